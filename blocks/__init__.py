@@ -1,0 +1,1 @@
+"""Prefect blocks: how operators configure storage, service identity and callback secrets."""

@@ -1,0 +1,1 @@
+"""How Cairn runs: the `cairn` command, the embedded stack, work pools and deployments."""

@@ -1,0 +1,1 @@
+"""Runs workflows: YAML in, compiled plans, Prefect flows, handlers that do the work."""

@@ -1,0 +1,69 @@
+"""What a handler is given besides its parameters. Knows nothing of Prefect, so handlers run the same anywhere."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event
+from typing import Protocol
+
+from flows.errors import Stopped
+from flows.storage import Zones
+
+
+class Checkpoint(Protocol):
+    """Remembers the last phase that finished, so that the next try resumes there."""
+
+    def load(self) -> dict[str, object] | None: ...
+
+    def save(self, state: dict[str, object]) -> None: ...
+
+
+class NoCheckpoint:
+    """The checkpoint of a handler that runs outside any run: nothing is remembered."""
+
+    def load(self) -> dict[str, object] | None:
+        return None
+
+    def save(self, state: dict[str, object]) -> None:
+        """Forget the state."""
+
+
+def _ignore_progress(fraction: float, message: str) -> None:
+    """Report to nobody."""
+
+
+def _ignore_metric(name: str, value: float) -> None:
+    """Report to nobody."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """One try of one node (or of one item of a fan-out)."""
+
+    run_id: str
+    node_id: str
+    storage: Zones
+    workdir: Path
+    item_key: str | None = None
+    try_number: int = 0
+    facts: dict[str, object] = field(default_factory=dict)
+    logger: logging.Logger = field(default_factory=lambda: logging.getLogger("cairn.handler"))
+    checkpoint: Checkpoint = field(default_factory=NoCheckpoint)
+    progress: Callable[[float, str], None] = _ignore_progress
+    metric: Callable[[str, float], None] = _ignore_metric
+    stop_event: Event = field(default_factory=Event)
+
+    @property
+    def task_id(self) -> str:
+        return f"{self.run_id}_{self.node_id}_{self.try_number}"
+
+    @property
+    def stopping(self) -> bool:
+        """True once the run was asked to stop: leave at the next safe point."""
+        return self.stop_event.is_set()
+
+    def raise_if_stopping(self) -> None:
+        """Leave now if the run was asked to stop."""
+        if self.stopping:
+            raise Stopped("The run was asked to stop.")

@@ -1,0 +1,39 @@
+"""What can go wrong in a handler, as classes that already know whether to retry and what a partner may read."""
+
+from typing import ClassVar
+
+
+class HandlerError(Exception):
+    """A handler could not do its work. Unknown exceptions count as this: retried, and hidden from partners."""
+
+    code: ClassVar[str] = "handler-failed"
+    retryable: ClassVar[bool] = True
+    partner_may_read: ClassVar[bool] = False
+
+
+class InvalidInput(HandlerError):
+    """The submitted data or parameters are at fault: another try cannot help, and the partner can act on the message."""
+
+    code = "invalid-input"
+    retryable = False
+    partner_may_read = True
+
+
+class Transient(HandlerError):
+    """Something outside was briefly unavailable: worth another try."""
+
+    code = "transient"
+
+
+class Stopped(HandlerError):
+    """The run was asked to stop and the handler left early."""
+
+    code = "stopped"
+    retryable = False
+
+
+class PlannedHandler(HandlerError):
+    """The handler is declared for authors but not written yet."""
+
+    code = "handler-planned"
+    retryable = False

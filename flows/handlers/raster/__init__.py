@@ -1,0 +1,1 @@
+"""Rasters. `declarations` is light; `inspect` and `cog` are the files that know GDAL."""

@@ -1,0 +1,170 @@
+"""The raster family as authors see it: parameters, results, pools. No GDAL here; bodies import what does the work."""
+
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+from domain.contracts.artifacts import Artifact, Bounds, Sha256
+from flows.context import Context
+from flows.handlers.registry import handler
+
+Resampling = Literal["nearest", "bilinear", "cubic", "average", "mode"]
+Compression = Literal["deflate", "zstd", "lzw"]
+EPSG_CODE = r"^EPSG:[0-9]{4,6}$"
+BLOB_NAME = "container/path in the bronze zone"
+
+
+class ValidateParams(BaseModel):
+    source: str = Field(max_length=900, description=BLOB_NAME)
+    source_crs: str | None = Field(default=None, pattern=EPSG_CODE, description="Used only where the file names none")
+
+
+class ValidateResult(BaseModel):
+    """What the header says, and the verdict."""
+
+    source: str
+    outcome: Literal["green", "warn_and_fix"]
+    warnings: list[str]
+    driver: str
+    crs: str
+    bounds_native: Bounds
+    bounds_wgs84: Bounds
+    width: int
+    height: int
+    band_count: int
+    dtype: str
+    nodata: float | None
+    is_cog: bool
+    size_mb: float
+    estimated_memory_mb: float
+    sha256: Sha256
+
+
+VALIDATED = ValidateResult(
+    source="uploads/dem.tif",
+    outcome="green",
+    warnings=[],
+    driver="GTiff",
+    crs="EPSG:32633",
+    bounds_native=(480_000, 5_260_000, 520_000, 5_300_000),
+    bounds_wgs84=(14.73, 47.49, 15.27, 47.86),
+    width=4000,
+    height=4000,
+    band_count=1,
+    dtype="uint16",
+    nodata=0,
+    is_cog=False,
+    size_mb=12.5,
+    estimated_memory_mb=30.5,
+    sha256="0" * 64,
+)
+
+
+@handler("raster.validate", pool="gdal", timeout_seconds=600, example=VALIDATED)
+def validate(params: ValidateParams, context: Context) -> ValidateResult:
+    """Open the raster by an allow-listed driver and report what it is, or refuse it with a reason."""
+    from flows.handlers.raster import inspect
+
+    return inspect.validate(params, context)
+
+
+class CreateCogParams(BaseModel):
+    source: str = Field(max_length=900, description=BLOB_NAME)
+    source_crs: str | None = Field(default=None, pattern=EPSG_CODE)
+    target_crs: str = Field(default="EPSG:4326", pattern=EPSG_CODE)
+    resampling: Resampling = "nearest"
+    compression: Compression = "deflate"
+
+
+class BandStatistics(BaseModel):
+    dtype: str
+    nodata: float | None
+    minimum: float
+    maximum: float
+    mean: float
+    stddev: float
+    valid_percent: float
+
+
+class CogResult(BaseModel):
+    """The product, and what a catalogue needs to know of it."""
+
+    cog: str
+    crs: str
+    bounds_native: Bounds
+    bounds_wgs84: Bounds
+    width: int
+    height: int
+    transform: list[float] = Field(min_length=6, max_length=6, description="Affine coefficients a…f")
+    bands: list[BandStatistics]
+    artifacts: list[Artifact]
+
+
+COG = Artifact(
+    role="cog",
+    zone="silver",
+    name="rasters/asset/0-r1/a1/cog.tif",
+    media_type="image/tiff; application=geotiff; profile=cloud-optimized",
+    sha256="0" * 64,
+    size_bytes=1_000_000,
+    bbox=(14.73, 47.49, 15.27, 47.86),
+)
+COG_CREATED = CogResult(
+    cog=COG.name,
+    crs="EPSG:4326",
+    bounds_native=(14.73, 47.49, 15.27, 47.86),
+    bounds_wgs84=(14.73, 47.49, 15.27, 47.86),
+    width=4400,
+    height=3100,
+    transform=[0.000122, 0.0, 14.73, 0.0, -0.000122, 47.86],
+    bands=[
+        BandStatistics(dtype="uint16", nodata=0, minimum=1, maximum=4000, mean=2000, stddev=700, valid_percent=98.0)
+    ],
+    artifacts=[COG],
+)
+
+
+@handler("raster.create_cog", pool="gdal", timeout_seconds=7200, example=COG_CREATED)
+def create_cog(params: CreateCogParams, context: Context) -> CogResult:
+    """Reproject and write one cloud-optimised GeoTIFF in a single pass."""
+    from flows.handlers.raster import cog
+
+    return cog.create(params, context)
+
+
+class RegisterItemParams(BaseModel):
+    product: CogResult
+    source: str = Field(max_length=900, description="The blob the product was derived from")
+    source_sha256: Sha256
+
+
+class RegisterItemResult(BaseModel):
+    item: str = Field(description="Name of the item's JSON in the silver zone")
+    item_id: str
+    collection_id: str
+    artifacts: list[Artifact]
+
+
+ITEM_REGISTERED = RegisterItemResult(
+    item="rasters/asset/0-r1/a1/item.json",
+    item_id="asset-0-r1",
+    collection_id="asset",
+    artifacts=[
+        Artifact(
+            role="stac_item",
+            zone="silver",
+            name="rasters/asset/0-r1/a1/item.json",
+            media_type="application/geo+json",
+            sha256="0" * 64,
+            size_bytes=2000,
+        )
+    ],
+)
+
+
+@handler("raster.stac_register_item", pool="light", timeout_seconds=300, example=ITEM_REGISTERED)
+def stac_register_item(params: RegisterItemParams, context: Context) -> RegisterItemResult:
+    """Write the STAC item of one product. The catalogue shows it only after an approval."""
+    from flows.handlers import stac
+
+    return stac.register_item(params, context)

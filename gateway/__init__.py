@@ -1,0 +1,1 @@
+"""The door that partners see. It authenticates, translates and forwards; it cannot write."""
