@@ -62,7 +62,9 @@ class LocalStore:
     def readable_path(self, name: str) -> str:
         path = self._path(name)
         if not path.is_file():
-            raise InvalidInput(f"There is no blob {name!r}. Check container and path, and that the upload has finished.")
+            raise InvalidInput(
+                f"There is no blob {name!r}. Check container and path, and that the upload has finished."
+            )
         return str(path)
 
     def size_bytes(self, name: str) -> int | None:

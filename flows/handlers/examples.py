@@ -225,7 +225,9 @@ class MultiPhaseResult(BaseModel):
         return self
 
 
-@handler("multi_phase", pool="light", timeout_seconds=86_400, example=MultiPhaseResult(phases_run=[0, 1, 2], resumed_at=0))
+@handler(
+    "multi_phase", pool="light", timeout_seconds=86_400, example=MultiPhaseResult(phases_run=[0, 1, 2], resumed_at=0)
+)
 def multi_phase(params: MultiPhaseParams, context: Context) -> MultiPhaseResult:
     """Work in phases, saving each, and resume at the first unsaved one."""
     saved = context.checkpoint.load() or {"next_phase": 0}

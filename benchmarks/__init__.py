@@ -1,0 +1,1 @@
+"""What `cairn bench` runs: every benchmark is a command, with its baseline in the same run."""

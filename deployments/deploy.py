@@ -1,0 +1,165 @@
+"""Rolls out: work pools, the storage block, one deployment per workflow. Says what it did, changes nothing twice."""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from deployments.stack.state import REPOSITORY
+from flows.compiler import Plan, compile_files
+from flows.handlers.registry import registry
+from flows.readiness import unready
+from flows.segments import GDAL, LIGHT, home_pool
+
+POOLS = {LIGHT: "Small handlers, waiting parents", GDAL: "Raster and vector work"}
+QUEUES = {"high": 1, "normal": 2, "low": 3}
+SEGMENT = "segment"
+
+
+@dataclass(frozen=True)
+class Target:
+    """One deployment: a flow of the catalogue on a pool."""
+
+    flow: str
+    name: str
+    pool: str
+    entrypoint: str
+    description: str
+    version: str | None
+    tags: tuple[str, ...]
+
+    def entry(self) -> dict[str, Any]:
+        """The deployment as prefect.yaml words it."""
+        return {
+            "name": self.name,
+            "version": self.version,
+            "entrypoint": self.entrypoint,
+            "description": self.description,
+            "tags": list(self.tags),
+            "work_pool": {"name": self.pool},
+        }
+
+
+def targets(plans: Sequence[Plan]) -> Iterator[Target]:
+    """What is deployed: every workflow that can run, and the stretches of both pools."""
+    for plan in plans:
+        pool = home_pool(plan)
+        yield Target(
+            plan.workflow_id,
+            plan.workflow_id,
+            pool,
+            f"flows.catalog.{plan.workflow_id}",
+            plan.description or plan.name,
+            str(plan.version),
+            ("cairn", f"pool:{pool}"),
+        )
+    for pool in POOLS:
+        description = "A stretch of a run on this pool. Started by its run, never by hand."
+        yield Target(SEGMENT, pool, pool, f"flows.catalog.{SEGMENT}", description, None, ("cairn", "segment"))
+
+
+def runnable_plans(folder: Path) -> tuple[list[Plan], dict[str, list[str]]]:
+    """Plans that can run, and why the others cannot. A workflow with faults stops the rollout."""
+    compiled = compile_files(sorted(folder.glob("*.yaml")), registry())
+    faults = [f"{fault.file}:{fault.line}: {fault.message}" for result in compiled for fault in result.faults]
+    if faults:
+        raise SystemExit("\n".join(["Nothing was deployed; these workflows have faults:", *faults]))
+    plans = [result.plan for result in compiled if result.plan is not None]
+    reasons = {plan.workflow_id: unready(plan) for plan in plans}
+    runnable = [plan for plan in plans if not reasons[plan.workflow_id]]
+    return runnable, {name: why for name, why in reasons.items() if why}
+
+
+def prefect_yaml(plans: Sequence[Plan]) -> str:
+    """The text of prefect.yaml."""
+    head = "# Made by `cairn deploy --write` from workflows/*.yaml; `make check` refuses it when it is stale.\n"
+    content = {"name": "cairn", "pull": None, "deployments": [target.entry() for target in targets(plans)]}
+    return head + yaml.safe_dump(content, sort_keys=False, width=110, allow_unicode=True)
+
+
+async def apply(plans: Sequence[Plan], storage_root: str | None) -> list[str]:
+    """Make Prefect know all of it; returns a line for each thing."""
+    from prefect.client.orchestration import get_client
+
+    async with get_client(sync_client=False) as client:
+        done = [await _ensure_pool(client, pool, text) for pool, text in POOLS.items()]
+        for target in targets(plans):
+            await _deploy(client, target)
+            done.append(f"deployment {target.flow}/{target.name} on {target.pool}")
+    if storage_root:
+        from blocks.storage import LocalZones
+
+        await LocalZones(root=Path(storage_root)).asave("cairn", overwrite=True)
+        done.append("block local-zones/cairn")
+    return done
+
+
+async def _ensure_pool(client: Any, name: str, description: str) -> str:
+    from prefect.client.schemas.actions import WorkPoolCreate
+    from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
+    from prefect.workers.process import ProcessWorker
+
+    template = ProcessWorker.get_default_base_job_template()
+    pool = WorkPoolCreate(name=name, type="process", description=description, base_job_template=template)
+    try:
+        await client.create_work_pool(pool)
+    except ObjectAlreadyExists:
+        return f"pool {name} (was there)"
+    for queue, priority in QUEUES.items():
+        try:
+            await client.read_work_queue_by_name(queue, work_pool_name=name)
+        except ObjectNotFound:
+            await client.create_work_queue(name=queue, work_pool_name=name, priority=priority)
+    return f"pool {name}"
+
+
+async def _deploy(client: Any, target: Target) -> None:
+    from prefect.utilities.callables import parameter_schema
+
+    from flows import catalog
+
+    flow = catalog.flow(target.flow)
+    flow_id = await client.create_flow(flow)
+    await client.create_deployment(
+        flow_id=flow_id,
+        name=target.name,
+        version=target.version,
+        work_pool_name=target.pool,
+        entrypoint=target.entrypoint,
+        description=target.description,
+        tags=list(target.tags),
+        parameter_openapi_schema=parameter_schema(flow).model_dump_for_openapi(),
+        enforce_parameter_schema=False,  # the domain checks inputs; a run of ours brings a run id and a token only
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Deploy to the Prefect server that the environment names, or write prefect.yaml."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--workflows", type=Path, default=REPOSITORY / "workflows")
+    parser.add_argument("--storage-root", help="save the block local-zones/cairn with this folder")
+    parser.add_argument("--write", action="store_true", help="write prefect.yaml instead of deploying")
+    parser.add_argument("--check", action="store_true", help="fail if prefect.yaml is stale")
+    options = parser.parse_args(arguments)
+    plans, skipped = runnable_plans(options.workflows)
+    file = REPOSITORY / "prefect.yaml"
+    if options.check:
+        if not file.exists() or file.read_text() != prefect_yaml(plans):
+            sys.exit("prefect.yaml is stale. Run `cairn deploy --write` and commit it.")
+        return
+    if options.write:
+        file.write_text(prefect_yaml(plans))
+        return
+    for line in asyncio.run(apply(plans, options.storage_root)):
+        sys.stdout.write(f"{line}\n")
+    for name, reasons in skipped.items():
+        sys.stdout.write(f"not deployed: {name} ({'; '.join(reasons)})\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""Is it up? Small questions to services, each answered with yes or no and never with an exception."""
+
+import asyncio
+import base64
+import contextlib
+import json
+from urllib.parse import urlsplit
+
+TIMEOUT_SECONDS = 3.0
+
+
+async def http_ok(url: str, *, basic: str | None = None) -> bool:
+    """Whether a GET is answered with 200."""
+    status, _ = await _http(url, "GET", basic=basic)
+    return status == 200
+
+
+async def worker_online(api: str, pool: str, *, basic: str) -> bool:
+    """Whether the work pool has a worker that Prefect counts as online."""
+    status, body = await _http(f"{api}/work_pools/{pool}/workers/filter", "POST", basic=basic, body=b"{}")
+    if status != 200:
+        return False
+    with contextlib.suppress(ValueError, TypeError):
+        return any(worker["status"] == "ONLINE" for worker in json.loads(body))
+    return False
+
+
+async def redis_answers(port: int, password: str) -> bool:
+    """Whether Redis takes the password and answers a ping."""
+    with contextlib.suppress(OSError, TimeoutError):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(f"AUTH {password}\r\nPING\r\n".encode())
+            answer = await reader.readuntil(b"\r\n") + await reader.readuntil(b"\r\n")
+            writer.close()
+            return answer.endswith(b"+PONG\r\n")
+    return False
+
+
+async def _http(url: str, method: str, *, basic: str | None, body: bytes = b"") -> tuple[int, bytes]:
+    """A bare HTTP/1.0 exchange: the supervisor asks ten times a second and must not load a client library for it."""
+    target = urlsplit(url)
+    headers = [f"{method} {target.path or '/'} HTTP/1.0", f"Host: {target.netloc}", "Content-Type: application/json"]
+    if basic:
+        headers.append(f"Authorization: Basic {base64.b64encode(basic.encode()).decode()}")
+    headers += [f"Content-Length: {len(body)}", "", ""]
+    with contextlib.suppress(OSError, TimeoutError, ValueError, IndexError):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            reader, writer = await asyncio.open_connection(target.hostname, target.port)
+            writer.write("\r\n".join(headers).encode() + body)
+            head, _, content = (await reader.read()).partition(b"\r\n\r\n")
+            writer.close()
+            return int(head.split(b" ", 2)[1]), content
+    return 0, b""

@@ -1,0 +1,53 @@
+"""Free ports, without two stacks of one machine choosing the same one in the same moment."""
+
+import socket
+from dataclasses import dataclass, field
+
+PREFERRED = {"gateway": 8000, "domain": 8001, "serving": 8002, "prefect": 4200, "postgres": 5433, "redis": 6390}
+HOST = "127.0.0.1"
+SEARCH = 200
+
+
+class NoFreePort(RuntimeError):
+    """Nothing near the preferred port is free."""
+
+
+@dataclass
+class PortClaims:
+    """Ports this process has claimed for its services, until it ends.
+
+    The services bind them only later, so each claim is also the binding of an abstract socket named after the port:
+    the kernel lets one process hold it and frees it when that process dies.
+    """
+
+    _claims: list[socket.socket] = field(default_factory=list)
+
+    def claim(self, preferred: int) -> int:
+        """The preferred port, or the next one that neither a program nor another stack has taken."""
+        for port in range(preferred, preferred + SEARCH):
+            if self._claim_name(port):
+                if _is_free(port):
+                    return port
+                self._claims.pop().close()
+        raise NoFreePort(f"No free port between {preferred} and {preferred + SEARCH - 1}.")
+
+    def _claim_name(self, port: int) -> bool:
+        claim = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            claim.bind(f"\0cairn-port-{port}")
+        except OSError:
+            claim.close()
+            return False
+        self._claims.append(claim)
+        return True
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        # Connections that linger in TIME_WAIT after a stop must not push the next start to another port.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+    return True

@@ -1,0 +1,137 @@
+"""Runs one stack until it is told to stop: `python -m deployments.stack.run`, or in the foreground by `cairn up`."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+from deployments.stack.ports import NoFreePort, PortClaims
+from deployments.stack.postgres import PostgresMissing
+from deployments.stack.services import Layout, RedisMissing, plan_layout, services
+from deployments.stack.state import StackRunning, State, write_private_json
+from deployments.stack.supervisor import Service, ServiceFailed, Supervisor
+
+Announce = Callable[[str, str, float], None]
+
+
+@dataclass
+class Journal:
+    """What the stack says about itself, in stack.json: others watch its start, and find its services, by it."""
+
+    state: State
+    layout: Layout
+    services: list[Service]
+    announce: Announce
+    _facts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    _phase: str = "starting"
+    _failure: dict[str, str] | None = None
+    _started: float = field(default_factory=time.monotonic)
+    _ready_seconds: float | None = None
+
+    def note(self, name: str, state: str, seconds: float) -> None:
+        """One service changed."""
+        self._facts.setdefault(name, {}).update(state=state, seconds=round(seconds, 2))
+        self.announce(name, state, seconds)
+        self.write({})
+
+    def phase(self, phase: str, pids: dict[str, int], failure: ServiceFailed | None = None) -> None:
+        """The whole stack changed."""
+        self._phase = phase
+        if phase == "ready":
+            self._ready_seconds = round(time.monotonic() - self._started, 2)
+        if failure:
+            self._failure = {"service": failure.name, "message": str(failure), "log": str(failure.log)}
+        self.write(pids)
+
+    def write(self, pids: dict[str, int]) -> None:
+        for service in self.services:
+            facts = self._facts.setdefault(service.name, {"state": "waiting"})
+            facts |= {"url": service.url, "log": str(self.state.log(service.name)), "step": service.is_step}
+            if service.name in pids:
+                facts["pid"] = pids[service.name]
+        content = {
+            "phase": self._phase,
+            "supervisor_pid": os.getpid(),
+            "ready_seconds": self._ready_seconds,
+            "ports": dict(self.layout.ports),
+            "services": self._facts,
+            "failure": self._failure,
+        }
+        write_private_json(self.state.stack_file, content)
+
+
+async def run_stack(state: State, announce: Announce) -> None:
+    """Start everything, keep it up, and stop it when a signal says so. Raises what made it fail."""
+    with state.supervisor_lock():
+        state.create()
+        layout = plan_layout(state, PortClaims())
+        declared = services(layout)
+        for service in declared:
+            _set_aside(state, service.name)
+        journal = Journal(state, layout, declared, announce)
+        supervisor = Supervisor(declared, state.log, str(state.root), journal.note)
+        stop = _stop_signal()
+        try:
+            await _unless_stopped(supervisor.start(), stop)
+            if not stop.is_set():
+                journal.phase("ready", supervisor.pids())
+                announce("stack", "ready", journal._ready_seconds or 0.0)  # noqa: SLF001 - one module's two halves
+            await _unless_stopped(supervisor.watch(), stop)
+        except* ServiceFailed as failures:
+            failure = failures.exceptions[0]
+            journal.phase("failed", {}, failure if isinstance(failure, ServiceFailed) else None)
+            raise failure from None
+        finally:
+            await supervisor.stop()
+            if stop.is_set():
+                journal.phase("stopped", {})
+
+
+def _stop_signal() -> asyncio.Event:
+    """Set by SIGINT and SIGTERM."""
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    return stop
+
+
+async def _unless_stopped(work: Coroutine[Any, Any, None], stop: asyncio.Event) -> None:
+    """Do the work until it ends or the stop comes."""
+    working, stopping = asyncio.create_task(work), asyncio.create_task(stop.wait())
+    await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    for task in (working, stopping):
+        if not task.done():
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+    if working.done() and not working.cancelled():
+        working.result()
+
+
+def _set_aside(state: State, service: str) -> None:
+    """Keep one earlier log, so that the reason of a crash survives the next start."""
+    log = state.log(service)
+    if log.exists():
+        log.replace(log.with_suffix(".log.1"))
+
+
+def main() -> None:
+    """Run the stack of CAIRN_STATE; its output is its own log."""
+
+    def announce(name: str, state: str, seconds: float) -> None:
+        sys.stdout.write(f"{time.strftime('%H:%M:%S')} {name} {state} {seconds:.1f}s\n")
+        sys.stdout.flush()
+
+    try:
+        asyncio.run(run_stack(State.default(), announce))
+    except (ServiceFailed, StackRunning, NoFreePort, PostgresMissing, RedisMissing, RuntimeError) as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()

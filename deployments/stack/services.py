@@ -1,0 +1,277 @@
+"""What the embedded stack is made of: each process, its environment, what it needs and how it says it is ready."""
+
+import asyncio
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote, urlsplit, urlunsplit
+
+from deployments.stack import health
+from deployments.stack.ports import HOST, PREFERRED, PortClaims
+from deployments.stack.postgres import ADMIN, LOGIN_ROLES, Cluster, as_user, find_cluster
+from deployments.stack.state import State, read_json
+from deployments.stack.supervisor import Service
+
+POOLS = ("light", "gdal")
+PASSED_ON = ("PATH", "HOME", "LANG", "TZ", "TMPDIR")
+
+
+class RedisMissing(RuntimeError):
+    """The server's program is not installed."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The addresses and secrets of one stack; everything else follows from them."""
+
+    state: State
+    ports: Mapping[str, int]
+    external_database: str | None = None
+
+    def url(self, service: str) -> str:
+        return f"http://{HOST}:{self.ports[service]}"
+
+    def admin_url(self, database: str | None = None) -> str:
+        """The database server as its administrator."""
+        if self.external_database:
+            return _with(self.external_database, database=database)
+        return self._postgres(ADMIN, self.state.secrets["postgres_admin"], database or "postgres")
+
+    def role_url(self, role: str, secret: str, database: str = "cairn") -> str:
+        """The database as one of our own roles."""
+        if self.external_database:
+            return _with(self.external_database, user=role, password=self.state.secrets[secret], database=database)
+        return self._postgres(role, self.state.secrets[secret], database)
+
+    def _postgres(self, user: str, password: str, database: str) -> str:
+        return f"postgresql://{user}:{password}@{HOST}:{self.ports['postgres']}/{database}"
+
+    @property
+    def redis_url(self) -> str:
+        return f"redis://:{self.state.secrets['redis']}@{HOST}:{self.ports['redis']}/0"
+
+    @property
+    def prefect_auth(self) -> str:
+        return f"cairn:{self.state.secrets['prefect_auth']}"
+
+    @property
+    def prefect_api(self) -> str:
+        return f"{self.url('prefect')}/api"
+
+
+def plan_layout(state: State, claims: PortClaims) -> Layout:
+    """Choose ports: those of the last start where they are still free, so that printed links stay good."""
+    earlier = (read_json(state.stack_file) or {}).get("ports", {})
+    external = os.environ.get("CAIRN_DATABASE_URL") or os.environ.get("DATABASE_URL")
+    ports = {name: claims.claim(int(earlier.get(name, preferred))) for name, preferred in PREFERRED.items()}
+    return Layout(state, ports, external)
+
+
+def services(layout: Layout) -> list[Service]:
+    """Every process, in an order in which each one's needs come before it."""
+    made = [_redis(layout), _databases(layout), _schema(layout), _prefect(layout), _deploy(layout)]
+    if not layout.external_database:
+        made.insert(0, _postgres(layout))
+    made += [_domain(layout), _gateway(layout), _serving(layout), *(_worker(layout, pool) for pool in POOLS)]
+    return made
+
+
+def base_environment() -> dict[str, str]:
+    """The little that every process gets from ours: nothing that could carry another installation's settings."""
+    return {name: os.environ[name] for name in PASSED_ON if name in os.environ} | {"PYTHONUNBUFFERED": "1"}
+
+
+def prefect_client_environment(layout: Layout) -> dict[str, str]:
+    """How any process of ours reaches the private Prefect server, and nothing of the user's own profile."""
+    return base_environment() | {
+        "PREFECT_HOME": str(layout.state.root / "prefect"),
+        "PREFECT_API_URL": layout.prefect_api,
+        "PREFECT_API_AUTH_STRING": layout.prefect_auth,
+        "PREFECT_SERVER_ALLOW_EPHEMERAL_MODE": "false",
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "PREFECT_CLI_COLORS": "false",
+        "PREFECT_LOGGING_COLORS": "false",
+    }
+
+
+def _python(*arguments: str) -> list[str]:
+    return [*as_user(None), sys.executable, *arguments]
+
+
+def _uvicorn(layout: Layout, name: str, factory: str) -> list[str]:
+    return _python(
+        "-m", "uvicorn", "--factory", factory, "--host", HOST, "--port", str(layout.ports[name]),
+        "--no-access-log", "--timeout-graceful-shutdown", "3", "--no-server-header",
+    )  # fmt: skip
+
+
+def _postgres(layout: Layout) -> Service:
+    cluster = find_cluster(layout.state)
+    cluster.initialise(layout.state.secrets["postgres_admin"])
+
+    async def ready() -> bool:
+        return await _pg_isready(cluster, layout.ports["postgres"])
+
+    return Service(
+        "postgres",
+        cluster.server_command(layout.ports["postgres"]),
+        base_environment(),
+        ready=ready,
+        url=layout.admin_url("cairn"),
+        stop_signal=signal.SIGINT,  # ends sessions and checkpoints; SIGTERM would wait for clients to leave
+    )
+
+
+async def _pg_isready(cluster: Cluster, port: int) -> bool:
+    process = await asyncio.create_subprocess_exec(
+        str(cluster.binaries / "pg_isready"), "-q", "-h", HOST, "-p", str(port)
+    )
+    return await process.wait() == 0
+
+
+def _redis(layout: Layout) -> Service:
+    program = shutil.which("redis-server")
+    if program is None:
+        raise RedisMissing("redis-server is not installed. Run `make setup`, or install the package redis-server.")
+    config = _redis_config(layout)
+
+    async def ready() -> bool:
+        return await health.redis_answers(layout.ports["redis"], layout.state.secrets["redis"])
+
+    return Service("redis", [*as_user(None), program, str(config)], base_environment(), ready=ready)
+
+
+def _redis_config(layout: Layout) -> Path:
+    """A private, diskless Redis. The password goes into a file: command lines are readable by everyone."""
+    config = layout.state.root / "redis.conf"
+    lines = [
+        f"bind {HOST}",
+        f"port {layout.ports['redis']}",
+        f"requirepass {layout.state.secrets['redis']}",
+        'save ""',
+        "appendonly no",
+        "maxmemory 256mb",
+        "maxmemory-policy noeviction",
+        f"dir {layout.state.root}",
+    ]
+    config.touch(mode=0o600)
+    config.write_text("\n".join(lines) + "\n")
+    return config
+
+
+def _databases(layout: Layout) -> Service:
+    """Roles with their passwords, and the two databases."""
+    secrets = layout.state.secrets
+    environment = base_environment() | {"CAIRN_ADMIN_URL": layout.admin_url()}
+    for role, secret in LOGIN_ROLES.items():
+        environment[f"CAIRN_PASSWORD_{role.upper()}"] = secrets[secret]
+    needs = () if layout.external_database else ("postgres",)
+    return Service("databases", _python("-m", "deployments.stack.prepare", "databases"), environment, needs=needs)
+
+
+def _schema(layout: Layout) -> Service:
+    """pgSTAC, migrations, development identities."""
+    environment = base_environment() | {
+        "CAIRN_ADMIN_URL": layout.admin_url("cairn"),
+        "CAIRN_STATE": str(layout.state.root),
+    }
+    return Service("schema", _python("-m", "deployments.stack.prepare", "schema"), environment, needs=("databases",))
+
+
+def _prefect(layout: Layout) -> Service:
+    database = layout.role_url("cairn_prefect", "role_prefect", "prefect")
+    environment = prefect_client_environment(layout) | {
+        "PREFECT_API_DATABASE_CONNECTION_URL": database.replace("postgresql://", "postgresql+asyncpg://", 1),
+        "PREFECT_SERVER_API_AUTH_STRING": layout.prefect_auth,
+        "PREFECT_MESSAGING_BROKER": "prefect_redis.messaging",
+        "PREFECT_MESSAGING_CACHE": "prefect_redis.messaging",
+        "PREFECT_SERVER_EVENTS_CAUSAL_ORDERING": "prefect_redis.ordering",
+        "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect_redis.lease_storage",
+        "PREFECT_REDIS_MESSAGING_URL": layout.redis_url,
+        "PREFECT_SERVER_DOCKET_URL": layout.redis_url,
+        "PREFECT_UI_ENABLED": "true",
+        "PREFECT_UI_API_URL": layout.prefect_api,
+    }
+
+    async def ready() -> bool:
+        return await health.http_ok(f"{layout.prefect_api}/health", basic=layout.prefect_auth)
+
+    command = _python("-m", "prefect", "server", "start", "--host", HOST, "--port", str(layout.ports["prefect"]))
+    return Service(
+        "prefect", command, environment, needs=("databases", "redis"), ready=ready, url=layout.url("prefect")
+    )
+
+
+def _deploy(layout: Layout) -> Service:
+    """Work pools and one deployment per workflow."""
+    command = _python("-m", "deployments.deploy", "--storage-root", str(layout.state.storage))
+    return Service("deploy", command, prefect_client_environment(layout), needs=("prefect",))
+
+
+def _domain(layout: Layout) -> Service:
+    environment = prefect_client_environment(layout) | {
+        "CAIRN_DATABASE_URL": layout.role_url("cairn_app", "role_app"),
+        "CAIRN_PUBLIC_URL": layout.url("gateway"),
+        "CAIRN_STORAGE_ROOT": str(layout.state.storage),
+    }
+    return _web_service(layout, "domain", "domain.app:create_app", environment, needs=("schema",))
+
+
+def _gateway(layout: Layout) -> Service:
+    environment = base_environment() | {
+        "CAIRN_DATABASE_GATEWAY_URL": layout.role_url("cairn_gateway", "role_gateway"),
+        "CAIRN_DOMAIN_URL": layout.url("domain"),
+        "CAIRN_SERVING_URL": layout.url("serving"),
+        "CAIRN_SERVICE_TOKEN": layout.state.secrets["gateway"],
+    }
+    return _web_service(layout, "gateway", "gateway.app:create_app", environment, needs=("schema",))
+
+
+def _serving(layout: Layout) -> Service:
+    environment = base_environment() | {
+        "CAIRN_DATABASE_SERVING_URL": layout.role_url("cairn_serving", "role_serving"),
+        "CAIRN_STORAGE_ROOT": str(layout.state.storage),
+        "CAIRN_PUBLIC_URL": layout.url("gateway"),
+    }
+    return _web_service(layout, "serving", "gateway.serving.app:create_app", environment, needs=("schema",))
+
+
+def _web_service(
+    layout: Layout, name: str, factory: str, environment: dict[str, str], needs: tuple[str, ...]
+) -> Service:
+    async def ready() -> bool:
+        return await health.http_ok(f"{layout.url(name)}/readyz")
+
+    command = _uvicorn(layout, name, factory)
+    return Service(name, command, environment, needs=needs, ready=ready, url=layout.url(name))
+
+
+def _worker(layout: Layout, pool: str) -> Service:
+    environment = prefect_client_environment(layout) | {
+        "CAIRN_DOMAIN_URL": layout.url("domain"),
+        "CAIRN_WORKER_TOKEN": layout.state.secrets["worker"],
+        "CAIRN_STORAGE_ROOT": str(layout.state.storage),
+        "PREFECT_WORKER_QUERY_SECONDS": "1",
+        "PREFECT_WORKER_ENABLE_CANCELLATION": "true",
+        "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
+        "PREFECT_RESULTS_DEFAULT_SERIALIZER": "json",
+    }
+
+    async def ready() -> bool:
+        return await health.worker_online(layout.prefect_api, pool, basic=layout.prefect_auth)
+
+    command = _python("-m", "prefect", "worker", "start", "--pool", pool, "--name", f"{pool}-1", "--type", "process")
+    return Service(f"worker-{pool}", command, environment, needs=("deploy",), ready=ready)
+
+
+def _with(url: str, *, user: str | None = None, password: str | None = None, database: str | None = None) -> str:
+    """The same server under another name, password or database."""
+    parts = urlsplit(url)
+    netloc = parts.netloc
+    if user and password:
+        netloc = f"{quote(user)}:{quote(password)}@{netloc.rpartition('@')[2]}"
+    return urlunsplit(parts._replace(netloc=netloc, path=f"/{database}" if database else parts.path))

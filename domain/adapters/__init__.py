@@ -1,0 +1,1 @@
+"""The outside systems that the domain talks to, one module each."""

@@ -1,0 +1,74 @@
+"""What routes ask for: the caller, a transaction, the use cases on it."""
+
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Annotated, Any
+
+from fastapi import Depends, Request
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from domain.errors import Forbidden, Unauthenticated
+from domain.repositories.platforms import Platforms
+from domain.security import Identity, Role, secret_hash
+from domain.services.queueing import InternalRuns
+from domain.services.reviews import Reviews
+from domain.services.runs import RunLifecycle
+from domain.services.submissions import Submissions
+from domain.state import Service
+
+
+def service(request: Request) -> Service:
+    """What the application made at its start."""
+    made: Service = request.app.state.service
+    return made
+
+
+ServiceState = Annotated[Service, Depends(service)]
+
+
+async def transaction(state: ServiceState) -> AsyncIterator[AsyncSession]:
+    """One transaction for the request."""
+    async with state.database.transaction() as session:
+        yield session
+
+
+# `function` scope commits before the answer is sent: nobody is told of what could still be rolled back.
+Session = Annotated[AsyncSession, Depends(transaction, scope="function")]
+
+
+def credential(request: Request) -> str:
+    """The secret of `Authorization: Bearer …` or `X-API-Key`."""
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    secret = token.strip() if scheme.lower() == "bearer" else request.headers.get("x-api-key", "")
+    if not secret:
+        raise Unauthenticated("Send an API key in X-API-Key, or a token in Authorization: Bearer.")
+    return secret
+
+
+def allowed(*roles: Role) -> Callable[..., Coroutine[Any, Any, Identity]]:
+    """A dependency that lets only these roles through."""
+
+    async def identify(session: Session, secret: Annotated[str, Depends(credential)]) -> Identity:
+        identity = await Platforms(session).identity(secret_hash(secret))
+        if identity is None:
+            raise Unauthenticated("This credential is unknown or was withdrawn.")
+        if identity.role not in roles:
+            raise Forbidden(f"This needs one of the roles {', '.join(roles)}; the credential is a {identity.role}'s.")
+        return identity
+
+    return identify
+
+
+def submissions(session: Session, state: ServiceState) -> Submissions:
+    return Submissions(session, state.definitions)
+
+
+def internal_runs(session: Session, state: ServiceState) -> InternalRuns:
+    return InternalRuns(session, state.definitions)
+
+
+def lifecycle(session: Session, state: ServiceState) -> RunLifecycle:
+    return RunLifecycle(session, state.settings.max_attempts)
+
+
+def reviews(session: Session, state: ServiceState) -> Reviews:
+    return Reviews(session, state.zones, str(state.settings.public_url))

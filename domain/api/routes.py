@@ -1,0 +1,153 @@
+"""The domain's API, version 1, by audience: the gateway, flow runs, reviewers, operators."""
+
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Response
+from sqlalchemy import text
+
+from domain.api.dependencies import ServiceState, Session, allowed, internal_runs, lifecycle, reviews, submissions
+from domain.contracts.reviews import Approve, Decision, Reject
+from domain.contracts.runs import (
+    Commit,
+    Fail,
+    Heartbeat,
+    HeartbeatAnswer,
+    Outcome,
+    Registered,
+    RunCreate,
+    RunCreated,
+    RunRegister,
+    RunStart,
+    WorkOrder,
+)
+from domain.contracts.submissions import SubmissionAnswer, SubmissionCreate
+from domain.errors import NotFound
+from domain.repositories.requests import Requests
+from domain.repositories.runs import Runs
+from domain.security import STAFF, Identity
+from domain.services.queueing import InternalRuns
+from domain.services.reviews import Reviews
+from domain.services.runs import RunLifecycle
+from domain.services.submissions import Submissions
+
+probes = APIRouter(tags=["probes"])
+api = APIRouter(prefix="/api/v1")
+
+Lifecycle = Annotated[RunLifecycle, Depends(lifecycle)]
+WORKER = [Depends(allowed("worker"))]
+
+
+@probes.get("/livez")
+async def livez() -> dict[str, str]:
+    """The process answers."""
+    return {"status": "alive"}
+
+
+@probes.get("/readyz")
+async def readyz(session: Session) -> dict[str, str]:
+    """The process and its database answer."""
+    await session.execute(text("select 1"))
+    return {"status": "ready"}
+
+
+@api.post("/submit", status_code=202, tags=["gateway"], dependencies=[Depends(allowed("gateway"))])
+async def submit(
+    submission: SubmissionCreate, response: Response, use_case: Annotated[Submissions, Depends(submissions)]
+) -> SubmissionAnswer:
+    """Take a submission in. An equal one that is already being served answers 200 with its id."""
+    answer = await use_case.submit(submission)
+    response.headers["Location"] = f"/api/v1/requests/{answer.request_id}"
+    if answer.duplicate:
+        response.status_code = 200
+    return answer
+
+
+@api.post("/runs", status_code=202, tags=["operators"])
+async def create_run(
+    order: RunCreate,
+    use_case: Annotated[InternalRuns, Depends(internal_runs)],
+    caller: Annotated[Identity, Depends(allowed("operator", "admin"))],
+) -> RunCreated:
+    """Run any workflow by hand. Nothing of it can be published."""
+    return await use_case.create(order, caller)
+
+
+@api.post("/runs/register", tags=["workers"])
+async def register(
+    order: RunRegister,
+    use_case: Annotated[InternalRuns, Depends(internal_runs)],
+    caller: Annotated[Identity, Depends(allowed("worker"))],
+) -> Registered:
+    """Make a run of a flow run that somebody started in Prefect."""
+    return await use_case.register(order, caller)
+
+
+@api.post("/runs/{run_id}/start", tags=["workers"], dependencies=WORKER)
+async def start(run_id: UUID, message: RunStart, runs: Lifecycle, state: ServiceState) -> WorkOrder:
+    """The first act of a flow run: claim its attempt and learn what to do."""
+    return await runs.start(run_id, message, state.settings.heartbeat_seconds)
+
+
+@api.post("/runs/{run_id}/heartbeat", tags=["workers"], dependencies=WORKER)
+async def heartbeat(run_id: UUID, message: Heartbeat, runs: Lifecycle) -> HeartbeatAnswer:
+    """Say that the attempt lives, and what its nodes do."""
+    return await runs.heartbeat(run_id, message)
+
+
+@api.post("/runs/{run_id}/commit", tags=["workers"], dependencies=WORKER)
+async def commit(run_id: UUID, message: Commit, runs: Lifecycle) -> Outcome:
+    """Hand in a run's outcome."""
+    return await runs.commit(run_id, message)
+
+
+@api.post("/runs/{run_id}/fail", tags=["workers"], dependencies=WORKER)
+async def fail(run_id: UUID, message: Fail, runs: Lifecycle) -> Outcome:
+    """Report that a run failed."""
+    return await runs.fail(run_id, message)
+
+
+@api.get("/runs/{run_id}", tags=["operators"], dependencies=[Depends(allowed(*STAFF))])
+async def read_run(run_id: UUID, session: Session) -> dict[str, Any]:
+    """One run as operators see it."""
+    run = await Runs(session).get(run_id)
+    if run is None:
+        raise NotFound(f"There is no run {run_id}.")
+    return {column.name: getattr(run, column.name) for column in run.__table__.columns}
+
+
+@api.get("/requests/{request_id}", tags=["operators"], dependencies=[Depends(allowed(*STAFF))])
+async def read_request(request_id: UUID, session: Session) -> dict[str, Any]:
+    """One request as operators see it."""
+    request = await Requests(session).get(request_id)
+    if request is None:
+        raise NotFound(f"There is no request {request_id}.")
+    runs = await Runs(session).of_request(request_id)
+    return {
+        **{column.name: getattr(request, column.name) for column in request.__table__.columns},
+        "runs": [{"run_id": run.run_id, "workflow_id": run.workflow_id, "state": run.state} for run in runs],
+    }
+
+
+@api.post("/assets/{asset_id}/versions/{ordinal}/approve", tags=["reviewers"])
+async def approve(
+    asset_id: str,
+    ordinal: int,
+    decision: Approve,
+    use_case: Annotated[Reviews, Depends(reviews)],
+    reviewer: Annotated[Identity, Depends(allowed("reviewer", "admin"))],
+) -> Decision:
+    """Serve this revision from now on."""
+    return await use_case.approve(asset_id, ordinal, decision, reviewer)
+
+
+@api.post("/assets/{asset_id}/versions/{ordinal}/reject", tags=["reviewers"])
+async def reject(
+    asset_id: str,
+    ordinal: int,
+    decision: Reject,
+    use_case: Annotated[Reviews, Depends(reviews)],
+    reviewer: Annotated[Identity, Depends(allowed("reviewer", "admin"))],
+) -> Decision:
+    """Refuse this revision, with a reason."""
+    return await use_case.reject(asset_id, ordinal, decision, reviewer)

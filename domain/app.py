@@ -1,0 +1,82 @@
+"""The domain service: `uvicorn --factory domain.app:create_app`."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI
+
+from domain.api import routes
+from domain.contracts import rendering
+from domain.db import Database
+from domain.reconcile import Reconciler
+from domain.repositories.runs import Runs
+from domain.services.definitions import Definitions
+from domain.settings import DomainSettings, settings
+from domain.state import Service
+from flows.storage import Zones
+
+log = logging.getLogger("cairn.domain")
+
+
+def create_app(configured: DomainSettings | None = None) -> FastAPI:
+    """The application. Nothing is opened before it starts."""
+    config = configured or settings()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        definitions = Definitions.load(config.workflows_dir)
+        database = Database(config.sqlalchemy_url(), config.pool_size)
+        try:
+            await database.refuse_stale_schema()
+            async with database.transaction() as session:
+                await definitions.publish(Runs(session))
+            app.state.service = Service(config, database, definitions, Zones.local(config.storage_root))
+            async with _in_background(_loops(config, database)):
+                yield
+        finally:
+            await database.close()
+
+    app = FastAPI(title="Cairn domain", version="1", lifespan=lifespan)
+    rendering.install(app)
+    app.include_router(routes.probes)
+    app.include_router(routes.api)
+    return app
+
+
+def _loops(config: DomainSettings, database: Database) -> list[Coroutine[Any, Any, None]]:
+    """What works beside the API in this process."""
+    if not config.relay_enabled:
+        return []
+    from domain.relay import Relay  # brings Prefect's client along
+
+    relay = Relay(database, config.database_url.get_secret_value(), config.relay_poll_seconds)
+    reconciler = Reconciler(database, config.reconcile_seconds, config.attempt_lost_seconds, config.max_attempts)
+    return [relay.run(), reconciler.run()]
+
+
+@asynccontextmanager
+async def _in_background(loops: list[Coroutine[Any, Any, None]]) -> AsyncIterator[None]:
+    """Run the loops until the application stops."""
+    tasks = [asyncio.create_task(loop) for loop in loops]
+    for task in tasks:
+        task.add_done_callback(_end_process)
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _end_process(task: asyncio.Task[None]) -> None:
+    """A service whose relay is dead would take in work that nobody sends: better to end and be started again."""
+    if not task.cancelled() and (error := task.exception()):
+        log.critical("a background loop died; the service ends", exc_info=error)
+        os.kill(os.getpid(), signal.SIGTERM)

@@ -1,0 +1,140 @@
+"""What travels between a flow run and the domain. Every message of a run carries its attempt's token."""
+
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from domain.contracts.artifacts import Artifact
+
+NodeState = Literal["pending", "ready", "dispatched", "running", "completed", "failed", "skipped", "cancelled"]
+
+
+class RunProblem(BaseModel):
+    """Why a run or node failed. The message reaches a partner only where `partner_may_read`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    code: str = Field(max_length=100)
+    message: str = Field(max_length=4000)
+    node_id: str | None = Field(default=None, max_length=100)
+    partner_may_read: bool = False
+
+
+class RunStart(BaseModel):
+    """The first act of a flow run: claim the attempt. Child runs claim a numbered segment of it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    attempt_token: str = Field(max_length=200)
+    flow_run_id: UUID
+    run_count: int = Field(default=1, ge=1)
+    segment: int | None = Field(default=None, ge=1)
+    pool: str | None = Field(default=None, max_length=63)
+
+
+class RunFacts(BaseModel):
+    """What a run is about. Expressions see the first four; handlers see all."""
+
+    id: str
+    request_id: str
+    asset_id: str | None = None
+    version_ordinal: int | None = None
+    revision: int | None = None
+    platform_id: str | None = None
+    refs: dict[str, str] = Field(default_factory=dict)
+    version_label: str | None = None
+    received_at: datetime
+    attempt: int
+
+
+class WorkOrder(BaseModel):
+    """Everything a flow run needs to do its work: the pinned plan, resolved inputs, facts."""
+
+    plan: dict[str, Any]
+    inputs: dict[str, Any]
+    facts: RunFacts
+    heartbeat_seconds: float
+
+
+class NodeEvent(BaseModel):
+    """One change of one node. A fan-out reports counts, never its items."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    node_id: str = Field(max_length=100)
+    state: NodeState
+    tries: int = Field(default=0, ge=0)
+    fraction: float | None = Field(default=None, ge=0, le=1)
+    message: str | None = Field(default=None, max_length=500)
+    items_total: int | None = Field(default=None, ge=0)
+    items_done: int | None = Field(default=None, ge=0)
+    items_failed: int | None = Field(default=None, ge=0)
+    problem: RunProblem | None = None
+
+
+class Heartbeat(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    attempt_token: str = Field(max_length=200)
+    events: list[NodeEvent] = Field(default_factory=list, max_length=1000)
+
+
+class HeartbeatAnswer(BaseModel):
+    stop: bool = Field(description="The attempt was cancelled or fenced: stop working, write nothing")
+
+
+class Commit(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    attempt_token: str = Field(max_length=200)
+    outputs: dict[str, Any]
+    artifacts: list[Artifact] = Field(default_factory=list, max_length=10_000)
+
+
+class Fail(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    attempt_token: str = Field(max_length=200)
+    problem: RunProblem
+    may_reattempt: bool = Field(default=False, description="The machinery failed, not the work: try once more")
+
+
+class Outcome(BaseModel):
+    """What the domain made of a commit or a failure."""
+
+    run_id: UUID
+    state: Literal["pending", "running", "completed", "failed", "cancelled"]
+
+
+class RunCreate(BaseModel):
+    """An operator's own run of a workflow. It belongs to an internal request and can publish nothing."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    workflow_id: str = Field(max_length=63)
+    inputs: dict[str, Any] = Field(default_factory=dict, max_length=100)
+    priority: Literal["low", "normal", "high"] = "normal"
+
+
+class RunCreated(BaseModel):
+    run_id: UUID
+    request_id: UUID
+
+
+class RunRegister(BaseModel):
+    """A flow run that an operator started in Prefect's UI asks to become a run of ours."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    workflow_id: str = Field(max_length=63)
+    inputs: dict[str, Any] = Field(default_factory=dict, max_length=100)
+    flow_run_id: UUID
+
+
+class Registered(BaseModel):
+    """Where a registered flow run goes on as any other."""
+
+    run_id: UUID
+    attempt_token: str

@@ -1,0 +1,58 @@
+"""What the gateway asks the domain to take in, and what it answers."""
+
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from domain.contracts.reviews import ClearanceLevel
+
+Priority = Literal["low", "normal", "high"]
+RequestState = Literal["pending", "processing", "completed", "failed", "cancelled"]
+DataType = Literal["raster", "vector"]
+Operation = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
+Ref = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class SubmissionCreate(BaseModel):
+    """One submission in the platform's own words: refs by the names of its registry row."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    request_id: UUID
+    platform_id: str = Field(max_length=63)
+    client_id: str = Field(max_length=63)
+    refs: dict[str, Ref] = Field(max_length=20)
+    version_label: Ref
+    data_type: DataType
+    operation: Operation
+    source: str = Field(min_length=1, max_length=900)
+    parameters: dict[str, Any] = Field(default_factory=dict, max_length=50)
+    priority: Priority = "normal"
+    callback_url: str | None = Field(default=None, max_length=2000)
+    idempotency_key: str | None = Field(default=None, min_length=1, max_length=255)
+
+
+class SubmissionAnswer(BaseModel):
+    """Where the submission stands. `duplicate` means that an earlier, equal one is already being served."""
+
+    request_id: UUID
+    status: RequestState
+    duplicate: bool = False
+
+
+class Progress(BaseModel):
+    percent: int = Field(ge=0, le=100)
+    nodes_done: int
+    nodes_total: int
+
+
+class RequestResult(BaseModel):
+    """What a completed request came to. The data is readable only once `approval` and `clearance` say so."""
+
+    asset_id: str
+    version: int
+    revision: int
+    approval: Literal["pending_review", "approved", "rejected"]
+    clearance: ClearanceLevel
+    outputs: dict[str, Any]

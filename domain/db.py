@@ -1,0 +1,47 @@
+"""Connections to the domain's database: one engine per process, one transaction per unit of work."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker, create_async_engine
+
+MIGRATIONS = Path(__file__).parent / "migrations"
+
+
+class StaleSchema(RuntimeError):
+    """The database's schema is not the one this code was written for."""
+
+
+class Database:
+    """Hands out transactions. Created at start-up, closed at shutdown."""
+
+    def __init__(self, url: str, pool_size: int = 10) -> None:
+        self.engine: AsyncEngine = create_async_engine(
+            url, pool_size=pool_size, max_overflow=0, connect_args={"application_name": "cairn-domain"}
+        )
+        self._sessions = async_sessionmaker(self.engine, expire_on_commit=False)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[AsyncSession]:
+        """One unit of work: committed at the end of the block, rolled back on any exception."""
+        async with self._sessions() as session, session.begin():
+            yield session
+
+    async def refuse_stale_schema(self) -> None:
+        """Refuse to run on a schema that migrations have not brought up to date."""
+        from alembic.script import ScriptDirectory
+
+        head = ScriptDirectory(str(MIGRATIONS)).get_current_head()
+        async with self.engine.connect() as connection:
+            found = (await connection.execute(text("select to_regclass('app.alembic_version')"))).scalar()
+            current = found and (await connection.execute(text("select version_num from app.alembic_version"))).scalar()
+        if current != head:
+            raise StaleSchema(
+                f"The database is at schema {current or 'none'}, this service needs {head}. "
+                "Run `python -m domain.migrations` against it first."
+            )
+
+    async def close(self) -> None:
+        await self.engine.dispose()

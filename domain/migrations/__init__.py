@@ -1,0 +1,43 @@
+"""Brings a database to the schema that this code was written for. Run by an administrator, never by the service."""
+
+from pathlib import Path
+
+SCRIPTS = Path(__file__).parent
+
+
+def upgrade(admin_url: str, revision: str = "head") -> None:
+    """Install pgSTAC where it is missing, then run our migrations."""
+    _install_pgstac(admin_url)
+    _alembic("upgrade", admin_url, revision)
+
+
+def downgrade(admin_url: str, revision: str) -> None:
+    """Undo migrations down to, and not including, the revision."""
+    _alembic("downgrade", admin_url, revision)
+
+
+def _alembic(verb: str, admin_url: str, revision: str) -> None:
+    from alembic import command
+    from alembic.config import Config
+
+    from domain.settings import sqlalchemy_url
+
+    config = Config()
+    config.set_main_option("script_location", str(SCRIPTS))
+    config.attributes["url"] = sqlalchemy_url(admin_url)
+    getattr(command, verb)(config, revision)
+
+
+def _install_pgstac(admin_url: str) -> None:
+    from pypgstac.db import PgstacDB
+    from pypgstac.migrate import Migrate
+
+    import psycopg
+
+    with psycopg.connect(admin_url, autocommit=True) as connection:
+        connection.execute("create extension if not exists postgis")
+    database = PgstacDB(dsn=admin_url)
+    try:
+        Migrate(database).run_migration()
+    finally:
+        database.close()

@@ -1,0 +1,24 @@
+"""The tables of schema `app`. Importing this package registers all of them on `Base.metadata`."""
+
+from domain.models.assets import Asset, AssetVersion, Revision
+from domain.models.base import Base
+from domain.models.platforms import Client, Platform
+from domain.models.requests import Event, Request
+from domain.models.runs import Artifact, Attempt, AttemptFlowRun, Run, RunNode, WorkflowDefinition
+
+__all__ = [
+    "Artifact",
+    "Asset",
+    "AssetVersion",
+    "Attempt",
+    "AttemptFlowRun",
+    "Base",
+    "Client",
+    "Event",
+    "Platform",
+    "Request",
+    "Revision",
+    "Run",
+    "RunNode",
+    "WorkflowDefinition",
+]

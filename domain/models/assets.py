@@ -1,0 +1,73 @@
+"""Assets, their versions, and the revisions that decisions are made about."""
+
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import ForeignKey, ForeignKeyConstraint, Index, text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from domain.models.base import Base, CreatedAt, EnumText, Json, Moment
+from domain.models.platforms import Platform
+from domain.rules.lifecycle import Approval, RequestState
+
+
+class Asset(Base):
+    """One dataset of one partner, whatever its version. Clearance gates all its versions."""
+
+    __tablename__ = "assets"
+    __table_args__ = (Index("ix_assets_refs", "refs", postgresql_using="gin"),)
+
+    asset_id: Mapped[str] = mapped_column(primary_key=True)
+    platform_id: Mapped[str] = mapped_column(ForeignKey(Platform.platform_id))
+    refs: Mapped[Json]
+    data_type: Mapped[str]
+    clearance: Mapped[str] = mapped_column(server_default="uncleared")
+    cleared_at: Mapped[Moment]
+    cleared_by: Mapped[str | None]
+    made_public_at: Mapped[Moment]
+    made_public_by: Mapped[str | None]
+    exposure: Mapped[str] = mapped_column(server_default="latest_only")
+    deleted_at: Mapped[Moment]
+    deleted_by: Mapped[str | None]
+    created_at: Mapped[CreatedAt]
+    lock_version: Mapped[int] = mapped_column(server_default="1")
+
+
+class AssetVersion(Base):
+    """One version: an opaque label with an ordinal that follows acceptance order."""
+
+    __tablename__ = "asset_versions"
+    __table_args__ = (
+        Index("uq_asset_versions_label", "asset_id", "label", unique=True, postgresql_where=text("deleted_at is null")),
+    )
+
+    asset_id: Mapped[str] = mapped_column(ForeignKey(Asset.asset_id), primary_key=True)
+    ordinal: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    label: Mapped[str]
+    served_revision: Mapped[int | None]
+    newest_revision: Mapped[int]
+    deleted_at: Mapped[Moment]
+    deleted_by: Mapped[str | None]
+    created_at: Mapped[CreatedAt]
+    lock_version: Mapped[int] = mapped_column(server_default="1")
+
+
+class Revision(Base):
+    """What one processing of a version produced, and the decision about it."""
+
+    __tablename__ = "revisions"
+    __table_args__ = (ForeignKeyConstraint(["asset_id", "ordinal"], [AssetVersion.asset_id, AssetVersion.ordinal]),)
+
+    asset_id: Mapped[str] = mapped_column(primary_key=True)
+    ordinal: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    revision: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    request_id: Mapped[UUID]
+    fingerprint: Mapped[str]
+    approval: Mapped[Approval] = mapped_column(EnumText(Approval), server_default=Approval.PENDING_REVIEW.value)
+    processing: Mapped[RequestState] = mapped_column(EnumText(RequestState), server_default=RequestState.PENDING.value)
+    decided_by: Mapped[str | None]
+    decided_at: Mapped[datetime | None]
+    reason: Mapped[str | None]
+    content_hash: Mapped[str | None]
+    outputs: Mapped[Json | None]
+    created_at: Mapped[CreatedAt]

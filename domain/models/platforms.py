@@ -1,0 +1,36 @@
+"""Who may talk to us: partner systems and the credentials of partners, people and services."""
+
+from sqlalchemy import ForeignKey
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.orm import Mapped, mapped_column
+from sqlalchemy.types import Text
+
+from domain.models.base import Base, CreatedAt, Json
+
+
+class Platform(Base):
+    """A partner's system: which references name an asset there, and how its words map to ours."""
+
+    __tablename__ = "platforms"
+
+    platform_id: Mapped[str] = mapped_column(primary_key=True)
+    display_name: Mapped[str]
+    required_refs: Mapped[list[str]] = mapped_column(ARRAY(Text))
+    optional_refs: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default="{}")
+    version_ref: Mapped[str]
+    field_mapping: Mapped[Json] = mapped_column(server_default="{}")
+    is_active: Mapped[bool] = mapped_column(server_default="true")
+
+
+class Client(Base):
+    """A credential: only its SHA-256 is kept. Secrets are 256 random bits, so a plain hash cannot be guessed back."""
+
+    __tablename__ = "clients"
+
+    client_id: Mapped[str] = mapped_column(primary_key=True)
+    platform_id: Mapped[str | None] = mapped_column(ForeignKey(Platform.platform_id))
+    role: Mapped[str]
+    display_name: Mapped[str]
+    secret_hash: Mapped[str] = mapped_column(unique=True)
+    is_active: Mapped[bool] = mapped_column(server_default="true")
+    created_at: Mapped[CreatedAt]

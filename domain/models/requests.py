@@ -1,0 +1,61 @@
+"""What a partner asked for, and the trail of what happened to it."""
+
+from uuid import UUID
+
+from sqlalchemy import BigInteger, ForeignKey, Identity, Index, text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from domain.models.base import Base, CreatedAt, EnumText, Json, Moment
+from domain.models.platforms import Client, Platform
+from domain.rules.lifecycle import RequestState
+
+
+class Request(Base):
+    """One submission. Partners see this and nothing below it."""
+
+    __tablename__ = "requests"
+    __table_args__ = (
+        Index(
+            "uq_requests_idempotency_key",
+            "platform_id",
+            "idempotency_key",
+            unique=True,
+            postgresql_where=text("idempotency_key is not null"),
+        ),
+        Index("ix_requests_asset_id_ordinal", "asset_id", "ordinal"),
+    )
+
+    request_id: Mapped[UUID] = mapped_column(primary_key=True)
+    platform_id: Mapped[str | None] = mapped_column(ForeignKey(Platform.platform_id))
+    client_id: Mapped[str] = mapped_column(ForeignKey(Client.client_id))
+    is_internal: Mapped[bool] = mapped_column(server_default="false")
+    data_type: Mapped[str | None]
+    operation: Mapped[str]
+    submitted: Mapped[Json]
+    fingerprint: Mapped[str]
+    idempotency_key: Mapped[str | None]
+    priority: Mapped[str]
+    callback_url: Mapped[str | None]
+    asset_id: Mapped[str | None]
+    ordinal: Mapped[int | None]
+    revision: Mapped[int | None]
+    status: Mapped[RequestState] = mapped_column(EnumText(RequestState), server_default=RequestState.PENDING.value)
+    result: Mapped[Json | None]
+    problem: Mapped[Json | None]
+    created_at: Mapped[CreatedAt]
+    finished_at: Mapped[Moment]
+
+
+class Event(Base):
+    """One thing that happened to a request, in order."""
+
+    __tablename__ = "events"
+    __table_args__ = (Index("ix_events_request_id_event_id", "request_id", "event_id"),)
+
+    event_id: Mapped[int] = mapped_column(BigInteger, Identity(always=True), primary_key=True)
+    request_id: Mapped[UUID] = mapped_column(ForeignKey(Request.request_id))
+    run_id: Mapped[UUID | None]
+    kind: Mapped[str]
+    actor: Mapped[str | None]
+    details: Mapped[Json] = mapped_column(server_default="{}")
+    at: Mapped[CreatedAt]

@@ -1,0 +1,142 @@
+"""Workflow definitions, runs, their fenced attempts, their nodes, and what they produced."""
+
+from uuid import UUID
+
+from sqlalchemy import BigInteger, ForeignKey, ForeignKeyConstraint, Identity, Index, text
+from sqlalchemy.dialects.postgresql import ARRAY, DOUBLE_PRECISION
+from sqlalchemy.orm import Mapped, mapped_column
+
+from domain.models.base import Base, CreatedAt, EnumText, Json, Moment
+from domain.models.requests import Request
+from domain.rules.lifecycle import AttemptState, RunState
+
+
+class WorkflowDefinition(Base):
+    """One published definition. Its content never changes under the same id and version."""
+
+    __tablename__ = "workflow_definitions"
+
+    workflow_id: Mapped[str] = mapped_column(primary_key=True)
+    version: Mapped[str] = mapped_column(primary_key=True)
+    digest: Mapped[str]
+    source: Mapped[str]
+    plan: Mapped[Json]
+    published_at: Mapped[CreatedAt]
+
+
+class Run(Base):
+    """One execution of one workflow for a request, on a pinned definition."""
+
+    __tablename__ = "runs"
+    __table_args__ = (
+        ForeignKeyConstraint(["workflow_id", "version"], [WorkflowDefinition.workflow_id, WorkflowDefinition.version]),
+        Index("ix_runs_request_id", "request_id"),
+    )
+
+    run_id: Mapped[UUID] = mapped_column(primary_key=True)
+    request_id: Mapped[UUID] = mapped_column(ForeignKey(Request.request_id))
+    sequence: Mapped[int]
+    workflow_id: Mapped[str]
+    version: Mapped[str]
+    digest: Mapped[str]
+    priority: Mapped[str]
+    inputs: Mapped[Json]
+    state: Mapped[RunState] = mapped_column(EnumText(RunState), server_default=RunState.PENDING.value)
+    reason: Mapped[str | None]
+    outputs: Mapped[Json | None]
+    problem: Mapped[Json | None]
+    created_at: Mapped[CreatedAt]
+    started_at: Mapped[Moment]
+    finished_at: Mapped[Moment]
+
+
+class Attempt(Base):
+    """One fenced execution of a run. While `ready` or `sending` it is also the outbox entry of its dispatch."""
+
+    __tablename__ = "attempts"
+    __table_args__ = (
+        Index("ix_attempts_to_dispatch", "created_at", postgresql_where=text("state in ('ready', 'sending')")),
+        Index("ix_attempts_alive", "heartbeat_at", postgresql_where=text("state = 'started'")),
+        Index("ix_attempts_flow_run_id", "flow_run_id"),
+        # Two live attempts of one run would be two writers.
+        Index(
+            "uq_attempts_live",
+            "run_id",
+            unique=True,
+            postgresql_where=text("state in ('ready', 'sending', 'sent', 'started')"),
+        ),
+    )
+
+    run_id: Mapped[UUID] = mapped_column(ForeignKey(Run.run_id), primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    token: Mapped[str] = mapped_column(unique=True)
+    state: Mapped[AttemptState] = mapped_column(EnumText(AttemptState), server_default=AttemptState.READY.value)
+    lease_until: Mapped[Moment]
+    dispatch_tries: Mapped[int] = mapped_column(server_default="0")
+    flow_run_id: Mapped[UUID | None]
+    run_count: Mapped[int | None]
+    heartbeat_at: Mapped[Moment]
+    problem: Mapped[Json | None]
+    created_at: Mapped[CreatedAt]
+    finished_at: Mapped[Moment]
+
+
+class AttemptFlowRun(Base):
+    """Every Prefect flow run that worked for an attempt: the parent and its segments."""
+
+    __tablename__ = "attempt_flow_runs"
+    __table_args__ = (
+        ForeignKeyConstraint(["run_id", "number"], [Attempt.run_id, Attempt.number]),
+        Index("ix_attempt_flow_runs_attempt", "run_id", "number"),
+    )
+
+    flow_run_id: Mapped[UUID] = mapped_column(primary_key=True)
+    run_id: Mapped[UUID]
+    number: Mapped[int]
+    segment: Mapped[int | None]
+    pool: Mapped[str | None]
+    registered_at: Mapped[CreatedAt]
+
+
+class RunNode(Base):
+    """The newest state of one node of a run. Children of a fan-out are counted here, kept elsewhere."""
+
+    __tablename__ = "run_nodes"
+
+    run_id: Mapped[UUID] = mapped_column(ForeignKey(Run.run_id), primary_key=True)
+    node_id: Mapped[str] = mapped_column(primary_key=True)
+    position: Mapped[int]
+    type: Mapped[str]
+    handler: Mapped[str | None]
+    pool: Mapped[str | None]
+    state: Mapped[str] = mapped_column(server_default="pending")
+    tries: Mapped[int] = mapped_column(server_default="0")
+    fraction: Mapped[float | None] = mapped_column(DOUBLE_PRECISION)
+    message: Mapped[str | None]
+    items_total: Mapped[int | None]
+    items_done: Mapped[int | None]
+    items_failed: Mapped[int | None]
+    problem: Mapped[Json | None]
+    started_at: Mapped[Moment]
+    finished_at: Mapped[Moment]
+
+
+class Artifact(Base):
+    """A file that a committed run left behind."""
+
+    __tablename__ = "artifacts"
+    __table_args__ = (Index("ix_artifacts_version", "asset_id", "ordinal", "revision"),)
+
+    artifact_id: Mapped[int] = mapped_column(BigInteger, Identity(always=True), primary_key=True)
+    run_id: Mapped[UUID] = mapped_column(ForeignKey(Run.run_id))
+    asset_id: Mapped[str | None]
+    ordinal: Mapped[int | None]
+    revision: Mapped[int | None]
+    role: Mapped[str]
+    zone: Mapped[str]
+    name: Mapped[str]
+    media_type: Mapped[str]
+    sha256: Mapped[str]
+    size_bytes: Mapped[int] = mapped_column(BigInteger)
+    bbox: Mapped[list[float] | None] = mapped_column(ARRAY(DOUBLE_PRECISION))
+    created_at: Mapped[CreatedAt]

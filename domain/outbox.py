@@ -1,0 +1,87 @@
+"""The relay's view of the database: which attempts to send, leases on them, and what became of the sending."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from uuid import UUID
+
+import psycopg
+from sqlalchemy import text
+
+from domain.db import Database
+from domain.repositories.runs import DISPATCH_CHANNEL
+
+LEASE_SECONDS = 60
+
+# Claimed here, sent after this transaction is over: no row stays locked while Prefect is asked.
+CLAIM = text("""
+    update app.attempts a
+    set state = 'sending', dispatch_tries = dispatch_tries + 1,
+        lease_until = clock_timestamp() + make_interval(secs => :lease)
+    from (
+        select a.run_id, a.number
+        from app.attempts a join app.runs r using (run_id)
+        where a.state = 'ready' or (a.state = 'sending' and a.lease_until < clock_timestamp())
+        order by case r.priority when 'high' then 0 when 'normal' then 1 else 2 end, a.created_at
+        limit :batch
+        for update of a skip locked
+    ) due, app.runs r, app.requests q
+    left join app.asset_versions v on v.asset_id = q.asset_id and v.ordinal = q.ordinal
+    where a.run_id = due.run_id and a.number = due.number and r.run_id = a.run_id and q.request_id = r.request_id
+    returning a.run_id, a.number, a.token, r.workflow_id, r.priority, q.platform_id, q.asset_id, v.label, q.revision
+""")
+
+# `sending` becomes `sent` only if the flow has not reported first; its id is written where none is known.
+SENT = text("""
+    update app.attempts
+    set flow_run_id = coalesce(flow_run_id, :flow_run_id),
+        state = case when state = 'sending' then 'sent' else state end,
+        lease_until = null
+    where run_id = :run_id and number = :number and state in ('sending', 'started')
+""")
+
+LATER = text("""
+    update app.attempts set lease_until = clock_timestamp() + make_interval(secs => :seconds)
+    where run_id = :run_id and number = :number and state = 'sending'
+""")
+
+
+@dataclass(frozen=True)
+class Dispatch:
+    """One attempt to send, with what makes its flow run recognisable to an operator."""
+
+    run_id: UUID
+    number: int
+    token: str
+    workflow_id: str
+    priority: str
+    platform_id: str | None
+    asset_id: str | None
+    label: str | None
+    revision: int | None
+
+
+async def claim(database: Database, batch: int) -> Sequence[Dispatch]:
+    """Take a lease on attempts that are due. A lease that runs out hands them to the next relay."""
+    async with database.transaction() as session:
+        rows = await session.execute(CLAIM, {"lease": LEASE_SECONDS, "batch": batch})
+        return [Dispatch(*row) for row in rows]
+
+
+async def mark_sent(database: Database, dispatch: Dispatch, flow_run_id: UUID) -> None:
+    async with database.transaction() as session:
+        await session.execute(SENT, {"run_id": dispatch.run_id, "number": dispatch.number, "flow_run_id": flow_run_id})
+
+
+async def retry_later(database: Database, dispatch: Dispatch, seconds: float) -> None:
+    async with database.transaction() as session:
+        await session.execute(LATER, {"run_id": dispatch.run_id, "number": dispatch.number, "seconds": seconds})
+
+
+@asynccontextmanager
+async def listener(url: str) -> AsyncIterator[psycopg.AsyncConnection]:
+    """A connection that hears of new attempts the moment they are committed."""
+    connection = await psycopg.AsyncConnection.connect(url, autocommit=True, application_name="cairn-relay")
+    async with connection:
+        await connection.execute(f"listen {DISPATCH_CHANNEL}")
+        yield connection

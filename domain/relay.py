@@ -1,0 +1,86 @@
+"""Sends attempts to Prefect. Any number of relays may run; leases keep them out of each other's way."""
+
+import asyncio
+import contextlib
+import logging
+from dataclasses import dataclass
+
+import psycopg
+from sqlalchemy.exc import SQLAlchemyError
+
+from domain import outbox
+from domain.adapters.prefect_runs import PrefectRuns, Refused, Unclear
+from domain.db import Database
+from domain.outbox import Dispatch
+
+log = logging.getLogger("cairn.relay")
+BATCH = 10
+RETRY_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Relay:
+    """Claims attempts and creates their flow runs, woken by notifications and, failing those, by the clock."""
+
+    database: Database
+    listen_url: str
+    poll_seconds: float
+
+    async def run(self) -> None:
+        """Work until cancelled; an outage of the database or of Prefect is waited out."""
+        async with PrefectRuns() as prefect:
+            while True:
+                try:
+                    async with outbox.listener(self.listen_url) as listener:
+                        await self._work(prefect, listener)
+                except (psycopg.OperationalError, SQLAlchemyError, OSError) as error:
+                    log.warning("relay lost its database and tries again", extra={"error": type(error).__name__})
+                    await asyncio.sleep(RETRY_SECONDS)
+
+    async def _work(self, prefect: PrefectRuns, listener: psycopg.AsyncConnection) -> None:
+        while True:
+            if not await self.send_due(prefect):
+                await _wait(listener, self.poll_seconds)
+
+    async def send_due(self, prefect: PrefectRuns) -> int:
+        """Send one batch of what is due; returns how many were claimed."""
+        claimed = await outbox.claim(self.database, BATCH)
+        await asyncio.gather(*(self._send(prefect, dispatch) for dispatch in claimed))
+        return len(claimed)
+
+    async def _send(self, prefect: PrefectRuns, dispatch: Dispatch) -> None:
+        deployment = deployment_name(dispatch.workflow_id)
+        try:
+            flow_run_id = await prefect.create(
+                deployment,
+                key=f"{deployment}:{dispatch.run_id}:{dispatch.number}",
+                name=flow_run_name(dispatch),
+                parameters={"run_id": str(dispatch.run_id), "attempt_token": dispatch.token},
+                tags=[tag for tag in (dispatch.platform_id, f"priority:{dispatch.priority}") if tag],
+            )
+        except (Unclear, Refused) as error:
+            # The lease stays: the same key, sent again later, cannot make a second run.
+            log.warning("attempt not sent", extra={"run_id": str(dispatch.run_id), "reason": str(error)})
+            prefect.forget(deployment)
+            await outbox.retry_later(self.database, dispatch, RETRY_SECONDS)
+            return
+        await outbox.mark_sent(self.database, dispatch, flow_run_id)
+
+
+async def _wait(listener: psycopg.AsyncConnection, seconds: float) -> None:
+    """Until something was committed for us, or so long."""
+    with contextlib.suppress(StopAsyncIteration):
+        await anext(listener.notifies(timeout=seconds, stop_after=1))
+
+
+def deployment_name(workflow_id: str) -> str:
+    """Flow and deployment are both named after the workflow."""
+    return f"{workflow_id}/{workflow_id}"
+
+
+def flow_run_name(dispatch: Dispatch) -> str:
+    """What an operator recognises in a list: platform, asset, version, revision, attempt."""
+    if dispatch.asset_id is None:
+        return f"{dispatch.workflow_id} {dispatch.run_id.hex[:8]} #{dispatch.number}"
+    place = f"{dispatch.asset_id[:8]} {dispatch.label} r{dispatch.revision}"
+    return f"{dispatch.platform_id} {place} #{dispatch.number}"

@@ -1,0 +1,89 @@
+"""Assets, versions and revisions."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlalchemy import func, select
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from domain.models import Artifact, Asset, AssetVersion, Revision
+from domain.rules.versions import VersionFacts
+
+
+@dataclass(frozen=True)
+class Assets:
+    session: AsyncSession
+
+    async def take(self, asset_id: str, platform_id: str, refs: dict[str, str], data_type: str) -> Asset:
+        """The asset, made if it is new, locked: submissions and decisions about one asset take turns."""
+        new = insert(Asset).values(asset_id=asset_id, platform_id=platform_id, refs=refs, data_type=data_type)
+        await self.session.execute(new.on_conflict_do_nothing())
+        return (await self.session.scalars(select(Asset).where(Asset.asset_id == asset_id).with_for_update())).one()
+
+    async def lock(self, asset_id: str) -> Asset | None:
+        query = select(Asset).where(Asset.asset_id == asset_id, Asset.deleted_at.is_(None)).with_for_update()
+        return await self.session.scalar(query)
+
+    async def version_facts(self, asset_id: str) -> list[VersionFacts]:
+        """Every undeleted version by its newest revision, oldest first."""
+        query = (
+            select(AssetVersion, Revision)
+            .join(
+                Revision,
+                (Revision.asset_id == AssetVersion.asset_id)
+                & (Revision.ordinal == AssetVersion.ordinal)
+                & (Revision.revision == AssetVersion.newest_revision),
+            )
+            .where(AssetVersion.asset_id == asset_id, AssetVersion.deleted_at.is_(None))
+            .order_by(AssetVersion.ordinal)
+        )
+        return [
+            VersionFacts(
+                ordinal=version.ordinal,
+                label=version.label,
+                revision=revision.revision,
+                approval=revision.approval,
+                processing=revision.processing,
+                fingerprint=revision.fingerprint,
+            )
+            for version, revision in (await self.session.execute(query)).tuples()
+        ]
+
+    async def next_ordinal(self, asset_id: str) -> int:
+        """One past the highest ordinal ever given, deleted versions included."""
+        query = select(func.max(AssetVersion.ordinal)).where(AssetVersion.asset_id == asset_id)
+        highest = await self.session.scalar(query)
+        return 0 if highest is None else highest + 1
+
+    def add_version(self, asset_id: str, ordinal: int, label: str) -> None:
+        self.session.add(AssetVersion(asset_id=asset_id, ordinal=ordinal, label=label, newest_revision=1))
+
+    async def version(self, asset_id: str, ordinal: int) -> AssetVersion | None:
+        version = await self.session.get(AssetVersion, (asset_id, ordinal))
+        return version if version and version.deleted_at is None else None
+
+    async def revision(self, asset_id: str, ordinal: int, revision: int) -> Revision | None:
+        return await self.session.get(Revision, (asset_id, ordinal, revision))
+
+    async def served_ordinals(self, asset_id: str) -> Sequence[int]:
+        query = select(AssetVersion.ordinal).where(
+            AssetVersion.asset_id == asset_id,
+            AssetVersion.served_revision.is_not(None),
+            AssetVersion.deleted_at.is_(None),
+        )
+        return (await self.session.scalars(query)).all()
+
+    async def request_of(self, asset_id: str, ordinal: int, revision: int) -> UUID | None:
+        found = await self.revision(asset_id, ordinal, revision)
+        return found.request_id if found else None
+
+    async def artifact(self, asset_id: str, ordinal: int, revision: int, role: str) -> Artifact | None:
+        query = select(Artifact).where(
+            Artifact.asset_id == asset_id,
+            Artifact.ordinal == ordinal,
+            Artifact.revision == revision,
+            Artifact.role == role,
+        )
+        return await self.session.scalar(query)

@@ -1,0 +1,25 @@
+"""Platforms and credentials."""
+
+from dataclasses import dataclass
+from typing import cast
+
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from domain.models import Client, Platform
+from domain.security import Identity, Role
+
+
+@dataclass(frozen=True)
+class Platforms:
+    session: AsyncSession
+
+    async def active(self, platform_id: str) -> Platform | None:
+        platform = await self.session.get(Platform, platform_id)
+        return platform if platform and platform.is_active else None
+
+    async def identity(self, secret_hash: str) -> Identity | None:
+        """The active client that holds the secret of this hash."""
+        query = select(Client).where(Client.secret_hash == secret_hash, Client.is_active)
+        client = await self.session.scalar(query)
+        return Identity(client.client_id, cast(Role, client.role), client.platform_id) if client else None

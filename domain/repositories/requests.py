@@ -1,0 +1,34 @@
+"""Requests and their trail of events."""
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from domain.models import Event, Request
+
+
+@dataclass(frozen=True)
+class Requests:
+    session: AsyncSession
+
+    async def get(self, request_id: UUID, *, lock: bool = False) -> Request | None:
+        return await self.session.get(Request, request_id, with_for_update=lock or None)
+
+    async def by_key(self, platform_id: str, key: str) -> Request | None:
+        query = select(Request).where(Request.platform_id == platform_id, Request.idempotency_key == key)
+        return await self.session.scalar(query)
+
+    async def of_version(self, asset_id: str, ordinal: int, revision: int) -> Request:
+        query = select(Request).where(
+            Request.asset_id == asset_id, Request.ordinal == ordinal, Request.revision == revision
+        )
+        return (await self.session.scalars(query)).one()
+
+    def add_event(
+        self, request_id: UUID, kind: str, *, run_id: UUID | None = None, actor: str | None = None, **details: Any
+    ) -> None:
+        """Append to the request's trail. The trail is never changed."""
+        self.session.add(Event(request_id=request_id, run_id=run_id, kind=kind, actor=actor, details=details))

@@ -1,0 +1,148 @@
+"""Runs, attempts, nodes, artifacts and workflow definitions."""
+
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, func, select, text, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from domain.contracts.artifacts import Artifact as ArtifactModel
+from domain.contracts.runs import NodeEvent
+from domain.models import Artifact, Attempt, AttemptFlowRun, Request, Run, RunNode, WorkflowDefinition
+from domain.rules.lifecycle import AttemptState, RunState
+
+DISPATCH_CHANNEL = "cairn_dispatch"
+
+
+@dataclass(frozen=True)
+class Runs:
+    session: AsyncSession
+
+    async def get(self, run_id: UUID, *, lock: bool = False) -> Run | None:
+        return await self.session.get(Run, run_id, with_for_update=lock or None)
+
+    async def of_request(self, request_id: UUID) -> Sequence[Run]:
+        query = select(Run).where(Run.request_id == request_id).order_by(Run.sequence)
+        return (await self.session.scalars(query)).all()
+
+    async def add_attempt(self, run_id: UUID, number: int) -> None:
+        """Open an attempt. Its row is the outbox entry of its dispatch; the relay hears of it when this commits."""
+        self.new_attempt(run_id, number)
+        await self.session.execute(text("select pg_notify(:channel, '')"), {"channel": DISPATCH_CHANNEL})
+
+    def new_attempt(self, run_id: UUID, number: int) -> Attempt:
+        """An attempt that nobody is told of."""
+        attempt = Attempt(run_id=run_id, number=number, token=secrets.token_urlsafe(32), state=AttemptState.READY)
+        self.session.add(attempt)
+        return attempt
+
+    async def attempt_of_flow_run(self, flow_run_id: UUID) -> Attempt | None:
+        """The newest attempt that this flow run was started for."""
+        query = select(Attempt).where(Attempt.flow_run_id == flow_run_id).order_by(Attempt.number.desc()).limit(1)
+        return await self.session.scalar(query)
+
+    async def attempt(self, run_id: UUID, token: str) -> Attempt | None:
+        """The attempt that this token belongs to, locked: start, commit and fencing of a run take turns."""
+        query = select(Attempt).where(Attempt.run_id == run_id, Attempt.token == token).with_for_update()
+        return await self.session.scalar(query)
+
+    async def link_flow_run(self, attempt: Attempt, flow_run_id: UUID, segment: int | None, pool: str | None) -> None:
+        """Record a flow run before it does any work."""
+        link = insert(AttemptFlowRun).values(
+            flow_run_id=flow_run_id, run_id=attempt.run_id, number=attempt.number, segment=segment, pool=pool
+        )
+        await self.session.execute(
+            link.on_conflict_do_update(index_elements=["flow_run_id"], set_={"number": attempt.number})
+        )
+
+    async def beat(self, run_id: UUID, token: str) -> bool:
+        """Note that the attempt lives. False where it is not the live one."""
+        beat = (
+            update(Attempt)
+            .where(Attempt.run_id == run_id, Attempt.token == token, Attempt.state == AttemptState.STARTED)
+            .values(heartbeat_at=func.clock_timestamp())
+            .returning(Attempt.number)
+        )
+        return (await self.session.execute(beat)).first() is not None
+
+    async def silent(self, silence_seconds: float, limit: int = 50) -> Sequence[tuple[UUID, str]]:
+        """(run, token) of started attempts not heard of for so long. A look only: nothing is locked."""
+        query = (
+            select(Attempt.run_id, Attempt.token)
+            .where(Attempt.state == AttemptState.STARTED, _last_heard() < _ago(silence_seconds))
+            .order_by(Attempt.created_at)
+            .limit(limit)
+        )
+        return (await self.session.execute(query)).tuples().all()
+
+    async def is_silent(self, attempt: Attempt, silence_seconds: float) -> bool:
+        """Whether a locked attempt is started and still silent, by the database's clock."""
+        query = select(_last_heard() < _ago(silence_seconds)).where(
+            Attempt.run_id == attempt.run_id, Attempt.number == attempt.number, Attempt.state == AttemptState.STARTED
+        )
+        return bool(await self.session.scalar(query))
+
+    async def apply_events(self, run_id: UUID, events: Iterable[NodeEvent]) -> None:
+        """Write what nodes report; the later of two events about one node wins, as they are sent in order."""
+        newest: dict[str, NodeEvent] = {event.node_id: event for event in events}
+        for event in newest.values():
+            values: dict[str, Any] = event.model_dump(exclude={"node_id"}, mode="json", exclude_none=True)
+            if event.state == "running":
+                values["started_at"] = func.coalesce(RunNode.started_at, func.clock_timestamp())
+            if event.state in {"completed", "failed", "skipped", "cancelled"}:
+                values["finished_at"] = func.clock_timestamp()
+            change = update(RunNode).where(RunNode.run_id == run_id, RunNode.node_id == event.node_id).values(**values)
+            await self.session.execute(change)
+
+    def add_artifacts(self, run: Run, request: Request, artifacts: Iterable[ArtifactModel]) -> None:
+        for artifact in artifacts:
+            facts = artifact.model_dump(exclude={"bbox"})
+            self.session.add(
+                Artifact(
+                    run_id=run.run_id,
+                    asset_id=request.asset_id,
+                    ordinal=request.ordinal,
+                    revision=request.revision,
+                    bbox=list(artifact.bbox) if artifact.bbox else None,
+                    **facts,
+                )
+            )
+
+    async def unfinished_after(self, request_id: UUID, sequence: int) -> Sequence[Run]:
+        query = select(Run).where(Run.request_id == request_id, Run.sequence > sequence, Run.state == RunState.PENDING)
+        return (await self.session.scalars(query)).all()
+
+    async def live_attempt(self, run_id: UUID) -> Attempt | None:
+        live = (AttemptState.READY, AttemptState.SENDING, AttemptState.SENT, AttemptState.STARTED)
+        query = select(Attempt).where(Attempt.run_id == run_id, Attempt.state.in_(live)).with_for_update()
+        return await self.session.scalar(query)
+
+    async def definition(self, workflow_id: str, version: str) -> WorkflowDefinition | None:
+        return await self.session.get(WorkflowDefinition, (workflow_id, version))
+
+    async def publish(self, definition: WorkflowDefinition) -> str:
+        """Keep the definition unless its id and version are taken; returns the digest that is kept."""
+        new = insert(WorkflowDefinition).values(
+            workflow_id=definition.workflow_id,
+            version=definition.version,
+            digest=definition.digest,
+            source=definition.source,
+            plan=definition.plan,
+        )
+        await self.session.execute(new.on_conflict_do_nothing())
+        kept = await self.definition(definition.workflow_id, definition.version)
+        return kept.digest if kept else definition.digest
+
+
+def _last_heard() -> ColumnElement[datetime]:
+    """When an attempt last spoke; one that never did counts from its making."""
+    return func.coalesce(Attempt.heartbeat_at, Attempt.created_at)
+
+
+def _ago(seconds: float) -> ColumnElement[datetime]:
+    return func.clock_timestamp() - func.make_interval(0, 0, 0, 0, 0, 0, seconds)

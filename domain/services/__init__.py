@@ -1,0 +1,1 @@
+"""Use cases. Each runs inside the caller's transaction, decides by the rules, and never commits."""

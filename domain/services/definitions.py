@@ -1,0 +1,88 @@
+"""The workflows this service knows: compiled from its image at start, published, and looked up by what they accept."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from domain.errors import NoWorkflow
+from domain.models import WorkflowDefinition
+from domain.repositories.runs import Runs
+from flows.compiler import Fault, Plan, compile_files
+from flows.handlers.registry import registry
+from flows.readiness import unready
+
+
+class BrokenDefinitions(RuntimeError):
+    """A workflow file has faults: the service refuses to start on it."""
+
+
+class ChangedDefinition(RuntimeError):
+    """A published (workflow, version) has other content now."""
+
+
+@dataclass(frozen=True)
+class Definition:
+    plan: Plan
+    source: str
+
+
+@dataclass(frozen=True)
+class Definitions:
+    """The newest definition of every workflow of this image."""
+
+    by_id: dict[str, Definition]
+
+    @classmethod
+    def load(cls, folder: Path) -> "Definitions":
+        """Compile every workflow of the folder, or refuse with every fault of every file."""
+        compiled = compile_files(sorted(folder.glob("*.yaml")), registry())
+        faults = [fault for result in compiled for fault in result.faults]
+        if faults:
+            raise BrokenDefinitions("\n".join(_line(fault) for fault in faults))
+        return cls(
+            {
+                result.plan.workflow_id: Definition(
+                    result.plan, (folder / f"{result.plan.workflow_id}.yaml").read_text()
+                )
+                for result in compiled
+                if result.plan is not None and not unready(result.plan)
+            }
+        )
+
+    def accepting(self, data_type: str, operation: str) -> Definition:
+        """The workflow that serves such a submission, or a refusal that lists what would be served."""
+        matrix = {pair: known for known in self.by_id.values() for pair in known.plan.accepted_pairs()}
+        if (data_type, operation) in matrix:
+            return matrix[data_type, operation]
+        served = ", ".join(sorted("/".join(pair) for pair in matrix)) or "nothing"
+        raise NoWorkflow(f"No workflow accepts {data_type}/{operation}. Accepted are: {served}.")
+
+    def named(self, workflow_id: str) -> Definition:
+        """The workflow of this name, or a refusal that lists the known ones."""
+        try:
+            return self.by_id[workflow_id]
+        except KeyError:
+            known = ", ".join(sorted(self.by_id))
+            raise NoWorkflow(f"There is no workflow {workflow_id!r}. Known are: {known}.") from None
+
+    async def publish(self, runs: Runs) -> None:
+        """Make the definitions known, refusing other content under a known version: runs rely on what they pinned."""
+        for definition in self.by_id.values():
+            plan = definition.plan
+            kept = await runs.publish(
+                WorkflowDefinition(
+                    workflow_id=plan.workflow_id,
+                    version=str(plan.version),
+                    digest=plan.digest,
+                    source=definition.source,
+                    plan=plan.to_json(),
+                )
+            )
+            if kept != plan.digest:
+                raise ChangedDefinition(
+                    f"Workflow {plan.workflow_id} version {plan.version} is published with other content. "
+                    f"Give the changed file a new version."
+                )
+
+
+def _line(fault: Fault) -> str:
+    return f"{fault.file}:{fault.line}:{fault.column}: {fault.code}: {fault.message}"

@@ -1,0 +1,109 @@
+"""Opens runs: for submissions, for operators, and for flow runs that somebody started in Prefect's UI."""
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from domain.contracts.runs import Registered, RunCreate, RunCreated, RunRegister
+from domain.errors import InvalidSubmission
+from domain.models import Request, Run, RunNode
+from domain.repositories.requests import Requests
+from domain.repositories.runs import Runs
+from domain.rules import identity
+from domain.rules.lifecycle import AttemptState, RequestState, RunState
+from domain.security import Identity
+from domain.services.definitions import Definitions
+from flows.compiler import InputFault, Plan
+
+
+async def queue_run(session: AsyncSession, request: Request, plan: Plan, inputs: dict[str, Any]) -> Run:
+    """Add a run to the request, on the plan as it is now, with an attempt for the relay to send."""
+    run = await add_run(session, request, plan, inputs)
+    await Runs(session).add_attempt(run.run_id, 1)
+    return run
+
+
+async def add_run(session: AsyncSession, request: Request, plan: Plan, inputs: dict[str, Any]) -> Run:
+    """The run and its nodes, without an attempt."""
+    run = Run(
+        run_id=uuid4(),
+        request_id=request.request_id,
+        sequence=1,
+        workflow_id=plan.workflow_id,
+        version=str(plan.version),
+        digest=plan.digest,
+        priority=request.priority,
+        inputs=inputs,
+        state=RunState.PENDING,
+    )
+    session.add(run)
+    await session.flush()
+    session.add_all(
+        RunNode(
+            run_id=run.run_id, node_id=node.id, position=place, type=node.type, handler=node.handler, pool=node.pool
+        )
+        for place, node in enumerate(plan.nodes.values())
+    )
+    requests = Requests(session)
+    requests.add_event(request.request_id, "request.accepted", actor=request.client_id, revision=request.revision)
+    requests.add_event(request.request_id, "run.queued", run_id=run.run_id, workflow=plan.workflow_id)
+    return run
+
+
+@dataclass(frozen=True)
+class InternalRuns:
+    """Runs that no partner asked for. Their requests are invisible to partners and can publish nothing."""
+
+    session: AsyncSession
+    definitions: Definitions
+
+    async def create(self, order: RunCreate, caller: Identity) -> RunCreated:
+        """Queue an operator's run."""
+        plan = self.definitions.named(order.workflow_id).plan
+        inputs = checked_inputs(plan, order.inputs)
+        request = await self._request(plan, inputs, caller, order.priority)
+        run = await queue_run(self.session, request, plan, inputs)
+        return RunCreated(run_id=run.run_id, request_id=request.request_id)
+
+    async def register(self, order: RunRegister, caller: Identity) -> Registered:
+        """Make a run of a flow run that Prefect has already started: nothing is left to dispatch.
+
+        Asked again, as after a lost answer or by Prefect's Retry, it answers with the same run.
+        """
+        runs = Runs(self.session)
+        if attempt := await runs.attempt_of_flow_run(order.flow_run_id):
+            return Registered(run_id=attempt.run_id, attempt_token=attempt.token)
+        plan = self.definitions.named(order.workflow_id).plan
+        inputs = checked_inputs(plan, order.inputs)
+        request = await self._request(plan, inputs, caller, "normal")
+        run = await add_run(self.session, request, plan, inputs)
+        attempt = runs.new_attempt(run.run_id, 1)
+        attempt.state = AttemptState.SENT
+        attempt.flow_run_id = order.flow_run_id
+        return Registered(run_id=run.run_id, attempt_token=attempt.token)
+
+    async def _request(self, plan: Plan, inputs: dict[str, Any], caller: Identity, priority: str) -> Request:
+        content = {"workflow_id": plan.workflow_id, "inputs": inputs}
+        request = Request(
+            request_id=uuid4(),
+            client_id=caller.client_id,
+            is_internal=True,
+            operation="run",
+            submitted=content,
+            fingerprint=identity.fingerprint(content),
+            priority=priority,
+            status=RequestState.PENDING,
+        )
+        self.session.add(request)
+        await self.session.flush()
+        return request
+
+
+def checked_inputs(plan: Plan, given: dict[str, Any]) -> dict[str, Any]:
+    """The workflow's inputs, with every fault of them in one refusal."""
+    try:
+        return plan.resolve_inputs(given)
+    except InputFault as fault:
+        raise InvalidSubmission(str(fault)) from fault

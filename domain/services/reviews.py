@@ -1,0 +1,143 @@
+"""Decisions about revisions. Approving moves what is served and what the catalogue shows, in one transaction."""
+
+import json
+from dataclasses import dataclass
+
+from sqlalchemy import func
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from domain.contracts.reviews import Approve, Decision, Reject
+from domain.errors import Forbidden, NotFound, NotReviewable, StaleRevision
+from domain.models import Asset, AssetVersion, Platform, Revision
+from domain.repositories.assets import Assets
+from domain.repositories.catalogue import Catalogue
+from domain.repositories.requests import Requests
+from domain.rules import publication, versions
+from domain.rules.lifecycle import REVIEW, Approval, RequestState, ReviewEvent, next_state
+from domain.security import Identity
+from flows.storage import Zones
+
+CLEARANCE_ORDER = ("uncleared", "ouo", "public")
+
+
+@dataclass(frozen=True)
+class Reviews:
+    """Approve and reject."""
+
+    session: AsyncSession
+    zones: Zones
+    public_url: str
+
+    async def approve(self, asset_id: str, ordinal: int, decision: Approve, reviewer: Identity) -> Decision:
+        """Serve this revision from now on, and raise the asset's clearance where the decision asks for it."""
+        asset, version, revision = await self._reviewable(asset_id, ordinal, decision.revision, reviewer)
+        self._decide(revision, ReviewEvent.APPROVED, reviewer, decision.comment)
+        version.served_revision = revision.revision
+        version.lock_version += 1
+        self._raise_clearance(asset, decision.clearance_level, reviewer)
+        await self.session.flush()
+        if asset.clearance == "public":
+            await self._publish_all(asset)
+        return await self._decided(asset, revision, reviewer)
+
+    async def reject(self, asset_id: str, ordinal: int, decision: Reject, reviewer: Identity) -> Decision:
+        """Refuse this revision; whatever was served before goes on being served."""
+        asset, version, revision = await self._reviewable(asset_id, ordinal, decision.revision, reviewer)
+        self._decide(revision, ReviewEvent.REJECTED, reviewer, decision.reason)
+        version.lock_version += 1
+        await self.session.flush()
+        return await self._decided(asset, revision, reviewer)
+
+    async def _reviewable(
+        self, asset_id: str, ordinal: int, number: int, reviewer: Identity
+    ) -> tuple[Asset, AssetVersion, Revision]:
+        """The locked asset and the revision to decide, or why it cannot be decided."""
+        assets = Assets(self.session)
+        asset = await assets.lock(asset_id)
+        version = await assets.version(asset_id, ordinal) if asset else None
+        revision = await assets.revision(asset_id, ordinal, number) if version else None
+        if asset is None or version is None or revision is None:
+            raise NotFound(f"Asset {asset_id} has no version {ordinal} with revision {number}.")
+        if number != version.newest_revision:
+            raise StaleRevision(
+                f"Revision {number} was replaced by revision {version.newest_revision}. Review that one."
+            )
+        if revision.processing is not RequestState.COMPLETED:
+            raise NotReviewable(f"Processing is {revision.processing.value}; only a completed revision can be decided.")
+        request = await Requests(self.session).get(revision.request_id)
+        if request and request.client_id == reviewer.client_id:
+            raise Forbidden("Whoever submitted a revision cannot decide about it.")
+        return asset, version, revision
+
+    def _decide(self, revision: Revision, event: ReviewEvent, reviewer: Identity, reason: str | None) -> None:
+        decided = next_state(REVIEW, revision.approval, event)
+        if decided is None:
+            raise NotReviewable(f"This revision is {revision.approval.value} already.")
+        revision.approval = decided
+        revision.decided_by = reviewer.client_id
+        revision.decided_at = func.clock_timestamp()
+        revision.reason = reason
+
+    def _raise_clearance(self, asset: Asset, level: str, reviewer: Identity) -> None:
+        """Approving never lowers a clearance that was given before."""
+        if CLEARANCE_ORDER.index(level) <= CLEARANCE_ORDER.index(asset.clearance):
+            return
+        if asset.clearance == "uncleared":
+            asset.cleared_at, asset.cleared_by = func.clock_timestamp(), reviewer.client_id
+        if level == "public":
+            asset.made_public_at, asset.made_public_by = func.clock_timestamp(), reviewer.client_id
+        asset.clearance = level
+        asset.lock_version += 1
+
+    async def _publish_all(self, asset: Asset) -> None:
+        """Show the asset's exposed versions in the catalogue and nothing else of it."""
+        assets, catalogue = Assets(self.session), Catalogue(self.session)
+        served = await assets.served_ordinals(asset.asset_id)
+        exposed = [versions.latest(served)] if asset.exposure == "latest_only" else served
+        for ordinal in served:
+            version = await assets.version(asset.asset_id, ordinal)
+            if version is None or version.served_revision is None:
+                continue
+            await self._withdraw_earlier(catalogue, asset.asset_id, ordinal, version.served_revision)
+            if ordinal in exposed:
+                await self._publish(catalogue, asset, ordinal, version.served_revision)
+            else:
+                await catalogue.withdraw(item_id(asset.asset_id, ordinal, version.served_revision), asset.asset_id)
+
+    async def _withdraw_earlier(self, catalogue: Catalogue, asset_id: str, ordinal: int, served: int) -> None:
+        for earlier in range(1, served):
+            await catalogue.withdraw(item_id(asset_id, ordinal, earlier), asset_id)
+
+    async def _publish(self, catalogue: Catalogue, asset: Asset, ordinal: int, revision: int) -> None:
+        artifact = await Assets(self.session).artifact(asset.asset_id, ordinal, revision, "stac_item")
+        if artifact is None:  # not every workflow makes something to catalogue
+            return
+        staged = json.loads(self.zones.silver.read_bytes(artifact.name))
+        platform = await self.session.get(Platform, asset.platform_id)
+        name = platform.display_name if platform else asset.platform_id
+        item = publication.public_item(staged, self.public_url, asset.asset_id, ordinal)
+        await catalogue.publish(publication.collection(asset.asset_id, asset.refs, name, staged.get("bbox")), item)
+
+    async def _decided(self, asset: Asset, revision: Revision, reviewer: Identity) -> Decision:
+        Requests(self.session).add_event(
+            revision.request_id,
+            f"revision.{revision.approval.value}",
+            actor=reviewer.client_id,
+            revision=revision.revision,
+            clearance=asset.clearance,
+            reason=revision.reason,
+        )
+        served = await Assets(self.session).served_ordinals(asset.asset_id)
+        return Decision(
+            asset_id=asset.asset_id,
+            ordinal=revision.ordinal,
+            revision=revision.revision,
+            approval=Approval(revision.approval).value,
+            clearance=asset.clearance,
+            latest_ordinal=versions.latest(served),
+        )
+
+
+def item_id(asset_id: str, ordinal: int, revision: int) -> str:
+    """The catalogue's name for one revision."""
+    return f"{asset_id}-{ordinal}-r{revision}"

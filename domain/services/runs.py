@@ -1,0 +1,248 @@
+"""What flow runs tell us, and what follows: start, heartbeat, commit, fail, loss. Every message is fenced by its token."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlalchemy import func
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from domain.contracts.runs import (
+    Commit,
+    Fail,
+    Heartbeat,
+    HeartbeatAnswer,
+    Outcome,
+    RunFacts,
+    RunProblem,
+    RunStart,
+    WorkOrder,
+)
+from domain.errors import Fenced, NotFound
+from domain.models import Attempt, Request, Run
+from domain.repositories.assets import Assets
+from domain.repositories.requests import Requests
+from domain.repositories.runs import Runs
+from domain.rules.lifecycle import (
+    ATTEMPT,
+    RUN,
+    AttemptEvent,
+    AttemptState,
+    RequestState,
+    RunEvent,
+    RunState,
+    next_state,
+    request_state,
+)
+
+HIDDEN_FAILURE = "The platform could not finish this. Its operators see why; submit again later or ask them."
+
+
+@dataclass(frozen=True)
+class RunLifecycle:
+    """All of a run's transitions."""
+
+    session: AsyncSession
+    max_attempts: int = 3
+
+    async def start(self, run_id: UUID, message: RunStart, heartbeat_seconds: float) -> WorkOrder:
+        """Give a flow run its work, if the attempt it names is the live one and not another flow run's."""
+        run, attempt = await self._fenced(run_id, message.attempt_token)
+        if message.segment is None:
+            self._claim(run, attempt, message)
+        elif attempt.state is not AttemptState.STARTED:
+            raise Fenced("The attempt that this segment belongs to is not running.")
+        await Runs(self.session).link_flow_run(attempt, message.flow_run_id, message.segment, message.pool)
+        request = await self._request(run)
+        if request.status is RequestState.PENDING:
+            await self._set_request_status(request, RequestState.PROCESSING)
+        return await self._work_order(run, request, attempt, heartbeat_seconds)
+
+    def _claim(self, run: Run, attempt: Attempt, message: RunStart) -> None:
+        """The fence: one flow run per attempt. The same one may ask again where it never heard the answer."""
+        if attempt.state is AttemptState.STARTED and attempt.flow_run_id == message.flow_run_id:
+            return
+        started = next_state(ATTEMPT, attempt.state, AttemptEvent.STARTED)
+        running = next_state(RUN, run.state, RunEvent.STARTED)
+        if started is None or running is None or attempt.flow_run_id not in {None, message.flow_run_id}:
+            raise Fenced(f"This attempt is {attempt.state.value}: another flow run has it, or it is over.")
+        attempt.state = started
+        attempt.flow_run_id = message.flow_run_id
+        attempt.run_count = message.run_count
+        attempt.heartbeat_at = func.clock_timestamp()
+        run.state = running
+        run.started_at = run.started_at or func.clock_timestamp()
+        Requests(self.session).add_event(
+            run.request_id,
+            "attempt.started",
+            run_id=run.run_id,
+            attempt=attempt.number,
+            flow_run_id=str(message.flow_run_id),
+        )
+
+    async def heartbeat(self, run_id: UUID, message: Heartbeat) -> HeartbeatAnswer:
+        """Note that the attempt lives and what its nodes do; tell it to stop if it is no longer the live one."""
+        runs = Runs(self.session)
+        alive = await runs.beat(run_id, message.attempt_token)
+        if alive:
+            await runs.apply_events(run_id, message.events)
+        return HeartbeatAnswer(stop=not alive)
+
+    async def commit(self, run_id: UUID, message: Commit) -> Outcome:
+        """Accept a run's outcome, once. The last run of a request completes the request, in this transaction."""
+        run, attempt = await self._fenced(run_id, message.attempt_token)
+        if attempt.state is AttemptState.COMMITTED:  # the answer was lost on its way: say it again
+            return Outcome(run_id=run_id, state=run.state.value)
+        self._end_attempt(attempt, AttemptEvent.COMMITTED)
+        request = await self._request(run)
+        run.state = RunState.COMPLETED
+        run.outputs = message.outputs
+        run.finished_at = func.clock_timestamp()
+        Runs(self.session).add_artifacts(run, request, message.artifacts)
+        self._record(run, "run.completed", attempt=attempt.number, artifacts=len(message.artifacts))
+        await self._settle_request(request)
+        return Outcome(run_id=run_id, state=run.state.value)
+
+    async def fail(self, run_id: UUID, message: Fail) -> Outcome:
+        """Accept a run's failure. Work that failed stays failed; machinery that failed gets another attempt."""
+        run, attempt = await self._fenced(run_id, message.attempt_token)
+        if attempt.state is AttemptState.FAILED:
+            return Outcome(run_id=run_id, state=run.state.value)
+        self._end_attempt(attempt, AttemptEvent.FAILED)
+        attempt.problem = message.problem.model_dump(mode="json")
+        if message.may_reattempt and attempt.number < self.max_attempts:
+            await self._reattempt(run, attempt, message.problem.message)
+        else:
+            await self._fail_run(run, message.problem)
+        return Outcome(run_id=run_id, state=run.state.value)
+
+    async def lose_if_silent(self, run_id: UUID, token: str, silence_seconds: float) -> bool:
+        """Fence an attempt that is still silent; open the next one, or give up after the last."""
+        run, attempt = await self._fenced(run_id, token)
+        if not await Runs(self.session).is_silent(attempt, silence_seconds):
+            return False  # it spoke or ended between the sweep's look and the lock
+        self._end_attempt(attempt, AttemptEvent.FENCED)
+        why = f"nothing was heard of its flow run for {silence_seconds:.0f} s"
+        if attempt.number < self.max_attempts:
+            await self._reattempt(run, attempt, why)
+        else:
+            message = f"Given up after {attempt.number} attempts: {why}."
+            await self._fail_run(run, RunProblem(code="attempts-exhausted", message=message))
+        return True
+
+    async def cancel_request(self, request: Request, actor: str) -> None:
+        """Cancel what is still open of a request and fence its attempts. Nothing happens to a finished request."""
+        for listed in await Runs(self.session).of_request(request.request_id):
+            run = await self._run(listed.run_id)  # locked before its attempt, as everywhere
+            cancelled = next_state(RUN, run.state, RunEvent.CANCELLED)
+            if cancelled is None:
+                continue
+            if attempt := await Runs(self.session).live_attempt(run.run_id):
+                self._end_attempt(attempt, AttemptEvent.FENCED)
+            run.state = cancelled
+            run.finished_at = func.clock_timestamp()
+            self._record(run, "run.cancelled", actor=actor)
+        if request.status in {RequestState.PENDING, RequestState.PROCESSING}:
+            await self._set_request_status(request, RequestState.CANCELLED)
+
+    async def _fenced(self, run_id: UUID, token: str) -> tuple[Run, Attempt]:
+        """The run and the attempt of this token. The run is locked first, always: one order, no deadlock."""
+        run = await self._run(run_id)
+        attempt = await Runs(self.session).attempt(run_id, token)
+        if attempt is None:
+            raise Fenced("This token belongs to no attempt of the run.")
+        return run, attempt
+
+    async def _run(self, run_id: UUID) -> Run:
+        run = await Runs(self.session).get(run_id, lock=True)
+        if run is None:
+            raise NotFound(f"There is no run {run_id}.")
+        return run
+
+    async def _request(self, run: Run) -> Request:
+        request = await Requests(self.session).get(run.request_id, lock=True)
+        if request is None:
+            raise NotFound(f"Run {run.run_id} belongs to no request.")
+        return request
+
+    def _end_attempt(self, attempt: Attempt, event: AttemptEvent) -> None:
+        ended = next_state(ATTEMPT, attempt.state, event)
+        if ended is None:
+            raise Fenced(f"This attempt is {attempt.state.value}; its outcome is not taken.")
+        attempt.state = ended
+        attempt.finished_at = func.clock_timestamp()
+
+    async def _reattempt(self, run: Run, attempt: Attempt, why: str) -> None:
+        run.state = RunState.PENDING
+        self._record(run, "attempt.lost", attempt=attempt.number, why=why)
+        await self.session.flush()  # the old attempt must have left the live ones before the next one joins them
+        await Runs(self.session).add_attempt(run.run_id, attempt.number + 1)
+
+    async def _fail_run(self, run: Run, problem: RunProblem) -> None:
+        run.state = RunState.FAILED
+        run.problem = problem.model_dump(mode="json")
+        run.finished_at = func.clock_timestamp()
+        self._record(run, "run.failed", code=problem.code, message=problem.message, node_id=problem.node_id)
+        for later in await Runs(self.session).unfinished_after(run.request_id, run.sequence):
+            later.state = RunState.CANCELLED
+        await self._settle_request(await self._request(run))
+
+    async def _settle_request(self, request: Request) -> None:
+        """Bring the request to what its runs say. Two runs that end together take turns at the request's row."""
+        await self.session.flush()
+        runs = await Runs(self.session).of_request(request.request_id)
+        status = request_state([run.state for run in runs])
+        if status is RequestState.COMPLETED:
+            request.result = {name: value for run in runs for name, value in (run.outputs or {}).items()}
+        if status is RequestState.FAILED:
+            request.problem = _partner_problem([run for run in runs if run.state is RunState.FAILED])
+        if status is not request.status:
+            await self._set_request_status(request, status)
+
+    async def _set_request_status(self, request: Request, status: RequestState) -> None:
+        request.status = status
+        if status not in {RequestState.PENDING, RequestState.PROCESSING}:
+            request.finished_at = func.clock_timestamp()
+        Requests(self.session).add_event(request.request_id, f"request.{status.value}")
+        if request.asset_id is None or request.ordinal is None or request.revision is None:
+            return
+        revision = await Assets(self.session).revision(request.asset_id, request.ordinal, request.revision)
+        if revision is not None:
+            revision.processing = status
+            if status is RequestState.COMPLETED and request.result is not None:
+                revision.outputs = request.result
+                revision.content_hash = (request.result.get("validation") or {}).get("sha256")
+
+    async def _work_order(self, run: Run, request: Request, attempt: Attempt, heartbeat_seconds: float) -> WorkOrder:
+        definition = await Runs(self.session).definition(run.workflow_id, run.version)
+        if definition is None:
+            raise NotFound(f"Workflow {run.workflow_id} version {run.version} is not published.")
+        submitted = request.submitted
+        facts = RunFacts(
+            id=str(run.run_id),
+            request_id=str(request.request_id),
+            asset_id=request.asset_id,
+            version_ordinal=request.ordinal,
+            revision=request.revision,
+            platform_id=request.platform_id,
+            refs=submitted.get("refs", {}),
+            version_label=submitted.get("version_label"),
+            received_at=request.created_at,
+            attempt=attempt.number,
+        )
+        return WorkOrder(plan=definition.plan, inputs=run.inputs, facts=facts, heartbeat_seconds=heartbeat_seconds)
+
+    def _record(self, run: Run, kind: str, **details: object) -> None:
+        Requests(self.session).add_event(run.request_id, kind, run_id=run.run_id, **details)
+
+
+def _partner_problem(failed: list[Run]) -> dict[str, object]:
+    """The first failure, in words that the partner may read."""
+    problem = RunProblem.model_validate(failed[0].problem)
+    readable = problem.partner_may_read
+    return {
+        "type": "about:blank",
+        "title": "The data could not be processed",
+        "status": 422 if readable else 500,
+        "code": problem.code if readable else "processing-failed",
+        "detail": problem.message if readable else HIDDEN_FAILURE,
+    }

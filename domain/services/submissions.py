@@ -1,0 +1,152 @@
+"""Takes a submission in: one transaction that ends with a request, its run, and an attempt for the relay to send."""
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from domain.contracts.submissions import SubmissionAnswer, SubmissionCreate
+from domain.errors import InvalidSubmission, KeyReused, NotFound, VersionBlocked
+from domain.models import Platform, Request, Revision
+from domain.repositories.assets import Assets
+from domain.repositories.platforms import Platforms
+from domain.repositories.requests import Requests
+from domain.rules import identity, versions
+from domain.rules.lifecycle import RequestState
+from domain.services.definitions import Definitions
+from domain.services.queueing import checked_inputs, queue_run
+from flows.compiler import Plan
+
+
+@dataclass(frozen=True)
+class Submissions:
+    """`submit` is the use case; everything else serves it."""
+
+    session: AsyncSession
+    definitions: Definitions
+
+    async def submit(self, submission: SubmissionCreate) -> SubmissionAnswer:
+        """Accept the submission, or recognise it as one that was accepted before."""
+        platform = await self._platform(submission)
+        definition = self.definitions.accepting(submission.data_type, submission.operation)
+        inputs = resolve_inputs(definition.plan, submission.source, submission.parameters)
+        fingerprint = _fingerprint(submission)
+        asset_id = identity.asset_id(platform.platform_id, submission.refs)
+        assets = Assets(self.session)
+        await assets.take(asset_id, platform.platform_id, submission.refs, submission.data_type)
+        if earlier := await self._seen_before(submission, fingerprint):
+            return SubmissionAnswer(request_id=earlier.request_id, status=earlier.status.value, duplicate=True)
+        placement = versions.place(
+            submission.version_label,
+            fingerprint,
+            await assets.version_facts(asset_id),
+            await assets.next_ordinal(asset_id),
+        )
+        match placement:
+            case versions.Blocked():
+                raise _blocked(submission.version_label, placement)
+            case versions.Duplicate(ordinal, revision):
+                request_id = await assets.request_of(asset_id, ordinal, revision)
+                return await self._standing(request_id or submission.request_id, duplicate=True)
+            case versions.NewVersion(ordinal):
+                assets.add_version(asset_id, ordinal, submission.version_label)
+                await self.session.flush()
+                revision = 1
+            case versions.Resubmission(ordinal, revision, _):
+                await self._supersede(asset_id, ordinal, revision)
+        request = self._add_request(submission, fingerprint, asset_id, ordinal, revision)
+        await self.session.flush()
+        await queue_run(self.session, request, definition.plan, inputs)
+        return SubmissionAnswer(request_id=request.request_id, status=RequestState.PENDING.value)
+
+    async def _platform(self, submission: SubmissionCreate) -> Platform:
+        platform = await Platforms(self.session).active(submission.platform_id)
+        if platform is None:
+            raise NotFound(f"There is no active platform {submission.platform_id!r}.")
+        faults = identity.ref_faults(submission.refs, platform.required_refs, platform.optional_refs)
+        if faults:
+            raise InvalidSubmission("; ".join(faults) + ".", faults=faults)
+        return platform
+
+    async def _seen_before(self, submission: SubmissionCreate, fingerprint: str) -> Request | None:
+        """The request of the same id or key: the gateway may ask again where it never heard the answer."""
+        requests = Requests(self.session)
+        earlier = await requests.get(submission.request_id)
+        if earlier is None and submission.idempotency_key:
+            earlier = await requests.by_key(submission.platform_id, submission.idempotency_key)
+        if earlier and earlier.fingerprint != fingerprint:
+            raise KeyReused("This idempotency key was used with another body. Send the same body, or a new key.")
+        return earlier
+
+    async def _standing(self, request_id: UUID, *, duplicate: bool) -> SubmissionAnswer:
+        request = await Requests(self.session).get(request_id)
+        if request is None:
+            raise NotFound("The request of this version is gone.")
+        return SubmissionAnswer(request_id=request_id, status=request.status.value, duplicate=duplicate)
+
+    async def _supersede(self, asset_id: str, ordinal: int, revision: int) -> None:
+        """Stage a new revision of a known version; what still runs for the one before is cancelled and fenced."""
+        from domain.services.runs import RunLifecycle  # the two call each other: submissions cancel, runs complete
+
+        version = await Assets(self.session).version(asset_id, ordinal)
+        if version is None:
+            raise NotFound("The version was deleted in the meantime.")
+        earlier = await Requests(self.session).of_version(asset_id, ordinal, version.newest_revision)
+        await RunLifecycle(self.session).cancel_request(earlier, actor="superseded by a resubmission")
+        version.newest_revision = revision
+        version.lock_version += 1
+
+    def _add_request(
+        self, submission: SubmissionCreate, fingerprint: str, asset_id: str, ordinal: int, revision: int
+    ) -> Request:
+        request = Request(
+            request_id=submission.request_id,
+            platform_id=submission.platform_id,
+            client_id=submission.client_id,
+            data_type=submission.data_type,
+            operation=submission.operation,
+            submitted=submission.model_dump(mode="json"),
+            fingerprint=fingerprint,
+            idempotency_key=submission.idempotency_key,
+            priority=submission.priority,
+            callback_url=submission.callback_url,
+            asset_id=asset_id,
+            ordinal=ordinal,
+            revision=revision,
+            status=RequestState.PENDING,
+        )
+        self.session.add(request)
+        self.session.add(
+            Revision(
+                asset_id=asset_id,
+                ordinal=ordinal,
+                revision=revision,
+                request_id=request.request_id,
+                fingerprint=fingerprint,
+            )
+        )
+        return request
+
+
+def resolve_inputs(plan: Plan, source: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    """The workflow's inputs, with every fault of them in one refusal."""
+    if "source" in parameters:
+        raise InvalidSubmission("Name the source in `source`, not in `parameters`.")
+    given = {"source": source, **parameters} if "source" in plan.inputs else parameters
+    return checked_inputs(plan, given)
+
+
+def _fingerprint(submission: SubmissionCreate) -> str:
+    """What makes two submissions ask for the same: everything but who asked when, and under which key."""
+    identifying = submission.model_dump(mode="json", exclude={"request_id", "client_id", "idempotency_key"})
+    return identity.fingerprint(identifying)
+
+
+def _blocked(label: str, blocked: versions.Blocked) -> VersionBlocked:
+    return VersionBlocked(
+        f"Version {label!r} cannot be accepted while version {blocked.label!r} is {blocked.approval.value}. "
+        f"Have {blocked.label!r} approved, resubmit it under its own label, or delete it.",
+        blocking_version=blocked.label,
+        blocking_state=blocked.approval.value,
+    )

@@ -1,0 +1,44 @@
+"""The domain service's settings. Read once at start; nonsense is refused there."""
+
+from functools import lru_cache
+from pathlib import Path
+
+from pydantic import Field, HttpUrl, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+class DomainSettings(BaseSettings):
+    """Environment variables `CAIRN_*`."""
+
+    model_config = SettingsConfigDict(env_prefix="CAIRN_", extra="ignore")
+
+    database_url: SecretStr = Field(description="PostgreSQL as role cairn_app: postgresql://user:password@host/cairn")
+    public_url: HttpUrl = Field(description="Where partners reach the gateway; written into catalogue items")
+    storage_root: Path = Field(description="Folder of the local storage zones")
+    workflows_dir: Path = Field(default=REPOSITORY / "workflows", description="Folder of the workflow definitions")
+    relay_enabled: bool = Field(default=True, description="Dispatch runs from this process")
+    relay_poll_seconds: float = Field(default=2.0, gt=0, description="Longest wait where a notification got lost")
+    reconcile_seconds: float = Field(default=15.0, gt=0, description="Time between two sweeps for lost attempts")
+    heartbeat_seconds: float = Field(default=10.0, gt=0, description="How often a quiet flow run reports")
+    attempt_lost_seconds: float = Field(default=60.0, gt=0, description="Silence after which an attempt is fenced")
+    max_attempts: int = Field(default=3, ge=1, description="Attempts of one run before it is parked as failed")
+    pool_size: int = Field(default=10, ge=1, le=200)
+
+    def sqlalchemy_url(self) -> str:
+        return sqlalchemy_url(self.database_url.get_secret_value())
+
+
+def sqlalchemy_url(url: str) -> str:
+    """The same address with the psycopg 3 driver named."""
+    scheme, separator, rest = url.partition("://")
+    if not separator or scheme.partition("+")[0] not in {"postgresql", "postgres"}:
+        raise ValueError("The database URL must start with postgresql://")
+    return f"postgresql+psycopg://{rest}"
+
+
+@lru_cache
+def settings() -> DomainSettings:
+    """The settings of this process."""
+    return DomainSettings()

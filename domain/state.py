@@ -1,0 +1,18 @@
+"""What one domain process holds while it runs."""
+
+from dataclasses import dataclass
+
+from domain.db import Database
+from domain.services.definitions import Definitions
+from domain.settings import DomainSettings
+from flows.storage import Zones
+
+
+@dataclass(frozen=True)
+class Service:
+    """Made at start, closed at shutdown."""
+
+    settings: DomainSettings
+    database: Database
+    definitions: Definitions
+    zones: Zones

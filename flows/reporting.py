@@ -1,0 +1,154 @@
+"""The run's line to the domain: start, heartbeats with node events, commit, fail. All of it fenced by the token."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from threading import Event
+from typing import Any
+from uuid import UUID
+
+import httpx
+
+from domain.contracts.artifacts import Artifact
+from domain.contracts.runs import (
+    Commit,
+    Fail,
+    Heartbeat,
+    HeartbeatAnswer,
+    NodeEvent,
+    Registered,
+    RunProblem,
+    RunRegister,
+    RunStart,
+    WorkOrder,
+)
+from flows.settings import WorkerSettings
+
+log = logging.getLogger("cairn.reporting")
+SEND_EVENTS_SECONDS = 0.5
+TRIES = 8
+FIRST_DELAY_SECONDS = 0.5
+LONGEST_DELAY_SECONDS = 15.0
+
+
+class Fenced(Exception):
+    """The domain no longer takes anything from this attempt: stop, and write nothing."""
+
+
+class DomainUnreachable(Exception):
+    """The domain did not answer, however often it was asked."""
+
+
+@dataclass
+class Line:
+    """One attempt's line to the domain."""
+
+    http: httpx.AsyncClient
+    run_id: UUID
+    token: str
+    stop: Event = field(default_factory=Event)
+    _events: list[NodeEvent] = field(default_factory=list)
+    _wake: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def start(self, message: RunStart) -> WorkOrder:
+        """Claim the attempt and learn what to do."""
+        return WorkOrder.model_validate(await self._post("start", message.model_dump(mode="json")))
+
+    def note(self, event: NodeEvent) -> None:
+        """Have the event sent with the next heartbeat, which comes soon."""
+        self._events.append(event)
+        self._wake.set()
+
+    async def commit(self, outputs: dict[str, Any], artifacts: list[Artifact]) -> None:
+        """Hand in the outcome. Once this returns, the run is completed."""
+        await self.flush()
+        message = Commit(attempt_token=self.token, outputs=outputs, artifacts=artifacts)
+        await self._post("commit", message.model_dump(mode="json"))
+
+    async def fail(self, problem: RunProblem, *, may_reattempt: bool = False) -> None:
+        """Report that the run failed."""
+        await self.flush()
+        message = Fail(attempt_token=self.token, problem=problem, may_reattempt=may_reattempt)
+        await self._post("fail", message.model_dump(mode="json"))
+
+    @asynccontextmanager
+    async def beating(self, every_seconds: float) -> AsyncIterator[None]:
+        """Send heartbeats while the block runs."""
+        heart = asyncio.create_task(self._beat(every_seconds))
+        try:
+            yield
+        finally:
+            heart.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await heart
+
+    async def _beat(self, every_seconds: float) -> None:
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), every_seconds)
+                await asyncio.sleep(SEND_EVENTS_SECONDS)  # let what happens together travel together
+            try:
+                await self.flush()
+            except DomainUnreachable:
+                log.warning("heartbeat not delivered", extra={"run_id": str(self.run_id)})
+
+    async def flush(self) -> None:
+        """Send what is noted, and hear whether to stop."""
+        self._wake.clear()
+        events, self._events = self._events, []
+        message = Heartbeat(attempt_token=self.token, events=events[-1000:])
+        try:
+            answer = HeartbeatAnswer.model_validate(await self._post("heartbeat", message.model_dump(mode="json")))
+        except DomainUnreachable:
+            self._events[:0] = events
+            raise
+        if answer.stop:
+            self.stop.set()
+
+    async def _post(self, verb: str, body: dict[str, Any]) -> Any:
+        return await post(self.http, f"/api/v1/runs/{self.run_id}/{verb}", body)
+
+
+async def register(http: httpx.AsyncClient, message: RunRegister) -> Registered:
+    """Have the domain open a run for a flow run that somebody started in Prefect."""
+    return Registered.model_validate(await post(http, "/api/v1/runs/register", message.model_dump(mode="json")))
+
+
+async def post(http: httpx.AsyncClient, path: str, body: dict[str, Any]) -> Any:
+    """Ask until there is an answer. Every message may safely arrive twice."""
+    delay = FIRST_DELAY_SECONDS
+    for number in range(TRIES):
+        try:
+            answer = await http.post(path, json=body)
+        except httpx.HTTPError as error:
+            reason = type(error).__name__
+        else:
+            if answer.is_success:
+                return answer.json()
+            reason = f"status {answer.status_code}: {_detail(answer)}"
+            if answer.status_code == httpx.codes.CONFLICT:
+                raise Fenced(_detail(answer))
+            if answer.is_client_error and answer.status_code != httpx.codes.TOO_MANY_REQUESTS:
+                raise DomainUnreachable(f"The domain refuses {path}: {reason}")
+        log.info("the domain did not answer; asking again", extra={"path": path, "try": number, "reason": reason})
+        await asyncio.sleep(delay)
+        delay = min(2 * delay, LONGEST_DELAY_SECONDS)
+    raise DomainUnreachable(f"The domain did not answer {path} in {TRIES} tries.")
+
+
+def _detail(answer: httpx.Response) -> str:
+    try:
+        return str(answer.json()["detail"])
+    except (ValueError, KeyError, TypeError):
+        return answer.text[:200]
+
+
+def domain_http(settings: WorkerSettings) -> httpx.AsyncClient:
+    """A client with the workers' credential."""
+    token = settings.worker_token.get_secret_value()
+    return httpx.AsyncClient(
+        base_url=str(settings.domain_url), headers={"Authorization": f"Bearer {token}"}, timeout=10.0
+    )

@@ -1,0 +1,1 @@
+"""The gateway's routes, by audience."""

@@ -1,0 +1,50 @@
+"""One origin for everything people read: tiles and STAC are forwarded to the serving process, which judges access."""
+
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+import httpx
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import StreamingResponse
+
+from gateway.errors import BehindUnavailable
+from gateway.state import Gateway, gateway
+
+router = APIRouter(tags=["data"])
+PASSED_IN = ("accept", "authorization", "if-none-match", "range", "x-api-key", "content-type")
+PASSED_OUT = ("accept-ranges", "cache-control", "content-length", "content-range", "content-type", "etag", "vary")
+
+
+@router.api_route("/tiles/{path:path}", methods=["GET", "HEAD"])
+@router.api_route("/stac", methods=["GET", "HEAD"])
+@router.api_route("/stac/{path:path}", methods=["GET", "HEAD"])
+@router.api_route("/stac/search", methods=["POST"])
+async def forward(request: Request, state: Annotated[Gateway, Depends(gateway)]) -> StreamingResponse:
+    """Pass a read on and stream its answer back."""
+    outgoing = state.serving.build_request(
+        request.method,
+        httpx.URL(path=request.url.path, query=request.url.query.encode()),
+        headers=_forwarded_headers(request),
+        content=await request.body() or None,
+    )
+    try:
+        answer = await state.serving.send(outgoing, stream=True)
+    except httpx.HTTPError as error:
+        raise BehindUnavailable("Data cannot be read right now. Try again in a moment.") from error
+    headers = {name: answer.headers[name] for name in PASSED_OUT if name in answer.headers}
+    return StreamingResponse(_body(answer), status_code=answer.status_code, headers=headers)
+
+
+def _forwarded_headers(request: Request) -> dict[str, str]:
+    """The few headers that matter, and where the caller thinks it is, so that links in answers lead back here."""
+    passed = {name: request.headers[name] for name in PASSED_IN if name in request.headers}
+    host = request.headers.get("host", request.url.netloc)
+    return passed | {"x-forwarded-host": host, "x-forwarded-proto": request.url.scheme}
+
+
+async def _body(answer: httpx.Response) -> AsyncIterator[bytes]:
+    try:
+        async for chunk in answer.aiter_raw():
+            yield chunk
+    finally:
+        await answer.aclose()

@@ -1,0 +1,26 @@
+"""What one gateway process holds while it runs."""
+
+from dataclasses import dataclass
+
+import httpx
+from fastapi import Request
+
+from gateway.domain_client import DomainClient
+from gateway.queries import Queries
+from gateway.settings import GatewaySettings
+
+
+@dataclass(frozen=True)
+class Gateway:
+    """Made at start, closed at shutdown."""
+
+    settings: GatewaySettings
+    queries: Queries
+    domain: DomainClient
+    serving: httpx.AsyncClient
+
+
+def gateway(request: Request) -> Gateway:
+    """What the application made at its start."""
+    made: Gateway = request.app.state.gateway
+    return made
