@@ -47,6 +47,7 @@ class Context:
     workdir: Path
     item_key: str | None = None
     try_number: int = 0
+    output_prefix: str = "scratch"
     facts: dict[str, object] = field(default_factory=dict)
     logger: logging.Logger = field(default_factory=lambda: logging.getLogger("cairn.handler"))
     checkpoint: Checkpoint = field(default_factory=NoCheckpoint)
@@ -57,6 +58,10 @@ class Context:
     @property
     def task_id(self) -> str:
         return f"{self.run_id}_{self.node_id}_{self.try_number}"
+
+    def output_name(self, filename: str) -> str:
+        """The blob name under which this try leaves a file of that name."""
+        return f"{self.output_prefix}/{filename}"
 
     @property
     def stopping(self) -> bool:
