@@ -53,4 +53,4 @@ def test_more_approval_or_clearance_never_takes_reading_away() -> None:
 
 
 def test_staff_are_those_who_review_and_operate() -> None:
-    assert STAFF == {"reviewer", "operator", "admin"}
+    assert set(get_args(Role)) - STAFF == {"partner", "worker", "gateway"}
