@@ -5,8 +5,6 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from fastapi import FastAPI, Request
-from psycopg import Error as DatabaseError
-from psycopg_pool import PoolTimeout
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -63,10 +61,7 @@ async def livez() -> dict[str, str]:
 
 async def readyz(request: Request) -> dict[str, str]:
     """The database answers, so that requests can be served."""
-    try:
-        await lookup_of(request).ping()
-    except (DatabaseError, PoolTimeout):
-        raise problems.NOT_READY from None
+    await lookup_of(request).ping()
     return {"status": "ready"}
 
 

@@ -58,13 +58,12 @@ def catalog_app() -> FastAPI:
     settings = Settings(
         stac_fastapi_title="Cairn catalogue",
         stac_fastapi_description="Approved products, as far as you may read them.",
-        stac_fastapi_landing_id="cairn",
         stac_fastapi_version="1.0.0",
         enabled_extensions=_EXTENSIONS,
-        docs_url="",
     )
     extensions = Extensions(settings=settings)
     api = instantiate_api(ReadableCatalog, extensions, lifespan=_no_lifespan, settings=settings)
+    api.client.landing_page_id = "cairn"
     below = ("", "/queryables", "/items", "/items/{item_id}")
     scopes = [{"path": f"/collections/{{collection_id}}{path}", "method": "GET", "type": "http"} for path in below]
     api.add_route_dependencies(scopes, [Depends(_require_readable)])
@@ -72,11 +71,11 @@ def catalog_app() -> FastAPI:
     return app
 
 
-def below_its_mount(app: ASGIApp) -> ASGIApp:
-    """Let the catalogue's links begin where it is mounted; the framework counts from the outermost app."""
+def below_its_mount(app: FastAPI) -> ASGIApp:
+    """Let the catalogue's links begin where it is mounted; the framework makes them from the outermost app."""
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
-        await app({**scope, "app_root_path": scope.get("root_path", "")}, receive, send)
+        await app({**scope, "app_root_path": scope.get("root_path", ""), "router": app.router}, receive, send)
 
     return call
 

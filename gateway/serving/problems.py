@@ -1,16 +1,15 @@
 """Problem documents (RFC 9457) of the serving room. Their texts are ours: a library's message may name a path."""
 
-import logging
 from collections.abc import Callable
 from http import HTTPStatus
 
+import psycopg
+from asyncpg.exceptions import DataError, InsufficientPrivilegeError, PostgresError, RaiseError, SyntaxOrAccessError
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from rio_tiler.errors import PointOutsideBounds, RioTilerError, TileOutsideBounds
 from starlette.exceptions import HTTPException
-
-logger = logging.getLogger(__name__)
 
 
 class Problem(Exception):  # noqa: N818 - it is what the reader gets, not only what went wrong
@@ -30,7 +29,7 @@ UNKNOWN_CREDENTIAL = Problem(
     {"WWW-Authenticate": "Bearer"},
 )
 INTERNAL = Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", "The request could not be served.")
-NOT_READY = Problem(HTTPStatus.SERVICE_UNAVAILABLE, "not-ready", "The database does not answer.")
+NOT_READY = Problem(HTTPStatus.SERVICE_UNAVAILABLE, "not-ready", "The database does not answer, or not in time.")
 OUTSIDE = Problem(HTTPStatus.NOT_FOUND, "outside-bounds", "The product does not cover this place.")
 
 
@@ -56,6 +55,8 @@ def install(app: FastAPI) -> None:
             HTTPStatus.UNPROCESSABLE_ENTITY, "cannot-render", "The product cannot be rendered with these parameters."
         ),
         RequestValidationError: _of_parameters,
+        PostgresError: _of_catalogue,
+        psycopg.Error: lambda error: NOT_READY,
         HTTPException: _of_http,
     }
     for kind, translate in translations.items():
@@ -76,6 +77,14 @@ def _of_parameters(error: Exception) -> Problem:
     return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-parameters", f"These parameters are not valid: {names}.")
 
 
+def _of_catalogue(error: Exception) -> Problem:
+    """What pgSTAC refuses to compute is the reader's to change; that it takes too long or is gone is not."""
+    senseless = isinstance(error, DataError | RaiseError | SyntaxOrAccessError)
+    if senseless and not isinstance(error, InsufficientPrivilegeError):
+        return Problem(HTTPStatus.BAD_REQUEST, "cannot-search", "The catalogue cannot answer this search.")
+    return NOT_READY
+
+
 def _of_http(error: Exception) -> Problem:
     """What the framework refuses by itself: unknown routes, wrong methods."""
     status = HTTPStatus(error.status_code) if isinstance(error, HTTPException) else HTTPStatus.INTERNAL_SERVER_ERROR
@@ -85,5 +94,5 @@ def _of_http(error: Exception) -> Problem:
 
 
 async def _unexpected(request: Request, error: Exception) -> JSONResponse:
-    logger.error("request failed", exc_info=error, extra={"path": request.url.path})
+    """The framework raises the error again once this is sent, so that the server logs it."""
     return response(INTERNAL)

@@ -81,6 +81,39 @@ async def test_pages_lead_on_and_end(client: httpx.AsyncClient) -> None:
     assert sorted(seen) == sorted(PUBLIC)
 
 
+@pytest.mark.parametrize(
+    "search",
+    [
+        {"collections": ["a\x00"]},
+        {"token": "next:nowhere"},
+        {"filter": {"op": "no_such_function", "args": [1, 2]}},
+        {"filter": {"op": "=", "args": [{"property": "a'; DROP TABLE items; --"}, 1]}},
+        {"sortby": [{"field": "a'; DROP TABLE items; --", "direction": "asc"}]},
+        {"query": {"datetime": {"no_such_operator": 1}}},
+        {"datetime": "yesterday"},
+        {"bbox": [1, 2]},
+        {"limit": -1},
+    ],
+)
+async def test_nonsense_is_the_readers_fault_or_finds_nothing_more(
+    search: dict[str, object], client: httpx.AsyncClient
+) -> None:
+    answer = await client.post("/stac/search", json=search)
+    if answer.status_code == 200:
+        assert {item["id"] for item in answer.json()["features"]} <= PUBLIC
+    else:
+        assert 400 <= answer.status_code < 500, answer.text
+
+
+async def test_the_landing_page_leads_everywhere(client: httpx.AsyncClient) -> None:
+    page = (await client.get("/stac/")).json()
+    assert page["id"] == "cairn"
+    for link in page["links"]:
+        assert link["href"].startswith("http://serving/stac/")
+        if link["rel"] != "service-doc":
+            assert (await client.get(link["href"])).status_code == 200, link
+
+
 async def test_an_unknown_credential_is_refused(client: httpx.AsyncClient) -> None:
     answer = await client.get("/stac/search", headers={"X-API-Key": "guess"})
     assert (answer.status_code, answer.json()["code"]) == (401, "unknown-credential")

@@ -223,7 +223,8 @@ async def test_answers_are_never_shared_and_soon_stale(client: httpx.AsyncClient
 
 def test_the_reader_opens_nothing_but_geotiffs(tmp_path: Path) -> None:
     disguised = tmp_path / "product.tif"
-    disguised.write_text(f'<VRTDataset rasterXSize="1" rasterYSize="1"><SRS>{sample.CRS}</SRS></VRTDataset>')
+    band = '<VRTRasterBand dataType="Byte" band="1"/><GeoTransform>0,1,0,0,0,-1</GeoTransform>'
+    disguised.write_text(f'<VRTDataset rasterXSize="1" rasterYSize="1">{band}</VRTDataset>')
     with rasterio.open(disguised, driver="VRT") as control:
         assert control.driver == "VRT"
     with pytest.raises(RasterioIOError):
