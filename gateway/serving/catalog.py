@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.serving.access import identity_of, is_readable, lookup_of
 from gateway.serving.lookup import Product
+from gateway.serving.problems import CANNOT_SEARCH
 from gateway.serving.settings import ServingSettings
 
 # Collection search pages inside of the database, where the rule is not known; all other extensions are harmless.
@@ -41,6 +42,8 @@ class ReadableCatalog(CoreCrudClient):  # type: ignore[misc]
 
     async def _search_base(self, search_request: Any, request: Request) -> Any:
         allowed = {product.item_id for product in await readable_products(request)}
+        if search_request.token and _page_start(search_request.token) not in allowed:
+            raise CANNOT_SEARCH
         wanted = allowed if search_request.ids is None else allowed & set(search_request.ids)
         search_request.ids = sorted(wanted) or [_NOTHING]
         return await super()._search_base(search_request, request)
@@ -53,17 +56,29 @@ class ReadableCatalog(CoreCrudClient):  # type: ignore[misc]
         return found
 
 
+def _page_start(token: str) -> str:
+    """The item that a page starts from: direction, collection and item, the latter two in hexadecimal.
+
+    pgSTAC takes any item for it, so a token made up by the reader would tell whether a hidden item is there.
+    """
+    try:
+        return bytes.fromhex(token.rpartition(":")[2]).decode()
+    except ValueError:
+        return ""
+
+
 def catalog_app() -> FastAPI:
     """The STAC API as an app to be mounted. Whoever mounts it also runs `connected`."""
     settings = Settings(
         stac_fastapi_title="Cairn catalogue",
         stac_fastapi_description="Approved products, as far as you may read them.",
+        stac_fastapi_landing_id="cairn",
         stac_fastapi_version="1.0.0",
         enabled_extensions=_EXTENSIONS,
     )
     extensions = Extensions(settings=settings)
     api = instantiate_api(ReadableCatalog, extensions, lifespan=_no_lifespan, settings=settings)
-    api.client.landing_page_id = "cairn"
+    api.client.landing_page_id = settings.stac_fastapi_landing_id
     below = ("", "/queryables", "/items", "/items/{item_id}")
     scopes = [{"path": f"/collections/{{collection_id}}{path}", "method": "GET", "type": "http"} for path in below]
     api.add_route_dependencies(scopes, [Depends(_require_readable)])

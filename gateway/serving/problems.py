@@ -30,6 +30,7 @@ UNKNOWN_CREDENTIAL = Problem(
 )
 INTERNAL = Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", "The request could not be served.")
 NOT_READY = Problem(HTTPStatus.SERVICE_UNAVAILABLE, "not-ready", "The database does not answer, or not in time.")
+CANNOT_SEARCH = Problem(HTTPStatus.BAD_REQUEST, "cannot-search", "The catalogue cannot answer this search.")
 OUTSIDE = Problem(HTTPStatus.NOT_FOUND, "outside-bounds", "The product does not cover this place.")
 
 
@@ -81,7 +82,7 @@ def _of_catalogue(error: Exception) -> Problem:
     """What pgSTAC refuses to compute is the reader's to change; that it takes too long or is gone is not."""
     senseless = isinstance(error, DataError | RaiseError | SyntaxOrAccessError)
     if senseless and not isinstance(error, InsufficientPrivilegeError):
-        return Problem(HTTPStatus.BAD_REQUEST, "cannot-search", "The catalogue cannot answer this search.")
+        return CANNOT_SEARCH
     return NOT_READY
 
 

@@ -81,6 +81,19 @@ async def test_pages_lead_on_and_end(client: httpx.AsyncClient) -> None:
     assert sorted(seen) == sorted(PUBLIC)
 
 
+def token(collection: str, item: str) -> str:
+    return f"next:{collection.encode().hex()}:{item.encode().hex()}"
+
+
+async def test_a_made_up_page_tells_nothing_of_hidden_items(client: httpx.AsyncClient) -> None:
+    hidden, absent = token("inner", "inner-1-r1"), token("inner", "inner-7-r1")
+    for headers, equal in (({}, True), (OWNER, False)):
+        answers = [
+            await client.get("/stac/search", params={"token": page}, headers=headers) for page in (hidden, absent)
+        ]
+        assert (answers[0].content == answers[1].content) is equal
+
+
 @pytest.mark.parametrize(
     "search",
     [
