@@ -1,20 +1,10 @@
-"""Who is calling: bearer tokens and API keys, looked up by hash."""
+"""What the service keeps of a credential, and who holds one."""
 
 import hashlib
-from dataclasses import dataclass
-from typing import Literal
 
-Role = Literal["partner", "reviewer", "operator", "worker", "gateway", "admin"]
-STAFF: tuple[Role, ...] = ("reviewer", "operator", "admin")
+from domain.rules.clearance import STAFF, Identity, Role
 
-
-@dataclass(frozen=True)
-class Identity:
-    """An authenticated caller."""
-
-    client_id: str
-    role: Role
-    platform_id: str | None = None
+__all__ = ["STAFF", "Identity", "Role", "secret_hash"]
 
 
 def secret_hash(secret: str) -> str:

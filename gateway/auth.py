@@ -5,11 +5,9 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from domain.rules.clearance import Identity
 from gateway.errors import Forbidden, Unauthenticated
-from gateway.queries import Caller
 from gateway.state import Gateway, gateway
-
-STAFF = ("reviewer", "operator", "admin")
 
 
 def credential(request: Request) -> str:
@@ -21,7 +19,7 @@ def credential(request: Request) -> str:
     return secret
 
 
-async def caller(secret: Annotated[str, Depends(credential)], state: Annotated[Gateway, Depends(gateway)]) -> Caller:
+async def caller(secret: Annotated[str, Depends(credential)], state: Annotated[Gateway, Depends(gateway)]) -> Identity:
     """The client that holds the credential."""
     found = await state.queries.caller(hashlib.sha256(secret.encode()).hexdigest())
     if found is None:
@@ -29,7 +27,7 @@ async def caller(secret: Annotated[str, Depends(credential)], state: Annotated[G
     return found
 
 
-async def partner(found: Annotated[Caller, Depends(caller)]) -> Caller:
+async def partner(found: Annotated[Identity, Depends(caller)]) -> Identity:
     """A partner's client, bound to its platform."""
     if found.role != "partner" or found.platform_id is None:
         raise Forbidden(f"Only partners submit; this credential is a {found.role}'s.")
@@ -37,5 +35,5 @@ async def partner(found: Annotated[Caller, Depends(caller)]) -> Caller:
 
 
 Secret = Annotated[str, Depends(credential)]
-AnyCaller = Annotated[Caller, Depends(caller)]
-Partner = Annotated[Caller, Depends(partner)]
+AnyCaller = Annotated[Identity, Depends(caller)]
+Partner = Annotated[Identity, Depends(partner)]

@@ -8,14 +8,7 @@ from uuid import UUID
 from psycopg.rows import class_row
 from psycopg_pool import AsyncConnectionPool
 
-
-@dataclass(frozen=True)
-class Caller:
-    """An authenticated client."""
-
-    client_id: str
-    role: str
-    platform_id: str | None
+from domain.rules.clearance import Identity
 
 
 @dataclass(frozen=True)
@@ -57,9 +50,9 @@ REQUEST_COLUMNS = ", ".join(RequestRow.__dataclass_fields__)
 class Queries:
     pool: AsyncConnectionPool
 
-    async def caller(self, secret_hash: str) -> Caller | None:
+    async def caller(self, secret_hash: str) -> Identity | None:
         """The active client whose secret has this hash."""
-        async with self.pool.connection() as connection, connection.cursor(row_factory=class_row(Caller)) as cursor:
+        async with self.pool.connection() as connection, connection.cursor(row_factory=class_row(Identity)) as cursor:
             await cursor.execute(
                 "select client_id, role, platform_id from api.identities where secret_hash = %s and is_active",
                 [secret_hash],

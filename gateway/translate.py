@@ -7,14 +7,15 @@ from uuid import UUID
 from pydantic import ValidationError
 
 from domain.contracts.submissions import Progress, RequestResult, SubmissionCreate
+from domain.rules.clearance import Identity
 from gateway.errors import InvalidSubmission
-from gateway.queries import Caller, PlatformRow, RequestRow
+from gateway.queries import PlatformRow, RequestRow
 
 OURS = ("data_type", "operation", "source", "parameters", "callback_url", "priority")
 
 
 def submission(
-    body: Mapping[str, Any], platform: PlatformRow, caller: Caller, request_id: UUID, idempotency_key: str | None
+    body: Mapping[str, Any], platform: PlatformRow, caller: Identity, request_id: UUID, idempotency_key: str | None
 ) -> SubmissionCreate:
     """A platform's submission body as the domain understands it, or every fault of it in one refusal."""
     ref_names = [*platform.required_refs, *platform.optional_refs]

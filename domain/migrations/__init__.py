@@ -29,10 +29,9 @@ def _alembic(verb: str, admin_url: str, revision: str) -> None:
 
 
 def _install_pgstac(admin_url: str) -> None:
+    import psycopg
     from pypgstac.db import PgstacDB
     from pypgstac.migrate import Migrate
-
-    import psycopg
 
     with psycopg.connect(admin_url, autocommit=True) as connection:
         connection.execute("create extension if not exists postgis")

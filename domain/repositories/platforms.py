@@ -22,4 +22,4 @@ class Platforms:
         """The active client that holds the secret of this hash."""
         query = select(Client).where(Client.secret_hash == secret_hash, Client.is_active)
         client = await self.session.scalar(query)
-        return Identity(client.client_id, cast(Role, client.role), client.platform_id) if client else None
+        return Identity(client.client_id, cast("Role", client.role), client.platform_id) if client else None

@@ -32,12 +32,11 @@ class Reviews:
         """Serve this revision from now on, and raise the asset's clearance where the decision asks for it."""
         asset, version, revision = await self._reviewable(asset_id, ordinal, decision.revision, reviewer)
         self._decide(revision, ReviewEvent.APPROVED, reviewer, decision.comment)
-        version.served_revision = revision.revision
+        replaced, version.served_revision = version.served_revision, revision.revision
         version.lock_version += 1
         self._raise_clearance(asset, decision.clearance_level, reviewer)
         await self.session.flush()
-        if asset.clearance == "public":
-            await self._publish_all(asset)
+        await self._publish(asset, ordinal, revision.revision, replaced)
         return await self._decided(asset, revision, reviewer)
 
     async def reject(self, asset_id: str, ordinal: int, decision: Reject, reviewer: Identity) -> Decision:
@@ -89,26 +88,11 @@ class Reviews:
         asset.clearance = level
         asset.lock_version += 1
 
-    async def _publish_all(self, asset: Asset) -> None:
-        """Show the asset's exposed versions in the catalogue and nothing else of it."""
-        assets, catalogue = Assets(self.session), Catalogue(self.session)
-        served = await assets.served_ordinals(asset.asset_id)
-        exposed = [versions.latest(served)] if asset.exposure == "latest_only" else served
-        for ordinal in served:
-            version = await assets.version(asset.asset_id, ordinal)
-            if version is None or version.served_revision is None:
-                continue
-            await self._withdraw_earlier(catalogue, asset.asset_id, ordinal, version.served_revision)
-            if ordinal in exposed:
-                await self._publish(catalogue, asset, ordinal, version.served_revision)
-            else:
-                await catalogue.withdraw(item_id(asset.asset_id, ordinal, version.served_revision), asset.asset_id)
-
-    async def _withdraw_earlier(self, catalogue: Catalogue, asset_id: str, ordinal: int, served: int) -> None:
-        for earlier in range(1, served):
-            await catalogue.withdraw(item_id(asset_id, ordinal, earlier), asset_id)
-
-    async def _publish(self, catalogue: Catalogue, asset: Asset, ordinal: int, revision: int) -> None:
+    async def _publish(self, asset: Asset, ordinal: int, revision: int, replaced: int | None) -> None:
+        """Put the item into the catalogue in place of the one it replaces. Who may see it, serving asks per reader."""
+        catalogue = Catalogue(self.session)
+        if replaced is not None:
+            await catalogue.withdraw(item_id(asset.asset_id, ordinal, replaced), asset.asset_id)
         artifact = await Assets(self.session).artifact(asset.asset_id, ordinal, revision, "stac_item")
         if artifact is None:  # not every workflow makes something to catalogue
             return

@@ -8,10 +8,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from domain.contracts.reviews import Approve, Decision, Reject
 from domain.contracts.submissions import RequestState
+from domain.rules.clearance import Identity
 from gateway import translate
 from gateway.auth import STAFF, AnyCaller, Partner, Secret
 from gateway.errors import Forbidden, NotFound
-from gateway.queries import Caller, RequestRow
+from gateway.queries import RequestRow
 from gateway.state import Gateway, gateway
 
 router = APIRouter(prefix="/api/platform", tags=["platform"])
@@ -99,7 +100,7 @@ async def reject(body: RejectRequest, caller: AnyCaller, secret: Secret, state: 
     return await state.domain.reject(asset_id, ordinal, Reject(revision=revision, reason=body.reason), secret)
 
 
-async def _readable(request_id: UUID, caller: Caller, state: Gateway) -> RequestRow:
+async def _readable(request_id: UUID, caller: Identity, state: Gateway) -> RequestRow:
     """The request, if the caller may know of it. Another partner's answers like none at all."""
     row = await state.queries.request(request_id)
     if row is None or not (caller.role in STAFF or row.platform_id == caller.platform_id):

@@ -1,0 +1,59 @@
+"""From a request to the product it may read. The rule itself lives in the domain; here it is only asked."""
+
+import re
+from typing import Annotated, Final
+
+from fastapi import Path, Query, Request
+
+from domain.rules.clearance import Identity, may_read, may_see_version
+from gateway.serving.lookup import Lookup, Product
+from gateway.serving.problems import NOT_FOUND, UNKNOWN_CREDENTIAL
+
+_ASSET_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+_BEARER: Final = re.compile(r"Bearer +(\S+)", re.IGNORECASE)
+
+AssetId = Annotated[str, Path(description="The asset's id")]
+Version = Annotated[
+    str, Query(pattern=r"^(latest|[0-9]{1,9})$", description="`latest`, or the ordinal number of a version")
+]
+
+
+def lookup_of(request: Request) -> Lookup:
+    """The lookup that the app opened at its start."""
+    lookup = request.app.state.lookup
+    assert isinstance(lookup, Lookup)  # noqa: S101 - a fault of wiring, not of input
+    return lookup
+
+
+def credential_of(request: Request) -> str | None:
+    """The bearer token or API key of the request, if it brings one."""
+    bearer = _BEARER.fullmatch(request.headers.get("authorization", ""))
+    return bearer[1] if bearer else request.headers.get("x-api-key")
+
+
+async def identity_of(request: Request) -> Identity | None:
+    """Who asks: None is the public. A credential that is not known is refused, whatever it asks for."""
+    credential = credential_of(request)
+    if credential is None:
+        return None
+    identity = await lookup_of(request).identity(credential)
+    if identity is None:
+        raise UNKNOWN_CREDENTIAL
+    return identity
+
+
+def is_readable(product: Product, identity: Identity | None) -> bool:
+    return may_read(identity, product.clearance, product.platform_id, product.approved) and may_see_version(
+        identity, product.exposure, product.platform_id, product.is_latest
+    )
+
+
+async def readable_product(request: Request, asset_id: AssetId, version: Version = "latest") -> Product:
+    """The product that the URL names, if this reader may have it; else the one answer that tells nothing."""
+    identity = await identity_of(request)
+    if not _ASSET_ID.fullmatch(asset_id):
+        raise NOT_FOUND
+    product = await lookup_of(request).product(asset_id, None if version == "latest" else int(version))
+    if product is None or not is_readable(product, identity):
+        raise NOT_FOUND
+    return product

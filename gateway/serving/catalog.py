@@ -1,0 +1,125 @@
+"""The STAC API over pgSTAC, cut down to what the reader may know of. Reads only; the domain writes the catalogue."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from fastapi import Depends, FastAPI, Request
+from psycopg.conninfo import conninfo_to_dict
+from stac_fastapi.pgstac.app import instantiate_api
+from stac_fastapi.pgstac.config import PostgresSettings, ServerSettings, Settings
+from stac_fastapi.pgstac.core import CoreCrudClient
+from stac_fastapi.pgstac.db import close_db_connection, connect_to_db
+from stac_fastapi.pgstac.models.extensions import Extensions
+from stac_fastapi.types.errors import NotFoundError
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from gateway.serving.access import identity_of, is_readable, lookup_of
+from gateway.serving.lookup import Product
+from gateway.serving.problems import CANNOT_SEARCH
+from gateway.serving.settings import ServingSettings
+
+# Collection search pages inside of the database, where the rule is not known; all other extensions are harmless.
+_EXTENSIONS: Final = ["query", "sort", "fields", "filter", "pagination"]
+# No item has this id: item ids end in a version and a revision.
+_NOTHING: Final = "-"
+
+
+async def readable_products(request: Request) -> list[Product]:
+    """What this reader may know of. One query and one pass over all products, for each request."""
+    identity = await identity_of(request)
+    return [product for product in await lookup_of(request).products() if is_readable(product, identity)]
+
+
+async def _require_readable(request: Request, collection_id: str) -> None:
+    """Answer for what may not be known just as for what is not there."""
+    if collection_id not in {product.asset_id for product in await readable_products(request)}:
+        raise NotFoundError(f"Collection {collection_id} does not exist.")
+
+
+class ReadableCatalog(CoreCrudClient):  # type: ignore[misc]
+    """The library's client; every question is first narrowed to the reader's own items."""
+
+    async def _search_base(self, search_request: Any, request: Request) -> Any:
+        allowed = {product.item_id for product in await readable_products(request)}
+        if search_request.token and _page_start(search_request.token) not in allowed:
+            raise CANNOT_SEARCH
+        wanted = allowed if search_request.ids is None else allowed & set(search_request.ids)
+        search_request.ids = sorted(wanted) or [_NOTHING]
+        return await super()._search_base(search_request, request)
+
+    async def all_collections(self, request: Request, **options: Any) -> Any:
+        allowed = {product.asset_id for product in await readable_products(request)}
+        found = await super().all_collections(request, **options)
+        found["collections"] = [collection for collection in found["collections"] if collection["id"] in allowed]
+        found["numberMatched"] = found["numberReturned"] = len(found["collections"])
+        return found
+
+
+def _page_start(token: str) -> str:
+    """The item that a page starts from: direction, collection and item, the latter two in hexadecimal.
+
+    pgSTAC takes any item for it, so a token made up by the reader would tell whether a hidden item is there.
+    """
+    try:
+        return bytes.fromhex(token.rpartition(":")[2]).decode()
+    except ValueError:
+        return ""
+
+
+def catalog_app() -> FastAPI:
+    """The STAC API as an app to be mounted. Whoever mounts it also runs `connected`."""
+    settings = Settings(
+        stac_fastapi_title="Cairn catalogue",
+        stac_fastapi_description="Approved products, as far as you may read them.",
+        stac_fastapi_landing_id="cairn",
+        stac_fastapi_version="1.0.0",
+        enabled_extensions=_EXTENSIONS,
+    )
+    extensions = Extensions(settings=settings)
+    api = instantiate_api(ReadableCatalog, extensions, lifespan=_no_lifespan, settings=settings)
+    api.client.landing_page_id = settings.stac_fastapi_landing_id
+    below = ("", "/queryables", "/items", "/items/{item_id}")
+    scopes = [{"path": f"/collections/{{collection_id}}{path}", "method": "GET", "type": "http"} for path in below]
+    api.add_route_dependencies(scopes, [Depends(_require_readable)])
+    app: FastAPI = api.app
+    return app
+
+
+def below_its_mount(app: FastAPI) -> ASGIApp:
+    """Let the catalogue's links begin where it is mounted; the framework makes them from the outermost app."""
+
+    async def call(scope: Scope, receive: Receive, send: Send) -> None:
+        await app({**scope, "app_root_path": scope.get("root_path", ""), "router": app.router}, receive, send)
+
+    return call
+
+
+@asynccontextmanager
+async def connected(app: FastAPI, settings: ServingSettings) -> AsyncIterator[None]:
+    """Keep the catalogue's own pool open; the library speaks asyncpg."""
+    await connect_to_db(app, postgres_settings=_postgres(settings))
+    try:
+        yield
+    finally:
+        await close_db_connection(app)
+
+
+@asynccontextmanager
+async def _no_lifespan(app: FastAPI) -> AsyncIterator[None]:
+    """A mounted app's lifespan is never run."""
+    yield
+
+
+def _postgres(settings: ServingSettings) -> PostgresSettings:
+    target = conninfo_to_dict(settings.database_serving_url.get_secret_value())
+    read_only = {"default_transaction_read_only": "on", "pgstac.readonly": "true", "statement_timeout": "5000"}
+    return PostgresSettings(
+        pguser=str(target["user"]),
+        pgpassword=str(target.get("password", "")),
+        pghost=str(target["host"]),
+        pgport=int(target.get("port") or 5432),
+        pgdatabase=str(target["dbname"]),
+        db_max_conn_size=settings.serving_pool_size,
+        server_settings=ServerSettings(application_name="cairn-serving", **read_only),
+    )

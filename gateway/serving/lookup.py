@@ -1,0 +1,91 @@
+"""All SQL of the serving room: two views, read as the role cairn_serving. Knows no HTTP and judges nothing."""
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import Any, Final, LiteralString
+
+from psycopg import AsyncConnection
+from psycopg.rows import DictRow, class_row, dict_row
+from psycopg_pool import AsyncConnectionPool
+
+from domain.rules.clearance import Clearance, Exposure, Identity
+
+_READ_ONLY: Final = "-c default_transaction_read_only=on -c statement_timeout=2000"
+_COLUMNS: Final = (
+    "SELECT asset_id, platform_id, ordinal, revision, clearance, approval, is_latest, exposure, cog_name, bands "
+    "FROM api.served_products"
+)
+_LATEST: Final = _COLUMNS + " WHERE asset_id = %s AND is_latest"
+_VERSION: Final = _COLUMNS + " WHERE asset_id = %s AND ordinal = %s"
+_IDENTITY: Final = "SELECT client_id, role, platform_id FROM api.identities WHERE secret_hash = %s AND is_active"
+
+
+@dataclass(frozen=True)
+class Product:
+    """One served revision: what it is, whose it is, where its bytes lie."""
+
+    asset_id: str
+    platform_id: str
+    ordinal: int
+    revision: int
+    clearance: Clearance
+    approval: str
+    is_latest: bool
+    exposure: Exposure
+    cog_name: str
+    bands: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def approved(self) -> bool:
+        return self.approval == "approved"
+
+    @property
+    def item_id(self) -> str:
+        return f"{self.asset_id}-{self.ordinal}-r{self.revision}"
+
+
+class Lookup:
+    """The questions that serving asks the database."""
+
+    def __init__(self, url: str, pool_size: int) -> None:
+        self._pool: AsyncConnectionPool[AsyncConnection[DictRow]] = AsyncConnectionPool(
+            url,
+            min_size=1,
+            max_size=pool_size,
+            open=False,
+            timeout=2,
+            kwargs={"autocommit": True, "row_factory": dict_row, "options": _READ_ONLY},
+        )
+
+    async def open(self) -> None:
+        await self._pool.open(wait=True, timeout=10)
+
+    async def close(self) -> None:
+        await self._pool.close()
+
+    async def ping(self) -> None:
+        """Fail unless both views answer."""
+        async with self._pool.connection() as connection:
+            await connection.execute("SELECT 1 FROM api.served_products, api.identities LIMIT 1")
+
+    async def identity(self, credential: str) -> Identity | None:
+        """Who holds this token or key. Only its digest travels."""
+        digest = hashlib.sha256(credential.encode()).hexdigest()
+        async with self._pool.connection() as connection, connection.cursor(row_factory=class_row(Identity)) as cursor:
+            await cursor.execute(_IDENTITY, (digest,))
+            return await cursor.fetchone()
+
+    async def product(self, asset_id: str, ordinal: int | None) -> Product | None:
+        """The served revision of one version, by default of the latest."""
+        query, values = (_LATEST, (asset_id,)) if ordinal is None else (_VERSION, (asset_id, ordinal))
+        products = await self._products(query, values)
+        return products[0] if products else None
+
+    async def products(self) -> list[Product]:
+        """Every served revision."""
+        return await self._products(_COLUMNS, ())
+
+    async def _products(self, query: LiteralString, values: tuple[object, ...]) -> list[Product]:
+        async with self._pool.connection() as connection, connection.cursor(row_factory=class_row(Product)) as cursor:
+            await cursor.execute(query, values)
+            return await cursor.fetchall()

@@ -1,0 +1,99 @@
+"""Problem documents (RFC 9457) of the serving room. Their texts are ours: a library's message may name a path."""
+
+from collections.abc import Callable
+from http import HTTPStatus
+
+import psycopg
+from asyncpg.exceptions import DataError, InsufficientPrivilegeError, PostgresError, RaiseError, SyntaxOrAccessError
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from rio_tiler.errors import PointOutsideBounds, RioTilerError, TileOutsideBounds
+from starlette.exceptions import HTTPException
+
+
+class Problem(Exception):
+    """What a reader is told instead of an answer."""
+
+    def __init__(self, status: HTTPStatus, code: str, detail: str, headers: dict[str, str] | None = None) -> None:
+        super().__init__(detail)
+        self.status, self.code, self.detail, self.headers = status, code, detail, headers
+
+
+# One text for what is not there and for what this reader may not know of.
+NOT_FOUND = Problem(HTTPStatus.NOT_FOUND, "not-found", "There is nothing here that you may read.")
+UNKNOWN_CREDENTIAL = Problem(
+    HTTPStatus.UNAUTHORIZED,
+    "unknown-credential",
+    "The token or API key is not known or no longer active.",
+    {"WWW-Authenticate": "Bearer"},
+)
+INTERNAL = Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", "The request could not be served.")
+NOT_READY = Problem(HTTPStatus.SERVICE_UNAVAILABLE, "not-ready", "The database does not answer, or not in time.")
+CANNOT_SEARCH = Problem(HTTPStatus.BAD_REQUEST, "cannot-search", "The catalogue cannot answer this search.")
+OUTSIDE = Problem(HTTPStatus.NOT_FOUND, "outside-bounds", "The product does not cover this place.")
+
+
+def response(problem: Problem) -> JSONResponse:
+    body = {
+        "type": f"urn:cairn:problem:{problem.code}",
+        "title": problem.status.phrase,
+        "status": int(problem.status),
+        "code": problem.code,
+        "detail": problem.detail,
+    }
+    return JSONResponse(body, problem.status, problem.headers, media_type="application/problem+json")
+
+
+def install(app: FastAPI) -> None:
+    """Answer every failure of the app with a problem document."""
+    app.add_exception_handler(Exception, _unexpected)
+    translations: dict[type[Exception], Callable[[Exception], Problem]] = {
+        Problem: _itself,
+        TileOutsideBounds: lambda error: OUTSIDE,
+        PointOutsideBounds: lambda error: OUTSIDE,
+        RioTilerError: lambda error: Problem(
+            HTTPStatus.UNPROCESSABLE_ENTITY, "cannot-render", "The product cannot be rendered with these parameters."
+        ),
+        RequestValidationError: _of_parameters,
+        PostgresError: _of_catalogue,
+        psycopg.Error: lambda error: NOT_READY,
+        HTTPException: _of_http,
+    }
+    for kind, translate in translations.items():
+        app.add_exception_handler(kind, _handler(translate))
+
+
+def _handler(translate: Callable[[Exception], Problem]) -> Callable[[Request, Exception], JSONResponse]:
+    return lambda request, error: response(translate(error))
+
+
+def _itself(error: Exception) -> Problem:
+    return error if isinstance(error, Problem) else INTERNAL
+
+
+def _of_parameters(error: Exception) -> Problem:
+    faults = error.errors() if isinstance(error, RequestValidationError) else []
+    names = ", ".join(sorted({str(fault["loc"][-1]) for fault in faults}))
+    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-parameters", f"These parameters are not valid: {names}.")
+
+
+def _of_catalogue(error: Exception) -> Problem:
+    """What pgSTAC refuses to compute is the reader's to change; that it takes too long or is gone is not."""
+    senseless = isinstance(error, DataError | RaiseError | SyntaxOrAccessError)
+    if senseless and not isinstance(error, InsufficientPrivilegeError):
+        return CANNOT_SEARCH
+    return NOT_READY
+
+
+def _of_http(error: Exception) -> Problem:
+    """What the framework refuses by itself: unknown routes, wrong methods."""
+    status = HTTPStatus(error.status_code) if isinstance(error, HTTPException) else HTTPStatus.INTERNAL_SERVER_ERROR
+    if status == HTTPStatus.NOT_FOUND:
+        return NOT_FOUND
+    return Problem(status, status.phrase.lower().replace(" ", "-"), f"{status.phrase}.")
+
+
+async def _unexpected(request: Request, error: Exception) -> JSONResponse:
+    """The framework raises the error again once this is sent, so that the server logs it."""
+    return response(INTERNAL)

@@ -1,0 +1,131 @@
+"""Tiles and their kin: TiTiler over the one product that the URL names. No other file can be asked for."""
+
+import re
+from http import HTTPStatus
+from typing import Annotated, Any, Final
+
+import attr
+import rasterio
+from fastapi import APIRouter, Depends, Request
+from rio_tiler.io import Reader
+from titiler.core.dependencies import BidxParams, ImageRenderingParams
+from titiler.core.factory import TilerFactory
+
+from flows.storage import Zones
+from gateway.serving.access import readable_product
+from gateway.serving.lookup import Product
+from gateway.serving.problems import Problem
+
+PREFIX: Final = "/tiles/{asset_id}"
+MAX_PIXELS: Final = 2048
+_SIZES: Final = {"tilesize", "buffer", "padding", "max_size", "width", "height", "histogram_bins"}
+_FORMATS_OF_VALUES: Final = {"tif", "tiff", "npy", "pngraw"}
+_EPSG: Final = re.compile(r"EPSG:[0-9]{4,6}", re.IGNORECASE)
+_ENVIRONMENT: Final = {
+    "GDAL_DISABLE_READDIR_ON_OPEN": "EMPTY_DIR",
+    "GDAL_PAM_ENABLED": "NO",
+    "CPL_VSIL_CURL_ALLOWED_EXTENSIONS": "{none}",
+    "PROJ_NETWORK": "OFF",
+}
+
+
+@attr.s
+class GeoTiffReader(Reader):
+    """A reader that opens nothing but GeoTIFFs."""
+
+    def __attrs_post_init__(self) -> None:
+        self.dataset = self._ctx_stack.enter_context(rasterio.open(self.input, driver="GTiff"))
+        super().__attrs_post_init__()  # type: ignore[no-untyped-call]
+
+
+class _Router(APIRouter):
+    """Registers reading routes only, and tiles directly below the asset: /{tms}/{z}/{x}/{y}."""
+
+    def add_api_route(self, path: str, endpoint: Any, **options: Any) -> None:
+        if options.get("methods") != ["GET"]:
+            return
+        super().add_api_route(path.removeprefix("/tiles"), endpoint, **options)
+
+
+class _Tiler(TilerFactory):
+    """TiTiler's endpoints, less those that list, draw maps or take a geometry."""
+
+    def register_routes(self) -> None:
+        for register in (self.info, self.statistics, self.tile, self.tilejson, self.point, self.preview):
+            register()  # type: ignore[no-untyped-call]
+
+
+def router() -> APIRouter:
+    """The routes below /tiles/{asset_id}."""
+    tiler = _Tiler(
+        router=_Router(dependencies=[Depends(_within_limits)]),
+        router_prefix=PREFIX,
+        reader=GeoTiffReader,
+        path_dependency=_local_path,
+        layer_dependency=BidxParams,  # bands by number; no expressions
+        process_dependency=_no_algorithm,
+        render_dependency=_rendering,  # type: ignore[arg-type]  # any callable that gives one will do
+        environment_dependency=lambda: _ENVIRONMENT,
+    )
+    tiles = APIRouter(tags=["tiles"])
+    tiles.include_router(tiler.router, prefix=PREFIX)
+    return tiles
+
+
+def _within_limits(request: Request) -> None:
+    """Refuse sizes that exhaust memory, and any CRS but an EPSG code, before a library sees them.
+
+    The library reads a CRS that looks like a URL from the network.
+    """
+    given = [*request.query_params.multi_items(), *request.path_params.items()]
+    for name, value in given:
+        if name.endswith("crs") and not _EPSG.fullmatch(value):
+            raise _invalid(f"{name} must be an EPSG code such as EPSG:3857.")
+        if name in _SIZES and not _is_size(value):
+            raise _invalid(f"{name} must be a number up to {MAX_PIXELS}.")
+
+
+def _is_size(value: str) -> bool:
+    try:
+        return 0 < float(value) <= MAX_PIXELS
+    except ValueError:
+        return False
+
+
+def _invalid(detail: str) -> Problem:
+    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-parameters", detail)
+
+
+def _local_path(request: Request, product: Annotated[Product, Depends(readable_product)]) -> str:
+    """Where the product's bytes lie. The name comes from the database, never from the reader."""
+    zones: Zones = request.app.state.zones
+    return zones.silver.readable_path(product.cog_name)
+
+
+def _no_algorithm() -> None:
+    """TiTiler may transform pixels by named algorithms; we show them as they are."""
+
+
+def _rendering(
+    request: Request,
+    product: Annotated[Product, Depends(readable_product)],
+    bands: Annotated[BidxParams, Depends()],
+    given: Annotated[ImageRenderingParams, Depends()],
+) -> ImageRenderingParams:
+    """Stretch what is not bytes over the range its statistics name, unless the reader wants it otherwise.
+
+    Formats for computing keep the values as they are, and so do colours that are given value by value.
+    """
+    pictured = request.path_params.get("format") not in _FORMATS_OF_VALUES
+    if given.rescale is None and pictured and "colormap" not in request.query_params:
+        given.rescale = stored_range(product.bands, bands.indexes)  # type: ignore[assignment]
+    return given
+
+
+def stored_range(bands: list[dict[str, Any]], indexes: list[int] | None) -> list[tuple[float, float]] | None:
+    """One range for all shown bands, so that their colours keep their proportions; None where they are bytes."""
+    shown = [band for number, band in enumerate(bands, start=1) if indexes is None or number in indexes]
+    if not shown or any(band["dtype"] == "uint8" for band in shown):
+        return None
+    lowest, highest = min(band["minimum"] for band in shown), max(band["maximum"] for band in shown)
+    return [(lowest, highest if highest > lowest else lowest + 1)]

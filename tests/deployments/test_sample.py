@@ -1,0 +1,59 @@
+"""The sample raster is its formula."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import rasterio
+
+from deployments import sample
+
+
+def test_the_file_holds_what_the_formula_says(tmp_path: Path) -> None:
+    sample.write(tmp_path / "dem.tif", seed=5, size=700)
+    with rasterio.open(tmp_path / "dem.tif") as raster:
+        pixels = raster.read(1)
+        assert (raster.crs, raster.nodata, raster.res) == (sample.CRS, sample.NODATA, (10, 10))
+    dice = np.random.default_rng(1)
+    for row, col in dice.integers(0, 700, (300, 2)):
+        assert pixels[row, col] == sample.value_at(5, int(row), int(col))
+
+
+@pytest.mark.parametrize("seed", [0, 1, 7, 2**31])
+def test_values_are_elevations_and_the_corner_is_empty(seed: int) -> None:
+    pixels = sample.pixels(seed)
+    data = pixels[pixels != sample.NODATA]
+    assert data.min() >= 1
+    assert data.max() <= sample.HIGHEST
+    assert data.max() - data.min() > 2_000
+    assert not pixels[:32, : 32 * sample.WEDGE_BLOCKS].any()
+    assert (pixels == sample.NODATA).mean() == pytest.approx(0.0022, abs=0.0001)
+
+
+def test_seeds_differ() -> None:
+    assert (sample.pixels(1, 1024) != sample.pixels(2, 1024)).mean() > 0.9
+
+
+@pytest.mark.parametrize("size", [512, sample.SIZE_PIXELS])
+def test_picked_pixels_are_block_centres_with_data(size: int) -> None:
+    for seed in range(200):
+        row, col = sample.pick_pixel(seed, size)
+        assert (row % 32, col % 32) == (16, 16)
+        assert max(row, col) < size - 32
+        assert sample.value_at(seed, row, col) != sample.NODATA
+
+
+def test_the_place_is_the_grossglockner() -> None:
+    """Its summit, 12.6939 E 47.0742 N, lies inside the default raster."""
+    west, north = sample.lonlat_of(0, 0)
+    east, south = sample.lonlat_of(sample.SIZE_PIXELS - 1, sample.SIZE_PIXELS - 1)
+    assert west < 12.6939 < east
+    assert south < 47.0742 < north
+
+
+def test_importing_the_formula_loads_no_raster_library() -> None:
+    code = "import sys; from deployments import sample; sample.value_at(1, 2, 3); print('rasterio' in sys.modules)"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == "False"

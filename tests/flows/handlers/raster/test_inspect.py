@@ -1,0 +1,223 @@
+"""Validation: what is refused and in which words, what is fixed, what is green. Real files, real GDAL."""
+
+import hashlib
+import resource
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import rasterio
+from affine import Affine
+from rasterio.errors import NotGeoreferencedWarning
+
+from deployments import sample
+from flows.context import Context
+from flows.errors import InvalidInput, Stopped
+from flows.handlers.raster.declarations import ValidateParams, ValidateResult, validate
+from tests.support.rasters import PLACE, bronze, write, write_header
+
+NAME = "up/dem.tif"
+PIXELS = sample.pixels(3, 600)
+
+
+def validated(context: Context, source_crs: str | None = None) -> ValidateResult:
+    return validate(ValidateParams(source=NAME, source_crs=source_crs), context)
+
+
+def test_a_good_raster_is_green(context: Context, tmp_path: Path) -> None:
+    path = bronze(tmp_path, NAME)
+    sample.write(path, seed=3, size=600)
+    found = validated(context)
+    assert (found.outcome, found.warnings, found.is_cog) == ("green", [], False)
+    assert (found.crs, found.dtype, found.nodata, found.band_count) == (sample.CRS, "uint16", 0, 1)
+    assert (found.width, found.height) == (600, 600)
+    assert found.bounds_native == (304_640, 5_230_800, 310_640, 5_236_800)
+    assert found.bounds_wgs84 == pytest.approx((12.418, 47.202, 12.499, 47.257), abs=0.002)
+    assert found.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert found.size_mb == path.stat().st_size / 1024**2
+    assert found.estimated_memory_mb == PIXELS.nbytes / 1024**2
+
+
+def text(path: Path) -> None:
+    path.write_text("Dear Sir or Madam, please find the raster attached.")
+
+
+def empty(path: Path) -> None:
+    path.touch()
+
+
+def vrt_of_a_secret(path: Path) -> None:
+    path.write_text(
+        '<VRTDataset rasterXSize="10" rasterYSize="10">'
+        '<VRTRasterBand dataType="Byte" band="1" subClass="VRTRawRasterBand">'
+        '<SourceFilename relativetoVRT="0">/etc/passwd</SourceFilename></VRTRasterBand></VRTDataset>'
+    )
+
+
+def another_format(path: Path) -> None:
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(100))
+
+
+def without_crs(path: Path) -> None:
+    write(path, PIXELS, crs=None)
+
+
+def without_place(path: Path) -> None:
+    with pytest.warns(NotGeoreferencedWarning):
+        write(path, PIXELS, transform=None)
+
+
+def with_a_private_crs(path: Path) -> None:
+    write(path, PIXELS, crs="+proj=laea +lat_0=47.1 +lon_0=12.6 +ellps=WGS84")
+
+
+def off_the_earth(path: Path) -> None:
+    write(path, PIXELS, crs="EPSG:4326")
+
+
+def of_complex_numbers(path: Path) -> None:
+    write(path, PIXELS.astype("complex64"))
+
+
+def cut_in_the_pixels(path: Path) -> None:
+    write(path, np.random.default_rng(1).integers(0, 4000, (600, 600), "uint16"))
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def cut_in_half(path: Path) -> None:
+    write(path, np.random.default_rng(1).integers(0, 4000, (600, 600), "uint16"))
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def cut_in_the_second_band(path: Path) -> None:
+    write(path, np.random.default_rng(1).integers(0, 255, (2, 600, 600), "uint8"), interleave="band")
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def cut_in_the_header(path: Path) -> None:
+    sample.write(path, seed=3, size=600)
+    path.write_bytes(path.read_bytes()[:60])
+
+
+def only_the_magic(path: Path) -> None:
+    path.write_bytes(b"II*\0")
+
+
+def huge_picture(path: Path) -> None:
+    write_header(path, 65_535, 65_535)
+
+
+def huge_side(path: Path) -> None:
+    write_header(path, 2**31 - 1, 1)
+
+
+def huge_block(path: Path) -> None:
+    write_header(path, 2**30, 2**30, tile=2**30)
+
+
+def too_many_blocks(path: Path) -> None:
+    write_header(path, 300_000, 300_000, tile=16)
+
+
+REFUSED: list[tuple[Callable[[Path], None], str]] = [
+    (text, "not a GeoTIFF"),
+    (empty, "is empty"),
+    (vrt_of_a_secret, "not a GeoTIFF"),
+    (another_format, "not a GeoTIFF"),
+    (without_crs, "names no CRS"),
+    (without_place, "not placed on the ground"),
+    (with_a_private_crs, "no EPSG code"),
+    (off_the_earth, "outside of the Earth"),
+    (of_complex_numbers, "complex64"),
+    (cut_in_the_pixels, "cut short"),
+    (cut_in_half, "cut short"),
+    (cut_in_the_second_band, "cut short"),
+    (cut_in_the_header, "header is damaged"),
+    (only_the_magic, "header is damaged"),
+    (huge_picture, "times its size"),
+    (huge_side, "too large|header is damaged"),
+    (huge_block, "too large|header is damaged"),
+    (too_many_blocks, "too large|header is damaged"),
+]
+
+
+@pytest.mark.parametrize(("make", "sentence"), REFUSED, ids=[make.__name__ for make, _ in REFUSED])
+def test_refused_with_a_sentence_for_the_sender(
+    make: Callable[[Path], None], sentence: str, context: Context, tmp_path: Path
+) -> None:
+    make(bronze(tmp_path, NAME))
+    started, before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(InvalidInput, match=sentence) as refusal:
+        validated(context)
+    assert time.monotonic() - started < 5
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 512 * 1024
+    assert repr(NAME) in str(refusal.value)
+    assert str(tmp_path) not in str(refusal.value)
+
+
+def test_no_blob_of_that_name(context: Context) -> None:
+    with pytest.raises(InvalidInput, match=r"no blob 'up/dem\.tif'"):
+        validated(context)
+
+
+def test_a_missing_crs_may_be_stated(context: Context, tmp_path: Path) -> None:
+    without_crs(bronze(tmp_path, NAME))
+    assert validated(context, "EPSG:32633").crs == "EPSG:32633"
+
+
+def test_the_files_own_crs_wins_over_the_stated_one(context: Context, tmp_path: Path) -> None:
+    write(bronze(tmp_path, NAME), PIXELS, nodata=0)
+    assert validated(context, "EPSG:3857").crs == "EPSG:32633"
+
+
+def test_an_unknown_stated_crs_is_refused(context: Context, tmp_path: Path) -> None:
+    without_crs(bronze(tmp_path, NAME))
+    with pytest.raises(InvalidInput, match="EPSG:99999 is not a CRS of maps"):
+        validated(context, "EPSG:99999")
+
+
+FIXED = [
+    ({}, "names no nodata value that"),
+    ({"nodata": 0, "tiled": False, "blockxsize": None, "blockysize": 600}, "tiled anew"),
+    ({"nodata": 0, "transform": PLACE @ Affine.rotation(30)}, "turned north-up"),
+    ({"nodata": 0, "transform": Affine(10, 0, 304_640, 0, 10, 5_230_800)}, "turned north-up"),
+]
+
+
+@pytest.mark.parametrize(("profile", "warning"), FIXED, ids=["nodata", "blocks", "rotated", "south-up"])
+def test_warns_of_what_the_product_will_fix(
+    profile: dict[str, object], warning: str, context: Context, tmp_path: Path
+) -> None:
+    pixels = sample.pixels(3, 2100) if "blockysize" in profile else PIXELS
+    write(bronze(tmp_path, NAME), pixels, **profile)
+    found = validated(context)
+    assert found.outcome == "warn_and_fix"
+    assert len(found.warnings) == 1
+    assert warning in found.warnings[0]
+
+
+def test_a_mask_needs_no_nodata(context: Context, tmp_path: Path) -> None:
+    path = write(bronze(tmp_path, NAME), PIXELS)
+    with rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True), rasterio.open(path, "r+") as raster:
+        raster.write_mask(PIXELS != 0)
+    assert validated(context).outcome == "green"
+
+
+def test_sidecars_change_nothing_and_are_not_opened(context: Context, tmp_path: Path) -> None:
+    path = write(bronze(tmp_path, NAME), PIXELS, nodata=0)
+    plain = validated(context)
+    metadata = "<PAMDataset><SRS>EPSG:3857</SRS><GeoTransform>0,1,0,0,0,-1</GeoTransform></PAMDataset>"
+    path.with_name("dem.tif.aux.xml").write_text(metadata)
+    path.with_name("dem.tfw").write_text("1\n0\n0\n-1\n0\n0\n")
+    vrt_of_a_secret(path.with_name("dem.tif.ovr"))
+    vrt_of_a_secret(path.with_name("dem.tif.msk"))
+    assert validated(context) == plain
+
+
+def test_leaves_when_asked_to_stop(context: Context, tmp_path: Path) -> None:
+    write(bronze(tmp_path, NAME), PIXELS)
+    context.stop_event.set()
+    with pytest.raises(Stopped):
+        validated(context)

@@ -1,0 +1,175 @@
+"""A scratch PostgreSQL with pgSTAC, a few served products made by the real handlers, and the app over both."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+import httpx
+import psycopg
+import pytest
+from fastapi import FastAPI
+from psycopg.types.json import Jsonb
+from pydantic import SecretStr
+from pypgstac.db import PgstacDB
+from pypgstac.migrate import Migrate
+
+from deployments import sample
+from flows.handlers.raster.declarations import (
+    CogResult,
+    CreateCogParams,
+    RegisterItemParams,
+    create_cog,
+    stac_register_item,
+)
+from gateway.serving.app import create_app
+from gateway.serving.settings import ServingSettings
+from tests.support.rasters import bronze, context_in
+
+SIZE = 1024
+# Asset, exposure, and the clearance of each of its versions; the last is the latest. All belong to platform ddh.
+ASSETS = {
+    "open": ("latest_only", ["public", "public"]),
+    "archive": ("all_versions", ["public", "public"]),
+    "inner": ("latest_only", ["ouo"]),
+    "mixed": ("all_versions", ["ouo", "public"]),
+    "draft": ("latest_only", ["uncleared"]),
+}
+# Client, role, platform, active. A client's token is its name.
+CLIENTS = [
+    ("ddh-client", "partner", "ddh", True),
+    ("arcgis-client", "partner", "arcgis", True),
+    ("a-reviewer", "reviewer", None, True),
+    ("a-worker", "worker", None, True),
+    ("revoked-client", "partner", "ddh", False),
+]
+SCHEMA = """
+CREATE SCHEMA api;
+CREATE TABLE api.products (asset_id text, platform_id text, ordinal int, revision int, clearance text, approval text,
+    is_latest bool, exposure text, cog_name text, nodata double precision, bands jsonb, bounds_wgs84 jsonb);
+CREATE TABLE api.clients (secret_hash text, client_id text, role text, platform_id text, is_active bool);
+CREATE VIEW api.served_products AS SELECT * FROM api.products;
+CREATE VIEW api.identities AS SELECT * FROM api.clients;
+CREATE ROLE cairn_serving LOGIN;
+GRANT USAGE ON SCHEMA api TO cairn_serving;
+GRANT SELECT ON api.served_products, api.identities TO cairn_serving;
+GRANT pgstac_read TO cairn_serving;
+"""
+
+
+@dataclass(frozen=True)
+class Served:
+    """What the tests know of the products: the formula's seed of a version is its ordinal number."""
+
+    admin_url: str
+    serving_url: str
+    root: Path
+
+
+@contextmanager
+def scratch_cluster() -> Iterator[str]:
+    """A private cluster on a free port, gone afterwards. Gives the URL of its superuser."""
+    binaries = max(Path("/usr/lib/postgresql").glob("*/bin"))
+    folder = Path(tempfile.mkdtemp(prefix="cairn-test-"))
+    account = "postgres" if os.geteuid() == 0 else None  # PostgreSQL refuses to run as root
+    if account:
+        shutil.chown(folder, account)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+
+    def run(program: str, *arguments: str) -> None:
+        command = [str(binaries / program), "-D", str(folder / "data"), *arguments]
+        subprocess.run(command, check=True, user=account, cwd=folder, stdout=subprocess.DEVNULL)
+
+    try:
+        run("initdb", "-U", "owner", "-A", "trust", "-E", "UTF8", "--no-sync")
+        run("pg_ctl", "-w", "-l", str(folder / "log"), "-o", f"-F -h 127.0.0.1 -p {port} -k ''", "start")
+        try:
+            yield f"postgresql://owner@127.0.0.1:{port}/postgres"
+        finally:
+            run("pg_ctl", "-m", "immediate", "stop")
+    finally:
+        shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """Products on disk, their rows, and their items in the catalogue."""
+    root = tmp_path_factory.mktemp("zones")
+    with scratch_cluster() as url:
+        with PgstacDB(dsn=url) as database:
+            Migrate(database).run_migration()
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(SCHEMA)
+            _add_clients(connection)
+            for asset_id, (exposure, clearances) in ASSETS.items():
+                _add_asset(connection, root, asset_id, exposure, clearances)
+        yield Served(url, url.replace("owner@", "cairn_serving@"), root)
+
+
+def _add_clients(connection: psycopg.Connection) -> None:
+    for client_id, role, platform_id, is_active in CLIENTS:
+        digest = sha256(client_id.encode()).hexdigest()
+        values = (digest, client_id, role, platform_id, is_active)
+        connection.execute("INSERT INTO api.clients VALUES (%s, %s, %s, %s, %s)", values)
+
+
+def _add_asset(connection: psycopg.Connection, root: Path, asset_id: str, exposure: str, clearances: list[str]) -> None:
+    connection.execute("SELECT pgstac.create_collection(%s)", (Jsonb(_collection(asset_id)),))
+    for ordinal, clearance in enumerate(clearances, start=1):
+        product, item = _make(root, asset_id, ordinal)
+        connection.execute("SELECT pgstac.create_item(%s)", (Jsonb(item),))
+        bands = Jsonb([band.model_dump() for band in product.bands])
+        is_latest = ordinal == len(clearances)
+        values = (asset_id, "ddh", ordinal, 1, clearance, "approved", is_latest, exposure, product.cog, 0, bands)
+        connection.execute(
+            "INSERT INTO api.products VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+            (*values, Jsonb(product.bounds_wgs84)),
+        )
+
+
+def _make(root: Path, asset_id: str, ordinal: int) -> tuple[CogResult, dict[str, object]]:
+    facts = {"asset_id": asset_id, "version_ordinal": ordinal, "revision": 1, "version_label": f"v{ordinal}"}
+    prefix = f"rasters/{asset_id}/{ordinal}-r1/a1"
+    context = context_in(root, output_prefix=prefix, facts={**facts, "request_id": "request"})
+    source = f"up/{ordinal}.tif"
+    if context.storage.bronze.size_bytes(source) is None:
+        sample.write(bronze(root, source), seed=ordinal, size=SIZE)
+    product = create_cog(CreateCogParams(source=source), context)
+    made = stac_register_item(RegisterItemParams(product=product, source=source, source_sha256="0" * 64), context)
+    return product, json.loads(context.storage.silver.read_bytes(made.item))
+
+
+def _collection(asset_id: str) -> dict[str, object]:
+    return {
+        "type": "Collection",
+        "stac_version": "1.1.0",
+        "id": asset_id,
+        "description": asset_id,
+        "license": "other",
+        "extent": {"spatial": {"bbox": [[-180, -90, 180, 90]]}, "temporal": {"interval": [[None, None]]}},
+        "links": [],
+    }
+
+
+@pytest.fixture(scope="session")
+def app(served: Served) -> FastAPI:
+    return create_app(ServingSettings(database_serving_url=SecretStr(served.serving_url), storage_root=served.root))
+
+
+@pytest.fixture(scope="session")
+async def client(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=transport, base_url="http://serving") as client,
+    ):
+        yield client

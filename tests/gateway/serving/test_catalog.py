@@ -1,0 +1,137 @@
+"""The STAC API through the app: everyone finds what they may read, and only that."""
+
+import httpx
+import pytest
+
+OWNER = {"Authorization": "Bearer ddh-client"}
+STRANGER = {"X-API-Key": "arcgis-client"}
+REVIEWER = {"Authorization": "Bearer a-reviewer"}
+
+PUBLIC = {"open-2-r1", "archive-1-r1", "archive-2-r1", "mixed-2-r1"}
+OWN = PUBLIC | {"open-1-r1", "inner-1-r1", "mixed-1-r1"}
+ALL = OWN | {"draft-1-r1"}
+VISIBLE = [({}, PUBLIC), (STRANGER, PUBLIC), (OWNER, OWN), (REVIEWER, ALL)]
+
+
+@pytest.mark.parametrize(("headers", "visible"), VISIBLE)
+async def test_search_finds_what_the_reader_may_read(
+    headers: dict[str, str], visible: set[str], client: httpx.AsyncClient
+) -> None:
+    everything = {"limit": 100}
+    for answer in (
+        await client.get("/stac/search", params=everything, headers=headers),
+        await client.post("/stac/search", json=everything, headers=headers),
+    ):
+        assert answer.status_code == 200
+        assert {item["id"] for item in answer.json()["features"]} == visible
+
+
+@pytest.mark.parametrize(("headers", "visible"), VISIBLE)
+async def test_items_and_collections_follow_the_same_rule(
+    headers: dict[str, str], visible: set[str], client: httpx.AsyncClient
+) -> None:
+    listed = (await client.get("/stac/collections", headers=headers)).json()
+    assert {collection["id"] for collection in listed["collections"]} == {item.split("-")[0] for item in visible}
+    assert listed["numberMatched"] == len(listed["collections"])
+    for item in ALL:
+        collection = f"/stac/collections/{item.split('-')[0]}"
+        answer = await client.get(f"{collection}/items/{item}", headers=headers)
+        assert answer.status_code == (200 if item in visible else 404)
+        items = await client.get(f"{collection}/items", headers=headers)
+        if items.status_code == 200:
+            assert {found["id"] for found in items.json()["features"]} <= visible
+
+
+async def test_asking_by_id_or_filter_reveals_nothing_more(client: httpx.AsyncClient) -> None:
+    for params in (
+        {"ids": "inner-1-r1"},
+        {"collections": "inner"},
+        {"ids": "inner-1-r1,open-2-r1", "collections": "inner"},
+        {"filter": "id = 'inner-1-r1'", "filter-lang": "cql2-text"},
+    ):
+        answer = await client.get("/stac/search", params=params)
+        assert (answer.status_code, answer.json()["features"]) == (200, [])
+        assert "inner-1-r1" not in str({**answer.json(), "links": []})
+
+
+@pytest.mark.parametrize("path", ["", "/items", "/queryables", "/items/inner-1-r1"])
+async def test_a_hidden_collection_answers_as_one_that_is_not_there(path: str, client: httpx.AsyncClient) -> None:
+    hidden = await client.get(f"/stac/collections/inner{path}")
+    absent = await client.get(f"/stac/collections/nobody{path}")
+    assert hidden.status_code == absent.status_code == 404
+    assert hidden.text.replace("inner", "nobody") == absent.text
+    assert (await client.get(f"/stac/collections/inner{path}", headers=OWNER)).status_code == 200
+
+
+async def test_the_item_is_the_handlers_own(client: httpx.AsyncClient) -> None:
+    item = (await client.get("/stac/collections/open/items/open-2-r1")).json()
+    assert item["properties"]["platform:version_id"] == "v2"
+    assert item["assets"]["data"]["bands"][0]["data_type"] == "uint16"
+    links = {link["rel"]: link["href"] for link in item["links"]}
+    assert links["self"] == "http://serving/stac/collections/open/items/open-2-r1"
+
+
+async def test_pages_lead_on_and_end(client: httpx.AsyncClient) -> None:
+    seen: list[str] = []
+    url: str | None = "/stac/search?limit=3"
+    while url:
+        page = (await client.get(url)).json()
+        seen += [item["id"] for item in page["features"]]
+        url = next((link["href"] for link in page["links"] if link["rel"] == "next"), None)
+    assert sorted(seen) == sorted(PUBLIC)
+
+
+def token(collection: str, item: str) -> str:
+    return f"next:{collection.encode().hex()}:{item.encode().hex()}"
+
+
+async def test_a_made_up_page_tells_nothing_of_hidden_items(client: httpx.AsyncClient) -> None:
+    hidden, absent = token("inner", "inner-1-r1"), token("inner", "inner-7-r1")
+    for headers, equal in (({}, True), (OWNER, False)):
+        answers = [
+            await client.get("/stac/search", params={"token": page}, headers=headers) for page in (hidden, absent)
+        ]
+        assert (answers[0].content == answers[1].content) is equal
+
+
+@pytest.mark.parametrize(
+    "search",
+    [
+        {"collections": ["a\x00"]},
+        {"token": "next:nowhere"},
+        {"filter": {"op": "no_such_function", "args": [1, 2]}},
+        {"filter": {"op": "=", "args": [{"property": "a'; DROP TABLE items; --"}, 1]}},
+        {"sortby": [{"field": "a'; DROP TABLE items; --", "direction": "asc"}]},
+        {"query": {"datetime": {"no_such_operator": 1}}},
+        {"datetime": "yesterday"},
+        {"bbox": [1, 2]},
+        {"limit": -1},
+    ],
+)
+async def test_nonsense_is_the_readers_fault_or_finds_nothing_more(
+    search: dict[str, object], client: httpx.AsyncClient
+) -> None:
+    answer = await client.post("/stac/search", json=search)
+    if answer.status_code == 200:
+        assert {item["id"] for item in answer.json()["features"]} <= PUBLIC
+    else:
+        assert 400 <= answer.status_code < 500, answer.text
+
+
+async def test_the_landing_page_leads_everywhere(client: httpx.AsyncClient) -> None:
+    page = (await client.get("/stac/")).json()
+    assert page["id"] == "cairn"
+    for link in page["links"]:
+        assert link["href"].startswith("http://serving/stac/")
+        if link["rel"] != "service-doc":
+            assert (await client.get(link["href"])).status_code == 200, link
+
+
+async def test_an_unknown_credential_is_refused(client: httpx.AsyncClient) -> None:
+    answer = await client.get("/stac/search", headers={"X-API-Key": "guess"})
+    assert (answer.status_code, answer.json()["code"]) == (401, "unknown-credential")
+
+
+@pytest.mark.parametrize(("method", "path"), [("POST", "/stac/collections"), ("DELETE", "/stac/collections/open")])
+async def test_nothing_can_be_written(method: str, path: str, client: httpx.AsyncClient) -> None:
+    assert (await client.request(method, path, json={})).status_code == 405

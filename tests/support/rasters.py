@@ -1,0 +1,60 @@
+"""Rasters for tests: honest ones from the sample formula, and files that lie."""
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import rasterio
+from rasterio.transform import from_origin
+
+from deployments import sample
+from flows.context import Context
+from flows.storage import Zones
+
+PLACE = from_origin(sample.WEST_METRES, sample.NORTH_METRES, sample.PIXEL_METRES, sample.PIXEL_METRES)
+
+
+def context_in(root: Path, **more: Any) -> Context:
+    """A handler's context over zones in a folder."""
+    workdir = root / "work"
+    workdir.mkdir(parents=True, exist_ok=True)
+    return Context(run_id="run", node_id="node", storage=Zones.local(root), workdir=workdir, **more)
+
+
+def bronze(root: Path, name: str) -> Path:
+    """Where a bronze blob of that name lies, its container made."""
+    path = root / "bronze" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def write(path: Path, pixels: Any, **profile: Any) -> Path:
+    """Write pixels (rows x columns, or bands first) as a GeoTIFF at the sample's place."""
+    cube = np.atleast_3d(pixels).transpose(2, 0, 1) if np.ndim(pixels) == 2 else np.asarray(pixels)
+    count, height, width = cube.shape
+    wanted = {"crs": sample.CRS, "transform": PLACE, "tiled": True, "blockxsize": 256, "blockysize": 256, **profile}
+    with rasterio.open(
+        path, "w", driver="GTiff", width=width, height=height, count=count, dtype=cube.dtype.name, **wanted
+    ) as raster:
+        raster.write(cube)
+    return path
+
+
+def write_header(path: Path, width: int, height: int, *, tile: int | None = None) -> Path:
+    """Write a GeoTIFF that is all claims: a few hundred bytes that announce any size."""
+    layout = {322: tile, 323: tile, 324: 8, 325: 8} if tile else {273: 8, 278: 1, 279: 8}
+    numbers = {256: width, 257: height, 258: 8, 259: 1, 262: 1, 277: 1, **layout}
+    packed = {
+        33550: ("d", (10.0, 10.0, 0.0)),
+        33922: ("d", (0.0, 0.0, 0.0, float(sample.WEST_METRES), float(sample.NORTH_METRES), 0.0)),
+        34735: ("H", (1, 1, 0, 3, 1024, 0, 1, 1, 1025, 0, 1, 1, 3072, 0, 1, 32633)),
+    }
+    entries = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in sorted(numbers.items()))
+    extra, extra_at = b"", 8 + 2 + 12 * (len(numbers) + len(packed)) + 4
+    for tag, (code, values) in packed.items():
+        entries += struct.pack("<HHII", tag, {"d": 12, "H": 3}[code], len(values), extra_at + len(extra))
+        extra += struct.pack(f"<{len(values)}{code}", *values)
+    count = struct.pack("<H", len(numbers) + len(packed))
+    path.write_bytes(b"II*\0" + struct.pack("<I", 8) + count + entries + struct.pack("<I", 0) + extra)
+    return path
