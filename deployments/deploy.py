@@ -1,8 +1,5 @@
 """Rolls out: work pools, the storage block, one deployment per workflow. Says what it did, changes nothing twice."""
 
-import argparse
-import asyncio
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +7,6 @@ from typing import Any
 
 import yaml
 
-from deployments.stack.state import REPOSITORY
 from flows.compiler import Plan, compile_files
 from flows.handlers.registry import registry
 from flows.readiness import unready
@@ -136,30 +132,3 @@ async def _deploy(client: Any, target: Target) -> None:
         parameter_openapi_schema=parameter_schema(flow).model_dump_for_openapi(),
         enforce_parameter_schema=False,  # the domain checks inputs; a run of ours brings a run id and a token only
     )
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Deploy to the Prefect server that the environment names, or write prefect.yaml."""
-    parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("--workflows", type=Path, default=REPOSITORY / "workflows")
-    parser.add_argument("--storage-root", help="save the block local-zones/cairn with this folder")
-    parser.add_argument("--write", action="store_true", help="write prefect.yaml instead of deploying")
-    parser.add_argument("--check", action="store_true", help="fail if prefect.yaml is stale")
-    options = parser.parse_args(arguments)
-    plans, skipped = runnable_plans(options.workflows)
-    file = REPOSITORY / "prefect.yaml"
-    if options.check:
-        if not file.exists() or file.read_text() != prefect_yaml(plans):
-            sys.exit("prefect.yaml is stale. Run `cairn deploy --write` and commit it.")
-        return
-    if options.write:
-        file.write_text(prefect_yaml(plans))
-        return
-    for line in asyncio.run(apply(plans, options.storage_root)):
-        sys.stdout.write(f"{line}\n")
-    for name, reasons in skipped.items():
-        sys.stdout.write(f"not deployed: {name} ({'; '.join(reasons)})\n")
-
-
-if __name__ == "__main__":
-    main()

@@ -208,7 +208,7 @@ def _prefect(layout: Layout) -> Service:
 
 def _deploy(layout: Layout) -> Service:
     """Work pools and one deployment per workflow."""
-    command = _python("-m", "deployments.deploy", "--storage-root", str(layout.state.storage))
+    command = _python("-m", "deployments.cli", "deploy", "--storage-root", str(layout.state.storage))
     return Service("deploy", command, prefect_client_environment(layout), needs=("prefect",))
 
 

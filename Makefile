@@ -1,0 +1,45 @@
+# Everything starts here: `make demo` shows Cairn at work, `make test` proves it.
+.DEFAULT_GOAL := help
+SEED ?= 7
+BIN := .venv/bin
+export PYTHONDONTWRITEBYTECODE := 1
+
+help:  ## Show what can be made
+	@grep -hE '^[a-z-]+:.*  ## ' $(MAKEFILE_LIST) | sed -E 's/:.*  ## /\t/' | expand -t 12
+
+setup:  ## Make the clone ready to run: .venv, PostgreSQL with PostGIS, Redis
+	@deployments/setup.sh stack
+
+setup-dev:
+	@deployments/setup.sh dev
+
+demo: setup  ## Send one raster all the way through and check what comes out (SEED=7)
+	@$(BIN)/cairn demo --seed $(SEED)
+
+up: setup  ## Start the embedded stack and leave it running
+	@$(BIN)/cairn up --detach
+
+down:  ## Stop the embedded stack
+	@[ ! -x $(BIN)/cairn ] || $(BIN)/cairn down
+
+test: setup-dev  ## Run all tests, real servers included
+	@$(BIN)/python -m pytest
+
+check: setup-dev  ## Style, types, architecture: under a minute
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/lint-imports --no-cache | tail -n 4
+	@$(BIN)/mypy
+	@$(BIN)/cairn deploy --check
+
+bench: setup-dev  ## Run every benchmark in its short form
+	@$(BIN)/python -m benchmarks.compile
+
+chaos: setup-dev  ## Kill the stack's processes at work and check that nothing is lost
+	@$(BIN)/python -m pytest tests/chaos -m chaos
+
+clean: down  ## Delete everything that was made here: .venv, .cairn, caches
+	@[ ! -x $(BIN)/cairn ] || $(BIN)/cairn down --wipe >/dev/null
+	rm -rf .venv .cairn .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+.PHONY: help setup setup-dev demo up down test check bench chaos clean

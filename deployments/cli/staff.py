@@ -1,0 +1,39 @@
+"""approve, reject: what reviewers do, from the command line."""
+
+from typing import Any
+
+import click
+
+from deployments.cli.clients import answer, running_stack
+from deployments.cli.output import json_option, print_json
+
+
+@click.command()
+@click.argument("request_id")
+@click.option("--clearance", type=click.Choice(["ouo", "public"]), required=True, help="Who may read it from now on.")
+@click.option("--comment", help="Kept with the decision.")
+@json_option
+def approve(request_id: str, clearance: str, comment: str | None, as_json: bool) -> None:
+    """Approve what REQUEST_ID produced: from then on it is served."""
+    _decide("approve", {"request_id": request_id, "clearance_level": clearance, "comment": comment}, as_json)
+
+
+@click.command()
+@click.argument("request_id")
+@click.option("--reason", required=True, help="Told to the partner.")
+@json_option
+def reject(request_id: str, reason: str, as_json: bool) -> None:
+    """Reject what REQUEST_ID produced. What was served before goes on being served."""
+    _decide("reject", {"request_id": request_id, "reason": reason}, as_json)
+
+
+def _decide(verb: str, body: dict[str, Any], as_json: bool) -> None:
+    with running_stack().staff("reviewer") as gateway:
+        decision = answer(gateway.post(f"/api/platform/{verb}", json=body))
+    if as_json:
+        print_json(decision)
+        return
+    click.echo(
+        f"asset {decision['asset_id']} version {decision['ordinal']} revision {decision['revision']}: "
+        f"{decision['approval']}, clearance {decision['clearance']}, latest is {decision['latest_ordinal']}"
+    )
