@@ -1,0 +1,75 @@
+"""The workflow compiler: text in, an immutable Plan or positioned faults out; and the scheduler that runs a Plan.
+
+Pure: no Prefect, no network, no GDAL, no database. Handlers come in as a mapping of their declarations.
+"""
+
+from flows.compiler.faults import CODES, Fault
+from flows.compiler.inputs import Input, InputFault, InputProblem
+from flows.compiler.messages import (
+    Cancelled,
+    Decision,
+    Event,
+    Execute,
+    Expand,
+    Failed,
+    Finished,
+    Item,
+    ItemCompleted,
+    ItemFailed,
+    NodeCompleted,
+    NodeFailed,
+    NodeSkipped,
+    NodeStarted,
+    Outcome,
+    RunError,
+    Settled,
+    Skipped,
+    StopRunning,
+)
+from flows.compiler.pipeline import Compilation, compile_files, compile_text
+from flows.compiler.plan import Arm, Choice, FanIn, FanOut, Node, Plan, Resources
+from flows.compiler.retry import Retry
+from flows.compiler.schedule import OutOfTurn, Schedule
+from flows.compiler.states import TRANSITIONS, State
+
+__all__ = [
+    "CODES",
+    "TRANSITIONS",
+    "Arm",
+    "Cancelled",
+    "Choice",
+    "Compilation",
+    "Decision",
+    "Event",
+    "Execute",
+    "Expand",
+    "Failed",
+    "FanIn",
+    "FanOut",
+    "Fault",
+    "Finished",
+    "Input",
+    "InputFault",
+    "InputProblem",
+    "Item",
+    "ItemCompleted",
+    "ItemFailed",
+    "Node",
+    "NodeCompleted",
+    "NodeFailed",
+    "NodeSkipped",
+    "NodeStarted",
+    "OutOfTurn",
+    "Outcome",
+    "Plan",
+    "Resources",
+    "Retry",
+    "RunError",
+    "Schedule",
+    "Settled",
+    "Skipped",
+    "State",
+    "StopRunning",
+    "compile_files",
+    "compile_text",
+]

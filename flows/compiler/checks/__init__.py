@@ -1,0 +1,58 @@
+"""The laws of the language. Each is one small function that reports faults; a new one is a function and a line here."""
+
+from collections.abc import Callable, Iterator
+
+from flows.compiler.checks import (
+    branches,
+    cycles,
+    defaults,
+    fans,
+    handlers,
+    identity,
+    names,
+    parameters,
+    reach,
+    retries,
+    skips,
+    targets,
+    terminals,
+)
+from flows.compiler.checks.subject import Subject
+from flows.compiler.faults import Fault
+
+Law = Callable[[Subject], Iterator[Fault]]
+
+LAWS: tuple[Law, ...] = (
+    identity.id_is_well_formed,
+    terminals.has_one_start,
+    terminals.has_an_end,
+    targets.every_target_exists,
+    cycles.nothing_leads_back,
+    reach.everything_is_reached,
+    reach.everything_reaches_an_end,
+    branches.a_conditional_has_one_form,
+    branches.every_case_goes_somewhere,
+    fans.a_fan_out_leads_to_its_fan_in,
+    fans.a_fan_in_follows_its_fan_out,
+    handlers.every_handler_is_declared,
+    handlers.every_sub_workflow_exists,
+    handlers.gdal_handlers_run_where_gdal_is,
+    handlers.one_name_for_the_queue,
+    parameters.required_parameters_are_given,
+    parameters.given_parameters_are_declared,
+    parameters.literal_parameters_are_valid,
+    defaults.defaults_fit_their_inputs,
+    defaults.bounds_fit_their_types,
+    retries.delays_are_in_order,
+    names.templates_are_well_formed,
+    names.names_exist,
+    names.fan_out_names_stay_inside,
+    names.read_nodes_are_upstream,
+    names.read_fields_are_declared,
+    skips.skipped_nodes_are_read_with_care,
+)
+
+
+def check(subject: Subject) -> list[Fault]:
+    """Every fault that any law finds."""
+    return [fault for law in LAWS for fault in law(subject)]

@@ -1,0 +1,54 @@
+"""Laws of what runs, and where."""
+
+from collections.abc import Iterator
+
+from flows.compiler.checks.subject import Subject
+from flows.compiler.faults import Fault, did_you_mean, excerpt
+from flows.compiler.language import POOLS
+
+QUEUE_KEYS = ("queue", "pool")
+
+
+def every_handler_is_declared(subject: Subject) -> Iterator[Fault]:
+    """A handler that a node names is declared."""
+    for node in subject.model.of_type("task", "fan_out"):
+        name = node.task.get("handler")
+        if name is not None and name not in subject.handlers:
+            hint = did_you_mean(name, subject.handlers)
+            path = (*node.task_path, "handler")
+            yield subject.model.document.at_value(path, "unknown-handler", f"there is no handler {excerpt(name)}", hint)
+
+
+def every_sub_workflow_exists(subject: Subject) -> Iterator[Fault]:
+    """A workflow that a node runs is among the files given or those of their folders."""
+    for node in subject.model.of_type("workflow", "fan_out"):
+        name = node.task.get("workflow")
+        if name is not None and name not in subject.siblings:
+            hint = did_you_mean(name, subject.siblings, "sub-workflows are looked up in the folders of the given files")
+            path = (*node.task_path, "workflow")
+            yield subject.model.document.at_value(
+                path, "unknown-workflow", f"there is no workflow {excerpt(name)}", hint
+            )
+
+
+def gdal_handlers_run_where_gdal_is(subject: Subject) -> Iterator[Fault]:
+    """A handler that needs GDAL is not routed to a pool without it."""
+    for node in subject.model.of_type("task", "fan_out"):
+        handler = subject.handler(node)
+        for key in QUEUE_KEYS:
+            queue = node.task.get(key)
+            if handler and handler.pool == "gdal" and queue is not None and POOLS[queue] == "light":
+                message = f"{handler.name} needs GDAL, and {excerpt(queue)} has none"
+                hint = f"write {key}: gdal, or leave it out: the handler knows its pool"
+                yield subject.model.document.at_value((*node.task_path, key), "queue-mismatch", message, hint)
+
+
+def one_name_for_the_queue(subject: Subject) -> Iterator[Fault]:
+    """`queue` and `pool` are two names of one field."""
+    for node in subject.model.of_type("task", "fan_out"):
+        written = [key for key in node.task if key in QUEUE_KEYS]
+        if len(written) == 2:
+            message = f"{written[1]!r} says the same as {written[0]!r}"
+            yield subject.model.document.at_key(
+                (*node.task_path, written[1]), "bad-value", message, "keep one of the two"
+            )

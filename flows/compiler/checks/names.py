@@ -1,0 +1,135 @@
+"""Laws of templates: their form, and that what they read exists."""
+
+from collections.abc import Iterator
+
+from flows.compiler.checks.subject import Subject
+from flows.compiler.faults import Fault, did_you_mean, excerpt, listing
+from flows.compiler.model import Use
+from flows.compiler.references import Reference
+from flows.compiler.result_types import Hint, NoSuchField, follow
+from flows.compiler.run_facts import RUN_FACTS
+
+NODE_FACTS = ("output", "status", "error")
+FAN_OUT_NAMES = ("item", "index", "items")
+_ROOTS = ("inputs", "nodes", "run")
+_IN_SCOPE: dict[str, tuple[str, ...]] = {"none": (), "item": ("item", "index"), "batch": ("items", "index")}
+
+
+def templates_are_well_formed(subject: Subject) -> Iterator[Fault]:
+    """A template is text with expressions in it; an expression uses what the language offers."""
+    yield from form_faults(subject, subject.model.uses)
+
+
+def form_faults(subject: Subject, uses: list[Use]) -> Iterator[Fault]:
+    for use in uses:
+        for complaint in use.template.complaints:
+            yield subject.model.document.at_value(use.path, complaint.code, complaint.message, complaint.hint)
+
+
+def names_exist(subject: Subject) -> Iterator[Fault]:
+    """inputs.x, nodes.x and run.x name what exists; there are no other names."""
+    for use, reference in _reads(subject):
+        match reference.root:
+            case "inputs":
+                yield from _input_faults(subject, use, reference)
+            case "nodes":
+                yield from _node_faults(subject, use, reference)
+            case "run":
+                yield from _run_faults(subject, use, reference)
+            case _:
+                yield from _other_faults(subject, use, reference.root)
+
+
+def fan_out_names_stay_inside(subject: Subject) -> Iterator[Fault]:
+    """item, index and items exist only in the task and item_key of a fan_out; a batch has items, one child item."""
+    for use, reference in _reads(subject):
+        name = reference.root
+        if name not in FAN_OUT_NAMES or name in _IN_SCOPE[use.scope]:
+            continue
+        if use.scope == "none":
+            hint = "only the task and the item_key of a fan_out know it; elsewhere read the fan_in's results"
+            yield _fault(subject, use, "item-outside-fan-out", f"{name!r} means nothing here", hint)
+        else:
+            there = "items" if use.scope == "batch" else "item"
+            reason = f"{'with' if use.scope == 'batch' else 'without'} batch_size a child has {there}"
+            yield _fault(subject, use, "unknown-name", f"there is no {name!r}: {reason}", f"read {there}")
+
+
+def read_nodes_are_upstream(subject: Subject) -> Iterator[Fault]:
+    """A template reads only nodes that come before its own; outputs may read any."""
+    for use, reference in _reads(subject):
+        read = reference.steps[0] if reference.root == "nodes" and reference.steps else None
+        if use.node is None or not isinstance(read, str) or read not in subject.model.nodes:
+            continue
+        if not subject.graph.is_ancestor(read, of=use.node):
+            what = "itself" if read == use.node else f"{read!r}, which does not come before it"
+            hint = f"add {read} to its depends_on" if read != use.node else "a node sees only what ran before"
+            yield _fault(subject, use, "not-upstream", f"{use.node!r} reads {what}", hint)
+
+
+def read_fields_are_declared(subject: Subject) -> Iterator[Fault]:
+    """A field that a template reads is in the declared result."""
+    for use, reference in _reads(subject):
+        declared, steps = _declared(subject, use, reference)
+        try:
+            follow(declared, steps)
+        except NoSuchField as lacking:
+            hint = did_you_mean(str(lacking.step), lacking.known)
+            yield _fault(subject, use, "unknown-output", f"{reference}: there is no {excerpt(lacking.step)}", hint)
+
+
+def _declared(subject: Subject, use: Use, reference: Reference) -> tuple[Hint, tuple[str | int, ...]]:
+    """The declared type that a reference starts from, and the steps it takes from there."""
+    steps = reference.steps
+    if reference.root == "nodes" and len(steps) > 2 and steps[0] in subject.model.nodes and steps[1] == "output":
+        return subject.output_type(str(steps[0])), steps[2:]
+    if reference.root == "item" and use.scope == "item" and steps:
+        return subject.item_type(use), steps
+    return object, ()
+
+
+def _input_faults(subject: Subject, use: Use, reference: Reference) -> Iterator[Fault]:
+    declared = subject.model.fields.get("inputs", {})
+    name = reference.steps[0] if reference.steps else None
+    if name is not None and name not in declared:
+        hint = did_you_mean(str(name), declared, "declare it under inputs")
+        yield _fault(subject, use, "unknown-input", f"there is no input {excerpt(name)}", hint)
+
+
+def _other_faults(subject: Subject, use: Use, root: str) -> Iterator[Fault]:
+    if root not in FAN_OUT_NAMES:
+        known = (*_ROOTS, *_IN_SCOPE[use.scope])
+        hint = did_you_mean(root, known, f"a template reads {', '.join(known)}; text is quoted")
+        yield _fault(subject, use, "unknown-name", f"there is no {excerpt(root)}", hint)
+
+
+def _node_faults(subject: Subject, use: Use, reference: Reference) -> Iterator[Fault]:
+    if not reference.steps:
+        hint = "name the node: nodes.<id>.output"
+        yield _fault(subject, use, "unknown-name", "nodes can only be read one by one, by name", hint)
+        return
+    name, fact = reference.steps[0], reference.steps[1] if len(reference.steps) > 1 else None
+    if name not in subject.model.nodes:
+        hint = did_you_mean(str(name), subject.model.nodes)
+        yield _fault(subject, use, "unknown-node", f"there is no node {excerpt(name)}", hint)
+    elif fact not in NODE_FACTS:
+        told = f"a node has no {excerpt(fact)}" if fact is not None else f"nodes.{name} has no value of its own"
+        hint = did_you_mean(str(fact), NODE_FACTS, f"read nodes.{name}.output, .status or .error")
+        yield _fault(subject, use, "unknown-name", told, hint)
+
+
+def _run_faults(subject: Subject, use: Use, reference: Reference) -> Iterator[Fault]:
+    fact = reference.steps[0] if reference.steps else None
+    if fact is not None and fact not in RUN_FACTS:
+        hint = did_you_mean(str(fact), RUN_FACTS, f"a run has {listing(RUN_FACTS)}")
+        yield _fault(subject, use, "unknown-name", f"a run has no {excerpt(fact)}", hint)
+
+
+def _reads(subject: Subject) -> Iterator[tuple[Use, Reference]]:
+    for use in subject.model.uses:
+        for reference in use.template.references:
+            yield use, reference
+
+
+def _fault(subject: Subject, use: Use, code: str, message: str, hint: str) -> Fault:
+    return subject.model.document.at_value(use.path, code, message, hint)

@@ -1,0 +1,74 @@
+"""The law of skipped nodes: what may not have run is read with a default."""
+
+from collections.abc import Iterator
+
+from flows.compiler.checks.reach import graph_is_whole
+from flows.compiler.checks.subject import Subject
+from flows.compiler.diagrams import Diagram, TooManyDecisions
+from flows.compiler.faults import Fault
+from flows.compiler.model import Use
+from flows.compiler.references import Reference
+from flows.compiler.triggers import Runs
+
+
+def skipped_nodes_are_read_with_care(subject: Subject) -> Iterator[Fault]:
+    """The output of a node that may be skipped while the reader runs is read with a default, or after its status."""
+    if not graph_is_whole(subject) or subject.graph.back_edges or not _decides_anything(subject):
+        return
+    try:
+        runs = Runs(subject.model, subject.graph)
+        yield from [fault for use in subject.model.uses for fault in _of_use(subject, runs, use)]
+    except (TooManyDecisions, RecursionError):
+        # Too many decisions in one knot to answer exactly, and a guess would be a false alarm.
+        return
+
+
+def _decides_anything(subject: Subject) -> bool:
+    nodes = subject.model.nodes.values()
+    return any(node.type == "conditional" or "when" in node.fields for node in nodes)
+
+
+def _of_use(subject: Subject, runs: Runs, use: Use) -> Iterator[Fault]:
+    minded = _minded(use) | _minded_by_when(subject, use)
+    for reference in use.template.references:
+        read = _output_read(subject, use, reference)
+        if read and not reference.guarded and read not in minded and runs.may_lack(read, _where(subject, runs, use)):
+            reader = f"{use.node!r} runs" if use.node else "the run completes"
+            message = f"{read!r} may be skipped when {reader}"
+            hint = f"write {reference} | default(…), or look at nodes.{read}.status first"
+            yield subject.model.document.at_value(use.path, "may-be-skipped", message, hint)
+
+
+def _where(subject: Subject, runs: Runs, use: Use) -> Diagram:
+    """The decisions under which the template is rendered."""
+    if use.node is None:
+        return runs.any_running([node.id for node in subject.model.of_type("end")])
+    return runs.triggered[use.node] if use.path[-1] == "when" else runs.running[use.node]
+
+
+def _output_read(subject: Subject, use: Use, reference: Reference) -> str:
+    """The upstream node whose output is read, if any."""
+    if (
+        reference.root != "nodes"
+        or reference.steps[1:2] != ("output",)
+        or reference.steps[0] not in subject.model.nodes
+    ):
+        return ""
+    read = str(reference.steps[0])
+    return read if use.node is None or subject.graph.is_ancestor(read, of=use.node) else ""
+
+
+def _minded(use: Use) -> set[str]:
+    """The nodes whose status the same template looks at, or whose output it tests for being there."""
+    references = use.template.references
+    by_status = {str(reference.steps[0]) for reference in references if reference.steps[1:2] == ("status",)}
+    by_test = {str(reference.steps[0]) for reference in references if reference.tested and reference.steps}
+    return by_status | by_test
+
+
+def _minded_by_when(subject: Subject, use: Use) -> set[str]:
+    """The nodes that the reader's `when` looks at: where it is false, nothing is read."""
+    if use.node is None or use.path[-1] == "when":
+        return set()
+    path = ("nodes", use.node, "when")
+    return {name for other in subject.uses_at(path) for name in _minded(other)}

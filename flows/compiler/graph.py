@@ -1,0 +1,134 @@
+"""The nodes as a graph: order, cycles, ancestors. Works on names and edges only, and never by recursion."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from heapq import heappop, heappush
+
+from flows.compiler.model import Edge
+
+
+@dataclass(frozen=True)
+class BackEdge:
+    """An edge that closes a cycle, and the nodes of the cycle it closes."""
+
+    edge: Edge
+    cycle: tuple[str, ...]
+
+
+class Graph:
+    """Nodes in file order and the edges between them, as written."""
+
+    def __init__(self, nodes: Iterable[str], edges: Iterable[Edge]) -> None:
+        self.nodes = list(nodes)
+        self.out: dict[str, list[Edge]] = {name: [] for name in self.nodes}
+        for edge in edges:
+            self.out[edge.source].append(edge)
+
+    @cached_property
+    def _walk(self) -> tuple[list[BackEdge], list[str]]:
+        """Depth first in file order: the back edges, and the nodes in the order they were left."""
+        back: list[BackEdge] = []
+        left: list[str] = []
+        entered: set[str] = set()
+        done: set[str] = set()
+        for root in self.nodes:
+            if root in entered:
+                continue
+            path, stack = [root], [iter(self.out[root])]
+            entered.add(root)
+            while stack:
+                edge = next(stack[-1], None)
+                if edge is None:
+                    stack.pop()
+                    left.append(path.pop())
+                    done.add(left[-1])
+                elif edge.target not in entered:
+                    entered.add(edge.target)
+                    path.append(edge.target)
+                    stack.append(iter(self.out[edge.target]))
+                elif edge.target not in done:
+                    back.append(BackEdge(edge, tuple(path[path.index(edge.target) :])))
+        return back, left
+
+    @property
+    def back_edges(self) -> list[BackEdge]:
+        return self._walk[0]
+
+    @cached_property
+    def forward_edges(self) -> list[Edge]:
+        """The edges without those that close cycles: a graph that has an order."""
+        backward = {id(back.edge) for back in self.back_edges}
+        return [edge for name in self.nodes for edge in self.out[name] if id(edge) not in backward]
+
+    @cached_property
+    def before(self) -> dict[str, list[str]]:
+        """The predecessors of each node along forward edges."""
+        found: dict[str, list[str]] = {name: [] for name in self.nodes}
+        for edge in self.forward_edges:
+            found[edge.target].append(edge.source)
+        return found
+
+    @cached_property
+    def order(self) -> list[str]:
+        """Topological order along forward edges; ties as in the file."""
+        return topological_order(self.nodes, self.before)
+
+    @cached_property
+    def _ancestors(self) -> dict[str, int]:
+        """For each node the set of its ancestors, as bits numbered by file order."""
+        bit = {name: 1 << number for number, name in enumerate(self.nodes)}
+        ancestors: dict[str, int] = {}
+        for name in self.order:
+            found = 0
+            for predecessor in self.before[name]:
+                found |= ancestors[predecessor] | bit[predecessor]
+            ancestors[name] = found
+        return ancestors
+
+    @cached_property
+    def _number(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.nodes)}
+
+    def is_ancestor(self, name: str, of: str) -> bool:
+        return bool(self._ancestors[of] >> self._number[name] & 1)
+
+    def reached_from(self, starts: Iterable[str], *, backwards: bool = False) -> set[str]:
+        """Everything that can be reached from these nodes, themselves included."""
+        ways: dict[str, list[str]] = defaultdict(list)
+        for edges in self.out.values():
+            for edge in edges:
+                source, target = (edge.target, edge.source) if backwards else (edge.source, edge.target)
+                ways[source].append(target)
+        reached = set(starts)
+        waiting = list(reached)
+        while waiting:
+            for name in ways[waiting.pop()]:
+                if name not in reached:
+                    reached.add(name)
+                    waiting.append(name)
+        return reached
+
+
+def topological_order(nodes: list[str], before: dict[str, list[str]]) -> list[str]:
+    """The nodes so that each comes after its predecessors; among those that may come next, the first in the file.
+
+    A heap of file positions keeps ties in file order.
+    """
+    number = {name: position for position, name in enumerate(nodes)}
+    after: dict[str, list[str]] = {name: [] for name in nodes}
+    missing = {name: len(before[name]) for name in nodes}
+    for name in nodes:
+        for predecessor in before[name]:
+            after[predecessor].append(name)
+    ready = [number[name] for name in nodes if not missing[name]]
+    order = []
+    while ready:
+        name = nodes[heappop(ready)]
+        order.append(name)
+        for successor in after[name]:
+            missing[successor] -= 1
+            if not missing[successor]:
+                heappush(ready, number[successor])
+    return order
