@@ -26,5 +26,5 @@ async def load_zones(name: str) -> Zones:
     kind, _, _ = name.partition("/")
     if kind != LocalZones.get_block_type_slug():
         raise ValueError(f"{name!r} is no storage block. Known kinds: {LocalZones.get_block_type_slug()}.")
-    block = await LocalZones.aload(name.partition("/")[2])
+    block: LocalZones = await LocalZones.aload(name.partition("/")[2])
     return block.zones()

@@ -54,7 +54,13 @@ class Demo:
                 item_url = self._fetch_item(public, result)
             with self._part("the pixel check", "serving"):
                 pixel = self._check_pixel(public, result["asset_id"])
-        return {"request_id": accepted["request_id"], "tile": tile_url, "png": str(file), "item": item_url, "pixel": pixel}
+        return {
+            "request_id": accepted["request_id"],
+            "tile": tile_url,
+            "png": str(file),
+            "item": item_url,
+            "pixel": pixel,
+        }
 
     @contextmanager
     def _part(self, name: str, service: str) -> Iterator[None]:
@@ -71,7 +77,9 @@ class Demo:
             sample.write(file, self.seed)
             size_mb = file.stat().st_size / 1e6
             source = upload(self.stack, file)
-        self.say(f"raster of {sample.SIZE_PIXELS} × {sample.SIZE_PIXELS} pixels, {sample.CRS}, {size_mb:.1f} MB: {source}")
+        self.say(
+            f"raster of {sample.SIZE_PIXELS} × {sample.SIZE_PIXELS} pixels, {sample.CRS}, {size_mb:.1f} MB: {source}"
+        )
         body = {
             "dataset_id": name,
             "resource_id": "elevation",

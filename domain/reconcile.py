@@ -1,4 +1,4 @@
-"""The sweep: finds attempts that went silent and has them tried again. Needs no hook, event or automation to be right."""
+"""The sweep: finds attempts that went silent and has them tried again. It relies on no hook, event or automation."""
 
 import asyncio
 import logging

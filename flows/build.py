@@ -82,7 +82,7 @@ def _flow(
         version=version,
         description=description,
         validate_parameters=False,  # the domain checks inputs against the workflow's own schema
-        task_runner=ThreadPoolTaskRunner(max_workers=THREADS),
+        task_runner=ThreadPoolTaskRunner[Any](max_workers=THREADS),
         persist_result=False,
         log_prints=False,
     )

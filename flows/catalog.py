@@ -1,4 +1,4 @@
-"""One dynamic flow per file under `workflows/`, by name: what deployments point to, as in `flows.catalog.raster_ingest`.
+"""One dynamic flow per file under `workflows/`, by name: deployments point to `flows.catalog.raster_ingest` and so on.
 
 Built when asked for: a flow run needs one of them and should not wait for the others.
 """

@@ -12,7 +12,7 @@ class HandlerError(Exception):
 
 
 class InvalidInput(HandlerError):
-    """The submitted data or parameters are at fault: another try cannot help, and the partner can act on the message."""
+    """The submitted data or parameters are at fault: another try cannot help; the partner can act on the message."""
 
     code = "invalid-input"
     retryable = False

@@ -3,14 +3,14 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, Protocol, assert_never
+from typing import Any, Protocol, assert_never, cast
 
 from prefect import Task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State as PrefectState
 from prefect.client.schemas.objects import TaskRun
+from prefect.futures import PrefectConcurrentFuture
 from prefect.runtime import task_run
 
 from domain.contracts.artifacts import Artifact
@@ -167,10 +167,10 @@ class Runner:
             item_key=item.key if item else None,
         )
         task = _task(node, name, self._body(node, attempt))
-        future: Future[PrefectState[Any]] = task.submit().wrapped_future
-        state = await asyncio.wrap_future(future)
+        future = cast("PrefectConcurrentFuture[Any]", task.submit())  # the flow's task runner has threads
+        state: PrefectState[Any] = await asyncio.wrap_future(future.wrapped_future)
         result = await state.aresult(raise_on_failure=False)
-        if state.is_completed():
+        if isinstance(result, dict):
             self.artifacts += [Artifact.model_validate(artifact) for artifact in result.get("artifacts") or []]
             return Outcome(State.COMPLETED, result)
         return Outcome(State.FAILED, None, _run_error(result, node.id))

@@ -40,7 +40,7 @@ class Try:
 
     @property
     def output_prefix(self) -> str:
-        """Where products go: by generated ids and attempt only, so that nothing is overwritten and no name is trusted."""
+        """Where products go: by generated ids and attempt, so that nothing is overwritten and no name is trusted."""
         facts = self.facts
         if facts.asset_id is None:
             return f"runs/{facts.id}/a{facts.attempt}"

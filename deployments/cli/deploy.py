@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--workflows", type=click.Path(exists=True, file_okay=False, path_type=Path), default=REPOSITORY / "workflows")
+@click.option(
+    "--workflows", type=click.Path(exists=True, file_okay=False, path_type=Path), default=REPOSITORY / "workflows"
+)
 @click.option("--write", is_flag=True, help="Write prefect.yaml instead of deploying.")
 @click.option("--check", is_flag=True, help="Fail if prefect.yaml is stale; deploy nothing.")
 @click.option("--storage-root", help="Also save the block local-zones/cairn, which names this folder.")

@@ -46,22 +46,22 @@ def start(state: State, progress: Progress, *, tied: bool = False) -> dict[str, 
 
 
 def _wait_until_ready(state: State, process: "subprocess.Popen[bytes]", progress: Progress) -> dict[str, Any]:
+    """What the stack says once it is ready. If it fails, or the caller is interrupted, nothing of it is left."""
     deadline = time.monotonic() + START_SECONDS
+    facts: dict[str, Any] = {}
     try:
-        while time.monotonic() < deadline:
+        while process.poll() is None and time.monotonic() < deadline:
             facts = read_json(state.stack_file) or {}
             if facts.get("supervisor_pid") == process.pid:
                 progress(facts)
                 if facts["phase"] == "ready":
                     return facts
-            if process.poll() is not None:
-                raise StartFailed(_reason(state))
             time.sleep(LOOK_SECONDS)
-        raise StartFailed(f"The stack was not ready after {START_SECONDS:.0f} s. Its log is {state.log('supervisor')}")
-    except BaseException:
-        _stop_process(process.pid)
-        process.wait()
-        raise
+    finally:
+        if facts.get("phase") != "ready":
+            _stop_process(process.pid)
+            process.wait()
+    raise StartFailed(_reason(state))
 
 
 def _reason(state: State) -> str:

@@ -117,7 +117,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     if not isinstance(content, dict):
-        raise ValueError(f"{path.name} does not hold a JSON object.")
+        raise TypeError(f"{path.name} does not hold a JSON object.")
     return content
 
 

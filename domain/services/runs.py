@@ -1,6 +1,7 @@
-"""What flow runs tell us, and what follows: start, heartbeat, commit, fail, loss. Every message is fenced by its token."""
+"""What flow runs tell us, and what follows: start, heartbeat, commit, fail, loss. All of it fenced by tokens."""
 
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy import func
@@ -231,7 +232,7 @@ class RunLifecycle:
         )
         return WorkOrder(plan=definition.plan, inputs=run.inputs, facts=facts, heartbeat_seconds=heartbeat_seconds)
 
-    def _record(self, run: Run, kind: str, **details: object) -> None:
+    def _record(self, run: Run, kind: str, **details: Any) -> None:
         Requests(self.session).add_event(run.request_id, kind, run_id=run.run_id, **details)
 
 

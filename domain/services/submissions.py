@@ -1,7 +1,7 @@
 """Takes a submission in: one transaction that ends with a request, its run, and an attempt for the relay to send."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, assert_never
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -50,11 +50,13 @@ class Submissions:
                 request_id = await assets.request_of(asset_id, ordinal, revision)
                 return await self._standing(request_id or submission.request_id, duplicate=True)
             case versions.NewVersion(ordinal):
+                revision = 1
                 assets.add_version(asset_id, ordinal, submission.version_label)
                 await self.session.flush()
-                revision = 1
             case versions.Resubmission(ordinal, revision, _):
                 await self._supersede(asset_id, ordinal, revision)
+            case _:
+                assert_never(placement)
         request = self._add_request(submission, fingerprint, asset_id, ordinal, revision)
         await self.session.flush()
         await queue_run(self.session, request, definition.plan, inputs)

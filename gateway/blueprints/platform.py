@@ -8,9 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from domain.contracts.reviews import Approve, Decision, Reject
 from domain.contracts.submissions import RequestState
-from domain.rules.clearance import Identity
+from domain.rules.clearance import STAFF, Identity
 from gateway import translate
-from gateway.auth import STAFF, AnyCaller, Partner, Secret
+from gateway.auth import AnyCaller, Partner, Secret
 from gateway.errors import Forbidden, NotFound
 from gateway.queries import RequestRow
 from gateway.state import Gateway, gateway
