@@ -4,7 +4,7 @@ import inspect
 import json
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 from uuid import UUID
 
 from prefect import Flow
@@ -14,7 +14,7 @@ from prefect.context import SyncClientContext
 from prefect.runtime import flow_run
 from prefect.states import Completed
 from prefect.states import Failed as FailedState
-from prefect.task_runners import ThreadPoolTaskRunner
+from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 from pydantic import Field
 
 from domain.contracts.runs import RunProblem, RunRegister, RunStart, WorkOrder
@@ -82,7 +82,7 @@ def _flow(
         version=version,
         description=description,
         validate_parameters=False,  # the domain checks inputs against the workflow's own schema
-        task_runner=ThreadPoolTaskRunner[Any](max_workers=THREADS),
+        task_runner=cast("TaskRunner[Any]", ThreadPoolTaskRunner(max_workers=THREADS)),
         persist_result=False,
         log_prints=False,
     )

@@ -52,14 +52,17 @@ def running_stack() -> Stack:
 
 def answer(response: httpx.Response) -> Any:
     """The JSON of a good answer; a refusal ends the command with its own sentence."""
-    if response.is_success:
-        return response.json()
+    if not response.is_success:
+        fail(_refusal(response), 1 if response.is_client_error else 2)
+    return response.json()
+
+
+def _refusal(response: httpx.Response) -> str:
     try:
         problem = response.json()
-        message = f"{problem['detail']} ({problem['code']})"
+        return f"{problem['detail']} ({problem['code']})"
     except (ValueError, KeyError, TypeError):
-        message = f"the service answered {response.status_code}"
-    fail(message, 1 if response.is_client_error else 2)
+        return f"the service answered {response.status_code}"
 
 
 def say(text: str) -> None:

@@ -53,7 +53,7 @@ class Document:
         return Fault(self.file, place.line, place.column, code, message, pointer(path), hint)
 
 
-class _Refused(Exception):  # noqa: N818 - it ends the reading, the fault inside is the error
+class _Refused(Exception):
     """Reading stopped at one fault that makes all others guesswork."""
 
     def __init__(self, place: Position, path: Path, code: str, message: str, hint: str = "") -> None:

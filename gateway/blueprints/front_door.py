@@ -11,8 +11,17 @@ from gateway.errors import BehindUnavailable
 from gateway.state import Gateway, gateway
 
 router = APIRouter(tags=["data"])
-PASSED_IN = ("accept", "authorization", "if-none-match", "range", "x-api-key", "content-type")
-PASSED_OUT = ("accept-ranges", "cache-control", "content-length", "content-range", "content-type", "etag", "vary")
+PASSED_IN = ("accept", "accept-encoding", "authorization", "if-none-match", "range", "x-api-key", "content-type")
+PASSED_OUT = (
+    "accept-ranges",
+    "cache-control",
+    "content-encoding",
+    "content-length",
+    "content-range",
+    "content-type",
+    "etag",
+    "vary",
+)
 
 
 @router.api_route("/tiles/{path:path}", methods=["GET", "HEAD"])
@@ -38,6 +47,7 @@ async def forward(request: Request, state: Annotated[Gateway, Depends(gateway)])
 def _forwarded_headers(request: Request) -> dict[str, str]:
     """The few headers that matter, and where the caller thinks it is, so that links in answers lead back here."""
     passed = {name: request.headers[name] for name in PASSED_IN if name in request.headers}
+    passed.setdefault("accept-encoding", "identity")  # httpx would ask for what the caller may not understand
     host = request.headers.get("host", request.url.netloc)
     return passed | {"x-forwarded-host": host, "x-forwarded-proto": request.url.scheme}
 
