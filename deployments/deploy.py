@@ -1,5 +1,6 @@
 """Rolls out: work pools, the storage block, one deployment per workflow. Says what it did, changes nothing twice."""
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,18 +101,19 @@ async def _ensure_pool(client: Any, name: str, description: str) -> str:
     from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
     from prefect.workers.process import ProcessWorker
 
-    template = ProcessWorker.get_default_base_job_template()
-    pool = WorkPoolCreate(name=name, type="process", description=description, base_job_template=template)
     try:
-        await client.create_work_pool(pool)
-    except ObjectAlreadyExists:
-        return f"pool {name} (was there)"
+        await client.read_work_pool(name)
+    except ObjectNotFound:
+        template = ProcessWorker.get_default_base_job_template()
+        pool = WorkPoolCreate(name=name, type="process", description=description, base_job_template=template)
+        with contextlib.suppress(ObjectAlreadyExists):  # another rollout was faster
+            await client.create_work_pool(pool)
     for queue, priority in QUEUES.items():
         try:
             await client.read_work_queue_by_name(queue, work_pool_name=name)
         except ObjectNotFound:
             await client.create_work_queue(name=queue, work_pool_name=name, priority=priority)
-    return f"pool {name}"
+    return f"pool {name} with queues {', '.join(QUEUES)}"
 
 
 async def _deploy(client: Any, target: Target) -> None:

@@ -4,7 +4,7 @@ import inspect
 import json
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
-from typing import Annotated, Any, Literal, cast
+from typing import Any, Literal, cast
 from uuid import UUID
 
 from prefect import Flow
@@ -15,7 +15,6 @@ from prefect.runtime import flow_run
 from prefect.states import Completed
 from prefect.states import Failed as FailedState
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
-from pydantic import Field
 
 from domain.contracts.runs import RunProblem, RunRegister, RunStart, WorkOrder
 from flows.children import ChildLost, SegmentRuns, outcome_from_json, outcome_json, segment_name
@@ -39,6 +38,7 @@ PYTHON_TYPES: dict[str, Any] = {
     "bbox": list[float],
     "object": dict[str, Any],
 }
+OURS = ("run_id", "attempt_token")
 SCHEDULE_FACTS = ("id", "request_id", "asset_id", "version_ordinal")
 
 
@@ -57,8 +57,10 @@ def build_flow(plan: Plan) -> Flow[..., Any]:
             return await _run_parent(line, settings)
 
     run.__name__ = run.__qualname__ = plan.workflow_id
-    run.__signature__ = _signature(plan)  # type: ignore[attr-defined]
-    run.__annotations__ = {name: parameter.annotation for name, parameter in _signature(plan).parameters.items()}
+    signature = _signature(plan)
+    run.__signature__ = signature  # type: ignore[attr-defined]
+    run.__annotations__ = {name: parameter.annotation for name, parameter in signature.parameters.items()}
+    run.__doc__ = _docstring(plan)
     return _flow(run, plan.workflow_id, str(plan.version), plan.description or plan.name)
 
 
@@ -90,26 +92,22 @@ def _flow(
 
 def _signature(plan: Plan) -> inspect.Signature:
     """Every input as an optional keyword: domain runs bring none of them."""
-    ours = {"run_id": str | None, "attempt_token": str | None}
-    hidden = [
-        inspect.Parameter(
-            name,
-            inspect.Parameter.POSITIONAL_OR_KEYWORD,
-            default=None,
-            annotation=Annotated[kind, Field(description="Set by the platform; leave empty")],
-        )
-        for name, kind in ours.items()
-    ]
-    inputs = [
-        inspect.Parameter(
-            name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=spec.default,
-            annotation=Annotated[_python_type(spec) | None, Field(description=spec.description)],
-        )
-        for name, spec in plan.inputs.items()
-    ]
-    return inspect.Signature([*hidden, *inputs])
+    kinds = {name: (_python_type(spec), spec.default) for name, spec in plan.inputs.items()}
+    kinds |= dict.fromkeys(OURS, (str, None))
+    return inspect.Signature(
+        [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind | None)
+            for name, (kind, default) in kinds.items()
+        ]
+    )
+
+
+def _docstring(plan: Plan) -> str:
+    """Where Prefect takes the descriptions of a form's fields from."""
+    fields = {name: spec.description or name for name, spec in plan.inputs.items()}
+    fields |= dict.fromkeys(OURS, "Set by the platform; leave empty.")
+    lines = [f"    {name}: {' '.join(text.split())}" for name, text in fields.items()]
+    return "\n".join([plan.description or plan.name, "", "Args:", *lines])
 
 
 def _python_type(spec: Any) -> Any:

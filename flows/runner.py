@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, assert_never, cast
 
 from prefect import Task
@@ -132,30 +132,30 @@ class Runner:
     async def _run_node(self, node: Node, decision: Execute) -> list[Event]:
         self.schedule.apply(NodeStarted(node.id))
         self.line.note(NodeEvent(node_id=node.id, state="running", tries=1))
-        outcome = await self._run_tries(node, decision.params, None)
-        self._report(node.id, outcome.state.value, outcome.error)
+        outcome, tries_made = await self._run_tries(node, decision.params, None)
+        self._report(node.id, outcome.state.value, outcome.error, tries_made)
         return [_node_event(node.id, outcome)]
 
     async def _run_items(self, node: Node, decision: Expand) -> list[Event]:
         """Every child of a fan-out, at most `max_concurrency` at once; each tells the schedule as it ends."""
         self.schedule.apply(NodeStarted(node.id))
         counts = _Counts(self.line, node.id, decision.count)
-        counts.report()
         gate = asyncio.Semaphore(min(decision.max_concurrency or ITEMS_AT_ONCE, ITEMS_AT_ONCE))
 
         async def run_item(item: Item) -> None:
             async with gate:
                 if self.line.stop.is_set():
                     return
-                outcome = await self._run_tries(node, item.params, item)
+                outcome, _ = await self._run_tries(node, item.params, item)
             counts.add(outcome)
             self._carry_out(self.schedule.apply(_item_event(node.id, item.index, outcome)))
 
+        counts.report()
         await asyncio.gather(*(run_item(item) for item in decision.items))
         return []
 
-    async def _run_tries(self, node: Node, params: Mapping[str, Any], item: Item | None) -> Outcome:
-        """One Prefect task run, with the node's retries."""
+    async def _run_tries(self, node: Node, params: Mapping[str, Any], item: Item | None) -> tuple[Outcome, int]:
+        """One Prefect task run, with the node's retries: how it ended, and how many tries that took."""
         assert node.handler is not None  # noqa: S101 - only nodes with a handler are executed here
         name = node.id if item is None else f"{node.id}__{item.index}"
         attempt = Try(
@@ -166,16 +166,18 @@ class Runner:
             timeout_seconds=node.timeout_seconds or 3600.0,
             item_key=item.key if item else None,
         )
-        task = _task(node, name, self._body(node, attempt))
+        numbers: list[int] = []
+        task = _task(node, name, self._body(node, attempt, numbers))
         future = cast("PrefectConcurrentFuture[Any]", task.submit())  # the flow's task runner has threads
         state: PrefectState[Any] = await asyncio.wrap_future(future.wrapped_future)
         result = await state.aresult(raise_on_failure=False)
         if isinstance(result, dict):
             self.artifacts += [Artifact.model_validate(artifact) for artifact in result.get("artifacts") or []]
-            return Outcome(State.COMPLETED, result)
-        return Outcome(State.FAILED, None, _run_error(result, node.id))
+            return Outcome(State.COMPLETED, result), len(numbers)
+        return Outcome(State.FAILED, None, _run_error(result, node.id)), len(numbers)
 
-    def _body(self, node: Node, attempt: Try) -> Callable[[], dict[str, Any]]:
+    def _body(self, node: Node, attempt: Try, numbers: list[int]) -> Callable[[], dict[str, Any]]:
+        """What the task run does at each try; the number of each is noted."""
         loop = asyncio.get_running_loop()
 
         def progress(fraction: float, message: str) -> None:
@@ -186,8 +188,8 @@ class Runner:
             loop.call_soon_threadsafe(self.line.note, event)
 
         def body() -> dict[str, Any]:
-            number = (task_run.run_count or 1) - 1
-            numbered = Try(**{**attempt.__dict__, "number": number})
+            numbers.append((task_run.run_count or 1) - 1)
+            numbered = replace(attempt, number=numbers[-1])
             is_item = attempt.item_key is not None
             return tries.run(numbered, self.zones, self.line.stop, (lambda *_: None) if is_item else progress)
 
@@ -206,9 +208,10 @@ class Runner:
         outcomes = await self.children.run(node.pool, nodes, self.schedule.outcomes)
         return [_node_event(name, outcomes[name]) for name in nodes if name in outcomes]
 
-    def _report(self, node_id: str, state: str, error: RunError | None) -> None:
+    def _report(self, node_id: str, state: str, error: RunError | None, tries_made: int | None = None) -> None:
         problem = run_problem(error) if error else None
-        self.line.note(NodeEvent.model_validate({"node_id": node_id, "state": state, "problem": problem}))
+        event = {"node_id": node_id, "state": state, "problem": problem, "tries": tries_made}
+        self.line.note(NodeEvent.model_validate(event))
 
 
 @dataclass

@@ -1,5 +1,6 @@
 """submit, and the status of a request: what a partner does, from the command line."""
 
+import hashlib
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -71,9 +72,11 @@ def submit(
         raise SystemExit(1)
 
 
-def upload(stack: Stack, file: Path, name: str | None = None) -> str:
-    """Copy a file into bronze; returns the name a submission uses."""
-    source = f"uploads/{name or file.name}"
+def upload(stack: Stack, file: Path) -> str:
+    """Copy a file into bronze under its content's name: the same file twice is one blob, and one submission."""
+    with file.open("rb") as content:
+        digest = hashlib.file_digest(content, "sha256").hexdigest()
+    source = f"uploads/{digest[:16]}/{file.name}"
     try:
         Zones.local(stack.state.storage).bronze.put_file(source, file)
     except InvalidInput as error:

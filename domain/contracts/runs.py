@@ -65,7 +65,7 @@ class NodeEvent(BaseModel):
 
     node_id: str = Field(max_length=100)
     state: NodeState
-    tries: int = Field(default=0, ge=0)
+    tries: int | None = Field(default=None, ge=0)
     fraction: float | None = Field(default=None, ge=0, le=1)
     message: str | None = Field(default=None, max_length=500)
     items_total: int | None = Field(default=None, ge=0)

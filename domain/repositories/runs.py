@@ -88,16 +88,19 @@ class Runs:
         return bool(await self.session.scalar(query))
 
     async def apply_events(self, run_id: UUID, events: Iterable[NodeEvent]) -> None:
-        """Write what nodes report; the later of two events about one node wins, as they are sent in order."""
-        newest: dict[str, NodeEvent] = {event.node_id: event for event in events}
-        for event in newest.values():
-            values: dict[str, Any] = event.model_dump(exclude={"node_id"}, mode="json", exclude_none=True)
+        """Write what nodes report: one statement a node, the later of two words about the same thing winning."""
+        now = func.clock_timestamp()
+        news: dict[str, dict[str, Any]] = {}
+        for event in events:
+            values = news.setdefault(event.node_id, {})
+            values |= event.model_dump(exclude={"node_id"}, mode="json", exclude_none=True)
             if event.state == "running":
-                values["started_at"] = func.coalesce(RunNode.started_at, func.clock_timestamp())
+                values["started_at"] = func.coalesce(RunNode.started_at, now)
             if event.state in {"completed", "failed", "skipped", "cancelled"}:
-                values["finished_at"] = func.clock_timestamp()
-            change = update(RunNode).where(RunNode.run_id == run_id, RunNode.node_id == event.node_id).values(**values)
-            await self.session.execute(change)
+                values["finished_at"] = now
+        for node_id, values in news.items():
+            place = (RunNode.run_id == run_id, RunNode.node_id == node_id)
+            await self.session.execute(update(RunNode).where(*place).values(**values))
 
     def add_artifacts(self, run: Run, request: Request, artifacts: Iterable[ArtifactModel]) -> None:
         for artifact in artifacts:
