@@ -211,6 +211,17 @@ def test_warns_of_what_the_product_will_fix(
     assert warning in found.warnings[0]
 
 
+@pytest.mark.parametrize("layout", [{"BIGTIFF": "YES"}, {"ENDIANNESS": "BIG"}, {"BIGTIFF": "YES", "ENDIANNESS": "BIG"}])
+def test_every_kind_of_tiff_is_read(layout: dict[str, str], context: Context, tmp_path: Path) -> None:
+    write(bronze(tmp_path, NAME), PIXELS, nodata=0, **layout)
+    assert validated(context).outcome == "green"
+
+
+def test_the_heights_of_a_compound_crs_do_not_matter(context: Context, tmp_path: Path) -> None:
+    write(bronze(tmp_path, NAME), PIXELS, nodata=0, crs="EPSG:32633+5773")
+    assert validated(context).crs == "EPSG:32633"
+
+
 def test_a_mask_needs_no_nodata(context: Context, tmp_path: Path) -> None:
     path = write(bronze(tmp_path, NAME), PIXELS)
     with rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True), rasterio.open(path, "r+") as raster:
