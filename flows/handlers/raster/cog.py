@@ -88,7 +88,9 @@ def _north_up(source: DatasetReader, params: CreateCogParams) -> Iterator[Any]:
     resampling = "nearest" if ColorInterp.palette in source.colorinterp else params.resampling
     outside = {"nodata": nodata, "src_nodata": nodata} if nodata is not None else {"add_alpha": not _has_alpha(source)}
     try:
-        view = WarpedVRT(source, src_crs=crs, crs=target, resampling=Resampling[resampling], **outside)
+        view = WarpedVRT(
+            source, src_crs=crs, crs=target, resampling=Resampling[resampling], NUM_THREADS=THREADS, **outside
+        )
     except (RasterioError, CRSError):
         raise InvalidInput(
             f"{params.source!r} cannot be reprojected to {params.target_crs}: it lies outside of it."

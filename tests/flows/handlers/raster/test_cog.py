@@ -176,6 +176,8 @@ def test_a_palette_keeps_its_colours_and_is_never_mixed(context: Context, tmp_pa
         assert raster.colorinterp == (ColorInterp.palette,)
         assert raster.colormap(1)[9][:3] == (10, 10, 200)
         assert set(np.unique(raster.read(1))) <= {0, 1, 9}
+    with rasterio.open(product(tmp_path), overview_level=0) as raster:
+        assert set(np.unique(raster.read(1))) <= {0, 1, 9}
 
 
 def test_scale_and_offset_are_kept(context: Context, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from rasterio.errors import NotGeoreferencedWarning
 from deployments import sample
 from flows.context import Context
 from flows.errors import InvalidInput, Stopped
+from flows.handlers.raster import inspect
 from flows.handlers.raster.declarations import ValidateParams, ValidateResult, validate
 from tests.support.rasters import PLACE, bronze, write, write_header
 
@@ -50,7 +51,7 @@ def empty(path: Path) -> None:
 
 def vrt_of_a_secret(path: Path) -> None:
     path.write_text(
-        '<VRTDataset rasterXSize="10" rasterYSize="10">'
+        '<VRTDataset rasterXSize="10" rasterYSize="10"><GeoTransform>0, 1, 0, 0, 0, -1</GeoTransform>'
         '<VRTRasterBand dataType="Byte" band="1" subClass="VRTRawRasterBand">'
         '<SourceFilename relativetoVRT="0">/etc/passwd</SourceFilename></VRTRasterBand></VRTDataset>'
     )
@@ -157,6 +158,18 @@ def test_refused_with_a_sentence_for_the_sender(
     assert str(tmp_path) not in str(refusal.value)
 
 
+def test_the_driver_list_holds_where_the_first_bytes_deceive(
+    context: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = bronze(tmp_path, NAME)
+    vrt_of_a_secret(path)
+    with rasterio.open(path) as control:
+        assert control.driver == "VRT"
+    monkeypatch.setattr(inspect, "_MAGIC", (b"<VRT",))
+    with pytest.raises(InvalidInput, match="header is damaged"):
+        validated(context)
+
+
 def test_no_blob_of_that_name(context: Context) -> None:
     with pytest.raises(InvalidInput, match=r"no blob 'up/dem\.tif'"):
         validated(context)
@@ -198,6 +211,17 @@ def test_warns_of_what_the_product_will_fix(
     assert warning in found.warnings[0]
 
 
+@pytest.mark.parametrize("layout", [{"BIGTIFF": "YES"}, {"ENDIANNESS": "BIG"}, {"BIGTIFF": "YES", "ENDIANNESS": "BIG"}])
+def test_every_kind_of_tiff_is_read(layout: dict[str, str], context: Context, tmp_path: Path) -> None:
+    write(bronze(tmp_path, NAME), PIXELS, nodata=0, **layout)
+    assert validated(context).outcome == "green"
+
+
+def test_the_heights_of_a_compound_crs_do_not_matter(context: Context, tmp_path: Path) -> None:
+    write(bronze(tmp_path, NAME), PIXELS, nodata=0, crs="EPSG:32633+5773")
+    assert validated(context).crs == "EPSG:32633"
+
+
 def test_a_mask_needs_no_nodata(context: Context, tmp_path: Path) -> None:
     path = write(bronze(tmp_path, NAME), PIXELS)
     with rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True), rasterio.open(path, "r+") as raster:
@@ -205,7 +229,7 @@ def test_a_mask_needs_no_nodata(context: Context, tmp_path: Path) -> None:
     assert validated(context).outcome == "green"
 
 
-def test_sidecars_change_nothing_and_are_not_opened(context: Context, tmp_path: Path) -> None:
+def test_sidecars_change_nothing(context: Context, tmp_path: Path) -> None:
     path = write(bronze(tmp_path, NAME), PIXELS, nodata=0)
     plain = validated(context)
     metadata = "<PAMDataset><SRS>EPSG:3857</SRS><GeoTransform>0,1,0,0,0,-1</GeoTransform></PAMDataset>"
@@ -213,6 +237,8 @@ def test_sidecars_change_nothing_and_are_not_opened(context: Context, tmp_path: 
     path.with_name("dem.tfw").write_text("1\n0\n0\n-1\n0\n0\n")
     vrt_of_a_secret(path.with_name("dem.tif.ovr"))
     vrt_of_a_secret(path.with_name("dem.tif.msk"))
+    with rasterio.open(path) as control:
+        assert control.crs == "EPSG:3857"
     assert validated(context) == plain
 
 
