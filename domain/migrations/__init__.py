@@ -30,13 +30,12 @@ def _alembic(verb: str, admin_url: str, revision: str) -> None:
 
 def _install_pgstac(admin_url: str) -> None:
     import psycopg
+    from psycopg_pool import ConnectionPool
     from pypgstac.db import PgstacDB
     from pypgstac.migrate import Migrate
 
     with psycopg.connect(admin_url, autocommit=True) as connection:
         connection.execute("create extension if not exists postgis")
-    database = PgstacDB(dsn=admin_url)
-    try:
+    # The library opens a pool of its own and forgets it: sessions would stay in the database.
+    with ConnectionPool(admin_url, min_size=1, max_size=1) as pool, PgstacDB(pool=pool) as database:
         Migrate(database).run_migration()
-    finally:
-        database.close()

@@ -48,7 +48,7 @@ class Assets:
                 processing=revision.processing,
                 fingerprint=revision.fingerprint,
             )
-            for version, revision in (await self.session.execute(query)).tuples()
+            for version, revision in await self.session.execute(query)
         ]
 
     async def next_ordinal(self, asset_id: str) -> int:

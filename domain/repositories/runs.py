@@ -78,7 +78,7 @@ class Runs:
             .order_by(Attempt.created_at)
             .limit(limit)
         )
-        return (await self.session.execute(query)).tuples().all()
+        return (await self.session.execute(query)).all()
 
     async def is_silent(self, attempt: Attempt, silence_seconds: float) -> bool:
         """Whether a locked attempt is started and still silent, by the database's clock."""

@@ -1,0 +1,19 @@
+"""Fixtures for every room: a real PostgreSQL, and a fresh database of it."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.cluster import TestCluster, TestDatabase, running_cluster
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestCluster]:
+    with running_cluster(tmp_path_factory.mktemp("cluster")) as running:
+        yield running
+
+
+@pytest.fixture
+def database(cluster: TestCluster) -> Iterator[TestDatabase]:
+    with cluster.database() as fresh:
+        yield fresh

@@ -1,0 +1,142 @@
+"""Submitting: accepted once, recognised again, refused with a sentence."""
+
+import asyncio
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from tests.support.platform import Domain, submission
+
+
+async def submit(domain: Domain, **changes: Any) -> httpx.Response:
+    async with domain.as_("gateway") as gateway:
+        return await gateway.post("/api/v1/submit", json=submission(**changes))
+
+
+async def test_a_submission_leaves_everything_that_its_run_needs(domain: Domain) -> None:
+    body = submission()
+    answer = await submit(domain, **body)
+    assert answer.status_code == 202
+    assert answer.json() == {"request_id": body["request_id"], "status": "pending", "duplicate": False}
+    assert domain.rows("select platform_id, refs->>'resource_id', clearance from app.assets") == [
+        ("ddh", "dem", "uncleared")
+    ]
+    assert domain.rows("select ordinal, label, newest_revision, served_revision from app.asset_versions") == [
+        (0, "1", 1, None)
+    ]
+    [(workflow, state, inputs)] = domain.rows("select workflow_id, state, inputs from app.runs")
+    assert (workflow, state, inputs["source"], inputs["target_crs"]) == (
+        "raster_ingest",
+        "pending",
+        "uploads/dem.tif",
+        "EPSG:4326",
+    )
+    assert domain.rows("select number, state from app.attempts") == [(1, "ready")]
+    nodes = [name for (name,) in domain.rows("select node_id from app.run_nodes order by position")]
+    assert nodes == ["start", "validate", "make_cog", "register", "end"]
+    kinds = [kind for (kind,) in domain.rows("select kind from app.events order by event_id")]
+    assert kinds == ["request.accepted", "run.queued"]
+
+
+async def test_the_same_request_id_is_answered_with_the_same_request(domain: Domain) -> None:
+    body = submission()
+    await submit(domain, **body)
+    again = await submit(domain, **body)
+    assert (again.status_code, again.json()["request_id"]) == (200, body["request_id"])
+    assert domain.rows("select count(*) from app.runs") == [(1,)]
+
+
+async def test_an_equal_submission_in_flight_is_a_duplicate(domain: Domain) -> None:
+    first = (await submit(domain)).json()["request_id"]
+    again = await submit(domain)
+    assert again.status_code == 200
+    assert again.json() == {"request_id": first, "status": "pending", "duplicate": True}
+
+
+async def test_a_key_with_another_body_is_refused(domain: Domain) -> None:
+    await submit(domain, idempotency_key="k", request_id=str(uuid4()))
+    answer = await submit(domain, idempotency_key="k", request_id=str(uuid4()), source="uploads/other.tif")
+    assert (answer.status_code, answer.json()["code"]) == (422, "idempotency-key-reused")
+
+
+async def test_two_platforms_may_use_the_same_key(domain: Domain) -> None:
+    await submit(domain, idempotency_key="k")
+    other = await submit(
+        domain,
+        idempotency_key="k",
+        platform_id="arcgis",
+        client_id="arcgis-dev",
+        refs={"item_id": "a", "layer_index": "0"},
+    )
+    assert other.status_code == 202
+    assert domain.rows("select count(*) from app.requests") == [(2,)]
+
+
+async def test_concurrent_equal_submissions_make_one_request(domain: Domain) -> None:
+    answers = await asyncio.gather(*(submit(domain) for _ in range(20)))
+    assert sorted({answer.status_code for answer in answers}) == [200, 202]
+    assert len({answer.json()["request_id"] for answer in answers}) == 1
+    assert domain.rows("select (select count(*) from app.requests), (select count(*) from app.runs)") == [(1, 1)]
+
+
+async def test_another_content_under_the_same_label_is_a_resubmission(domain: Domain) -> None:
+    first = (await submit(domain)).json()["request_id"]
+    second = await submit(domain, source="uploads/better.tif")
+    assert second.status_code == 202
+    assert domain.rows("select revision from app.revisions order by revision") == [(1,), (2,)]
+    assert domain.rows("select status from app.requests where request_id = %s", first) == [("cancelled",)]
+    assert domain.rows("select state from app.attempts order by created_at") == [("fenced",), ("ready",)]
+
+
+async def test_a_new_version_waits_for_the_one_before(domain: Domain) -> None:
+    await submit(domain)
+    answer = await submit(domain, version_label="2")
+    assert (answer.status_code, answer.json()["code"]) == (409, "version-blocked")
+    assert answer.json()["blocking_version"] == "1"
+    for way_out in ("approved", "resubmit", "delete"):
+        assert way_out in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "says"),
+    [
+        ({"data_type": "vector"}, "no-workflow", "raster/ingest"),
+        ({"refs": {"dataset_id": "a"}}, "invalid-submission", "resource_id is missing"),
+        (
+            {"refs": {"dataset_id": "a", "resource_id": "b", "colour": "red"}},
+            "invalid-submission",
+            "colour is not a reference of this platform",
+        ),
+        ({"parameters": {"target_crs": "WGS84"}}, "invalid-submission", "target_crs"),
+        ({"parameters": {"colour": "red"}}, "invalid-submission", "colour"),
+        ({"parameters": {"source": "x/y"}}, "invalid-submission", "`source`"),
+        ({"status": "completed"}, "malformed-request", "status"),
+    ],
+)
+async def test_what_cannot_be_accepted_is_refused_with_a_sentence(
+    domain: Domain, changes: dict[str, Any], code: str, says: str
+) -> None:
+    answer = await submit(domain, **changes)
+    assert (answer.status_code, answer.json()["code"]) == (422, code)
+    assert says in answer.json()["detail"]
+    assert domain.rows("select count(*) from app.requests") == [(0,)]
+
+
+async def test_an_unknown_platform_is_not_found(domain: Domain) -> None:
+    answer = await submit(domain, platform_id="nobody")
+    assert (answer.status_code, answer.json()["code"]) == (404, "not-found")
+
+
+@pytest.mark.parametrize("client_id", ["ddh-dev", "reviewer", "operator", "worker"])
+async def test_only_the_gateway_submits(domain: Domain, client_id: str) -> None:
+    async with domain.as_(client_id) as caller:
+        answer = await caller.post("/api/v1/submit", json=submission())
+    assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
+
+
+async def test_without_a_credential_nothing_is_done(domain: Domain) -> None:
+    async with httpx.AsyncClient(transport=domain.transport, base_url="http://domain") as nobody:
+        answer = await nobody.post("/api/v1/submit", json=submission())
+    assert (answer.status_code, answer.json()["code"]) == (401, "unauthenticated")

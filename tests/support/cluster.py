@@ -1,0 +1,123 @@
+"""A scratch PostgreSQL for tests: one private cluster a session, one template with every migration, copies of it."""
+
+import contextlib
+import itertools
+import os
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+import psycopg
+from psycopg import sql
+
+from deployments.stack.postgres import ADMIN, LOGIN_ROLES, data_folder, find_cluster
+from deployments.stack.state import State
+from domain.migrations import upgrade
+
+TEMPLATE = "template_cairn"
+PASSWORD = "test"
+START_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class TestDatabase:
+    """One database of the cluster, by role."""
+
+    __test__ = False  # the name is not pytest's
+
+    cluster: "TestCluster"
+    name: str
+
+    def url(self, role: str = ADMIN) -> str:
+        parts = urlsplit(self.cluster.admin_url)
+        password = PASSWORD if role != ADMIN else parts.password
+        return urlunsplit(parts._replace(netloc=f"{role}:{password}@127.0.0.1:{parts.port}", path=f"/{self.name}"))
+
+
+@dataclass
+class TestCluster:
+    """A running cluster, and copies of the migrated template."""
+
+    __test__ = False
+
+    admin_url: str
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    def prepare(self) -> None:
+        """The roles, and the template that test databases are copied from: migrating takes a second, copying less."""
+        with psycopg.connect(self.admin_url, autocommit=True) as connection:
+            for role in LOGIN_ROLES:
+                name = sql.Identifier(role)
+                connection.execute(sql.SQL("create role {} login password {}").format(name, sql.Literal(PASSWORD)))
+            connection.execute(sql.SQL("create database {}").format(sql.Identifier(TEMPLATE)))
+        upgrade(TestDatabase(self, TEMPLATE).url())
+
+    @contextmanager
+    def database(self, template: str = TEMPLATE) -> Iterator[TestDatabase]:
+        """A fresh copy: real commits, no leaks between tests."""
+        name = f"test_{next(self._numbers)}"
+        with psycopg.connect(self.admin_url, autocommit=True) as connection:
+            copy = sql.SQL("create database {} template {}")
+            connection.execute(copy.format(sql.Identifier(name), sql.Identifier(template)))
+            try:
+                yield TestDatabase(self, name)
+            finally:
+                connection.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+
+
+@contextmanager
+def running_cluster(folder: Path) -> Iterator[TestCluster]:
+    """A cluster below the folder, on a free port, gone afterwards. Durability is on, as it is for users."""
+    state = State(folder)
+    state.create()
+    _let_others_pass(folder)
+    cluster = find_cluster(state)
+    password = state.secrets["postgres_admin"]
+    cluster.initialise(password)
+    port = free_port()
+    with state.log("postgres").open("wb") as log:
+        server = subprocess.Popen(cluster.server_command(port), cwd="/", stdout=log, stderr=log, start_new_session=True)
+    try:
+        url = f"postgresql://{ADMIN}:{password}@127.0.0.1:{port}/postgres"
+        _wait_until_ready(url, server)
+        ready = TestCluster(url)
+        ready.prepare()
+        yield ready
+    finally:
+        server.terminate()
+        server.send_signal(2)  # a fast shutdown: sessions that tests forgot are ended
+        server.wait(30)
+        if not data_folder(state).is_relative_to(folder):
+            subprocess.run(["rm", "-rf", str(data_folder(state))], check=True)
+
+
+def _let_others_pass(folder: Path) -> None:
+    """pytest closes its temporary folders to other users; the cluster's user must get through to its own."""
+    temporary = Path(tempfile.gettempdir()).resolve()
+    for parent in (folder, *folder.parents):
+        if parent.is_relative_to(temporary) and parent != temporary and parent.stat().st_uid == os.geteuid():
+            parent.chmod(parent.stat().st_mode | 0o011)
+
+
+def _wait_until_ready(url: str, server: "subprocess.Popen[bytes]") -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        with contextlib.suppress(psycopg.OperationalError), psycopg.connect(url):
+            return
+        if server.poll() is not None or time.monotonic() > deadline:
+            raise RuntimeError("The test cluster did not start.")
+        time.sleep(0.05)
+
+
+def free_port() -> int:
+    """A port that nobody listens on right now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

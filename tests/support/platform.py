@@ -1,0 +1,90 @@
+"""The domain over a test database, and callers of every role."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import psycopg
+from pydantic import HttpUrl, SecretStr
+
+from domain.app import create_app
+from domain.security import secret_hash
+from domain.settings import DomainSettings
+from tests.support.cluster import TestDatabase
+
+# client id, role, platform. A client's secret is `secret-` and its id.
+CLIENTS = (
+    ("ddh-dev", "partner", "ddh"),
+    ("arcgis-dev", "partner", "arcgis"),
+    ("reviewer", "reviewer", None),
+    ("operator", "operator", None),
+    ("worker", "worker", None),
+    ("gateway", "gateway", None),
+)
+
+
+def add_clients(database: TestDatabase) -> None:
+    with psycopg.connect(database.url()) as connection:
+        for client_id, role, platform_id in CLIENTS:
+            connection.execute(
+                "insert into app.clients (client_id, role, platform_id, display_name, secret_hash)"
+                " values (%s, %s, %s, %s, %s)",
+                [client_id, role, platform_id, client_id, secret_hash(f"secret-{client_id}")],
+            )
+
+
+def domain_settings(database: TestDatabase, storage: Path, **changes: Any) -> DomainSettings:
+    """Settings without the relay: what it would send, tests look at in the table."""
+    values: dict[str, Any] = {
+        "database_url": SecretStr(database.url("cairn_app")),
+        "public_url": HttpUrl("http://cairn.test"),
+        "storage_root": storage,
+        "relay_enabled": False,
+    }
+    return DomainSettings(**(values | changes))
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The running service and its database."""
+
+    transport: httpx.AsyncBaseTransport
+    database: TestDatabase
+
+    def as_(self, client_id: str) -> httpx.AsyncClient:
+        """A client with that identity's credential."""
+        headers = {"Authorization": f"Bearer secret-{client_id}"}
+        return httpx.AsyncClient(transport=self.transport, base_url="http://domain", headers=headers)
+
+    def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        """What the database holds, asked as its administrator."""
+        with psycopg.connect(self.database.url()) as connection:
+            return connection.execute(query.encode(), values).fetchall()
+
+
+@asynccontextmanager
+async def running_domain(database: TestDatabase, storage: Path, **changes: Any) -> AsyncIterator[Domain]:
+    """The domain's application over the database, started and stopped as a server would."""
+    add_clients(database)
+    app = create_app(domain_settings(database, storage, **changes))
+    async with app.router.lifespan_context(app):
+        yield Domain(httpx.ASGITransport(app, raise_app_exceptions=False), database)
+
+
+def submission(**changes: Any) -> dict[str, Any]:
+    """A good submission of a raster by ddh, as the gateway words it."""
+    body: dict[str, Any] = {
+        "request_id": str(uuid4()),
+        "platform_id": "ddh",
+        "client_id": "ddh-dev",
+        "refs": {"dataset_id": "elevation", "resource_id": "dem"},
+        "version_label": "1",
+        "data_type": "raster",
+        "operation": "ingest",
+        "source": "uploads/dem.tif",
+    }
+    return body | changes
