@@ -5,15 +5,19 @@ import contextlib
 import logging
 import os
 import signal
+import ssl
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
 from fastapi import FastAPI
 
-from domain.api import routes
+from domain.adapters.sealing import Vault
+from domain.adapters.webhooks import Webhooks
+from domain.api import callbacks, routes
 from domain.contracts import rendering
 from domain.db import Database
+from domain.delivery import Courier
 from domain.reconcile import Reconciler
 from domain.repositories.runs import Runs
 from domain.services.definitions import Definitions
@@ -36,8 +40,9 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
             await database.refuse_stale_schema()
             async with database.transaction() as session:
                 await definitions.publish(Runs(session))
-            app.state.service = Service(config, database, definitions, Zones.local(config.storage_root))
-            async with _in_background(_loops(config, database)):
+            vault = Vault([key.get_secret_value() for key in config.secrets_keys])
+            app.state.service = Service(config, database, definitions, Zones.local(config.storage_root), vault)
+            async with _in_background([*_loops(config, database), *_couriers(config, database, vault)]):
                 yield
         finally:
             await database.close()
@@ -46,6 +51,7 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
     rendering.install(app)
     app.include_router(routes.probes)
     app.include_router(routes.api)
+    app.include_router(callbacks.router)
     return app
 
 
@@ -58,6 +64,25 @@ def _loops(config: DomainSettings, database: Database) -> list[Coroutine[Any, An
     relay = Relay(database, config.database_url.get_secret_value(), config.relay_poll_seconds)
     reconciler = Reconciler(database, config.reconcile_seconds, config.attempt_lost_seconds, config.max_attempts)
     return [relay.run(), reconciler.run()]
+
+
+def _couriers(config: DomainSettings, database: Database, vault: Vault) -> list[Coroutine[Any, Any, None]]:
+    """Who delivers callbacks from this process."""
+    if not config.callbacks_enabled:
+        return []
+    tls = ssl.create_default_context()
+    if config.callback_ca_file:
+        tls.load_verify_locations(config.callback_ca_file)
+    courier = Courier(
+        database,
+        Webhooks(config.callback_policy(), config.callback_timeout_seconds, tls),
+        vault,
+        public_url=str(config.public_url),
+        delays_seconds=config.callback_delays_seconds,
+        poll_seconds=config.callback_poll_seconds,
+        concurrency=config.callback_concurrency,
+    )
+    return [courier.run()]
 
 
 @asynccontextmanager

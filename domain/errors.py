@@ -45,3 +45,15 @@ class NotReviewable(DomainError):
 
 class StaleRevision(DomainError):
     code, status, title = "stale-revision", 412, "The version has changed since it was looked at"
+
+
+class CallbackRefused(DomainError):
+    code, status, title = "callback-refused", 422, "No callback can be sent there"
+
+
+class CallbackUnderWay(DomainError):
+    code, status, title = "callback-under-way", 409, "This callback is being delivered already"
+
+
+class InvalidPage(DomainError):
+    code, status, title = "invalid-page", 422, "There is no such page"

@@ -3,8 +3,10 @@
 from functools import lru_cache
 from pathlib import Path
 
-from pydantic import Field, HttpUrl, SecretStr
+from pydantic import Field, HttpUrl, IPvAnyNetwork, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from domain.rules.addresses import AddressPolicy
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -25,6 +27,38 @@ class DomainSettings(BaseSettings):
     attempt_lost_seconds: float = Field(default=60.0, gt=0, description="Silence after which an attempt is fenced")
     max_attempts: int = Field(default=3, ge=1, description="Attempts of one run before it is parked as failed")
     pool_size: int = Field(default=10, ge=1, le=200)
+    development: bool = Field(default=False, description="Allow what only a developer's machine may do")
+    secrets_keys: tuple[SecretStr, ...] = Field(
+        default=(), description="Fernet keys that seal callback secrets, newest first; none stores them readable"
+    )
+    callbacks_enabled: bool = Field(default=True, description="Deliver callbacks from this process")
+    callback_delays_seconds: tuple[float, ...] = Field(
+        default=(5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400),
+        description="Waits between the tries of a callback: ten tries in 75 hours",
+    )
+    callback_timeout_seconds: float = Field(default=20.0, gt=0, le=60, description="Longest wait for a receiver")
+    callback_poll_seconds: float = Field(default=1.0, gt=0, description="Time between two looks for due callbacks")
+    callback_concurrency: int = Field(default=64, ge=1, le=1000, description="Callbacks under way in this process")
+    callback_ports: tuple[int, ...] = Field(default=(443, 8443), description="Ports that callbacks may go to")
+    callback_networks: tuple[IPvAnyNetwork, ...] = Field(
+        default=(), description="Development only: private networks that callbacks may reach, by any port and by http"
+    )
+    callback_secret_overlap_seconds: float = Field(
+        default=86_400, ge=0, description="How long the secret before goes on signing after a rotation"
+    )
+    callback_ca_file: Path | None = Field(default=None, description="Certificates trusted beside the system's")
+
+    @model_validator(mode="after")
+    def _development_only(self) -> "DomainSettings":
+        if self.callback_networks and not self.development:
+            raise ValueError("CAIRN_CALLBACK_NETWORKS opens private networks to partners: only with CAIRN_DEVELOPMENT")
+        return self
+
+    def callback_policy(self) -> AddressPolicy:
+        """Where callbacks may go."""
+        if not self.callback_networks:
+            return AddressPolicy(ports=frozenset(self.callback_ports))
+        return AddressPolicy(https_only=False, ports=None, networks=self.callback_networks)
 
     def sqlalchemy_url(self) -> str:
         return sqlalchemy_url(self.database_url.get_secret_value())

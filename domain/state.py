@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from domain.adapters.sealing import Vault
 from domain.db import Database
 from domain.services.definitions import Definitions
 from domain.settings import DomainSettings
@@ -16,3 +17,4 @@ class Service:
     database: Database
     definitions: Definitions
     zones: Zones
+    vault: Vault

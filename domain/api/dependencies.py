@@ -9,6 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from domain.errors import Forbidden, Unauthenticated
 from domain.repositories.platforms import Platforms
 from domain.security import Identity, Role, secret_hash
+from domain.services.callbacks import CallbackDesk
 from domain.services.queueing import InternalRuns
 from domain.services.reviews import Reviews
 from domain.services.runs import RunLifecycle
@@ -72,3 +73,12 @@ def lifecycle(session: Session, state: ServiceState) -> RunLifecycle:
 
 def reviews(session: Session, state: ServiceState) -> Reviews:
     return Reviews(session, state.zones, str(state.settings.public_url))
+
+
+def callback_desk(session: Session, state: ServiceState) -> CallbackDesk:
+    return CallbackDesk(
+        session,
+        state.settings.callback_policy(),
+        state.vault,
+        state.settings.callback_secret_overlap_seconds,
+    )

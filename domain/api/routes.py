@@ -6,7 +6,16 @@ from uuid import UUID
 from fastapi import APIRouter, Depends, Response
 from sqlalchemy import text
 
-from domain.api.dependencies import ServiceState, Session, allowed, internal_runs, lifecycle, reviews, submissions
+from domain.api.dependencies import (
+    ServiceState,
+    Session,
+    allowed,
+    callback_desk,
+    internal_runs,
+    lifecycle,
+    reviews,
+    submissions,
+)
 from domain.contracts.reviews import Approve, Decision, Reject
 from domain.contracts.runs import (
     Commit,
@@ -26,6 +35,7 @@ from domain.errors import NotFound
 from domain.repositories.requests import Requests
 from domain.repositories.runs import Runs
 from domain.security import STAFF, Identity
+from domain.services.callbacks import CallbackDesk
 from domain.services.queueing import InternalRuns
 from domain.services.reviews import Reviews
 from domain.services.runs import RunLifecycle
@@ -53,9 +63,13 @@ async def readyz(session: Session) -> dict[str, str]:
 
 @api.post("/submit", status_code=202, tags=["gateway"], dependencies=[Depends(allowed("gateway"))])
 async def submit(
-    submission: SubmissionCreate, response: Response, use_case: Annotated[Submissions, Depends(submissions)]
+    submission: SubmissionCreate,
+    response: Response,
+    use_case: Annotated[Submissions, Depends(submissions)],
+    callbacks: Annotated[CallbackDesk, Depends(callback_desk)],
 ) -> SubmissionAnswer:
     """Take a submission in. An equal one that is already being served answers 200 with its id."""
+    await callbacks.accept(submission.client_id, submission.callback_url)
     answer = await use_case.submit(submission)
     response.headers["Location"] = f"/api/v1/requests/{answer.request_id}"
     if answer.duplicate:

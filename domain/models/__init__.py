@@ -2,6 +2,7 @@
 
 from domain.models.assets import Asset, AssetVersion, Revision
 from domain.models.base import Base
+from domain.models.callbacks import Callback, CallbackDelivery, CallbackEndpoint, CallbackSecret
 from domain.models.platforms import Client, Platform
 from domain.models.requests import Event, Request
 from domain.models.runs import Artifact, Attempt, AttemptFlowRun, Run, RunNode, WorkflowDefinition
@@ -13,6 +14,10 @@ __all__ = [
     "Attempt",
     "AttemptFlowRun",
     "Base",
+    "Callback",
+    "CallbackDelivery",
+    "CallbackEndpoint",
+    "CallbackSecret",
     "Client",
     "Event",
     "Platform",

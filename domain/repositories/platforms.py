@@ -23,3 +23,7 @@ class Platforms:
         query = select(Client).where(Client.secret_hash == secret_hash, Client.is_active)
         client = await self.session.scalar(query)
         return Identity(client.client_id, cast("Role", client.role), client.platform_id) if client else None
+
+    async def has_client(self, client_id: str) -> bool:
+        client = await self.session.get(Client, client_id)
+        return client is not None and client.is_active
