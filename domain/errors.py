@@ -57,3 +57,15 @@ class CallbackUnderWay(DomainError):
 
 class InvalidPage(DomainError):
     code, status, title = "invalid-page", 422, "There is no such page"
+
+
+class ClientExists(DomainError):
+    code, status, title = "client-exists", 409, "This client id is taken"
+
+
+class ClientRevoked(DomainError):
+    code, status, title = "client-revoked", 409, "This client was revoked"
+
+
+class InvalidClient(DomainError):
+    code, status, title = "invalid-client", 422, "Such a client cannot be made"

@@ -46,6 +46,9 @@ class DomainSettings(BaseSettings):
     callback_secret_overlap_seconds: float = Field(
         default=86_400, ge=0, description="How long the secret before goes on signing after a rotation"
     )
+    key_overlap_seconds: float = Field(
+        default=86_400, ge=0, description="How long the key before works on after a rotation"
+    )
     callback_ca_file: Path | None = Field(default=None, description="Certificates trusted beside the system's")
 
     @model_validator(mode="after")

@@ -10,6 +10,7 @@ from domain.errors import Forbidden, Unauthenticated
 from domain.repositories.platforms import Platforms
 from domain.security import Identity, Role, secret_hash
 from domain.services.callbacks import CallbackDesk
+from domain.services.clients import ClientDesk
 from domain.services.queueing import InternalRuns
 from domain.services.reviews import Reviews
 from domain.services.runs import RunLifecycle
@@ -82,3 +83,7 @@ def callback_desk(session: Session, state: ServiceState) -> CallbackDesk:
         state.vault,
         state.settings.callback_secret_overlap_seconds,
     )
+
+
+def client_desk(session: Session, state: ServiceState) -> ClientDesk:
+    return ClientDesk(session, state.settings.key_overlap_seconds)

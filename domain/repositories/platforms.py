@@ -1,9 +1,11 @@
 """Platforms and credentials."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from sqlalchemy import select
+from sqlalchemy import and_, func, or_, select
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.models import Client, Platform
@@ -19,11 +21,38 @@ class Platforms:
         return platform if platform and platform.is_active else None
 
     async def identity(self, secret_hash: str) -> Identity | None:
-        """The active client that holds the secret of this hash."""
-        query = select(Client).where(Client.secret_hash == secret_hash, Client.is_active)
-        client = await self.session.scalar(query)
-        return Identity(client.client_id, cast("Role", client.role), client.platform_id) if client else None
+        """The active client that holds the secret of this hash, as its key or as the one before."""
+        before = and_(Client.previous_secret_hash == secret_hash, Client.previous_until > func.clock_timestamp())
+        query = select(Client).where(or_(Client.secret_hash == secret_hash, before), Client.is_active)
+        return _identity(await self.session.scalar(query))
+
+    async def identity_of(self, client_id: str) -> Identity | None:
+        """The active client of this id, whose token somebody else has verified."""
+        return _identity(
+            await self.session.scalar(select(Client).where(Client.client_id == client_id, Client.is_active))
+        )
+
+    async def clients(self) -> Sequence[Client]:
+        return (await self.session.scalars(select(Client).order_by(Client.client_id))).all()
+
+    async def client(self, client_id: str) -> Client | None:
+        return await self.session.get(Client, client_id, with_for_update=True)
+
+    async def add_client(self, client: Client) -> bool:
+        """False where the id is taken."""
+        if await self.client(client.client_id) is not None:
+            return False
+        self.session.add(client)
+        try:
+            await self.session.flush()
+        except IntegrityError:  # somebody took the id beside us
+            return False
+        return True
 
     async def has_client(self, client_id: str) -> bool:
         client = await self.session.get(Client, client_id)
         return client is not None and client.is_active
+
+
+def _identity(client: Client | None) -> Identity | None:
+    return Identity(client.client_id, cast("Role", client.role), client.platform_id) if client else None

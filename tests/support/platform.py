@@ -22,6 +22,7 @@ CLIENTS = (
     ("arcgis-dev", "partner", "arcgis"),
     ("reviewer", "reviewer", None),
     ("operator", "operator", None),
+    ("admin", "admin", None),
     ("worker", "worker", None),
     ("gateway", "gateway", None),
 )
