@@ -14,7 +14,7 @@ from fastapi import FastAPI
 
 from domain.adapters.sealing import Vault
 from domain.adapters.webhooks import Webhooks
-from domain.api import callbacks, clients, routes
+from domain.api import callbacks, clients, records, routes
 from domain.contracts import rendering
 from domain.db import Database
 from domain.delivery import Courier
@@ -51,7 +51,7 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
     rendering.install(app)
     app.include_router(routes.probes)
     app.include_router(routes.api)
-    for audience in (callbacks, clients):
+    for audience in (callbacks, clients, records):
         app.include_router(audience.router)
     return app
 

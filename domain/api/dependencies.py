@@ -12,6 +12,7 @@ from domain.security import Identity, Role, secret_hash
 from domain.services.callbacks import CallbackDesk
 from domain.services.clients import ClientDesk
 from domain.services.queueing import InternalRuns
+from domain.services.records import RecordDesk
 from domain.services.reviews import Reviews
 from domain.services.runs import RunLifecycle
 from domain.services.submissions import Submissions
@@ -87,3 +88,7 @@ def callback_desk(session: Session, state: ServiceState) -> CallbackDesk:
 
 def client_desk(session: Session, state: ServiceState) -> ClientDesk:
     return ClientDesk(session, state.settings.key_overlap_seconds)
+
+
+def record_desk(session: Session, state: ServiceState) -> RecordDesk:
+    return RecordDesk(session, state.definitions)

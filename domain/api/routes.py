@@ -121,15 +121,6 @@ async def fail(run_id: UUID, message: Fail, runs: Lifecycle) -> Outcome:
     return await runs.fail(run_id, message)
 
 
-@api.get("/runs/{run_id}", tags=["operators"], dependencies=[Depends(allowed(*STAFF))])
-async def read_run(run_id: UUID, session: Session) -> dict[str, Any]:
-    """One run as operators see it."""
-    run = await Runs(session).get(run_id)
-    if run is None:
-        raise NotFound(f"There is no run {run_id}.")
-    return {column.name: getattr(run, column.name) for column in run.__table__.columns}
-
-
 @api.get("/requests/{request_id}", tags=["operators"], dependencies=[Depends(allowed(*STAFF))])
 async def read_request(request_id: UUID, session: Session) -> dict[str, Any]:
     """One request as operators see it."""

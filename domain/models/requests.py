@@ -23,6 +23,7 @@ class Request(Base):
             postgresql_where=text("idempotency_key is not null"),
         ),
         Index("ix_requests_asset_id_ordinal", "asset_id", "ordinal"),
+        Index("ix_requests_created_at", "created_at"),
     )
 
     request_id: Mapped[UUID] = mapped_column(primary_key=True)
