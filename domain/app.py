@@ -12,7 +12,9 @@ from typing import Any
 
 from fastapi import FastAPI
 
+from domain import logs
 from domain.adapters.sealing import Vault
+from domain.adapters.tokens import KeySet, TokenVerifier, fetcher
 from domain.adapters.webhooks import Webhooks
 from domain.api import callbacks, clients, records, routes
 from domain.contracts import rendering
@@ -31,6 +33,8 @@ log = logging.getLogger("cairn.domain")
 def create_app(configured: DomainSettings | None = None) -> FastAPI:
     """The application. Nothing is opened before it starts."""
     config = configured or settings()
+    if configured is None:  # the process is ours: whoever brings settings, as tests do, brings logging too
+        logs.configure("domain")
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -41,7 +45,8 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
             async with database.transaction() as session:
                 await definitions.publish(Runs(session))
             vault = Vault([key.get_secret_value() for key in config.secrets_keys])
-            app.state.service = Service(config, database, definitions, Zones.local(config.storage_root), vault)
+            zones = Zones.local(config.storage_root)
+            app.state.service = Service(config, database, definitions, zones, vault, _token_verifier(config))
             async with _in_background([*_loops(config, database), *_couriers(config, database, vault)]):
                 yield
         finally:
@@ -49,6 +54,7 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
 
     app = FastAPI(title="Cairn domain", version="1", lifespan=lifespan)
     rendering.install(app)
+    app.add_middleware(logs.LogContext)
     app.include_router(routes.probes)
     app.include_router(routes.api)
     for audience in (callbacks, clients, records):
@@ -65,6 +71,14 @@ def _loops(config: DomainSettings, database: Database) -> list[Coroutine[Any, An
     relay = Relay(database, config.database_url.get_secret_value(), config.relay_poll_seconds)
     reconciler = Reconciler(database, config.reconcile_seconds, config.attempt_lost_seconds, config.max_attempts)
     return [relay.run(), reconciler.run()]
+
+
+def _token_verifier(config: DomainSettings) -> TokenVerifier | None:
+    """Who verifies JWTs, where an issuer is configured."""
+    if config.jwt_issuer is None or config.jwt_audience is None or config.jwt_jwks_url is None:
+        return None
+    keys = KeySet(fetcher(str(config.jwt_jwks_url)))
+    return TokenVerifier(config.jwt_issuer, config.jwt_audience, config.jwt_client_claim, config.jwt_max_seconds, keys)
 
 
 def _couriers(config: DomainSettings, database: Database, vault: Vault) -> list[Coroutine[Any, Any, None]]:

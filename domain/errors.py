@@ -69,3 +69,7 @@ class ClientRevoked(DomainError):
 
 class InvalidClient(DomainError):
     code, status, title = "invalid-client", 422, "Such a client cannot be made"
+
+
+class IssuerUnavailable(DomainError):
+    code, status, title = "issuer-unavailable", 503, "Tokens cannot be verified right now"

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from domain.adapters.sealing import Vault
+from domain.adapters.tokens import TokenVerifier
 from domain.db import Database
 from domain.services.definitions import Definitions
 from domain.settings import DomainSettings
@@ -18,3 +19,4 @@ class Service:
     definitions: Definitions
     zones: Zones
     vault: Vault
+    tokens: TokenVerifier | None = None

@@ -6,7 +6,9 @@ from typing import Annotated, Any
 from fastapi import Depends, Request
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from domain.errors import Forbidden, Unauthenticated
+from domain.adapters import tokens
+from domain.adapters.tokens import InvalidToken, looks_like_token
+from domain.errors import Forbidden, IssuerUnavailable, Unauthenticated
 from domain.repositories.platforms import Platforms
 from domain.security import Identity, Role, secret_hash
 from domain.services.callbacks import CallbackDesk
@@ -50,8 +52,8 @@ def credential(request: Request) -> str:
 def allowed(*roles: Role) -> Callable[..., Coroutine[Any, Any, Identity]]:
     """A dependency that lets only these roles through."""
 
-    async def identify(session: Session, secret: Annotated[str, Depends(credential)]) -> Identity:
-        identity = await Platforms(session).identity(secret_hash(secret))
+    async def identify(session: Session, state: ServiceState, secret: Annotated[str, Depends(credential)]) -> Identity:
+        identity = await _identity(session, state, secret)
         if identity is None:
             raise Unauthenticated("This credential is unknown or was withdrawn.")
         if identity.role not in roles:
@@ -59,6 +61,21 @@ def allowed(*roles: Role) -> Callable[..., Coroutine[Any, Any, Identity]]:
         return identity
 
     return identify
+
+
+async def _identity(session: AsyncSession, state: Service, secret: str) -> Identity | None:
+    """Who holds this credential: one of our keys, or a token where an issuer is configured."""
+    platforms = Platforms(session)
+    if state.tokens is None or not looks_like_token(secret):
+        return await platforms.identity(secret_hash(secret))
+    try:
+        # The issuer's keys may be fetched here. The session has no connection before its first statement.
+        client_id = await state.tokens.client_id(secret)
+    except InvalidToken:
+        return None
+    except tokens.IssuerUnavailable as error:
+        raise IssuerUnavailable("The issuer of this token does not answer. Try again, or use an API key.") from error
+    return await platforms.identity_of(client_id)
 
 
 def submissions(session: Session, state: ServiceState) -> Submissions:
