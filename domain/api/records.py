@@ -5,13 +5,16 @@ from uuid import UUID
 
 from fastapi import APIRouter, Depends, Query
 
-from domain.api.dependencies import allowed, record_desk
+from domain.api.dependencies import Session, allowed, record_desk
 from domain.contracts.records import RunPage, RunRecord, RunStateName, Timeline, WorkflowDetail, WorkflowSummary
+from domain.contracts.statistics import Statistics
 from domain.rules.lifecycle import RunState
 from domain.rules.paging import MAX_PAGE
 from domain.security import STAFF
 from domain.services.records import RecordDesk
+from domain.services.statistics import statistics
 
+LONGEST_WINDOW_SECONDS = 90 * 86_400
 router = APIRouter(prefix="/api/v1", tags=["operators"], dependencies=[Depends(allowed(*STAFF))])
 Desk = Annotated[RecordDesk, Depends(record_desk)]
 Token = Annotated[str | None, Query(max_length=200, description="`next` of the page before")]
@@ -62,3 +65,15 @@ async def read_timeline(
 ) -> Timeline:
     """What happened to a request, in order: nodes, retries, artifacts, decisions, callbacks."""
     return await desk.timeline(request_id, limit, after)
+
+
+@router.get("/stats")
+async def read_statistics(
+    session: Session,
+    window: Annotated[
+        str, Query(pattern=r"^[1-9][0-9]{0,3}[mhd]$", description="As 30m, 24h or 7d; 90 days at most")
+    ] = "24h",
+) -> Statistics:
+    """How the platform did lately: throughput, failures, retries, waiting, decisions."""
+    seconds = int(window[:-1]) * {"m": 60, "h": 3600, "d": 86_400}[window[-1]]
+    return await statistics(session, min(seconds, LONGEST_WINDOW_SECONDS))

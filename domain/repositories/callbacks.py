@@ -26,11 +26,11 @@ CLAIM = text("""
         cross join lateral (
             select d.callback_id, d.next_at
             from app.callbacks d
-            where d.endpoint_id = e.endpoint_id and d.state in ('ready', 'sending') and d.next_at <= clock_timestamp()
+            where d.endpoint_id = e.endpoint_id and d.state in ('ready', 'sending') and d.next_at <= now()
             order by d.next_at
             limit greatest(0, case when e.failures > 0 then 1 else :each end - (
                 select count(*) from app.callbacks b
-                where b.endpoint_id = e.endpoint_id and b.state = 'sending' and b.next_at > clock_timestamp()))
+                where b.endpoint_id = e.endpoint_id and b.state = 'sending' and b.next_at > now()))
             for update skip locked
         ) picked
         where e.disabled_at is null

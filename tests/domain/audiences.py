@@ -28,6 +28,7 @@ AUDIENCES: dict[tuple[str, str], frozenset[str]] = {
     ("POST", "/api/v1/runs/{run_id}/fail"): WORKER,
     ("GET", "/api/v1/runs/{run_id}"): STAFF,
     ("GET", "/api/v1/runs"): STAFF,
+    ("GET", "/api/v1/stats"): STAFF,
     ("GET", "/api/v1/workflows"): STAFF,
     ("GET", "/api/v1/workflows/{workflow_id}"): STAFF,
     ("GET", "/api/v1/requests/{request_id}"): STAFF,
