@@ -16,7 +16,7 @@ from domain import logs
 from domain.adapters.sealing import Vault
 from domain.adapters.tokens import KeySet, TokenVerifier, fetcher
 from domain.adapters.webhooks import Webhooks
-from domain.api import callbacks, clients, records, routes
+from domain.api import callbacks, clients, commands, records, routes
 from domain.contracts import rendering
 from domain.db import Database
 from domain.delivery import Courier
@@ -57,7 +57,7 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
     app.add_middleware(logs.LogContext)
     app.include_router(routes.probes)
     app.include_router(routes.api)
-    for audience in (callbacks, clients, records):
+    for audience in (callbacks, clients, commands, records):
         app.include_router(audience.router)
     return app
 

@@ -73,3 +73,23 @@ class InvalidClient(DomainError):
 
 class IssuerUnavailable(DomainError):
     code, status, title = "issuer-unavailable", 503, "Tokens cannot be verified right now"
+
+
+class InvalidCommand(DomainError):
+    code, status, title = "invalid-command", 422, "This command cannot be done as it was sent"
+
+
+class NotPublishable(DomainError):
+    code, status, title = "not-publishable", 409, "There is nothing to publish"
+
+
+class NotConfigured(DomainError):
+    code, status, title = "not-configured", 409, "This service is not set up for that"
+
+
+class NotInDevelopment(DomainError):
+    code, status, title = "development-only", 403, "This is done in development only"
+
+
+class ExternalUnavailable(DomainError):
+    code, status, title = "external-unavailable", 503, "Another system does not answer"

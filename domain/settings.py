@@ -28,6 +28,8 @@ class DomainSettings(BaseSettings):
     max_attempts: int = Field(default=3, ge=1, description="Attempts of one run before it is parked as failed")
     pool_size: int = Field(default=10, ge=1, le=200)
     development: bool = Field(default=False, description="Allow what only a developer's machine may do")
+    admin_url: SecretStr | None = Field(default=None, description="PostgreSQL as administrator, for migrations by API")
+    external_database_url: SecretStr | None = Field(default=None, description="Where published layers are copied to")
     secrets_keys: tuple[SecretStr, ...] = Field(
         default=(), description="Fernet keys that seal callback secrets, newest first; none stores them readable"
     )

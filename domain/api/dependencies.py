@@ -49,18 +49,34 @@ def credential(request: Request) -> str:
     return secret
 
 
+Secret = Annotated[str, Depends(credential)]
+
+
 def allowed(*roles: Role) -> Callable[..., Coroutine[Any, Any, Identity]]:
     """A dependency that lets only these roles through."""
 
-    async def identify(session: Session, state: ServiceState, secret: Annotated[str, Depends(credential)]) -> Identity:
-        identity = await _identity(session, state, secret)
-        if identity is None:
-            raise Unauthenticated("This credential is unknown or was withdrawn.")
-        if identity.role not in roles:
-            raise Forbidden(f"This needs one of the roles {', '.join(roles)}; the credential is a {identity.role}'s.")
-        return identity
+    async def identify(session: Session, state: ServiceState, secret: Secret) -> Identity:
+        return _let_in(await _identity(session, state, secret), roles)
 
     return identify
+
+
+def allowed_beforehand(*roles: Role) -> Callable[..., Coroutine[Any, Any, Identity]]:
+    """The same, in a transaction that is over before the route begins."""
+
+    async def identify(state: ServiceState, secret: Secret) -> Identity:
+        async with state.database.transaction() as session:
+            return _let_in(await _identity(session, state, secret), roles)
+
+    return identify
+
+
+def _let_in(identity: Identity | None, roles: tuple[Role, ...]) -> Identity:
+    if identity is None:
+        raise Unauthenticated("This credential is unknown or was withdrawn.")
+    if identity.role not in roles:
+        raise Forbidden(f"This needs one of the roles {', '.join(roles)}; the credential is a {identity.role}'s.")
+    return identity
 
 
 async def _identity(session: AsyncSession, state: Service, secret: str) -> Identity | None:

@@ -3,6 +3,7 @@
 from domain.models.assets import Asset, AssetVersion, Revision
 from domain.models.base import Base
 from domain.models.callbacks import Callback, CallbackDelivery, CallbackEndpoint, CallbackSecret
+from domain.models.layers import LayerCatalog, LayerMetadata
 from domain.models.platforms import Client, Platform
 from domain.models.requests import Event, Request
 from domain.models.runs import Artifact, Attempt, AttemptFlowRun, Run, RunNode, WorkflowDefinition
@@ -20,6 +21,8 @@ __all__ = [
     "CallbackSecret",
     "Client",
     "Event",
+    "LayerCatalog",
+    "LayerMetadata",
     "Platform",
     "Request",
     "Revision",

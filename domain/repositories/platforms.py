@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
-from sqlalchemy import and_, func, or_, select
+from sqlalchemy import and_, exists, func, or_, select
+from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from domain.models import Client, Platform
+from domain.models import Asset, Client, Platform
 from domain.security import Identity, Role
 
 
@@ -19,6 +20,20 @@ class Platforms:
     async def active(self, platform_id: str) -> Platform | None:
         platform = await self.session.get(Platform, platform_id)
         return platform if platform and platform.is_active else None
+
+    async def register(self, facts: dict[str, Any]) -> bool | None:
+        """Add or change a platform: whether anything changed, None where its assets' identity would."""
+        known = await self.session.get(Platform, facts["platform_id"], with_for_update=True)
+        if known is None:
+            added = insert(Platform).values(**facts).on_conflict_do_nothing().returning(Platform.platform_id)
+            return await self.session.scalar(added) is not None
+        has_assets = await self.session.scalar(select(exists().where(Asset.platform_id == known.platform_id)))
+        if has_assets and sorted(known.required_refs) != sorted(facts["required_refs"]):
+            return None
+        changed = any(getattr(known, name) != value for name, value in facts.items())
+        for name, value in facts.items():
+            setattr(known, name, value)
+        return changed
 
     async def identity(self, secret_hash: str) -> Identity | None:
         """The active client that holds the secret of this hash, as its key or as the one before."""

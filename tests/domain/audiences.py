@@ -6,6 +6,7 @@ A new route is added here deliberately, or its test fails.
 EVERYBODY = frozenset({"partner", "reviewer", "operator", "admin", "worker", "gateway"})
 STAFF = frozenset({"reviewer", "operator", "admin"})
 OPERATORS = frozenset({"operator", "admin"})
+ADMIN = frozenset({"admin"})
 REVIEWERS = frozenset({"reviewer", "admin"})
 WORKER = frozenset({"worker"})
 GATEWAY = frozenset({"gateway"})
@@ -43,4 +44,11 @@ AUDIENCES: dict[tuple[str, str], frozenset[str]] = {
     ("POST", "/api/v1/clients/{client_id}/rotate"): OPERATORS,
     ("POST", "/api/v1/clients/{client_id}/revoke"): OPERATORS,
     ("POST", "/api/v1/clients/{client_id}/callback-secret"): OPERATORS,
+    ("POST", "/api/v1/commands/{name}"): OPERATORS,
+    ("GET", "/api/v1/bootstrap/status"): OPERATORS,
+    ("GET", "/api/v1/bootstrap/tables"): OPERATORS,
+    ("GET", "/api/v1/bootstrap/ddl"): OPERATORS,
+    ("POST", "/api/v1/bootstrap/deploy"): OPERATORS,
+    ("POST", "/api/v1/bootstrap/migrate"): ADMIN,
+    ("POST", "/api/v1/bootstrap/rebuild"): ADMIN,
 }
