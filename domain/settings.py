@@ -24,7 +24,7 @@ class DomainSettings(BaseSettings):
     heartbeat_seconds: float = Field(default=10.0, gt=0, description="How often a quiet flow run reports")
     attempt_lost_seconds: float = Field(default=60.0, gt=0, description="Silence after which an attempt is fenced")
     max_attempts: int = Field(default=3, ge=1, description="Attempts of one run before it is parked as failed")
-    pool_size: int = Field(default=10, ge=1, le=200)
+    pool_size: int = Field(default=10, ge=1, le=200, description="Largest number of database connections")
 
     def sqlalchemy_url(self) -> str:
         return sqlalchemy_url(self.database_url.get_secret_value())
