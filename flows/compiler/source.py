@@ -75,6 +75,21 @@ def read(text: str, file: str) -> Document:
     return document
 
 
+def read_bytes(data: bytes, file: str) -> Document:
+    """Read a file's bytes, which are UTF-8, with or without a byte order mark."""
+    if len(data) > MAX_BYTES:
+        return read(data.decode("utf-8", "replace"), file)
+    try:
+        return read(data.decode("utf-8-sig"), file)
+    except UnicodeDecodeError as error:
+        before = data[: error.start].decode("utf-8-sig")
+        document = Document(file, before, readable=False)
+        place = _place_of_offset(before, len(before))
+        message, hint = "the file is not UTF-8 here", "save the file as UTF-8"
+        document.faults.append(document.at_place(place, (), "yaml-syntax", message, hint))
+        return document
+
+
 def _refuse_large(text: str) -> None:
     too_long = len(text) > MAX_BYTES or len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES
     if too_long:
