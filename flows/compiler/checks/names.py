@@ -72,7 +72,7 @@ def read_fields_are_declared(subject: Subject) -> Iterator[Fault]:
         try:
             follow(declared, steps)
         except NoSuchField as lacking:
-            hint = did_you_mean(str(lacking.step), lacking.known)
+            hint = did_you_mean(str(lacking.step), lacking.known, "what stands before it is one value, without fields")
             yield _fault(subject, use, "unknown-output", f"{reference}: there is no {excerpt(lacking.step)}", hint)
 
 
