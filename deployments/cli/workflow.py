@@ -1,4 +1,4 @@
-"""`cairn workflow`: validate, graph, simulate, schema, show, new. A thin door to the compiler, which is loaded when used.
+"""`cairn workflow`: validate, graph, simulate, schema, show, new. A thin door to the compiler, loaded when used.
 
 Exit codes: 0 done, 1 the answer is no (faults, a failed simulation), 2 wrong usage or a file that cannot be read.
 """
@@ -153,6 +153,7 @@ def _plan(file: Path) -> "Plan":
 @click.argument("more_inputs", nargs=-1, metavar="[K=V]...")
 @_JSON
 def simulate(
+    *,
     file: Path,
     inputs: tuple[str, ...],
     fixtures: Path | None,

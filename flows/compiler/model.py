@@ -112,6 +112,12 @@ class Model:
         return [edge for edge in self.edges if edge.source in self.nodes and edge.target in self.nodes]
 
     @cached_property
+    def unread_ends(self) -> frozenset[str]:
+        """The nodes with an edge from or to something that does not exist."""
+        unknown = (edge for edge in self.edges if edge.named not in self.nodes)
+        return frozenset(edge.target if edge.named == edge.source else edge.source for edge in unknown)
+
+    @cached_property
     def uses(self) -> list[Use]:
         """Every template of the file."""
         found = [use for node in self.nodes.values() for use in _uses(node)]

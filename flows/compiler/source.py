@@ -37,7 +37,7 @@ class Document:
         return self.at_place(self.value_place(path), path, code, message, hint)
 
     def at_key(self, path: Path, code: str, message: str, hint: str = "") -> Fault:
-        """A fault at the key of the path, which for the whole file is its first line; an element of a list has no key."""
+        """A fault at the key of the path: of the whole file its first line; of an element of a list its value."""
         place = self.keys.get(path) or (self.value_place(path) if path else Position())
         return self.at_place(place, path, code, message, hint)
 

@@ -1,4 +1,4 @@
-"""The export family: copies of what is approved and public, in the external zone, and their removal. Not yet written."""
+"""The export family: copies of what is approved and public in the external zone, and their removal. Not yet written."""
 
 from typing import Any, NoReturn
 
