@@ -18,6 +18,7 @@ VERBS: Mapping[str, tuple[str, str]] = {
     "approve": ("staff", "Approve what a request produced."),
     "reject": ("staff", "Reject what a request produced."),
     "workflow": ("workflow", "Check, draw, simulate and run workflows."),
+    "bench": ("bench", "Measure, with a baseline in the same run."),
 }
 
 

@@ -19,9 +19,23 @@ _SUFFIXES = (".yaml", ".yml")
 _UNREADABLE = 2
 
 
-@click.group("workflow")
+class _WithRun(click.Group):
+    """The group; `run`, which talks to a stack and brings its client along, is loaded when it is named."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*super().list_commands(ctx), "run"]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name == "run":
+            from deployments.cli.workflow_run import run
+
+            return run
+        return super().get_command(ctx, cmd_name)
+
+
+@click.group("workflow", cls=_WithRun)
 def workflow() -> None:
-    """Check, draw and simulate workflows."""
+    """Check, draw, simulate and run workflows."""
 
 
 # --- validate ---
