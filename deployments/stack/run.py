@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
 import sys
 import time
@@ -68,6 +69,7 @@ class Journal:
 async def run_stack(state: State, announce: Announce) -> None:
     """Start everything, keep it up, and stop it when a signal says so. Raises what made it fail."""
     with state.supervisor_lock():
+        shutil.rmtree(state.temporary, ignore_errors=True)  # what a killed stack left there
         state.create()
         layout = plan_layout(state, PortClaims())
         declared = services(layout)
