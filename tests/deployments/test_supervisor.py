@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from deployments.stack.supervisor import MARKER, Service, ServiceFailed, Supervisor, kill_strays
+from deployments.stack.supervisor import MARKER, Service, ServiceFailed, Supervisor, kill_strays, processes_marked
 
 SLEEP = (sys.executable, "-c", "import time; time.sleep(60)")
 
@@ -93,9 +93,9 @@ async def test_children_of_a_service_end_with_it(tmp_path: Path) -> None:
     code = f"import subprocess, time; subprocess.Popen({list(SLEEP)!r}); time.sleep(60)"
     made, _ = supervisor(tmp_path, service("worker", sys.executable, "-c", code))
     await made.start()
-    await until(lambda: len(marked(tmp_path)) == 2)
+    await until(lambda: len(processes_marked(str(tmp_path))) == 2)
     await made.stop()
-    assert marked(tmp_path) == []
+    assert processes_marked(str(tmp_path)) == []
 
 
 def test_strays_of_a_killed_stack_are_ended_and_others_left_alone(tmp_path: Path) -> None:
@@ -108,12 +108,6 @@ def test_strays_of_a_killed_stack_are_ended_and_others_left_alone(tmp_path: Path
     finally:
         others.kill()
         others.wait()
-
-
-def marked(tmp_path: Path) -> list[int]:
-    found = subprocess.run(["pgrep", "-f", "time.sleep"], capture_output=True, text=True, check=False).stdout.split()
-    wanted = f"{MARKER}={tmp_path}".encode()
-    return [int(pid) for pid in found if wanted in environment(pid)]
 
 
 def environment(pid: str) -> bytes:
