@@ -122,7 +122,9 @@ def _simulation(repeats: int) -> dict[str, Any]:
     if plan is None:
         raise RuntimeError("the benchmark's own fan-out is wrong")
     seconds = _median_seconds(lambda: _simulate(plan), repeats)
-    return _result(f"simulate_{ITEMS}_items", seconds, "s", ITEMS_TARGET, repeats, note="50 at once, every item rendered")
+    return _result(
+        f"simulate_{ITEMS}_items", seconds, "s", ITEMS_TARGET, repeats, note="50 at once, every item rendered"
+    )
 
 
 def _simulate(plan: Plan) -> None:

@@ -146,7 +146,10 @@ def test_a_soft_failure_counts_as_completed() -> None:
     nodes = """
   start: {type: start, next: a}
   a: {handler: echo, on_failure: continue, next: b}
-  b: {handler: echo, params: {s: "{{ nodes.a.status }}", e: "{{ nodes.a.error }}", o: "{{ nodes.a.output | default(0) }}"}, next: end}
+  b:
+    handler: echo
+    params: {s: "{{ nodes.a.status }}", e: "{{ nodes.a.error }}", o: "{{ nodes.a.output | default(0) }}"}
+    next: end
   end: {type: end}
 """
     schedule = Schedule(plan_of(nodes))
@@ -251,7 +254,10 @@ def test_the_first_branch_that_holds_is_taken(value: int, went: str) -> None:
 def test_a_branch_that_cannot_be_applied_fails_the_conditional() -> None:
     nodes = """
   start: {type: start, next: a}
-  a: {type: conditional, condition_field: "{{ inputs.n }}", branches: [{condition: "< 1", next: end}, {default: true, next: end}]}
+  a:
+    type: conditional
+    condition_field: "{{ inputs.n }}"
+    branches: [{condition: "< 1", next: end}, {default: true, next: end}]
   end: {type: end}
 """
     failed = Schedule(plan_of(nodes, inputs=NUMBER), {"n": "text"}).begin()[-1]
