@@ -84,7 +84,13 @@ class Simulation:
     def to_json(self) -> dict[str, Any]:
         error = self.error.__dict__ if self.error else None
         steps = [{key: value for key, value in step.__dict__.items() if value is not None} for step in self.trace]
-        return {"outputs": self.outputs, "error": error, "seconds": self.seconds, "states": self.states, "trace": steps}
+        return {
+            "outputs": self.outputs,
+            "error": error,
+            "seconds": self.seconds,
+            "states": dict(self.states),
+            "trace": steps,
+        }
 
 
 @dataclass

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from deployments.cli.workflow import workflow
 
@@ -45,8 +45,8 @@ def test_validate_is_silent_about_nothing(good: Path, bad: Path) -> None:
     assert (clean.exit_code, clean.stdout) == (0, "1 file, no faults\n")
     told = run("validate", good.parent)
     assert told.exit_code == 1
-    assert f"{bad}:6:15: unknown-handler: there is no handler 'ecko'" in told.stdout
-    assert "              ^" in told.stdout
+    assert f"{bad}:6:16: unknown-handler: there is no handler 'ecko'" in told.stdout
+    assert "\n    |                ^\n" in told.stdout
     assert "did you mean 'echo'?" in told.stdout
     assert told.stderr == "2 files, 1 fault\n"
 
@@ -59,7 +59,7 @@ def test_validate_for_programs(bad: Path, good: Path, flags: list[str]) -> None:
     assert (fault["code"], fault["line"], fault["column"], fault["pointer"]) == (
         "unknown-handler",
         6,
-        15,
+        16,
         "/nodes/a/handler",
     )
     assert json.loads(run("validate", good, *flags).stdout) == []
@@ -67,7 +67,7 @@ def test_validate_for_programs(bad: Path, good: Path, flags: list[str]) -> None:
 
 def test_validate_for_github(bad: Path) -> None:
     told = run("validate", bad, "--format", "github")
-    assert told.stdout.startswith(f"::error file={bad},line=6,col=15,title=unknown-handler::")
+    assert told.stdout.startswith(f"::error file={bad},line=6,col=16,title=unknown-handler::")
     assert run("validate", bad, "--format", "github").exit_code == 1
 
 
@@ -153,7 +153,7 @@ def test_simulate_finds_sub_workflows_beside_the_file() -> None:
         (["--only", "c"], "there is no node 'c'"),
         (["--fixtures", "gone.json"], "cannot read fixtures"),
         (["--fixtures", "pyproject.toml"], "cannot read fixtures"),
-        (["--fixtures", "LICENSE"], "a mapping from node ids"),
+        (["--fixtures", "constraints.txt"], "a mapping from node ids"),
     ],
 )
 def test_simulate_says_what_is_wrong_with_its_arguments(good: Path, arguments: list[str], reason: str) -> None:

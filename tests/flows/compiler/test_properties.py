@@ -116,23 +116,11 @@ def test_a_part_and_the_rest_make_the_whole(text: str, n: int) -> None:
 
 
 TEXT = st.text(max_size=200)
-_ANY_KEY = st.sampled_from(
-    ["workflow_id", "version", "nodes", "inputs", "outputs", "type", "handler", "next", "params", "when", "condition"]
-    + [
-        "branches",
-        "default",
-        "source",
-        "task",
-        "retry",
-        "depends_on",
-        "steps",
-        "plan_id",
-        "accepts",
-        "a",
-        "start",
-        "end",
-    ]
+_KEYS = (
+    "workflow_id version nodes inputs outputs type handler next params when condition branches default source task "
+    "retry depends_on steps plan_id accepts a start end"
 )
+_ANY_KEY = st.sampled_from(_KEYS.split())
 _SCALARS = (
     st.none()
     | st.booleans()
@@ -209,8 +197,12 @@ def test_partner_text_is_that_same_string(text: str) -> None:
 
 
 @many
-@given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
-                    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3)))  # fmt: skip
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    )
+)
 def test_data_keeps_its_type(value: Any) -> None:
     assert render("{{ inputs.x }}", {"inputs": {"x": value}}) == value
     assert render("{{ [inputs.x] }}", {"inputs": {"x": value}}) == [value]

@@ -50,10 +50,15 @@ def test_reports() -> None:
     sources = {"w/x.yaml": SOURCE}
     assert json.loads(report([FAULT], sources, "json")) == [
         {
-            "file": "w/x.yaml", "line": 4, "column": 14, "code": "unknown-handler", "pointer": "/nodes/a/handler",
-            "message": "there is no handler 'raster.validat'", "hint": "did you?",
+            "file": "w/x.yaml",
+            "line": 4,
+            "column": 14,
+            "code": "unknown-handler",
+            "pointer": "/nodes/a/handler",
+            "message": "there is no handler 'raster.validat'",
+            "hint": "did you?",
         }
-    ]  # fmt: skip
+    ]
     assert report([FAULT, FAULT], sources, "github").count("\n") == 1
     assert report([FAULT, FAULT], {}, "text").count("\n\n") == 1
     assert report([], {}, "json") == "[]"

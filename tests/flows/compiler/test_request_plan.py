@@ -36,8 +36,14 @@ def test_steps_stand_in_an_order_in_which_they_can_run(plan: RequestPlan) -> Non
 
 
 @pytest.mark.parametrize(
-    ("completed", "ready"), [([], ["first", "other"]), (["first"], ["other"]), (["first", "other"], ["last"]), (["first", "other", "last"], [])]
-)  # fmt: skip
+    ("completed", "ready"),
+    [
+        ([], ["first", "other"]),
+        (["first"], ["other"]),
+        (["first", "other"], ["last"]),
+        (["first", "other", "last"], []),
+    ],
+)
 def test_a_step_is_ready_when_what_it_depends_on_is_completed(
     plan: RequestPlan, completed: list[str], ready: list[str]
 ) -> None:

@@ -42,12 +42,26 @@ class Outer(BaseModel):
 @pytest.mark.parametrize(
     "steps",
     [
-        ("inner", "size"), ("maybe", "name"), ("many", 0, "size"), ("many", -1), ("pair", 1, "size"), ("row", 5, "size"),
-        ("table", "any", "size"), ("bare", "x", "y"), ("loose", 0, "x"), ("anything", "x", 0), ("noted", "size"),
-        ("either", "size"), ("either", "other"), ("open", "unknown", "deep"), ("sequence", 0, "name", 0), ("pair", 9, "x"),
-        ("thing", "x"), ("word", "x"),
+        ("inner", "size"),
+        ("maybe", "name"),
+        ("many", 0, "size"),
+        ("many", -1),
+        ("pair", 1, "size"),
+        ("row", 5, "size"),
+        ("table", "any", "size"),
+        ("bare", "x", "y"),
+        ("loose", 0, "x"),
+        ("anything", "x", 0),
+        ("noted", "size"),
+        ("either", "size"),
+        ("either", "other"),
+        ("open", "unknown", "deep"),
+        ("sequence", 0, "name", 0),
+        ("pair", 9, "x"),
+        ("thing", "x"),
+        ("word", "x"),
     ],
-)  # fmt: skip
+)
 def test_what_may_be_there(steps: tuple[str | int, ...]) -> None:
     follow(Outer, steps)
 

@@ -130,8 +130,13 @@ def test_a_failure_stops_the_run_and_its_siblings() -> None:
     error = RunError("x", "it broke", "a", partner_may_read=True)
     assert schedule.apply(NodeFailed("a", error)) == [StopRunning(("b", "c")), Failed(error)]
     assert states(schedule) | {"start": ""} == {
-        "start": "", "a": "failed", "b": "cancelled", "c": "cancelled", "d": "pending", "end": "pending",
-    }  # fmt: skip
+        "start": "",
+        "a": "failed",
+        "b": "cancelled",
+        "c": "cancelled",
+        "d": "pending",
+        "end": "pending",
+    }
     assert schedule.is_over
     assert schedule.apply(NodeCompleted("b", {})) == []
 

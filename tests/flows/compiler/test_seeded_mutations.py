@@ -26,7 +26,7 @@ def scalar_at(document: Document, path: tuple[str | int, ...], new: str) -> str 
     lines = document.text.split("\n")
     line = lines[place.line - 1]
     found = re.compile(r"[A-Za-z0-9_.]+").match(line, place.column - 1)
-    if not found or found.end() < len(line) and line[found.end()] not in ",}] ":
+    if not found or (found.end() < len(line) and line[found.end()] not in ",}] "):
         return None
     lines[place.line - 1] = line[: found.start()] + new + line[found.end() :]
     return "\n".join(lines)

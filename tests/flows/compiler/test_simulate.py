@@ -16,7 +16,11 @@ NUMBER = "{n: {type: integer, default: 1}}"
 LINE = """
   start: {type: start, next: a}
   a: {handler: echo, params: {x: "{{ inputs.n }}"}, next: b}
-  b: {handler: echo, params: {y: "{{ nodes.a.output.echoed_params }}"}, retry: {max_attempts: 2, backoff: fixed}, next: end}
+  b:
+    handler: echo
+    params: {y: "{{ nodes.a.output.echoed_params }}"}
+    retry: {max_attempts: 2, backoff: fixed}
+    next: end
   end: {type: end}
 """
 FAN = """

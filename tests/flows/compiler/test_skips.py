@@ -94,10 +94,10 @@ def test_diagrams_are_boolean_algebra() -> None:
 
 def test_a_knot_of_decisions_is_given_up_not_guessed() -> None:
     table = Diagrams(budget=5)
+    pairs = [(table.variable(), table.variable()) for _ in range(3)]
+    eithers = [table.either(*pair) for pair in pairs]
     with pytest.raises(TooManyDecisions):
-        for _ in range(9):
-            pairs = [(table.variable(), table.variable()) for _ in range(3)]
-            table.both(table.either(*pairs[0]), table.both(table.either(*pairs[1]), table.either(*pairs[2])))
+        table.both(eithers[0], table.both(eithers[1], eithers[2]))
 
 
 def test_more_decisions_than_can_be_answered_are_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
