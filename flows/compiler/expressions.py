@@ -48,8 +48,7 @@ class Expression:
     def value(self, names: Names) -> Any:
         template = self._compiled
         context = template.new_context(names)  # type: ignore[arg-type]
-        for _ in template.root_render_func(context):
-            pass
+        list(template.root_render_func(context))  # a generator that renders nothing, and sets the result on its way
         return self._settled(context.vars["result"])
 
     def _settled(self, value: Any) -> Any:

@@ -183,17 +183,13 @@ class _Reader:
 
     def _sequence(self, path: Path, depth: int) -> list[Json]:
         elements: list[Json] = []
-        for event in self.events:
-            if type(event) is yaml.SequenceEndEvent:
-                break
+        while type(event := next(self.events)) is not yaml.SequenceEndEvent:
             elements.append(self._node(event, (*path, len(elements)), depth + 1))
         return elements
 
     def _mapping(self, path: Path, depth: int) -> dict[str, Json]:
         members: dict[str, Json] = {}
-        for event in self.events:
-            if type(event) is yaml.MappingEndEvent:
-                break
+        while type(event := next(self.events)) is not yaml.MappingEndEvent:
             key = self._key(event, path)
             inner = (*path, key)
             if key in members:

@@ -4,8 +4,10 @@ import time
 from typing import Any
 
 import pytest
+from jinja2 import nodes
 
 from flows.compiler.expressions import ExpressionError, holds, parse_condition, parse_template, render
+from flows.compiler.references import Complaint, findings
 
 NAMES: dict[str, Any] = {
     "inputs": {"n": 5, "s": "a{{ 1 }}b", "list": [3, 1, 2], "box": {"items": 7, "deep": {"er": [1, 2]}}, "none": None},
@@ -295,3 +297,9 @@ def test_a_default_covers_a_path_and_nothing_else(template: str, guarded: bool) 
 
 def test_what_is_parsed_is_remembered() -> None:
     assert parse_template("{{ inputs.n }}") is parse_template("{{ inputs.n }}")
+
+
+def test_a_part_of_jinja_that_the_language_does_not_know_is_refused() -> None:
+    (complaint,) = findings(nodes.MarkSafe(nodes.Const(1)))
+    assert isinstance(complaint, Complaint)
+    assert complaint.code == "template-syntax"

@@ -75,3 +75,9 @@ def test_a_field_that_is_not_there_is_an_error(aggregation: Any, output: Any) ->
 def test_tolerance(tolerated: float, percent: bool, failures: int, count: int, fine: bool) -> None:
     fan_out = FanOut([], "all", tolerated=tolerated, tolerated_is_percent=percent)
     assert fan_out.tolerates(failures, count) is fine
+
+
+def test_an_aggregation_nobody_knows_is_refused() -> None:
+    nobody: Any = "nobody"
+    with pytest.raises(AssertionError):
+        aggregate(FanIn("each", nobody), expansion([]))

@@ -86,6 +86,10 @@ def test_what_is_not_there(steps: tuple[str | int, ...], step: str | int, known:
     assert (caught.value.step, caught.value.known) == (step, known)
 
 
+def test_notes_on_a_type_are_looked_through() -> None:
+    assert follow(Annotated[Inner, "a note"], ("size",)) is int
+
+
 def test_records_of_the_language() -> None:
     assert follow({"a": {"b": int}}, ("a", "b")) is int
     with pytest.raises(NoSuchField):

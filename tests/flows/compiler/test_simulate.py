@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from flows.compiler import TRANSITIONS, InputFault, Outcome, Plan, State
+from flows.compiler import TRANSITIONS, InputFault, Outcome, Plan, Schedule, State
 from flows.compiler.selection import UnknownNode, following, selected
-from flows.compiler.simulate import NoFixture, Simulation, World, simulate, story
+from flows.compiler.simulate import NoFixture, Simulation, World, _Simulator, simulate, story
 from flows.handlers.registry import registry
 from tests.flows.compiler.support import plan_of
 
@@ -187,8 +187,8 @@ def test_a_part_takes_the_rest_from_fixtures_or_examples() -> None:
 def test_a_selection_names_nodes() -> None:
     plan = plan_of(LINE, inputs=NUMBER)
     assert selected(plan) is None
-    assert selected(plan, ["a"]) == {"a"}
-    assert selected(plan, ["start"], ["b"]) == {"start", "b", "end"}
+    assert selected(plan, ["a"]) == frozenset({"a"})
+    assert selected(plan, ["start"], ["b"]) == frozenset({"start", "b", "end"})
     assert following(plan, ["a"]) == {"a", "b", "end"}
     with pytest.raises(UnknownNode, match=r"there is no node 'ende' in test; did you mean 'end'\?"):
         selected(plan, ["ende"])
@@ -230,3 +230,10 @@ def test_a_thousand_children_take_no_time() -> None:
     result = go(plan_of(FAN, inputs="{list: {type: array}}"), {"list": list(range(1000))})
     assert result.succeeded
     assert time.perf_counter() - started < 2
+
+
+def test_a_decision_nobody_knows_is_refused() -> None:
+    plan = plan_of(LINE, inputs=NUMBER)
+    nobody: Any = "nobody"
+    with pytest.raises(AssertionError):
+        _Simulator(plan, Schedule(plan), World(), 0)._carry_out([nobody])

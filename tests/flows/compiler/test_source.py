@@ -197,11 +197,11 @@ HOSTILE = {
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
 def test_hostile_input_is_a_fault_at_once(text: str) -> None:
-    best = 1.0
+    taken = []
     for _ in range(3):  # the best of three: other work on the machine is not the compiler's
         started = time.perf_counter()
         compilation = compiled(text)
-        best = min(best, time.perf_counter() - started)
-    assert compilation.faults
-    assert compilation.plan is None
-    assert best < 0.05
+        taken.append(time.perf_counter() - started)
+        assert compilation.faults
+        assert compilation.plan is None
+    assert min(taken) < 0.05
