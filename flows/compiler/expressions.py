@@ -113,7 +113,7 @@ class Template:
 
 def _reason(error: BaseException) -> str:
     told = error.message if isinstance(error, TemplateError) else str(error)
-    return told or type(error).__name__
+    return (told or type(error).__name__).replace("'end of print statement'", "'}}'").rstrip(".")
 
 
 def is_template(text: str) -> bool:
