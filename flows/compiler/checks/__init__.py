@@ -35,6 +35,8 @@ LAWS: tuple[Law, ...] = (
     branches.every_case_goes_somewhere,
     fans.a_fan_out_leads_to_its_fan_in,
     fans.a_fan_in_follows_its_fan_out,
+    fans.a_source_gives_a_list,
+    fans.a_field_is_read_by_sum_and_concat,
     handlers.every_handler_is_declared,
     handlers.every_sub_workflow_exists,
     handlers.gdal_handlers_run_where_gdal_is,
