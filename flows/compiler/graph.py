@@ -8,7 +8,6 @@ from heapq import heappop, heappush
 
 from flows.compiler.model import Edge
 
-
 _LISTED = 12
 
 

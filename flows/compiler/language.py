@@ -26,6 +26,7 @@ from flows.compiler.kinds import (
     text,
     with_code,
 )
+from flows.compiler.patterns import BadPattern, compile_pattern
 
 # Names a node may give its pool. The old queue names stay understood; None means the handler's own pool.
 POOLS: dict[str, str | None] = {
@@ -102,12 +103,10 @@ _TYPE_NAMES = tuple(TYPES)
 
 def _pattern_law(value: str) -> tuple[str, str] | None:
     try:
-        re.compile(value)
-    except (re.error, OverflowError, RecursionError) as error:
-        return (
-            f"{excerpt(value)} is not a regular expression: {error}",
-            "write a regular expression, such as ^EPSG:[0-9]+$",
-        )
+        compile_pattern(value)
+    except BadPattern as error:
+        message = f"{excerpt(value)} is not a regular expression that can be matched: {error}"
+        return message, "write one such as ^EPSG:[0-9]+$: classes, groups, | and repeats"
     return None
 
 
