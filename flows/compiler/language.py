@@ -47,6 +47,7 @@ VERSION = either(
     TEXT,
     hint="quote a version with a point in it, so that 1.10 stays 1.10",
 )
+IDENTITY = with_code(text("lower-case letters, digits and _"), "bad-workflow-id")
 NODE_NAME = text("the id of a node")
 TARGETS = either("the id of a node, or a list of ids", NODE_NAME, list_of(NODE_NAME, "a list of node ids"))
 POOL = one_of(tuple(POOLS), "a queue", code="unknown-queue")
@@ -291,7 +292,7 @@ OUTPUTS = named(ANYTHING, "a mapping of outputs")
 
 # `nodes` is checked node by node, because what a node may say depends on its type.
 WORKFLOW_FIELDS: Fields = {
-    "workflow_id": Field(TEXT, "Lower snake case, unique, and the file's stem", required=True),
+    "workflow_id": Field(IDENTITY, "Lower snake case, unique, and the file's stem", required=True),
     "name": Field(TEXT, "What people call it. Default the workflow_id"),
     "version": Field(VERSION, "A whole number or text; what was published under it never changes", required=True),
     "description": Field(TEXT, "What it promises, for the operator who picks it in a form"),
@@ -316,7 +317,7 @@ STEP = mapping(
     "a mapping such as {id: validate, workflow: validate_dataset}",
 )
 PLAN_FIELDS: Fields = {
-    "plan_id": Field(TEXT, "Lower snake case, unique, and the file's stem", required=True),
+    "plan_id": Field(IDENTITY, "Lower snake case, unique, and the file's stem", required=True),
     "name": WORKFLOW_FIELDS["name"],
     "version": Field(VERSION, "Version of the plan. Default 1"),
     "description": WORKFLOW_FIELDS["description"],
