@@ -35,6 +35,7 @@ LAWS: tuple[Law, ...] = (
     branches.every_case_goes_somewhere,
     fans.a_fan_out_leads_to_its_fan_in,
     fans.a_fan_in_follows_its_fan_out,
+    fans.children_have_their_names_to_themselves,
     fans.a_source_gives_a_list,
     fans.a_field_is_read_by_sum_and_concat,
     handlers.every_handler_is_declared,

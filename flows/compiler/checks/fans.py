@@ -38,6 +38,15 @@ def a_fan_in_follows_its_fan_out(subject: Subject) -> Iterator[Fault]:
             yield subject.model.document.at_key(node.path, "fan-in-without-fan-out", message, hint)
 
 
+def children_have_their_names_to_themselves(subject: Subject) -> Iterator[Fault]:
+    """No node is called what a child of a fan_out is called: `{fan_out}__{index}`."""
+    for node in subject.model.nodes.values():
+        parent, _, index = node.id.rpartition("__")
+        if index.isdigit() and parent in subject.model.nodes and subject.model.nodes[parent].type == "fan_out":
+            message = f"{node.id!r} is the name of a child of {parent!r}"
+            yield subject.model.document.at_key(node.path, "bad-value", message, "call the node something else")
+
+
 def a_source_gives_a_list(subject: Subject) -> Iterator[Fault]:
     """A source that is text is exactly one expression: other text is never a list."""
     for node in subject.model.of_type("fan_out"):
