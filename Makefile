@@ -1,5 +1,7 @@
 # Everything starts here: `make demo` shows Cairn at work, `make test` proves it.
 .DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
 SEED ?= 7
 BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE := 1
@@ -28,15 +30,15 @@ test: setup-dev  ## Run all tests, real servers included
 check: setup-dev  ## Style, types, architecture: under a minute
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
-	@$(BIN)/lint-imports --no-cache | tail -n 4
+	@$(BIN)/lint-imports --no-cache | tail -n 2
 	@$(BIN)/mypy
-	@$(BIN)/cairn deploy --check
+	@$(BIN)/cairn deploy --check >/dev/null
 
 bench: setup-dev  ## Run every benchmark in its short form
-	@$(BIN)/python -m benchmarks.compile
+	@for name in $$($(BIN)/cairn bench); do echo "== $$name"; $(BIN)/cairn bench $$name; done
 
 chaos: setup-dev  ## Kill the stack's processes at work and check that nothing is lost
-	@$(BIN)/python -m pytest tests/chaos -m chaos
+	@CAIRN_CHAOS_RUNS=$${CAIRN_CHAOS_RUNS:-50} $(BIN)/python -m pytest tests/chaos -m chaos -s
 
 clean: down  ## Delete everything that was made here: .venv, .cairn, caches
 	@[ ! -x $(BIN)/cairn ] || $(BIN)/cairn down --wipe >/dev/null

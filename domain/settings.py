@@ -26,7 +26,7 @@ class DomainSettings(BaseSettings):
     heartbeat_seconds: float = Field(default=10.0, gt=0, description="How often a quiet flow run reports")
     attempt_lost_seconds: float = Field(default=60.0, gt=0, description="Silence after which an attempt is fenced")
     max_attempts: int = Field(default=3, ge=1, description="Attempts of one run before it is parked as failed")
-    pool_size: int = Field(default=10, ge=1, le=200)
+    pool_size: int = Field(default=10, ge=1, le=200, description="Largest number of database connections")
     development: bool = Field(default=False, description="Allow what only a developer's machine may do")
     admin_url: SecretStr | None = Field(default=None, description="PostgreSQL as administrator, for migrations by API")
     external_database_url: SecretStr | None = Field(default=None, description="Where published layers are copied to")

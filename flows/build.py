@@ -10,14 +10,14 @@ from uuid import UUID
 from prefect import Flow
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import State as PrefectState
-from prefect.context import SyncClientContext
+from prefect.context import FlowRunContext, SyncClientContext
 from prefect.runtime import flow_run
 from prefect.states import Completed
 from prefect.states import Failed as FailedState
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
 from domain.contracts.runs import RunProblem, RunRegister, RunStart, WorkOrder
-from flows.children import ChildLost, SegmentRuns, outcome_from_json, outcome_json, segment_name
+from flows.children import ChildLost, SegmentRuns, outcome_from_json, outcome_json, segment_name, showing_life
 from flows.compiler import Failed, Finished, Plan, Schedule
 from flows.reporting import Fenced, Line, domain_http, register
 from flows.runner import Runner, Verdict, run_problem
@@ -123,16 +123,17 @@ async def _connect(stack: AsyncExitStack) -> tuple[WorkerSettings, Any]:
 
 async def _run_parent(line: Line, settings: WorkerSettings) -> PrefectState[Any]:
     """Claim the attempt, run the plan, hand in what came of it."""
-    message = RunStart(attempt_token=line.token, flow_run_id=_flow_run_id(), run_count=flow_run.run_count or 1)
     try:
-        order = await line.start(message)
+        order = await line.start(_claim(line))
     except Fenced as fenced:
         return Completed(name="Superseded", message=f"Nothing was done: {fenced}")
     plan = Plan.from_json(order.plan)
     zones = await _zones(settings)
     async with line.beating(order.heartbeat_seconds), get_client(sync_client=False) as prefect:
         runner = Runner(_schedule(plan, order), order.facts, home_pool(plan), zones, line)
-        runner.children = SegmentRuns(prefect, zones.runs, line, order.facts, runner.artifacts)
+        runner.children = SegmentRuns(
+            prefect, zones.runs, line, order.facts, runner.artifacts, settings.child_silence_seconds
+        )
         try:
             return await _hand_in(line, runner, await runner.run())
         except Fenced as fenced:
@@ -153,9 +154,8 @@ async def _hand_in(line: Line, runner: Runner, verdict: Verdict) -> PrefectState
 
 async def _run_segment(line: Line, settings: WorkerSettings, number: int) -> PrefectState[Any]:
     """Run the stretch that the parent ordered, and leave its outcome where the parent looks for it."""
-    message = RunStart(attempt_token=line.token, flow_run_id=_flow_run_id(), segment=number)
     try:
-        order = await line.start(message)
+        order = await line.start(_claim(line, segment=number))
     except Fenced as fenced:
         return Completed(name="Superseded", message=f"Nothing was done: {fenced}")
     plan = Plan.from_json(order.plan)
@@ -165,7 +165,7 @@ async def _run_segment(line: Line, settings: WorkerSettings, number: int) -> Pre
     known = {name: outcome_from_json(ended) for name, ended in told["known"].items()}
     schedule = _schedule(plan, order, only=told["nodes"], known=known)
     pool = plan.nodes[told["nodes"][0]].pool or home_pool(plan)
-    async with line.beating(order.heartbeat_seconds):
+    async with line.beating(order.heartbeat_seconds), showing_life(zones.runs, place, order.heartbeat_seconds):
         runner = Runner(schedule, order.facts, pool, zones, line)
         verdict = await runner.run()
         await line.flush()
@@ -193,6 +193,19 @@ async def _zones(settings: WorkerSettings) -> Zones:
     from blocks.storage import load_zones
 
     return await load_zones(settings.storage_block)
+
+
+def _claim(line: Line, segment: int | None = None) -> RunStart:
+    """What this flow run tells the domain of itself."""
+    context = FlowRunContext.get()
+    pool = context.flow_run.work_pool_name if context and context.flow_run else None
+    return RunStart(
+        attempt_token=line.token,
+        flow_run_id=_flow_run_id(),
+        run_count=flow_run.run_count or 1,
+        segment=segment,
+        pool=pool,
+    )
 
 
 def _flow_run_id() -> UUID:

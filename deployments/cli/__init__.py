@@ -20,6 +20,7 @@ VERBS: Mapping[str, tuple[str, str]] = {
     "callbacks": ("callbacks", "List callbacks to partners, and send one again."),
     "clients": ("credentials", "List, create, rotate and revoke credentials."),
     "workflow": ("workflow", "Check, draw, simulate and run workflows."),
+    "bench": ("bench", "Measure, with a baseline in the same run."),
 }
 
 

@@ -1,6 +1,7 @@
 """What the embedded stack is made of: each process, its environment, what it needs and how it says it is ready."""
 
 import asyncio
+import hashlib
 import os
 import shutil
 import signal
@@ -15,9 +16,11 @@ from deployments.stack.ports import HOST, PREFERRED, PortClaims
 from deployments.stack.postgres import ADMIN, LOGIN_ROLES, Cluster, as_user, find_cluster
 from deployments.stack.state import State, read_json
 from deployments.stack.supervisor import Service
+from deployments.warm.launcher import ADDRESS
 
 POOLS = ("light", "gdal")
-PASSED_ON = ("PATH", "HOME", "LANG", "TZ", "TMPDIR")
+PASSED_ON = ("PATH", "HOME", "LANG", "TZ")
+OURS_ALONE = ("CAIRN_STATE", "CAIRN_DATABASE_URL")
 
 
 class RedisMissing(RuntimeError):
@@ -76,18 +79,29 @@ def services(layout: Layout) -> list[Service]:
     made = [_redis(layout), _databases(layout), _schema(layout), _prefect(layout), _deploy(layout)]
     if not layout.external_database:
         made.insert(0, _postgres(layout))
-    made += [_domain(layout), _gateway(layout), _serving(layout), *(_worker(layout, pool) for pool in POOLS)]
+    made += [_domain(layout), _gateway(layout), _serving(layout)]
+    made += [_zygote(layout, pool) for pool in POOLS] + [_worker(layout, pool) for pool in POOLS]
     return made
 
 
-def base_environment() -> dict[str, str]:
-    """The little that every process gets from ours: nothing that could carry another installation's settings."""
-    return {name: os.environ[name] for name in PASSED_ON if name in os.environ} | {"PYTHONUNBUFFERED": "1"}
+def base_environment(layout: Layout) -> dict[str, str]:
+    """The little that every process gets from ours: nothing that could carry another installation's settings.
+
+    Settings of ours (`CAIRN_…`) are passed on, so that a stack can be tuned; what the stack sets itself wins. Temporary
+    files have a place of their own: Prefect's runners share one folder by name below the system's, and whoever came
+    first owns it.
+    """
+    passed = {
+        name: value
+        for name, value in os.environ.items()
+        if name in PASSED_ON or (name.startswith("CAIRN_") and name not in OURS_ALONE)
+    }
+    return passed | {"PYTHONUNBUFFERED": "1", "TMPDIR": str(layout.state.temporary)}
 
 
 def prefect_client_environment(layout: Layout) -> dict[str, str]:
     """How any process of ours reaches the private Prefect server, and nothing of the user's own profile."""
-    return base_environment() | {
+    return base_environment(layout) | {
         "PREFECT_HOME": str(layout.state.root / "prefect"),
         "PREFECT_API_URL": layout.prefect_api,
         "PREFECT_API_AUTH_STRING": layout.prefect_auth,
@@ -119,7 +133,7 @@ def _postgres(layout: Layout) -> Service:
     return Service(
         "postgres",
         cluster.server_command(layout.ports["postgres"]),
-        base_environment(),
+        base_environment(layout),
         ready=ready,
         url=layout.admin_url("cairn"),
         stop_signal=signal.SIGINT,  # ends sessions and checkpoints; SIGTERM would wait for clients to leave
@@ -142,7 +156,7 @@ def _redis(layout: Layout) -> Service:
     async def ready() -> bool:
         return await health.redis_answers(layout.ports["redis"], layout.state.secrets["redis"])
 
-    return Service("redis", [*as_user(None), program, str(config)], base_environment(), ready=ready)
+    return Service("redis", [*as_user(None), program, str(config)], base_environment(layout), ready=ready)
 
 
 def _redis_config(layout: Layout) -> Path:
@@ -166,7 +180,7 @@ def _redis_config(layout: Layout) -> Path:
 def _databases(layout: Layout) -> Service:
     """Roles with their passwords, and the two databases."""
     secrets = layout.state.secrets
-    environment = base_environment() | {"CAIRN_ADMIN_URL": layout.admin_url()}
+    environment = base_environment(layout) | {"CAIRN_ADMIN_URL": layout.admin_url()}
     for role, secret in LOGIN_ROLES.items():
         environment[f"CAIRN_PASSWORD_{role.upper()}"] = secrets[secret]
     needs = () if layout.external_database else ("postgres",)
@@ -175,7 +189,7 @@ def _databases(layout: Layout) -> Service:
 
 def _schema(layout: Layout) -> Service:
     """pgSTAC, migrations, development identities."""
-    environment = base_environment() | {
+    environment = base_environment(layout) | {
         "CAIRN_ADMIN_URL": layout.admin_url("cairn"),
         "CAIRN_STATE": str(layout.state.root),
     }
@@ -208,7 +222,7 @@ def _prefect(layout: Layout) -> Service:
 
 def _deploy(layout: Layout) -> Service:
     """Work pools and one deployment per workflow."""
-    command = _python("-m", "deployments.cli", "deploy", "--storage-root", str(layout.state.storage))
+    command = _python("-m", "deployments.cli", "deploy", "--warm", "--storage-root", str(layout.state.storage))
     return Service("deploy", command, prefect_client_environment(layout), needs=("prefect",))
 
 
@@ -222,7 +236,7 @@ def _domain(layout: Layout) -> Service:
 
 
 def _gateway(layout: Layout) -> Service:
-    environment = base_environment() | {
+    environment = base_environment(layout) | {
         "CAIRN_DATABASE_GATEWAY_URL": layout.role_url("cairn_gateway", "role_gateway"),
         "CAIRN_DOMAIN_URL": layout.url("domain"),
         "CAIRN_SERVING_URL": layout.url("serving"),
@@ -232,10 +246,9 @@ def _gateway(layout: Layout) -> Service:
 
 
 def _serving(layout: Layout) -> Service:
-    environment = base_environment() | {
+    environment = base_environment(layout) | {
         "CAIRN_DATABASE_SERVING_URL": layout.role_url("cairn_serving", "role_serving"),
         "CAIRN_STORAGE_ROOT": str(layout.state.storage),
-        "CAIRN_PUBLIC_URL": layout.url("gateway"),
     }
     return _web_service(layout, "serving", "gateway.serving.app:create_app", environment, needs=("schema",))
 
@@ -250,11 +263,30 @@ def _web_service(
     return Service(name, command, environment, needs=needs, ready=ready, url=layout.url(name))
 
 
+def _zygote(layout: Layout, pool: str) -> Service:
+    """Forks flow runs for the pool's worker. It gets no credential: each fork brings its own environment."""
+    name = zygote_name(layout.state, pool)
+    environment = base_environment(layout) | {ADDRESS: name, "PREFECT_HOME": str(layout.state.root / "prefect")}
+
+    async def ready() -> bool:
+        return await health.listens(name)
+
+    return Service(
+        f"zygote-{pool}", _python("-m", "deployments.warm.zygote"), environment, needs=("schema",), ready=ready
+    )
+
+
+def zygote_name(state: State, pool: str) -> str:
+    """The abstract socket of one stack's zygote."""
+    return f"cairn-zygote-{hashlib.sha256(str(state.root).encode()).hexdigest()[:16]}-{pool}"
+
+
 def _worker(layout: Layout, pool: str) -> Service:
     environment = prefect_client_environment(layout) | {
         "CAIRN_DOMAIN_URL": layout.url("domain"),
         "CAIRN_WORKER_TOKEN": layout.state.secrets["worker"],
         "CAIRN_STORAGE_ROOT": str(layout.state.storage),
+        ADDRESS: zygote_name(layout.state, pool),
         "PREFECT_WORKER_QUERY_SECONDS": "1",
         "PREFECT_WORKER_ENABLE_CANCELLATION": "true",
         "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
@@ -265,7 +297,7 @@ def _worker(layout: Layout, pool: str) -> Service:
         return await health.worker_online(layout.prefect_api, pool, basic=layout.prefect_auth)
 
     command = _python("-m", "prefect", "worker", "start", "--pool", pool, "--name", f"{pool}-1", "--type", "process")
-    return Service(f"worker-{pool}", command, environment, needs=("deploy",), ready=ready)
+    return Service(f"worker-{pool}", command, environment, needs=("deploy", f"zygote-{pool}"), ready=ready)
 
 
 def _with(url: str, *, user: str | None = None, password: str | None = None, database: str | None = None) -> str:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 MARKER = "CAIRN_STACK"
 STOP_SECONDS = 12.0
+STRAY_GRACE_SECONDS = 3.0
+STRAY_KILL_SECONDS = 5.0
 RESTARTS = 5
 RESTART_WINDOW_SECONDS = 60.0
 
@@ -66,7 +68,10 @@ class Supervisor:
     _stopping: bool = False
 
     def pids(self) -> dict[str, int]:
-        return {name: running.process.pid for name, running in self._running.items()}
+        """The processes that run now, by service."""
+        return {
+            name: running.process.pid for name, running in self._running.items() if running.process.returncode is None
+        }
 
     async def start(self) -> None:
         """Bring everything up, each service as soon as what it needs is ready."""
@@ -76,15 +81,18 @@ class Supervisor:
             async with asyncio.TaskGroup() as group:
                 for service in self.services:
                     group.create_task(self._start_one(service))
-        except* ServiceFailed as failures:
-            raise failures.exceptions[0] from None
+        except BaseExceptionGroup as group:
+            raise _reason(group) from None
 
     async def watch(self) -> None:
         """Restart what dies; raise when one keeps dying."""
-        async with asyncio.TaskGroup() as group:
-            for service in self.services:
-                if not service.is_step:
-                    group.create_task(self._keep_up(service))
+        try:
+            async with asyncio.TaskGroup() as group:
+                for service in self.services:
+                    if not service.is_step:
+                        group.create_task(self._keep_up(service))
+        except BaseExceptionGroup as failed:
+            raise _reason(failed) from None
 
     async def stop(self) -> None:
         """Stop everything, dependants first, and leave no process behind."""
@@ -180,20 +188,35 @@ class Supervisor:
         ]
 
 
+def _reason(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The service that failed first. What else a task group collects is the cancellation of its siblings."""
+    failures, _ = group.split(ServiceFailed)
+    return failures.exceptions[0] if failures else group
+
+
 def kill_strays(marker: str) -> list[int]:
-    """End processes of this stack that no supervisor owns any more, as after a SIGKILL of everything above them."""
-    strays = [pid for pid in _processes_marked(marker) if pid != os.getpid()]
-    for pid in strays:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, signal.SIGKILL)
+    """End processes of this stack that no supervisor owns any more, as after a SIGKILL of everything above them.
+
+    Their parent's death has told most of them to end: they get a moment for it, because a PostgreSQL that shuts down
+    has nothing to recover. Returns those that were there, once all are gone.
+    """
+    strays = processes_marked(marker)
+    deadline = time.monotonic() + STRAY_GRACE_SECONDS
+    while (left := processes_marked(marker)) and time.monotonic() < deadline + STRAY_KILL_SECONDS:
+        if time.monotonic() > deadline:
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+        time.sleep(0.1)
     return strays
 
 
-def _processes_marked(marker: str) -> list[int]:
+def processes_marked(marker: str) -> list[int]:
+    """Processes of this stack, this one excepted, whoever their parent is now."""
     wanted = f"{MARKER}={marker}".encode()
-    found = []
+    found: list[int] = []
     for folder in Path("/proc").iterdir():
-        if not folder.name.isdigit():
+        if not folder.name.isdigit() or int(folder.name) == os.getpid():
             continue
         with contextlib.suppress(OSError):
             if wanted in (folder / "environ").read_bytes().split(b"\0"):

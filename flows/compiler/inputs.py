@@ -12,11 +12,10 @@ from typing import Any, TypeGuard
 from urllib.parse import urlsplit
 
 from flows.compiler.faults import did_you_mean, excerpt
+from flows.compiler.patterns import found_in
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _DATETIME = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?([Zz]|[-+]\d{2}:\d{2})")
-# Patterns are the authors', values the partners': no pattern is tried on more text than this.
-_MAX_PATTERN_TEXT = 10_000
 
 
 def _is_number(value: Any) -> TypeGuard[float]:
@@ -24,7 +23,7 @@ def _is_number(value: Any) -> TypeGuard[float]:
 
 
 def _is_integer(value: Any) -> bool:
-    return _is_number(value) and bool(float(value).is_integer())
+    return isinstance(value, int | float) and _is_number(value) and float(value).is_integer()
 
 
 def _is_date(value: Any) -> bool:
@@ -47,7 +46,8 @@ def _is_bbox(value: Any) -> bool:
     if not isinstance(value, list | tuple) or len(value) not in (4, 6) or not all(map(_is_number, value)):
         return False
     half = len(value) // 2
-    return -90 <= value[1] <= value[half + 1] <= 90 and abs(value[0]) <= 180 and abs(value[half]) <= 180
+    south, north, west, east = float(value[1]), float(value[half + 1]), float(value[0]), float(value[half])
+    return -90 <= south <= north <= 90 and abs(west) <= 180 and abs(east) <= 180
 
 
 def _is_uri(value: Any) -> bool:
@@ -147,7 +147,7 @@ class Input:
             yield f"must hold at least {self.min_length} {self._units}, not {len(value)}"
         if self.max_length is not None and len(value) > self.max_length:
             yield f"must hold at most {self.max_length} {self._units}, not {len(value)}"
-        if self.pattern is not None and not re.search(self.pattern, value[:_MAX_PATTERN_TEXT]):
+        if self.pattern is not None and not found_in(self.pattern, value):
             yield f"must match {self.pattern}, not {excerpt(value)}"
 
     def _bad_elements(self, value: Any) -> Iterator[str]:

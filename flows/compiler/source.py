@@ -37,17 +37,14 @@ class Document:
         return self.at_place(self.value_place(path), path, code, message, hint)
 
     def at_key(self, path: Path, code: str, message: str, hint: str = "") -> Fault:
-        """A fault at the key of the path; elements of lists, which have none, are named by their value."""
-        place = self.keys.get(path) or self.value_place(path)
+        """A fault at the key of the path: of the whole file its first line; of an element of a list its value."""
+        place = self.keys.get(path) or (self.value_place(path) if path else Position())
         return self.at_place(place, path, code, message, hint)
-
-    def at_top(self, code: str, message: str, hint: str = "") -> Fault:
-        return self.at_place(Position(), (), code, message, hint)
 
     def value_place(self, path: Path) -> Position:
         while path and path not in self.values:
             path = path[:-1]
-        return self.values.get(path, Position()) if path else Position()
+        return self.values.get(path, Position())
 
     def at_place(self, place: Position, path: Path, code: str, message: str, hint: str) -> Fault:
         return Fault(self.file, place.line, place.column, code, message, pointer(path), hint)
@@ -73,6 +70,21 @@ def read(text: str, file: str) -> Document:
         document.readable = False
     document.faults.sort(key=by_place)
     return document
+
+
+def read_bytes(data: bytes, file: str) -> Document:
+    """Read a file's bytes, which are UTF-8, with or without a byte order mark."""
+    if len(data) > MAX_BYTES:
+        return read(data.decode("utf-8", "replace"), file)
+    try:
+        return read(data.decode("utf-8-sig"), file)
+    except UnicodeDecodeError as error:
+        before = data[: error.start].decode("utf-8-sig")
+        document = Document(file, before, readable=False)
+        place = _place_of_offset(before, len(before))
+        message, hint = "the file is not UTF-8 here", "save the file as UTF-8"
+        document.faults.append(document.at_place(place, (), "yaml-syntax", message, hint))
+        return document
 
 
 def _refuse_large(text: str) -> None:
@@ -101,14 +113,20 @@ def _events(text: str) -> Iterator[Any]:
         message = f"the text holds a character YAML refuses: {error.reason}"
         raise _Refused(_first_control_character(text), (), "yaml-syntax", message) from None
     except yaml.MarkedYAMLError as error:
-        raise _syntax_fault(error) from None
+        raise _syntax_fault(error, text) from None
 
 
-def _syntax_fault(error: yaml.MarkedYAMLError) -> _Refused:
+def _syntax_fault(error: yaml.MarkedYAMLError, text: str) -> _Refused:
     mark = error.problem_mark or error.context_mark
     place = Position(mark.line + 1, mark.column + 1) if mark else Position()
     told = ", ".join(part for part in (error.context, error.problem) if part)
-    return _Refused(place, (), "yaml-syntax", f"not YAML: {told}", "check indentation, quotes and brackets here")
+    line = text.split("\n")[place.line - 1 : place.line]
+    hint = (
+        "put the whole value in one pair of quotes"
+        if "{{" in "".join(line)
+        else "check indentation, quotes and brackets"
+    )
+    return _Refused(place, (), "yaml-syntax", f"not YAML: {told}", hint)
 
 
 def _place_of_offset(text: str, offset: int) -> Position:
@@ -149,7 +167,7 @@ class _Reader:
         if type(event) is yaml.AliasEvent or event.anchor is not None:
             raise _refusal(event, path, "yaml-unsafe", "anchors and aliases are refused", "write the value out instead")
         if event.tag is not None:
-            raise _refusal(event, path, "yaml-unsafe", f"the tag {excerpt(event.tag)} is refused", "leave the tag out")
+            raise _refusal(event, path, "yaml-unsafe", f"the tag {_tag(event.tag)} is refused", "leave the tag out")
         self.values[path] = _place(event)
         if type(event) is yaml.ScalarEvent:
             return self._scalar(event, path)
@@ -171,17 +189,13 @@ class _Reader:
 
     def _sequence(self, path: Path, depth: int) -> list[Json]:
         elements: list[Json] = []
-        for event in self.events:
-            if type(event) is yaml.SequenceEndEvent:
-                break
+        while type(event := next(self.events)) is not yaml.SequenceEndEvent:
             elements.append(self._node(event, (*path, len(elements)), depth + 1))
         return elements
 
     def _mapping(self, path: Path, depth: int) -> dict[str, Json]:
         members: dict[str, Json] = {}
-        for event in self.events:
-            if type(event) is yaml.MappingEndEvent:
-                break
+        while type(event := next(self.events)) is not yaml.MappingEndEvent:
             key = self._key(event, path)
             inner = (*path, key)
             if key in members:
@@ -197,7 +211,8 @@ class _Reader:
         if type(event) is yaml.ScalarEvent or type(event) is yaml.AliasEvent or event.anchor or event.tag:
             raise _refusal(event, path, "yaml-unsafe", "a key takes no anchor, alias or tag", "write the key out")
         place = self.values[path]
-        if event.start_mark.column == place.column and event.start_mark.line == place.line - 1:
+        follows_at_once = _place(event) == (place.line, place.column + 1)
+        if type(event) is yaml.MappingStartEvent and follows_at_once:
             message, hint = "a template that is not quoted reads as a mapping", 'quote it: "{{ … }}"'
             raise _Refused(place, path, "yaml-syntax", message, hint)
         raise _refusal(event, path, "yaml-syntax", "a key is text, never a mapping or a list", "quote the key")
@@ -219,6 +234,11 @@ class _Reader:
 def _place(event: Any) -> Position:
     mark = event.start_mark
     return Position(mark.line + 1, mark.column + 1)
+
+
+def _tag(tag: str) -> str:
+    """The tag as it is usually written."""
+    return excerpt(tag.replace("tag:yaml.org,2002:", "!!"))
 
 
 def _refusal(event: Any, path: Path, code: str, message: str, hint: str) -> _Refused:

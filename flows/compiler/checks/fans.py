@@ -3,15 +3,15 @@
 from collections.abc import Iterator
 
 from flows.compiler.checks.subject import Subject
+from flows.compiler.expressions import parse_template
 from flows.compiler.faults import Fault
-from flows.compiler.model import Edge, NodeModel
 
 
 def a_fan_out_leads_to_its_fan_in(subject: Subject) -> Iterator[Fault]:
     """A fan_out's next is exactly one fan_in, and no two share it."""
     taken: dict[str, str] = {}
     for node in subject.model.of_type("fan_out"):
-        if _names_unknown(subject, node):
+        if node.id in subject.model.unread_ends:
             continue
         followers = _unique(edge.target for edge in subject.graph.out[node.id])
         message, hint = "", "write next: <id of a fan_in>, and let that fan_in lead on"
@@ -27,9 +27,9 @@ def a_fan_out_leads_to_its_fan_in(subject: Subject) -> Iterator[Fault]:
 def a_fan_in_follows_its_fan_out(subject: Subject) -> Iterator[Fault]:
     """The only predecessor of a fan_in is its fan_out."""
     for node in subject.model.of_type("fan_in"):
-        if any(edge.named not in subject.model.nodes for edge in subject.model.edges if edge.target == node.id):
+        if node.id in subject.model.unread_ends:
             continue
-        sources = _unique(edge.source for edge in _edges_into(subject, node))
+        sources = _unique(edge.source for edge in subject.graph.into[node.id])
         kinds = {subject.model.nodes[source].type for source in sources}
         # Two fan_outs in front of one fan_in are told once, at the second fan_out.
         if kinds != {"fan_out"}:
@@ -38,13 +38,36 @@ def a_fan_in_follows_its_fan_out(subject: Subject) -> Iterator[Fault]:
             yield subject.model.document.at_key(node.path, "fan-in-without-fan-out", message, hint)
 
 
-def _edges_into(subject: Subject, node: NodeModel) -> Iterator[Edge]:
-    return (edge for edge in subject.model.known_edges if edge.target == node.id)
+def children_have_their_names_to_themselves(subject: Subject) -> Iterator[Fault]:
+    """No node is called what a child of a fan_out is called: `{fan_out}__{index}`."""
+    for node in subject.model.nodes.values():
+        parent, _, index = node.id.rpartition("__")
+        if index.isdigit() and parent in subject.model.nodes and subject.model.nodes[parent].type == "fan_out":
+            message = f"{node.id!r} is the name of a child of {parent!r}"
+            yield subject.model.document.at_key(node.path, "bad-value", message, "call the node something else")
 
 
-def _names_unknown(subject: Subject, node: NodeModel) -> bool:
-    """Whether an edge of the node was reported already."""
-    return any(edge.target not in subject.model.nodes for edge in subject.model.edges if edge.source == node.id)
+def a_source_gives_a_list(subject: Subject) -> Iterator[Fault]:
+    """A source that is text is exactly one expression: other text is never a list."""
+    for node in subject.model.of_type("fan_out"):
+        source, path = node.fields.get("source"), (*node.path, "source")
+        if not isinstance(source, str):
+            continue
+        template = parse_template(source)
+        if not template.complaints and not template.expression:
+            message = f"the source of {node.id!r} is text, where a list is needed"
+            hint = 'write one expression, such as "{{ inputs.list }}", or a list'
+            yield subject.model.document.at_value(path, "bad-value", message, hint)
+
+
+def a_field_is_read_by_sum_and_concat(subject: Subject) -> Iterator[Fault]:
+    """Only sum and concat look into one field of the outputs."""
+    for node in subject.model.of_type("fan_in"):
+        aggregation = node.raw.get("aggregation", "collect")
+        if "field" in node.fields and aggregation in ("collect", "first", "last"):
+            message = f"{aggregation} takes outputs whole and reads no field"
+            hint = "leave field out, or write aggregation: sum or concat"
+            yield subject.model.document.at_key((*node.path, "field"), "bad-value", message, hint)
 
 
 def _unique(names: Iterator[str]) -> list[str]:

@@ -7,9 +7,12 @@ from pydantic import BaseModel, ValidationError
 
 from flows.compiler.checks.subject import Subject
 from flows.compiler.faults import Fault, Path, did_you_mean, excerpt, listing
-from flows.compiler.inputs import Input
+from flows.compiler.inputs import TYPES, Input
 from flows.compiler.model import NodeModel, is_literal
 from flows.compiler.source import Document
+
+# What a hint tells of a parameter's JSON Schema.
+_TOLD = ("type", "pattern", "minimum", "maximum", "exclusiveMinimum", "minLength", "maxLength", "minItems", "maxItems")
 
 
 def required_parameters_are_given(subject: Subject) -> Iterator[Fault]:
@@ -53,7 +56,8 @@ def against_inputs(
     """The faults of literal values for declared inputs."""
     for name in literals.keys() & declared.keys():
         for problem in declared[name].problems(literals[name]):
-            yield document.at_value((*base, name), "bad-param", f"{name} {problem}", declared[name].description)
+            hint = declared[name].description or f"write {TYPES[declared[name].type].article}"
+            yield document.at_value((*base, name), "bad-param", f"{name} {problem}", hint)
 
 
 def _against_model(
@@ -67,22 +71,34 @@ def _against_model(
             location = found["loc"]
             about_a_literal = bool(location) and location[0] in literals
             if about_a_literal or (complete and not location):
-                yield _bad_param(document, node, location, found["msg"])
+                path = (*node.task_path, node.params_key, *location)
+                told = found["msg"].removeprefix("Input ").removeprefix("Value error, ")
+                message = f"{'.'.join(map(str, location)) or node.params_key}: {told}"
+                yield document.at_value(path, "bad-param", message, _declaration(model, node, location))
 
 
-def _bad_param(document: Document, node: NodeModel, location: Path, told: str) -> Fault:
-    path = (*node.task_path, node.params_key, *location)
-    message = f"{'.'.join(map(str, location)) or node.params_key}: {told[:1].lower()}{told[1:]}"
-    return document.at_value(path, "bad-param", message, f"see what {_runs(node)} declares")
+def _declaration(model: type[BaseModel], node: NodeModel, location: Path) -> str:
+    """What the handler says about the parameter, as its JSON Schema has it."""
+    properties = model.model_json_schema().get("properties", {})
+    declared = properties.get(location[0], {}) if location else {}
+    told = (f"{key} {declared[key]}" for key in _TOLD if isinstance(declared.get(key), str | int | float))
+    shown = ", ".join(told)
+    return f"{_runs(node)} declares {location[0]}: {shown}" if shown else f"see what {_runs(node)} declares"
 
 
 def _working(subject: Subject) -> list[NodeModel]:
-    return subject.model.of_type("task", "fan_out", "workflow")
+    """The nodes that run something and whose parameters, if any, could be read."""
+    nodes = subject.model.of_type("task", "fan_out", "workflow")
+    return [node for node in nodes if node.params_key in node.task or node.params_key not in _written_task(node)]
+
+
+def _written_task(node: NodeModel) -> dict[str, Any]:
+    written = node.raw.get("task") if node.type == "fan_out" else node.raw
+    return written if isinstance(written, dict) else {}
 
 
 def _given(node: NodeModel) -> dict[str, Any]:
-    given = node.task.get(node.params_key, {})
-    return given if isinstance(given, dict) else {}
+    return dict(node.task.get(node.params_key, {}))
 
 
 def _path(node: NodeModel, name: str) -> Path:
