@@ -16,8 +16,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 STRUCK = "[redacted]"
-QUIET = ("httpx", "httpcore", "azure")  # at INFO they log full URLs, signatures included
-PLAIN_ATTRIBUTES = frozenset(logging.LogRecord("", 0, "", 0, "", None, None).__dict__) | {"message", "asctime"}
+QUIET = ("httpx", "httpcore", "azure", "alembic")  # at INFO they log full URLs, signatures included, or chatter
+PLAIN_ATTRIBUTES = frozenset(logging.LogRecord("", 0, "", 0, "", None, None).__dict__) | {
+    "message",
+    "asctime",
+    "color_message",
+}
 SENSITIVE_NAME = re.compile(r"(?i)(authorization|api[_-]?key|secret|password|passwd|token|credential|cookie|^sig$)")
 UP_TO_ITS_END = r"[^\s\"'&,;}\])\\]+"
 PATTERNS = (
