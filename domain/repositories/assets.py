@@ -9,6 +9,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.models import Artifact, Asset, AssetVersion, Revision
+from domain.models.base import FRESH
 from domain.rules.versions import VersionFacts
 
 
@@ -20,11 +21,12 @@ class Assets:
         """The asset, made if it is new, locked: submissions and decisions about one asset take turns."""
         new = insert(Asset).values(asset_id=asset_id, platform_id=platform_id, refs=refs, data_type=data_type)
         await self.session.execute(new.on_conflict_do_nothing())
-        return (await self.session.scalars(select(Asset).where(Asset.asset_id == asset_id).with_for_update())).one()
+        query = select(Asset).where(Asset.asset_id == asset_id).with_for_update().execution_options(**FRESH)
+        return (await self.session.scalars(query)).one()
 
     async def lock(self, asset_id: str) -> Asset | None:
         query = select(Asset).where(Asset.asset_id == asset_id, Asset.deleted_at.is_(None)).with_for_update()
-        return await self.session.scalar(query)
+        return await self.session.scalar(query.execution_options(**FRESH))
 
     async def version_facts(self, asset_id: str) -> list[VersionFacts]:
         """Every undeleted version by its newest revision, oldest first."""
@@ -47,6 +49,8 @@ class Assets:
                 approval=revision.approval,
                 processing=revision.processing,
                 fingerprint=revision.fingerprint,
+                served=version.served_revision is not None,
+                decided=revision.decided_at is not None,
             )
             for version, revision in await self.session.execute(query)
         ]

@@ -8,6 +8,7 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.models import Event, Request
+from domain.models.base import FRESH
 
 
 @dataclass(frozen=True)
@@ -15,7 +16,10 @@ class Requests:
     session: AsyncSession
 
     async def get(self, request_id: UUID, *, lock: bool = False) -> Request | None:
-        return await self.session.get(Request, request_id, with_for_update=lock or None)
+        if not lock:
+            return await self.session.get(Request, request_id)
+        query = select(Request).where(Request.request_id == request_id).with_for_update()
+        return await self.session.scalar(query.execution_options(**FRESH))
 
     async def by_key(self, platform_id: str, key: str) -> Request | None:
         query = select(Request).where(Request.platform_id == platform_id, Request.idempotency_key == key)

@@ -14,6 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from domain.contracts.artifacts import Artifact as ArtifactModel
 from domain.contracts.runs import NodeEvent
 from domain.models import Artifact, Attempt, AttemptFlowRun, Request, Run, RunNode, WorkflowDefinition
+from domain.models.base import FRESH
 from domain.rules.lifecycle import AttemptState, RunState
 
 DISPATCH_CHANNEL = "cairn_dispatch"
@@ -24,7 +25,11 @@ class Runs:
     session: AsyncSession
 
     async def get(self, run_id: UUID, *, lock: bool = False) -> Run | None:
-        return await self.session.get(Run, run_id, with_for_update=lock or None)
+        if not lock:
+            return await self.session.get(Run, run_id)
+        return await self.session.scalar(
+            select(Run).where(Run.run_id == run_id).with_for_update().execution_options(**FRESH)
+        )
 
     async def of_request(self, request_id: UUID) -> Sequence[Run]:
         query = select(Run).where(Run.request_id == request_id).order_by(Run.sequence)
@@ -49,7 +54,7 @@ class Runs:
     async def attempt(self, run_id: UUID, token: str) -> Attempt | None:
         """The attempt that this token belongs to, locked: start, commit and fencing of a run take turns."""
         query = select(Attempt).where(Attempt.run_id == run_id, Attempt.token == token).with_for_update()
-        return await self.session.scalar(query)
+        return await self.session.scalar(query.execution_options(**FRESH))
 
     async def link_flow_run(self, attempt: Attempt, flow_run_id: UUID, segment: int | None, pool: str | None) -> None:
         """Record a flow run before it does any work."""
@@ -123,7 +128,7 @@ class Runs:
     async def live_attempt(self, run_id: UUID) -> Attempt | None:
         live = (AttemptState.READY, AttemptState.SENDING, AttemptState.SENT, AttemptState.STARTED)
         query = select(Attempt).where(Attempt.run_id == run_id, Attempt.state.in_(live)).with_for_update()
-        return await self.session.scalar(query)
+        return await self.session.scalar(query.execution_options(**FRESH))
 
     async def definition(self, workflow_id: str, version: str) -> WorkflowDefinition | None:
         return await self.session.get(WorkflowDefinition, (workflow_id, version))

@@ -35,6 +35,7 @@ from domain.rules.lifecycle import (
     request_state,
 )
 
+EXHAUSTED = "attempts-exhausted"
 HIDDEN_FAILURE = "The platform could not finish this. Its operators see why; submit again later or ask them."
 
 
@@ -110,8 +111,8 @@ class RunLifecycle:
             return Outcome(run_id=run_id, state=run.state.value)
         self._end_attempt(attempt, AttemptEvent.FAILED)
         attempt.problem = message.problem.model_dump(mode="json")
-        if message.may_reattempt and attempt.number < self.max_attempts:
-            await self._reattempt(run, attempt, message.problem.message)
+        if message.may_reattempt:
+            await self._reattempt_or_park(run, attempt, message.problem.message)
         else:
             await self._fail_run(run, message.problem)
         return Outcome(run_id=run_id, state=run.state.value)
@@ -123,11 +124,7 @@ class RunLifecycle:
             return False  # it spoke or ended between the sweep's look and the lock
         self._end_attempt(attempt, AttemptEvent.FENCED)
         why = f"nothing was heard of its flow run for {silence_seconds:.0f} s"
-        if attempt.number < self.max_attempts:
-            await self._reattempt(run, attempt, why)
-        else:
-            message = f"Given up after {attempt.number} attempts: {why}."
-            await self._fail_run(run, RunProblem(code="attempts-exhausted", message=message))
+        await self._reattempt_or_park(run, attempt, why)
         return True
 
     async def cancel_request(self, request: Request, actor: str) -> None:
@@ -142,8 +139,10 @@ class RunLifecycle:
             run.state = cancelled
             run.finished_at = func.clock_timestamp()
             self._record(run, "run.cancelled", actor=actor)
-        if request.status in {RequestState.PENDING, RequestState.PROCESSING}:
-            await self._set_request_status(request, RequestState.CANCELLED)
+        # Read again under its lock: a commit may have completed the request while this waited for the run.
+        current = await Requests(self.session).get(request.request_id, lock=True)
+        if current and current.status in {RequestState.PENDING, RequestState.PROCESSING}:
+            await self._set_request_status(current, RequestState.CANCELLED)
 
     async def _fenced(self, run_id: UUID, token: str) -> tuple[Run, Attempt]:
         """The run and the attempt of this token. The run is locked first, always: one order, no deadlock."""
@@ -171,6 +170,15 @@ class RunLifecycle:
             raise Fenced(f"This attempt is {attempt.state.value}; its outcome is not taken.")
         attempt.state = ended
         attempt.finished_at = func.clock_timestamp()
+
+    async def _reattempt_or_park(self, run: Run, attempt: Attempt, why: str) -> None:
+        """Try once more; after the last attempt leave the run to a human, with the reason."""
+        if attempt.number < self.max_attempts:
+            await self._reattempt(run, attempt, why)
+            return
+        run.reason = "parked"
+        message = f"Given up after {attempt.number} attempts; the last one: {why.rstrip('.')}."
+        await self._fail_run(run, RunProblem(code=EXHAUSTED, message=message))
 
     async def _reattempt(self, run: Run, attempt: Attempt, why: str) -> None:
         run.state = RunState.PENDING
@@ -244,6 +252,6 @@ def _partner_problem(failed: list[Run]) -> dict[str, object]:
         "type": "about:blank",
         "title": "The data could not be processed",
         "status": 422 if readable else 500,
-        "code": problem.code if readable else "processing-failed",
+        "code": problem.code if readable or problem.code == EXHAUSTED else "processing-failed",
         "detail": problem.message if readable else HIDDEN_FAILURE,
     }
