@@ -11,11 +11,12 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from domain.api import routes
+from domain.api import audit, routes
 from domain.contracts import rendering
 from domain.db import Database
 from domain.reconcile import Reconciler
 from domain.repositories.runs import Runs
+from domain.sealer import Sealer
 from domain.services.definitions import Definitions
 from domain.settings import DomainSettings, settings
 from domain.state import Service
@@ -45,7 +46,8 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
     app = FastAPI(title="Cairn domain", version="1", lifespan=lifespan)
     rendering.install(app)
     app.include_router(routes.probes)
-    app.include_router(routes.api)
+    for router in (routes.api, audit.router):
+        app.include_router(router)
     return app
 
 
@@ -57,7 +59,7 @@ def _loops(config: DomainSettings, database: Database) -> list[Coroutine[Any, An
 
     relay = Relay(database, config.database_url.get_secret_value(), config.relay_poll_seconds)
     reconciler = Reconciler(database, config.reconcile_seconds, config.attempt_lost_seconds, config.max_attempts)
-    return [relay.run(), reconciler.run()]
+    return [relay.run(), reconciler.run(), Sealer(database, config.audit_seal_seconds).run()]
 
 
 @asynccontextmanager

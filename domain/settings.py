@@ -23,6 +23,7 @@ class DomainSettings(BaseSettings):
     reconcile_seconds: float = Field(default=15.0, gt=0, description="Time between two sweeps for lost attempts")
     heartbeat_seconds: float = Field(default=10.0, gt=0, description="How often a quiet flow run reports")
     attempt_lost_seconds: float = Field(default=60.0, gt=0, description="Silence after which an attempt is fenced")
+    audit_seal_seconds: float = Field(default=2.0, gt=0, description="Time between two looks for acts to seal")
     max_attempts: int = Field(default=3, ge=1, description="Attempts of one run before it is parked as failed")
     pool_size: int = Field(default=10, ge=1, le=200)
 

@@ -17,6 +17,7 @@ VERBS: Mapping[str, tuple[str, str]] = {
     "submit": ("partner", "Submit a file as a partner."),
     "approve": ("staff", "Approve what a request produced."),
     "reject": ("staff", "Reject what a request produced."),
+    "audit": ("audit", "Show who did what, and verify that the record was not touched."),
     "workflow": ("workflow", "Check, draw, simulate and run workflows."),
 }
 

@@ -1,6 +1,7 @@
 """The tables of schema `app`. Importing this package registers all of them on `Base.metadata`."""
 
 from domain.models.assets import Asset, AssetVersion, Revision
+from domain.models.audit import AuditEntry, AuditSeal
 from domain.models.base import Base
 from domain.models.platforms import Client, Platform
 from domain.models.requests import Event, Request
@@ -12,6 +13,8 @@ __all__ = [
     "AssetVersion",
     "Attempt",
     "AttemptFlowRun",
+    "AuditEntry",
+    "AuditSeal",
     "Base",
     "Client",
     "Event",

@@ -14,6 +14,7 @@ from domain.repositories.runs import Runs
 from domain.rules import identity
 from domain.rules.lifecycle import AttemptState, RequestState, RunState
 from domain.security import Identity
+from domain.services.audit import record
 from domain.services.definitions import Definitions
 from flows.compiler import InputFault, Plan
 
@@ -65,6 +66,7 @@ class InternalRuns:
         inputs = checked_inputs(plan, order.inputs)
         request = await self._request(plan, inputs, caller, order.priority)
         run = await queue_run(self.session, request, plan, inputs)
+        record(self.session, caller, "run.create", f"run/{run.run_id}", workflow=plan.workflow_id)
         return RunCreated(run_id=run.run_id, request_id=request.request_id)
 
     async def register(self, order: RunRegister, caller: Identity) -> Registered:

@@ -15,6 +15,7 @@ from domain.repositories.requests import Requests
 from domain.rules import publication, versions
 from domain.rules.lifecycle import REVIEW, Approval, RequestState, ReviewEvent, next_state
 from domain.security import Identity
+from domain.services.audit import record
 from flows.storage import Zones
 
 CLEARANCE_ORDER = ("uncleared", "ouo", "public")
@@ -37,7 +38,7 @@ class Reviews:
         self._raise_clearance(asset, decision.clearance_level, reviewer)
         await self.session.flush()
         await self._publish(asset, ordinal, revision.revision, replaced)
-        return await self._decided(asset, revision, reviewer)
+        return await self._decided(asset, revision, reviewer, "approve")
 
     async def reject(self, asset_id: str, ordinal: int, decision: Reject, reviewer: Identity) -> Decision:
         """Refuse this revision; whatever was served before goes on being served."""
@@ -45,7 +46,7 @@ class Reviews:
         self._decide(revision, ReviewEvent.REJECTED, reviewer, decision.reason)
         version.lock_version += 1
         await self.session.flush()
-        return await self._decided(asset, revision, reviewer)
+        return await self._decided(asset, revision, reviewer, "reject")
 
     async def _reviewable(
         self, asset_id: str, ordinal: int, number: int, reviewer: Identity
@@ -102,7 +103,7 @@ class Reviews:
         item = publication.public_item(staged, self.public_url, asset.asset_id, ordinal)
         await catalogue.publish(publication.collection(asset.asset_id, asset.refs, name, staged.get("bbox")), item)
 
-    async def _decided(self, asset: Asset, revision: Revision, reviewer: Identity) -> Decision:
+    async def _decided(self, asset: Asset, revision: Revision, reviewer: Identity, action: str) -> Decision:
         Requests(self.session).add_event(
             revision.request_id,
             f"revision.{revision.approval.value}",
@@ -111,6 +112,8 @@ class Reviews:
             clearance=asset.clearance,
             reason=revision.reason,
         )
+        subject = f"asset/{asset.asset_id}/version/{revision.ordinal}/revision/{revision.revision}"
+        record(self.session, reviewer, action, subject, clearance=asset.clearance, reason=revision.reason)
         served = await Assets(self.session).served_ordinals(asset.asset_id)
         return Decision(
             asset_id=asset.asset_id,

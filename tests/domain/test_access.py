@@ -20,6 +20,8 @@ READABLE = {
 # What the service itself may never do: rewrite history, or the migrations' own mark.
 FORBIDDEN_TO_APP = {
     "app.events": {"update", "delete", "truncate"},
+    "app.audit": {"update", "delete", "truncate"},
+    "app.audit_seals": {"update", "delete", "truncate"},
     "app.alembic_version": set(WRITES),
 }
 
