@@ -11,7 +11,7 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from domain.api import audit, routes
+from domain.api import assets, audit, routes
 from domain.contracts import rendering
 from domain.db import Database
 from domain.reconcile import Reconciler
@@ -46,7 +46,7 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
     app = FastAPI(title="Cairn domain", version="1", lifespan=lifespan)
     rendering.install(app)
     app.include_router(routes.probes)
-    for router in (routes.api, audit.router):
+    for router in (routes.api, assets.router, audit.router):
         app.include_router(router)
     return app
 

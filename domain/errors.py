@@ -45,3 +45,15 @@ class NotReviewable(DomainError):
 
 class StaleRevision(DomainError):
     code, status, title = "stale-revision", 412, "The version has changed since it was looked at"
+
+
+class ChangedMeanwhile(DomainError):
+    code, status, title = "changed-meanwhile", 412, "It has changed since it was looked at"
+
+
+class PreconditionRequired(DomainError):
+    code, status, title = "precondition-required", 428, "Say which state this change is meant for"
+
+
+class StillServed(DomainError):
+    code, status, title = "still-served", 409, "What is served cannot be deleted"

@@ -17,6 +17,10 @@ VERBS: Mapping[str, tuple[str, str]] = {
     "submit": ("partner", "Submit a file as a partner."),
     "approve": ("staff", "Approve what a request produced."),
     "reject": ("staff", "Reject what a request produced."),
+    "unpublish": ("assets", "Stop serving a version."),
+    "clearance": ("assets", "Decide who may read an asset."),
+    "assets": ("assets", "List, show, expose and delete assets."),
+    "platforms": ("assets", "List the partner systems."),
     "audit": ("audit", "Show who did what, and verify that the record was not touched."),
     "workflow": ("workflow", "Check, draw, simulate and run workflows."),
 }

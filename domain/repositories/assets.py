@@ -8,7 +8,7 @@ from sqlalchemy import func, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from domain.models import Artifact, Asset, AssetVersion, Revision
+from domain.models import Artifact, Asset, AssetVersion, Request, Revision
 from domain.models.base import FRESH
 from domain.rules.versions import VersionFacts
 
@@ -70,6 +70,23 @@ class Assets:
 
     async def revision(self, asset_id: str, ordinal: int, revision: int) -> Revision | None:
         return await self.session.get(Revision, (asset_id, ordinal, revision))
+
+    async def versions(self, asset_id: str) -> Sequence[AssetVersion]:
+        """Every undeleted version, oldest first."""
+        query = select(AssetVersion).where(AssetVersion.asset_id == asset_id, AssetVersion.deleted_at.is_(None))
+        return (await self.session.scalars(query.order_by(AssetVersion.ordinal))).all()
+
+    async def requesters(self, asset_id: str) -> frozenset[str]:
+        """Who submitted what is served or staged of the asset."""
+        query = (
+            select(Request.client_id)
+            .join(Revision, Revision.request_id == Request.request_id)
+            .join(
+                AssetVersion, (AssetVersion.asset_id == Revision.asset_id) & (AssetVersion.ordinal == Revision.ordinal)
+            )
+            .where(Revision.asset_id == asset_id, AssetVersion.deleted_at.is_(None))
+        )
+        return frozenset((await self.session.scalars(query)).all())
 
     async def served_ordinals(self, asset_id: str) -> Sequence[int]:
         query = select(AssetVersion.ordinal).where(

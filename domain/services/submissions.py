@@ -14,6 +14,7 @@ from domain.repositories.platforms import Platforms
 from domain.repositories.requests import Requests
 from domain.rules import identity, versions
 from domain.rules.lifecycle import RequestState
+from domain.services.assets import revive
 from domain.services.definitions import Definitions
 from domain.services.queueing import checked_inputs, queue_run
 from flows.compiler import Plan
@@ -34,9 +35,11 @@ class Submissions:
         fingerprint = _fingerprint(submission)
         asset_id = identity.asset_id(platform.platform_id, submission.refs)
         assets = Assets(self.session)
-        await assets.take(asset_id, platform.platform_id, submission.refs, submission.data_type)
+        asset = await assets.take(asset_id, platform.platform_id, submission.refs, submission.data_type)
         if earlier := await self._seen_before(submission, fingerprint):
             return SubmissionAnswer(request_id=earlier.request_id, status=earlier.status.value, duplicate=True)
+        if asset.deleted_at is not None:
+            revive(self.session, asset, submission.client_id)
         placement = versions.place(
             submission.version_label,
             fingerprint,
