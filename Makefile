@@ -33,7 +33,7 @@ check: setup-dev  ## Style, types, architecture: under a minute
 	@$(BIN)/cairn deploy --check
 
 bench: setup-dev  ## Run every benchmark in its short form
-	@$(BIN)/python -m benchmarks.compile
+	@for name in $$($(BIN)/cairn bench); do echo "== $$name"; $(BIN)/cairn bench $$name; done
 
 chaos: setup-dev  ## Kill the stack's processes at work and check that nothing is lost
 	@$(BIN)/python -m pytest tests/chaos -m chaos

@@ -25,7 +25,7 @@ class DomainSettings(BaseSettings):
     attempt_lost_seconds: float = Field(default=60.0, gt=0, description="Silence after which an attempt is fenced")
     audit_seal_seconds: float = Field(default=2.0, gt=0, description="Time between two looks for acts to seal")
     max_attempts: int = Field(default=3, ge=1, description="Attempts of one run before it is parked as failed")
-    pool_size: int = Field(default=10, ge=1, le=200)
+    pool_size: int = Field(default=10, ge=1, le=200, description="Largest number of database connections")
 
     def sqlalchemy_url(self) -> str:
         return sqlalchemy_url(self.database_url.get_secret_value())

@@ -10,7 +10,7 @@ from uuid import UUID
 from prefect import Flow
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import State as PrefectState
-from prefect.context import SyncClientContext
+from prefect.context import FlowRunContext, SyncClientContext
 from prefect.runtime import flow_run
 from prefect.states import Completed
 from prefect.states import Failed as FailedState
@@ -123,9 +123,8 @@ async def _connect(stack: AsyncExitStack) -> tuple[WorkerSettings, Any]:
 
 async def _run_parent(line: Line, settings: WorkerSettings) -> PrefectState[Any]:
     """Claim the attempt, run the plan, hand in what came of it."""
-    message = RunStart(attempt_token=line.token, flow_run_id=_flow_run_id(), run_count=flow_run.run_count or 1)
     try:
-        order = await line.start(message)
+        order = await line.start(_claim(line))
     except Fenced as fenced:
         return Completed(name="Superseded", message=f"Nothing was done: {fenced}")
     plan = Plan.from_json(order.plan)
@@ -153,9 +152,8 @@ async def _hand_in(line: Line, runner: Runner, verdict: Verdict) -> PrefectState
 
 async def _run_segment(line: Line, settings: WorkerSettings, number: int) -> PrefectState[Any]:
     """Run the stretch that the parent ordered, and leave its outcome where the parent looks for it."""
-    message = RunStart(attempt_token=line.token, flow_run_id=_flow_run_id(), segment=number)
     try:
-        order = await line.start(message)
+        order = await line.start(_claim(line, segment=number))
     except Fenced as fenced:
         return Completed(name="Superseded", message=f"Nothing was done: {fenced}")
     plan = Plan.from_json(order.plan)
@@ -193,6 +191,19 @@ async def _zones(settings: WorkerSettings) -> Zones:
     from blocks.storage import load_zones
 
     return await load_zones(settings.storage_block)
+
+
+def _claim(line: Line, segment: int | None = None) -> RunStart:
+    """What this flow run tells the domain of itself."""
+    context = FlowRunContext.get()
+    pool = context.flow_run.work_pool_name if context and context.flow_run else None
+    return RunStart(
+        attempt_token=line.token,
+        flow_run_id=_flow_run_id(),
+        run_count=flow_run.run_count or 1,
+        segment=segment,
+        pool=pool,
+    )
 
 
 def _flow_run_id() -> UUID:

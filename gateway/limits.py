@@ -6,12 +6,11 @@ from domain.contracts.rendering import render
 from gateway.errors import TooLarge
 
 
-class _BodyTooLarge(Exception):
-    """More came than may be read."""
-
-
 class BodyLimit:
-    """Stops reading a body that grows past the limit, whatever its headers said about it."""
+    """Reads a body before the application sees it, and stops reading one that grows past the limit.
+
+    What the headers say of its size is not believed: a chunked body names none.
+    """
 
     def __init__(self, app: ASGIApp, max_bytes: int) -> None:
         self.app = app
@@ -21,18 +20,26 @@ class BodyLimit:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        received = 0
-
-        async def counted() -> Message:
-            nonlocal received
-            message = await receive()
-            received += len(message.get("body", b""))
-            if received > self.max_bytes:
-                raise _BodyTooLarge
-            return message
-
-        try:
-            await self.app(scope, counted, send)
-        except _BodyTooLarge:
-            problem = TooLarge(f"A request body may have at most {self.max_bytes} bytes.").problem()
+        received = await self._read(receive)
+        if received is None:
+            problem = TooLarge(f"A request body may have at most {self.max_bytes:,} bytes.").problem()
             await render(problem)(scope, receive, send)
+            return
+        messages = iter(received)
+
+        async def replay() -> Message:
+            return next(messages, None) or await receive()
+
+        await self.app(scope, replay, send)
+
+    async def _read(self, receive: Receive) -> list[Message] | None:
+        """The messages of the whole body, or None where it is too large."""
+        messages, size = [], 0
+        while True:
+            message = await receive()
+            messages.append(message)
+            size += len(message.get("body", b""))
+            if size > self.max_bytes:
+                return None
+            if not message.get("more_body", False):
+                return messages

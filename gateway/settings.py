@@ -16,7 +16,7 @@ class GatewaySettings(BaseSettings):
     serving_url: HttpUrl = Field(description="The serving process: tiles and STAC")
     service_token: SecretStr = Field(description="The gateway's own credential: it may submit, and nothing else")
     max_body_bytes: int = Field(default=1_000_000, ge=1024, description="Largest request body that is read")
-    domain_timeout_seconds: float = Field(default=15.0, gt=0)
+    domain_timeout_seconds: float = Field(default=15.0, gt=0, description="How long the domain may take to answer")
 
 
 @lru_cache

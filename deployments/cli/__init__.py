@@ -23,6 +23,7 @@ VERBS: Mapping[str, tuple[str, str]] = {
     "platforms": ("assets", "List the partner systems."),
     "audit": ("audit", "Show who did what, and verify that the record was not touched."),
     "workflow": ("workflow", "Check, draw, simulate and run workflows."),
+    "bench": ("bench", "Measure, with a baseline in the same run."),
 }
 
 

@@ -235,7 +235,6 @@ def _serving(layout: Layout) -> Service:
     environment = base_environment() | {
         "CAIRN_DATABASE_SERVING_URL": layout.role_url("cairn_serving", "role_serving"),
         "CAIRN_STORAGE_ROOT": str(layout.state.storage),
-        "CAIRN_PUBLIC_URL": layout.url("gateway"),
     }
     return _web_service(layout, "serving", "gateway.serving.app:create_app", environment, needs=("schema",))
 

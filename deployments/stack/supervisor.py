@@ -12,6 +12,8 @@ from pathlib import Path
 
 MARKER = "CAIRN_STACK"
 STOP_SECONDS = 12.0
+STRAY_GRACE_SECONDS = 3.0
+STRAY_KILL_SECONDS = 5.0
 RESTARTS = 5
 RESTART_WINDOW_SECONDS = 60.0
 
@@ -181,19 +183,27 @@ class Supervisor:
 
 
 def kill_strays(marker: str) -> list[int]:
-    """End processes of this stack that no supervisor owns any more, as after a SIGKILL of everything above them."""
-    strays = [pid for pid in _processes_marked(marker) if pid != os.getpid()]
-    for pid in strays:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, signal.SIGKILL)
+    """End processes of this stack that no supervisor owns any more, as after a SIGKILL of everything above them.
+
+    Their parent's death has told most of them to end: they get a moment for it, because a PostgreSQL that shuts down
+    has nothing to recover. Returns those that were there, once all are gone.
+    """
+    strays = _processes_marked(marker)
+    deadline = time.monotonic() + STRAY_GRACE_SECONDS
+    while (left := _processes_marked(marker)) and time.monotonic() < deadline + STRAY_KILL_SECONDS:
+        if time.monotonic() > deadline:
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+        time.sleep(0.1)
     return strays
 
 
 def _processes_marked(marker: str) -> list[int]:
     wanted = f"{MARKER}={marker}".encode()
-    found = []
+    found: list[int] = []
     for folder in Path("/proc").iterdir():
-        if not folder.name.isdigit():
+        if not folder.name.isdigit() or int(folder.name) == os.getpid():
             continue
         with contextlib.suppress(OSError):
             if wanted in (folder / "environ").read_bytes().split(b"\0"):

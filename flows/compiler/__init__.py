@@ -3,6 +3,7 @@
 Pure: no Prefect, no network, no GDAL, no database. Handlers come in as a mapping of their declarations.
 """
 
+from flows.compiler.expressions import ExpressionError, render
 from flows.compiler.faults import CODES, Fault
 from flows.compiler.inputs import Input, InputFault, InputProblem
 from flows.compiler.messages import (
@@ -28,6 +29,7 @@ from flows.compiler.messages import (
 )
 from flows.compiler.pipeline import Compilation, compile_files, compile_text
 from flows.compiler.plan import Arm, Choice, FanIn, FanOut, Node, Plan, Resources
+from flows.compiler.request_plan import RequestPlan, Step
 from flows.compiler.retry import Retry
 from flows.compiler.schedule import OutOfTurn, Schedule
 from flows.compiler.states import TRANSITIONS, State
@@ -43,6 +45,7 @@ __all__ = [
     "Event",
     "Execute",
     "Expand",
+    "ExpressionError",
     "Failed",
     "FanIn",
     "FanOut",
@@ -62,6 +65,7 @@ __all__ = [
     "OutOfTurn",
     "Outcome",
     "Plan",
+    "RequestPlan",
     "Resources",
     "Retry",
     "RunError",
@@ -69,7 +73,9 @@ __all__ = [
     "Settled",
     "Skipped",
     "State",
+    "Step",
     "StopRunning",
     "compile_files",
     "compile_text",
+    "render",
 ]

@@ -27,6 +27,15 @@ class Graph:
             self.out[edge.source].append(edge)
 
     @cached_property
+    def into(self) -> dict[str, list[Edge]]:
+        """The edges that lead to each node."""
+        found: dict[str, list[Edge]] = {name: [] for name in self.nodes}
+        for name in self.nodes:
+            for edge in self.out[name]:
+                found[edge.target].append(edge)
+        return found
+
+    @cached_property
     def _walk(self) -> tuple[list[BackEdge], list[str]]:
         """Depth first in file order: the back edges, and the nodes in the order they were left."""
         back: list[BackEdge] = []

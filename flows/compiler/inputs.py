@@ -24,7 +24,7 @@ def _is_number(value: Any) -> TypeGuard[float]:
 
 
 def _is_integer(value: Any) -> bool:
-    return _is_number(value) and bool(float(value).is_integer())
+    return isinstance(value, int | float) and _is_number(value) and float(value).is_integer()
 
 
 def _is_date(value: Any) -> bool:
@@ -47,7 +47,8 @@ def _is_bbox(value: Any) -> bool:
     if not isinstance(value, list | tuple) or len(value) not in (4, 6) or not all(map(_is_number, value)):
         return False
     half = len(value) // 2
-    return -90 <= value[1] <= value[half + 1] <= 90 and abs(value[0]) <= 180 and abs(value[half]) <= 180
+    south, north, west, east = float(value[1]), float(value[half + 1]), float(value[0]), float(value[half])
+    return -90 <= south <= north <= 90 and abs(west) <= 180 and abs(east) <= 180
 
 
 def _is_uri(value: Any) -> bool:

@@ -16,6 +16,9 @@ class Interface(Protocol):
     @property
     def outputs(self) -> Mapping[str, Any]: ...
 
+    @property
+    def sub_workflows(self) -> frozenset[str]: ...
+
 
 @dataclass(frozen=True)
 class Sketch:
@@ -23,3 +26,4 @@ class Sketch:
 
     inputs: Mapping[str, Input]
     outputs: Mapping[str, Any]
+    sub_workflows: frozenset[str] = frozenset()

@@ -10,6 +10,7 @@ from flows.compiler.checks.subject import Subject
 from flows.compiler.language import POOLS
 from flows.compiler.model import NodeModel
 from flows.compiler.plan import Arm, Choice, FanIn, FanOut, Node, NodeType, Plan, Resources, with_successors
+from flows.compiler.request_plan import RequestPlan, Step
 from flows.compiler.retry import Retry, merged
 from flows.compiler.triggers import rules
 from flows.handlers.registry import DEFAULT_TIMEOUT_SECONDS
@@ -121,3 +122,25 @@ def _names(targets: str | list[str]) -> tuple[str, ...]:
 def _condition(written: str | bool | None) -> str | None:
     """A condition as text; a literal true or false is one as well."""
     return str(written).lower() if isinstance(written, bool) else written
+
+
+def lower_plan(subject: Subject) -> RequestPlan:
+    """The request's plan of a subject in which no law found a fault."""
+    fields = subject.model.fields
+    known = rules(subject.model)
+    steps = [_step(subject.model.nodes[name], known[name].all_of) for name in subject.graph.order]
+    return RequestPlan(
+        plan_id=fields["plan_id"],
+        name=fields.get("name", fields["plan_id"]),
+        version=fields.get("version", 1),
+        digest=digest(subject.model.document.value),
+        steps=tuple(steps),
+        description=fields.get("description", ""),
+        accepts=accepted(fields),
+        inputs=MappingProxyType(subject.model.inputs),
+        outputs=MappingProxyType(fields.get("outputs", {})),
+    )
+
+
+def _step(node: NodeModel, depends_on: tuple[str, ...]) -> Step:
+    return Step(node.id, node.fields["workflow"], node.fields.get("inputs", {}), depends_on)

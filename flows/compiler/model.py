@@ -52,10 +52,7 @@ class NodeModel:
     type: str
     fields: dict[str, Any]
     raw: Any
-
-    @property
-    def path(self) -> Path:
-        return ("nodes", self.id)
+    path: Path
 
     @property
     def task(self) -> dict[str, Any]:
@@ -75,14 +72,33 @@ class NodeModel:
         return "inputs" if self.runs_workflow else "params"
 
 
+@dataclass(frozen=True)
+class Vocabulary:
+    """How templates of one sort of file read what ran before: `nodes.x.output` or `steps.x.outputs`."""
+
+    root: str
+    facts: tuple[str, ...]
+    noun: str
+
+
+IN_WORKFLOW = Vocabulary("nodes", ("output", "status", "error"), "node")
+IN_PLAN = Vocabulary("steps", ("outputs",), "step")
+
+
 @dataclass
 class Model:
-    """A workflow file as far as it could be read."""
+    """A file as far as it could be read: a workflow, or a request's plan, whose steps are nodes that run workflows."""
 
     document: Document
     fields: dict[str, Any]
     nodes: dict[str, NodeModel] = field(default_factory=dict)
     inputs: dict[str, Input] = field(default_factory=dict)
+    vocabulary: Vocabulary = IN_WORKFLOW
+
+    @cached_property
+    def sub_workflows(self) -> frozenset[str]:
+        """The workflows that this one runs."""
+        return frozenset(str(node.task["workflow"]) for node in self.nodes.values() if node.runs_workflow)
 
     @cached_property
     def edges(self) -> list[Edge]:
@@ -94,6 +110,12 @@ class Model:
     def known_edges(self) -> list[Edge]:
         """The edges between nodes that exist."""
         return [edge for edge in self.edges if edge.source in self.nodes and edge.target in self.nodes]
+
+    @cached_property
+    def unread_ends(self) -> frozenset[str]:
+        """The nodes with an edge from or to something that does not exist."""
+        unknown = (edge for edge in self.edges if edge.named not in self.nodes)
+        return frozenset(edge.target if edge.named == edge.source else edge.source for edge in unknown)
 
     @cached_property
     def uses(self) -> list[Use]:
@@ -132,15 +154,15 @@ def _node(check: ShapeCheck, name: str, raw: Any) -> NodeModel:
     if not isinstance(raw, dict):
         hint = "write {type: …, next: …}"
         check.faults.append(check.document.at_value(path, "wrong-type", f"node {name!r} must be a mapping", hint))
-        return NodeModel(name, "", {}, raw)
+        return NodeModel(name, "", {}, raw, path)
     kind = "task" if "handler" in raw and "type" not in raw else raw.get("type")
     if not isinstance(kind, str) or kind not in NODE_FIELDS:
         _untyped(check, path, raw)
-        return NodeModel(name, "", {}, raw)
+        return NodeModel(name, "", {}, raw, path)
     table = NODE_FIELDS[kind]
     if kind == "fan_out" and isinstance(raw.get("task"), dict) and "workflow" in raw["task"]:
         table = FAN_OUT_OF_WORKFLOWS
-    return NodeModel(name, kind, check.fields(path, raw, table), raw)
+    return NodeModel(name, kind, check.fields(path, raw, table), raw, path)
 
 
 def _untyped(check: ShapeCheck, path: Path, raw: dict[str, Any]) -> None:

@@ -5,14 +5,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from flows.compiler.checks import check
+from flows.compiler.checks import LAWS, PLAN_LAWS, check
 from flows.compiler.checks.subject import Subject
 from flows.compiler.faults import Fault, by_place
-from flows.compiler.interfaces import Interface, Sketch
-from flows.compiler.lower import lower
-from flows.compiler.model import Model, build
+from flows.compiler.interfaces import Interface
+from flows.compiler.lower import lower, lower_plan
+from flows.compiler.neighbours import (
+    Draft,
+    draft_file,
+    draft_text,
+    each_submission_has_one_workflow,
+    ids_are_unique,
+    interfaces,
+    neighbours,
+)
 from flows.compiler.plan import Plan
-from flows.compiler.source import Document, read
+from flows.compiler.request_plan import RequestPlan
 from flows.handlers.registry import AnyHandler
 
 Handlers = Mapping[str, AnyHandler]
@@ -20,38 +28,44 @@ Handlers = Mapping[str, AnyHandler]
 
 @dataclass(frozen=True)
 class Compilation:
-    """What became of one file: a plan, or faults."""
+    """What became of one file: faults, or a plan: `plan` of a workflow, `request_plan` of a file under plans/."""
 
     file: str
     text: str
     plan: Plan | None
     faults: tuple[Fault, ...]
+    request_plan: RequestPlan | None = None
 
 
 def compile_text(
     text: str, file: str, handlers: Handlers, siblings: Mapping[str, Interface] = MappingProxyType({})
 ) -> Compilation:
-    """Compile one workflow. `siblings` are the workflows that it may run, by id."""
-    document = read(text, file)
-    return _compile(document, handlers, siblings) if document.readable else _refused(document)
-
-
-def _refused(document: Document) -> Compilation:
-    return Compilation(document.file, document.text, None, tuple(document.faults))
-
-
-def _compile(document: Document, handlers: Handlers, siblings: Mapping[str, Interface]) -> Compilation:
-    model, shape_faults = build(document)
-    own = {str(model.fields.get("workflow_id")): Sketch(model.inputs, model.fields.get("outputs", {}))}
-    subject = Subject(model, handlers, {**own, **siblings})
-    faults = [*document.faults, *shape_faults, *check(subject)]
-    ordered = tuple(sorted(dict.fromkeys(faults), key=by_place))
-    return Compilation(document.file, document.text, None if ordered else lower(subject), ordered)
+    """Compile one file. `siblings` are the workflows that it may run, by id."""
+    draft = draft_text(text, file)
+    return _compile(draft, handlers, {**siblings, **interfaces([draft])}, [])
 
 
 def compile_files(paths: Iterable[str | Path], handlers: Handlers) -> list[Compilation]:
-    """Compile files that may run each other."""
-    return [compile_text(Path(path).read_text(), str(path), handlers) for path in paths]
+    """Compile files that know each other, one answer per file in the order given. Raises OSError for an unreadable one.
+
+    A sub-workflow is looked up among these files, then among the others in their folders.
+    """
+    written = [str(path) for path in paths]
+    drafts = [draft_file(Path(path), path) for path in written]
+    needs_more = any(draft.model and draft.model.sub_workflows for draft in drafts)
+    around = list(neighbours(map(Path, written))) if needs_more else []
+    siblings = interfaces([*drafts, *around])
+    between = [*ids_are_unique(drafts), *each_submission_has_one_workflow(drafts)]
+    return [_compile(draft, handlers, siblings, [fault for at, fault in between if at is draft]) for draft in drafts]
 
 
-__all__ = ["Compilation", "Model", "compile_files", "compile_text"]
+def _compile(draft: Draft, handlers: Handlers, siblings: Mapping[str, Interface], between: list[Fault]) -> Compilation:
+    document = draft.document
+    if draft.model is None:
+        return Compilation(document.file, document.text, None, tuple(document.faults))
+    subject = Subject(draft.model, handlers, siblings)
+    found = [*document.faults, *draft.shape_faults, *check(subject, PLAN_LAWS if draft.is_plan else LAWS), *between]
+    faults = tuple(sorted(dict.fromkeys(found), key=by_place))
+    plan = None if faults or draft.is_plan else lower(subject)
+    request_plan = lower_plan(subject) if draft.is_plan and not faults else None
+    return Compilation(document.file, document.text, plan, faults, request_plan)

@@ -181,6 +181,11 @@ class Plan:
         """The names of all handlers that a run of this plan may need."""
         return frozenset(node.handler for node in self.nodes.values() if node.handler)
 
+    @property
+    def sub_workflows(self) -> frozenset[str]:
+        """The ids of all workflows that a run of this plan may run."""
+        return frozenset(node.workflow for node in self.nodes.values() if node.workflow)
+
     def to_json(self) -> dict[str, Any]:
         """The plan as JSON. Ordered things are lists: PostgreSQL's jsonb forgets the order of keys."""
         return {

@@ -37,17 +37,14 @@ class Document:
         return self.at_place(self.value_place(path), path, code, message, hint)
 
     def at_key(self, path: Path, code: str, message: str, hint: str = "") -> Fault:
-        """A fault at the key of the path; elements of lists, which have none, are named by their value."""
-        place = self.keys.get(path) or self.value_place(path)
+        """A fault at the key of the path: of the whole file its first line; of an element of a list its value."""
+        place = self.keys.get(path) or (self.value_place(path) if path else Position())
         return self.at_place(place, path, code, message, hint)
-
-    def at_top(self, code: str, message: str, hint: str = "") -> Fault:
-        return self.at_place(Position(), (), code, message, hint)
 
     def value_place(self, path: Path) -> Position:
         while path and path not in self.values:
             path = path[:-1]
-        return self.values.get(path, Position()) if path else Position()
+        return self.values.get(path, Position())
 
     def at_place(self, place: Position, path: Path, code: str, message: str, hint: str) -> Fault:
         return Fault(self.file, place.line, place.column, code, message, pointer(path), hint)
@@ -73,6 +70,21 @@ def read(text: str, file: str) -> Document:
         document.readable = False
     document.faults.sort(key=by_place)
     return document
+
+
+def read_bytes(data: bytes, file: str) -> Document:
+    """Read a file's bytes, which are UTF-8, with or without a byte order mark."""
+    if len(data) > MAX_BYTES:
+        return read(data.decode("utf-8", "replace"), file)
+    try:
+        return read(data.decode("utf-8-sig"), file)
+    except UnicodeDecodeError as error:
+        before = data[: error.start].decode("utf-8-sig")
+        document = Document(file, before, readable=False)
+        place = _place_of_offset(before, len(before))
+        message, hint = "the file is not UTF-8 here", "save the file as UTF-8"
+        document.faults.append(document.at_place(place, (), "yaml-syntax", message, hint))
+        return document
 
 
 def _refuse_large(text: str) -> None:
@@ -197,7 +209,8 @@ class _Reader:
         if type(event) is yaml.ScalarEvent or type(event) is yaml.AliasEvent or event.anchor or event.tag:
             raise _refusal(event, path, "yaml-unsafe", "a key takes no anchor, alias or tag", "write the key out")
         place = self.values[path]
-        if event.start_mark.column == place.column and event.start_mark.line == place.line - 1:
+        follows_at_once = _place(event) == (place.line, place.column + 1)
+        if type(event) is yaml.MappingStartEvent and follows_at_once:
             message, hint = "a template that is not quoted reads as a mapping", 'quote it: "{{ … }}"'
             raise _Refused(place, path, "yaml-syntax", message, hint)
         raise _refusal(event, path, "yaml-syntax", "a key is text, never a mapping or a list", "quote the key")

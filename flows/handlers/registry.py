@@ -20,7 +20,13 @@ Pool = Literal["light", "gdal"]
 DEFAULT_TIMEOUT_SECONDS = 3600.0
 
 # Where declarations live. A new family is one line here.
-FAMILIES = ("flows.handlers.examples", "flows.handlers.raster.declarations")
+FAMILIES = (
+    "flows.handlers.examples",
+    "flows.handlers.raster.declarations",
+    "flows.handlers.raster.planned",
+    "flows.handlers.vector.declarations",
+    "flows.handlers.export",
+)
 
 Params = TypeVar("Params", bound=BaseModel)
 Result = TypeVar("Result", bound=BaseModel)

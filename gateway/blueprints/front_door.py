@@ -20,6 +20,7 @@ PASSED_OUT = (
     "content-range",
     "content-type",
     "etag",
+    "location",
     "vary",
 )
 
@@ -45,11 +46,15 @@ async def forward(request: Request, state: Annotated[Gateway, Depends(gateway)])
 
 
 def _forwarded_headers(request: Request) -> dict[str, str]:
-    """The few headers that matter, and where the caller thinks it is, so that links in answers lead back here."""
+    """The few headers that matter; the caller's own host among them, so that links in answers lead back here."""
     passed = {name: request.headers[name] for name in PASSED_IN if name in request.headers}
     passed.setdefault("accept-encoding", "identity")  # httpx would ask for what the caller may not understand
-    host = request.headers.get("host", request.url.netloc)
-    return passed | {"x-forwarded-host": host, "x-forwarded-proto": request.url.scheme}
+    port = request.url.port or {"https": 443}.get(request.url.scheme, 80)
+    return passed | {
+        "host": request.url.netloc,
+        "x-forwarded-proto": request.url.scheme,
+        "x-forwarded-port": str(port),
+    }
 
 
 async def _body(answer: httpx.Response) -> AsyncIterator[bytes]:

@@ -9,7 +9,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from flows.storage import Zones
-from gateway.serving import catalog, problems, tiles
+from gateway.serving import catalog, downloads, problems, tiles
 from gateway.serving.access import lookup_of
 from gateway.serving.lookup import Lookup
 from gateway.serving.settings import ServingSettings
@@ -31,6 +31,7 @@ def create_app(settings: ServingSettings | None = None) -> FastAPI:
     app.state.zones = Zones.local(settings.storage_root)
     problems.install(app)
     problems.install(stac)
+    app.include_router(downloads.router)
     app.include_router(tiles.router())
     app.add_api_route("/livez", livez, tags=["health"])
     app.add_api_route("/readyz", readyz, tags=["health"])

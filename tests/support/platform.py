@@ -1,8 +1,8 @@
-"""The domain over a test database, and callers of every role."""
+"""The domain and the gateway over a test database, and callers of every role."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -15,6 +15,10 @@ from domain.app import create_app
 from domain.security import secret_hash
 from domain.settings import DomainSettings
 from domain.state import Service
+from gateway.app import create_app as create_gateway
+from gateway.domain_client import DomainClient
+from gateway.settings import GatewaySettings
+from gateway.state import Gateway
 from tests.support.cluster import TestDatabase
 
 # client id, role, platform. A client's secret is `secret-` and its id.
@@ -90,3 +94,37 @@ def submission(**changes: Any) -> dict[str, Any]:
         "source": "uploads/dem.tif",
     }
     return body | changes
+
+
+@dataclass(frozen=True)
+class Platform:
+    """The gateway and the domain behind it."""
+
+    gateway: httpx.AsyncBaseTransport
+    domain: Domain
+
+    def as_(self, client_id: str | None) -> httpx.AsyncClient:
+        """The gateway, for this client or for anybody."""
+        headers = {"X-API-Key": f"secret-{client_id}"} if client_id else {}
+        return httpx.AsyncClient(transport=self.gateway, base_url="http://gateway", headers=headers)
+
+
+@asynccontextmanager
+async def running_platform(database: TestDatabase, storage: Path) -> AsyncIterator[Platform]:
+    """Both applications, the gateway as its own database role, speaking HTTP to the domain without a socket."""
+    async with running_domain(database, storage) as domain:
+        app = create_gateway(gateway_settings(database))
+        async with app.router.lifespan_context(app):
+            made: Gateway = app.state.gateway
+            http = httpx.AsyncClient(transport=domain.transport, base_url="http://domain")
+            app.state.gateway = replace(made, domain=DomainClient(http, "secret-gateway"))
+            yield Platform(httpx.ASGITransport(app, raise_app_exceptions=False), domain)
+
+
+def gateway_settings(database: TestDatabase) -> GatewaySettings:
+    return GatewaySettings(
+        database_gateway_url=SecretStr(database.url("cairn_gateway")),
+        domain_url=HttpUrl("http://domain.test"),
+        serving_url=HttpUrl("http://127.0.0.1:9"),
+        service_token=SecretStr("secret-gateway"),
+    )

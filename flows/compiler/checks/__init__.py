@@ -28,6 +28,7 @@ LAWS: tuple[Law, ...] = (
     terminals.has_an_end,
     targets.every_target_exists,
     cycles.nothing_leads_back,
+    cycles.no_workflow_runs_itself,
     reach.everything_is_reached,
     reach.everything_reaches_an_end,
     branches.a_conditional_has_one_form,
@@ -53,6 +54,25 @@ LAWS: tuple[Law, ...] = (
 )
 
 
-def check(subject: Subject) -> list[Fault]:
+# A plan's steps are sub-workflows: the laws of nodes that run workflows are theirs too.
+PLAN_LAWS: tuple[Law, ...] = (
+    identity.id_is_well_formed,
+    targets.every_target_exists,
+    cycles.nothing_leads_back,
+    handlers.every_sub_workflow_exists,
+    parameters.required_parameters_are_given,
+    parameters.given_parameters_are_declared,
+    parameters.literal_parameters_are_valid,
+    defaults.defaults_fit_their_inputs,
+    defaults.bounds_fit_their_types,
+    names.templates_are_well_formed,
+    names.names_exist,
+    names.fan_out_names_stay_inside,
+    names.read_nodes_are_upstream,
+    names.read_fields_are_declared,
+)
+
+
+def check(subject: Subject, laws: tuple[Law, ...] = LAWS) -> list[Fault]:
     """Every fault that any law finds."""
-    return [fault for law in LAWS for fault in law(subject)]
+    return [fault for law in laws for fault in law(subject)]

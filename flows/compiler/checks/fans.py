@@ -4,14 +4,13 @@ from collections.abc import Iterator
 
 from flows.compiler.checks.subject import Subject
 from flows.compiler.faults import Fault
-from flows.compiler.model import Edge, NodeModel
 
 
 def a_fan_out_leads_to_its_fan_in(subject: Subject) -> Iterator[Fault]:
     """A fan_out's next is exactly one fan_in, and no two share it."""
     taken: dict[str, str] = {}
     for node in subject.model.of_type("fan_out"):
-        if _names_unknown(subject, node):
+        if node.id in subject.model.unread_ends:
             continue
         followers = _unique(edge.target for edge in subject.graph.out[node.id])
         message, hint = "", "write next: <id of a fan_in>, and let that fan_in lead on"
@@ -27,24 +26,15 @@ def a_fan_out_leads_to_its_fan_in(subject: Subject) -> Iterator[Fault]:
 def a_fan_in_follows_its_fan_out(subject: Subject) -> Iterator[Fault]:
     """The only predecessor of a fan_in is its fan_out."""
     for node in subject.model.of_type("fan_in"):
-        if any(edge.named not in subject.model.nodes for edge in subject.model.edges if edge.target == node.id):
+        if node.id in subject.model.unread_ends:
             continue
-        sources = _unique(edge.source for edge in _edges_into(subject, node))
+        sources = _unique(edge.source for edge in subject.graph.into[node.id])
         kinds = {subject.model.nodes[source].type for source in sources}
         # Two fan_outs in front of one fan_in are told once, at the second fan_out.
         if kinds != {"fan_out"}:
             message = f"{node.id!r} must follow a fan_out and nothing else, not {' and '.join(sources) or 'nothing'}"
             hint = f"let a fan_out name it: next: {node.id}"
             yield subject.model.document.at_key(node.path, "fan-in-without-fan-out", message, hint)
-
-
-def _edges_into(subject: Subject, node: NodeModel) -> Iterator[Edge]:
-    return (edge for edge in subject.model.known_edges if edge.target == node.id)
-
-
-def _names_unknown(subject: Subject, node: NodeModel) -> bool:
-    """Whether an edge of the node was reported already."""
-    return any(edge.target not in subject.model.nodes for edge in subject.model.edges if edge.source == node.id)
 
 
 def _unique(names: Iterator[str]) -> list[str]:

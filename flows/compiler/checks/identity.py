@@ -12,14 +12,14 @@ _ID = re.compile(r"[a-z][a-z0-9_]{0,62}")
 
 
 def id_is_well_formed(subject: Subject) -> Iterator[Fault]:
-    """workflow_id is lower snake case and equals the file's stem."""
-    yield from identity_faults(subject.model.document, "workflow_id", subject.model.fields.get("workflow_id"))
+    """workflow_id (of a plan: plan_id) is lower snake case and equals the file's stem."""
+    for key in ("workflow_id", "plan_id"):
+        if key in subject.model.fields:
+            yield from _identity_faults(subject.model.document, key, subject.model.fields[key])
 
 
-def identity_faults(document: Document, key: str, given: str | None) -> Iterator[Fault]:
-    """The faults of an id, of a workflow or a plan. Text that came from no .yaml file has no stem to equal."""
-    if given is None:
-        return
+def _identity_faults(document: Document, key: str, given: str) -> Iterator[Fault]:
+    """The faults of an id. Text that came from no .yaml file has no stem to equal."""
     file = PurePath(document.file)
     if not _ID.fullmatch(given):
         message = f"{excerpt(given)} is not a {key}"

@@ -1,6 +1,7 @@
 """Laws of templates: their form, and that what they read exists."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from flows.compiler.checks.subject import Subject
 from flows.compiler.faults import Fault, did_you_mean, excerpt, listing
@@ -9,9 +10,7 @@ from flows.compiler.references import Reference
 from flows.compiler.result_types import Hint, NoSuchField, follow
 from flows.compiler.run_facts import RUN_FACTS
 
-NODE_FACTS = ("output", "status", "error")
 FAN_OUT_NAMES = ("item", "index", "items")
-_ROOTS = ("inputs", "nodes", "run")
 _IN_SCOPE: dict[str, tuple[str, ...]] = {"none": (), "item": ("item", "index"), "batch": ("items", "index")}
 
 
@@ -29,15 +28,14 @@ def form_faults(subject: Subject, uses: list[Use]) -> Iterator[Fault]:
 def names_exist(subject: Subject) -> Iterator[Fault]:
     """inputs.x, nodes.x and run.x name what exists; there are no other names."""
     for use, reference in _reads(subject):
-        match reference.root:
-            case "inputs":
-                yield from _input_faults(subject, use, reference)
-            case "nodes":
-                yield from _node_faults(subject, use, reference)
-            case "run":
-                yield from _run_faults(subject, use, reference)
-            case _:
-                yield from _other_faults(subject, use, reference.root)
+        if reference.root == subject.model.vocabulary.root:
+            yield from _node_faults(subject, use, reference)
+        elif reference.root == "inputs":
+            yield from _input_faults(subject, use, reference)
+        elif reference.root == "run":
+            yield from _run_faults(subject, use, reference)
+        elif reference.root not in FAN_OUT_NAMES:
+            yield from _other_faults(subject, use, reference.root)
 
 
 def fan_out_names_stay_inside(subject: Subject) -> Iterator[Fault]:
@@ -58,7 +56,7 @@ def fan_out_names_stay_inside(subject: Subject) -> Iterator[Fault]:
 def read_nodes_are_upstream(subject: Subject) -> Iterator[Fault]:
     """A template reads only nodes that come before its own; outputs may read any."""
     for use, reference in _reads(subject):
-        read = reference.steps[0] if reference.root == "nodes" and reference.steps else None
+        read = reference.steps[0] if reference.root == subject.model.vocabulary.root and reference.steps else None
         if use.node is None or not isinstance(read, str) or read not in subject.model.nodes:
             continue
         if not subject.graph.is_ancestor(read, of=use.node):
@@ -74,18 +72,18 @@ def read_fields_are_declared(subject: Subject) -> Iterator[Fault]:
         try:
             follow(declared, steps)
         except NoSuchField as lacking:
-            hint = did_you_mean(str(lacking.step), lacking.known)
+            hint = did_you_mean(str(lacking.step), lacking.known, "what stands before it is one value, without fields")
             yield _fault(subject, use, "unknown-output", f"{reference}: there is no {excerpt(lacking.step)}", hint)
 
 
 def _declared(subject: Subject, use: Use, reference: Reference) -> tuple[Hint, tuple[str | int, ...]]:
     """The declared type that a reference starts from, and the steps it takes from there."""
-    steps = reference.steps
-    if reference.root == "nodes" and len(steps) > 2 and steps[0] in subject.model.nodes and steps[1] == "output":
-        return subject.output_type(str(steps[0])), steps[2:]
-    if reference.root == "item" and use.scope == "item" and steps:
-        return subject.item_type(use), steps
-    return object, ()
+    read = subject.output_read(reference)
+    if read:
+        return subject.output_type(read[0]), read[1]
+    if reference.root == "item" and use.scope == "item":
+        return subject.item_type(use), reference.steps
+    return Any, ()
 
 
 def _input_faults(subject: Subject, use: Use, reference: Reference) -> Iterator[Fault]:
@@ -97,24 +95,25 @@ def _input_faults(subject: Subject, use: Use, reference: Reference) -> Iterator[
 
 
 def _other_faults(subject: Subject, use: Use, root: str) -> Iterator[Fault]:
-    if root not in FAN_OUT_NAMES:
-        known = (*_ROOTS, *_IN_SCOPE[use.scope])
-        hint = did_you_mean(root, known, f"a template reads {', '.join(known)}; text is quoted")
-        yield _fault(subject, use, "unknown-name", f"there is no {excerpt(root)}", hint)
+    known = ("inputs", subject.model.vocabulary.root, "run", *_IN_SCOPE[use.scope])
+    hint = did_you_mean(root, known, f"a template reads {', '.join(known)}; text is quoted")
+    yield _fault(subject, use, "unknown-name", f"there is no {excerpt(root)}", hint)
 
 
 def _node_faults(subject: Subject, use: Use, reference: Reference) -> Iterator[Fault]:
-    if not reference.steps:
-        hint = "name the node: nodes.<id>.output"
-        yield _fault(subject, use, "unknown-name", "nodes can only be read one by one, by name", hint)
-        return
-    name, fact = reference.steps[0], reference.steps[1] if len(reference.steps) > 1 else None
-    if name not in subject.model.nodes:
+    words = subject.model.vocabulary
+    name, fact = (*reference.steps[:2], None, None)[:2]
+    if name is None:
+        hint = f"name the {words.noun}: {words.root}.<id>.{words.facts[0]}"
+        yield _fault(subject, use, "unknown-name", f"{words.root} are read one by one, by name", hint)
+    elif name not in subject.model.nodes:
         hint = did_you_mean(str(name), subject.model.nodes)
-        yield _fault(subject, use, "unknown-node", f"there is no node {excerpt(name)}", hint)
-    elif fact not in NODE_FACTS:
-        told = f"a node has no {excerpt(fact)}" if fact is not None else f"nodes.{name} has no value of its own"
-        hint = did_you_mean(str(fact), NODE_FACTS, f"read nodes.{name}.output, .status or .error")
+        yield _fault(subject, use, "unknown-node", f"there is no {words.noun} {excerpt(name)}", hint)
+    elif fact not in words.facts:
+        told = (
+            f"{words.root}.{name} has no value of its own" if fact is None else f"a {words.noun} has no {excerpt(fact)}"
+        )
+        hint = did_you_mean(str(fact), words.facts, f"read {words.root}.{name}.{' or .'.join(words.facts)}")
         yield _fault(subject, use, "unknown-name", told, hint)
 
 

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ValidationError
 
 from flows.compiler.checks.subject import Subject
 from flows.compiler.faults import Fault, Path, did_you_mean, excerpt, listing
-from flows.compiler.inputs import Input
+from flows.compiler.inputs import TYPES, Input
 from flows.compiler.model import NodeModel, is_literal
 from flows.compiler.source import Document
 
@@ -53,7 +53,8 @@ def against_inputs(
     """The faults of literal values for declared inputs."""
     for name in literals.keys() & declared.keys():
         for problem in declared[name].problems(literals[name]):
-            yield document.at_value((*base, name), "bad-param", f"{name} {problem}", declared[name].description)
+            hint = declared[name].description or f"write {TYPES[declared[name].type].article}"
+            yield document.at_value((*base, name), "bad-param", f"{name} {problem}", hint)
 
 
 def _against_model(

@@ -31,7 +31,7 @@ def _decides_anything(subject: Subject) -> bool:
 def _of_use(subject: Subject, runs: Runs, use: Use) -> Iterator[Fault]:
     minded = _minded(use) | _minded_by_when(subject, use)
     for reference in use.template.references:
-        read = _output_read(subject, use, reference)
+        read = _read_before(subject, use, reference)
         if read and not reference.guarded and read not in minded and runs.may_lack(read, _where(subject, runs, use)):
             reader = f"{use.node!r} runs" if use.node else "the run completes"
             message = f"{read!r} may be skipped when {reader}"
@@ -46,16 +46,11 @@ def _where(subject: Subject, runs: Runs, use: Use) -> Diagram:
     return runs.triggered[use.node] if use.path[-1] == "when" else runs.running[use.node]
 
 
-def _output_read(subject: Subject, use: Use, reference: Reference) -> str:
+def _read_before(subject: Subject, use: Use, reference: Reference) -> str:
     """The upstream node whose output is read, if any."""
-    if (
-        reference.root != "nodes"
-        or reference.steps[1:2] != ("output",)
-        or reference.steps[0] not in subject.model.nodes
-    ):
-        return ""
-    read = str(reference.steps[0])
-    return read if use.node is None or subject.graph.is_ancestor(read, of=use.node) else ""
+    name, _ = subject.output_read(reference) or ("", ())
+    is_before = name and (use.node is None or subject.graph.is_ancestor(name, of=use.node))
+    return name if is_before else ""
 
 
 def _minded(use: Use) -> set[str]:

@@ -10,6 +10,7 @@ from flows.compiler.faults import Path
 from flows.compiler.graph import Graph
 from flows.compiler.interfaces import Interface
 from flows.compiler.model import Model, NodeModel, Use
+from flows.compiler.references import Reference
 from flows.compiler.result_types import Hint, NoSuchField, element_of, follow
 from flows.handlers.registry import AnyHandler
 
@@ -64,6 +65,13 @@ class Subject:
         name = node.task.get("workflow")
         return self.siblings.get(name) if isinstance(name, str) else None
 
+    def output_read(self, reference: Reference) -> tuple[str, tuple[str | int, ...]] | None:
+        """The node whose output the reference reads and the steps into it, None where it reads something else."""
+        words, steps = self.model.vocabulary, reference.steps
+        if reference.root == words.root and steps[1:2] == words.facts[:1] and steps[0] in self.model.nodes:
+            return str(steps[0]), steps[2:]
+        return None
+
     def output_type(self, name: str) -> Hint:
         """The declared type of a node's output, Any where it is not known."""
         return self._output_types[name]
@@ -112,13 +120,11 @@ class Subject:
 
     def _source_element(self, source: Use) -> Hint:
         references = source.template.references
-        if len(references) != 1 or str(references[0]) not in source.template.source:
+        if len(references) != 1:
             return Any
-        root, steps = references[0].root, references[0].steps
         plain = source.template.source.strip() in (f"{{{{ {references[0]} }}}}", f"{{{{{references[0]}}}}}")
-        if not plain or root != "nodes" or len(steps) < 2 or steps[0] not in self.model.nodes or steps[1] != "output":
-            return Any
+        read = self.output_read(references[0])
         try:
-            return element_of(follow(self.output_type(str(steps[0])), steps[2:]))
+            return element_of(follow(self.output_type(read[0]), read[1])) if plain and read else Any
         except NoSuchField:
             return Any

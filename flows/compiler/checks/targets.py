@@ -11,5 +11,5 @@ def every_target_exists(subject: Subject) -> Iterator[Fault]:
     model = subject.model
     for edge in model.edges:
         if edge.named not in model.nodes:
-            message = f"there is no node {excerpt(edge.named)}"
+            message = f"there is no {model.vocabulary.noun} {excerpt(edge.named)}"
             yield model.document.at_value(edge.path, "unknown-node", message, did_you_mean(edge.named, model.nodes))

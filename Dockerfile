@@ -1,0 +1,28 @@
+# Service images: `--target domain`, `--target gateway`, `--target serving`. Each installs one extra and no more.
+FROM python:3.11-slim AS base
+RUN useradd --create-home cairn
+WORKDIR /srv/cairn
+COPY pyproject.toml constraints.txt README.md ./
+COPY flows ./flows
+COPY blocks ./blocks
+COPY domain ./domain
+COPY gateway ./gateway
+COPY deployments ./deployments
+COPY benchmarks ./benchmarks
+COPY workflows ./workflows
+ENV CAIRN_WORKFLOWS_DIR=/srv/cairn/workflows
+
+FROM base AS domain
+RUN pip install --no-cache-dir --constraint constraints.txt '.[domain]'
+USER cairn
+CMD ["uvicorn", "--factory", "domain.app:create_app", "--host", "0.0.0.0", "--port", "8001"]
+
+FROM base AS gateway
+RUN pip install --no-cache-dir --constraint constraints.txt '.[gateway]'
+USER cairn
+CMD ["uvicorn", "--factory", "gateway.app:create_app", "--host", "0.0.0.0", "--port", "8000"]
+
+FROM base AS serving
+RUN pip install --no-cache-dir --constraint constraints.txt '.[serving]'
+USER cairn
+CMD ["uvicorn", "--factory", "gateway.serving.app:create_app", "--host", "0.0.0.0", "--port", "8002"]

@@ -1,0 +1,64 @@
+"""workflow run: an operator's own run of a workflow, followed to its end."""
+
+import json
+import time
+from typing import Any
+
+import click
+import httpx
+
+from deployments.cli.clients import answer, running_stack, say
+from deployments.cli.output import json_option, print_json
+
+POLL_SECONDS = 0.5
+OPEN = ("pending", "running")
+
+
+@click.command("run")
+@click.argument("workflow_id")
+@click.option("--inputs", "-i", multiple=True, metavar="NAME=VALUE", help="An input; VALUE is JSON, or else text.")
+@click.option("--wait/--no-wait", default=True, show_default=True, help="Stay until the run has ended.")
+@json_option
+def run(workflow_id: str, inputs: tuple[str, ...], wait: bool, as_json: bool) -> None:
+    """Run WORKFLOW_ID on the running stack, as its operator. Nothing that it makes can be published."""
+    body = {"workflow_id": workflow_id, "inputs": dict(map(_pair, inputs))}
+    with running_stack().staff("operator", "domain") as domain:
+        created = answer(domain.post("/api/v1/runs", json=body))
+        if not wait:
+            print_json(created) if as_json else click.echo(f"run {created['run_id']}")
+            return
+        ended = _follow(domain, created["run_id"], quiet=as_json)
+    if as_json:
+        print_json(ended)
+    else:
+        click.echo(json.dumps(ended["outputs"], indent=2) if ended["outputs"] is not None else _why(ended))
+    if ended["state"] != "completed":
+        raise SystemExit(1)
+
+
+def _pair(text: str) -> tuple[str, Any]:
+    name, separator, value = text.partition("=")
+    if not separator:
+        raise click.BadParameter(f"{text!r} is not NAME=VALUE.", param_hint="--inputs")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
+def _follow(domain: httpx.Client, run_id: str, *, quiet: bool) -> dict[str, Any]:
+    """Ask until the run has ended, telling each new state."""
+    told = None
+    while True:
+        run: dict[str, Any] = answer(domain.get(f"/api/v1/runs/{run_id}"))
+        if not quiet and run["state"] != told:
+            told = run["state"]
+            say(f"run {run_id}: {told}")
+        if run["state"] not in OPEN:
+            return run
+        time.sleep(POLL_SECONDS)
+
+
+def _why(run: dict[str, Any]) -> str:
+    problem = run["problem"] or {}
+    return f"{problem.get('node_id') or 'run'}: {problem.get('message', run['state'])}"

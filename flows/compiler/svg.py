@@ -1,0 +1,137 @@
+"""A plan as a drawing: layers from top to bottom, laid out and written here, so that no network or tool is needed."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from html import escape
+from itertools import pairwise
+
+from flows.compiler.plan import Node, Plan
+from flows.compiler.render import Link, caption, links
+
+BOX_WIDTH, BOX_HEIGHT = 190, 46
+GAP_X, GAP_Y, MARGIN = 36, 54, 24
+_SWEEPS = 4
+_LONGEST_TEXT = 27
+
+_STYLE = """
+    text { font: 12px sans-serif; text-anchor: middle; fill: #1d2733 }
+    .name { font-weight: 600 } .what, .label { font-size: 10px; fill: #51606f }
+    .box { fill: #fff; stroke: #51606f } .gdal .box { fill: #fdf1e3 } .stack { fill: #e8eef4; stroke: #51606f }
+    .edge { fill: none; stroke: #51606f; marker-end: url(#arrow) } .any { stroke-dasharray: 5 4 }
+    .label { paint-order: stroke; stroke: #fff; stroke-width: 4px }
+"""
+_ARROW = (
+    '<marker id="arrow" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+    '<path d="M0 0 8 4 0 8z" fill="#51606f"/></marker>'
+)
+
+
+@dataclass(frozen=True)
+class Spot:
+    """Where a node stands: the centre of its box."""
+
+    x: float
+    y: float
+
+
+def svg(plan: Plan) -> str:
+    """The plan as a self-contained SVG document."""
+    edges = list(links(plan))
+    rows = _rows(plan, edges)
+    spots = _spots(rows)
+    width = 2 * MARGIN + max(len(row) for row in rows) * (BOX_WIDTH + GAP_X)
+    height = 2 * MARGIN + len(rows) * (BOX_HEIGHT + GAP_Y)
+    size = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">',
+        f"<title>{escape(plan.name)}</title><style>{_STYLE}</style><defs>{_ARROW}</defs>",
+        *(_edge(link, spots) for link in edges),
+        *(_node(node, spots[node.id]) for node in plan.nodes.values()),
+        "</svg>",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _rows(plan: Plan, edges: list[Link]) -> list[list[str]]:
+    """The nodes in layers, each below all of its predecessors, ordered so that edges cross little."""
+    layer: dict[str, int] = {}
+    for node in plan.nodes.values():
+        layer[node.id] = 1 + max((layer[name] for name in node.predecessors), default=-1)
+    rows: list[list[str]] = [[] for _ in range(1 + max(layer.values()))]
+    for name, number in layer.items():
+        rows[number].append(name)
+    near = _neighbours(edges)
+    for _ in range(_SWEEPS):
+        for order in (rows, rows[::-1]):
+            _straighten(order, near)
+    return rows
+
+
+def _neighbours(edges: list[Link]) -> Mapping[str, list[str]]:
+    near: dict[str, list[str]] = defaultdict(list)
+    for link in edges:
+        near[link.source].append(link.target)
+        near[link.target].append(link.source)
+    return near
+
+
+def _straighten(rows: list[list[str]], near: Mapping[str, list[str]]) -> None:
+    """Put each node of a row below the middle of those it is tied to in the row before."""
+    for before, row in pairwise(rows):
+        place = {name: index - len(before) / 2 for index, name in enumerate(before)}
+        middle = {name: _mean([place[other] for other in near[name] if other in place]) for name in row}
+        row.sort(key=middle.__getitem__)
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values) if values else 0.0
+
+
+def _spots(rows: list[list[str]]) -> dict[str, Spot]:
+    widest = max(len(row) for row in rows)
+    spots = {}
+    for number, row in enumerate(rows):
+        indent = (widest - len(row)) / 2
+        for index, name in enumerate(row):
+            x = MARGIN + (indent + index + 0.5) * (BOX_WIDTH + GAP_X)
+            spots[name] = Spot(x, MARGIN + number * (BOX_HEIGHT + GAP_Y) + BOX_HEIGHT / 2)
+    return spots
+
+
+def _edge(link: Link, spots: Mapping[str, Spot]) -> str:
+    start, end = spots[link.source], spots[link.target]
+    top, bottom = start.y + BOX_HEIGHT / 2, end.y - BOX_HEIGHT / 2
+    middle = (top + bottom) / 2
+    kind = "edge any" if link.any_of else "edge"
+    curve = f"M{start.x:.0f} {top:.0f} C{start.x:.0f} {middle:.0f} {end.x:.0f} {middle:.0f} {end.x:.0f} {bottom:.0f}"
+    label = f'<text class="label" x="{(start.x + end.x) / 2:.0f}" y="{middle:.0f}">{_text(link.label)}</text>'
+    return f'<path class="{kind}" d="{curve}"/>{label if link.label else ""}'
+
+
+def _node(node: Node, spot: Spot) -> str:
+    shapes = "".join(_shapes(node, spot))
+    name = f'<text class="name" x="{spot.x:.0f}" y="{spot.y - 3:.0f}">{_text(node.id)}</text>'
+    what = f'<text class="what" x="{spot.x:.0f}" y="{spot.y + 13:.0f}">{_text(caption(node))}</text>'
+    tip = f"<title>{escape(node.id)}: {escape(caption(node))}</title>"
+    return f'<g class="{node.type} {node.pool or ""}">{tip}{shapes}{name}{what}</g>'
+
+
+def _shapes(node: Node, spot: Spot) -> Iterator[str]:
+    """The outline: a stack for a fan-out, a lozenge for a conditional, round ends for start and end."""
+    left, top = spot.x - BOX_WIDTH / 2, spot.y - BOX_HEIGHT / 2
+    size = f'width="{BOX_WIDTH}" height="{BOX_HEIGHT}"'
+    for offset in (8, 4) if node.fan_out else ():
+        yield f'<rect class="stack" x="{left + offset:.0f}" y="{top - offset:.0f}" {size} rx="4"/>'
+    if node.choice:
+        right, bottom = left + BOX_WIDTH, top + BOX_HEIGHT
+        corners = f"{left - 14:.0f},{spot.y:.0f} {left:.0f},{top:.0f} {right:.0f},{top:.0f} "
+        corners += f"{right + 14:.0f},{spot.y:.0f} {right:.0f},{bottom:.0f} {left:.0f},{bottom:.0f}"
+        yield f'<polygon class="box" points="{corners}"/>'
+    else:
+        radius = BOX_HEIGHT / 2 if node.type in ("start", "end") else 4
+        yield f'<rect class="box" x="{left:.0f}" y="{top:.0f}" {size} rx="{radius:.0f}"/>'
+
+
+def _text(text: str) -> str:
+    return escape(text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 1] + "…")

@@ -1,0 +1,61 @@
+"""The golden corpus: every file under broken/ says in its head which faults it has, and where.
+
+`# expect: CODE LINE:COLUMN` is one fault; a file without such a line has none. All files are compiled together, so
+each also shows that no other hides it.
+"""
+
+import re
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from flows.compiler import CODES, Compilation, compile_files
+from flows.handlers.registry import registry
+
+BROKEN = Path(__file__).parent / "broken"
+FILES = sorted(path for path in BROKEN.rglob("*.yaml") if path.name != "empty.yaml")
+_EXPECTATION = re.compile(r"^# expect: ([a-z-]+) (\d+):(\d+)$", re.MULTILINE)
+
+
+def expected(path: Path) -> list[tuple[str, int, int]]:
+    found = _EXPECTATION.findall(path.read_text())
+    return sorted((code, int(line), int(column)) for code, line, column in found)
+
+
+@cache
+def compilations() -> dict[Path, Compilation]:
+    return dict(zip(FILES, compile_files(FILES, registry()), strict=True))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_every_fault_is_told_at_its_place_and_no_other(path: Path) -> None:
+    faults = compilations()[path].faults
+    assert sorted((fault.code, fault.line, fault.column) for fault in faults) == expected(path)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_file_has_a_plan_or_faults(path: Path) -> None:
+    compilation = compilations()[path]
+    made = compilation.plan or compilation.request_plan
+    assert bool(made) != bool(compilation.faults)
+
+
+def test_every_message_says_what_is_wrong_and_what_would_be_right() -> None:
+    for compilation in compilations().values():
+        for fault in compilation.faults:
+            assert fault.message, fault
+            assert fault.hint, fault
+            assert "\n" not in fault.message + fault.hint, fault
+
+
+def test_the_corpus_has_two_files_or_more_for_every_code() -> None:
+    files = Counter(code for path in FILES for code in {code for code, _, _ in expected(path)})
+    assert [code for code in CODES if files[code] < 2] == []
+    assert sum(1 for path in FILES if expected(path)) >= 80
+
+
+def test_an_empty_file_lacks_everything_in_its_first_line() -> None:
+    (compilation,) = compile_files([BROKEN / "empty.yaml"], registry())
+    assert [(fault.code, fault.line, fault.column) for fault in compilation.faults] == [("missing-field", 1, 1)] * 3

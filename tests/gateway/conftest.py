@@ -1,0 +1,15 @@
+"""The gateway in front of the domain, over one fresh database."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.cluster import TestDatabase
+from tests.support.platform import Platform, running_platform
+
+
+@pytest.fixture
+async def platform(database: TestDatabase, tmp_path: Path) -> AsyncIterator[Platform]:
+    async with running_platform(database, tmp_path) as running:
+        yield running

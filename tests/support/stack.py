@@ -1,0 +1,82 @@
+"""The embedded stack as a user starts it: by the command line, in a state folder of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psycopg
+
+from deployments.stack.supervisor import MARKER
+
+
+@dataclass(frozen=True)
+class RunningStack:
+    """A stack and the ways to talk to it."""
+
+    folder: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """A user's environment: nothing of ours but the state folder."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("CAIRN_", "PREFECT_"))}
+        return kept | {"CAIRN_STATE": str(self.folder)}
+
+    def cairn(self, *arguments: str, timeout: float = 240) -> "subprocess.CompletedProcess[str]":
+        """Run the command as a user would, outside a terminal."""
+        command = [sys.executable, "-m", "deployments.cli", *arguments]
+        return subprocess.run(
+            command, env=self.environment, capture_output=True, text=True, timeout=timeout, check=False
+        )
+
+    def spawn(self, *arguments: str) -> "subprocess.Popen[bytes]":
+        """Start the command and go on."""
+        command = [sys.executable, "-m", "deployments.cli", *arguments]
+        return subprocess.Popen(
+            command, env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        )
+
+    def json(self, *arguments: str) -> Any:
+        done = self.cairn(*arguments, "--json")
+        assert done.returncode == 0, done.stderr + done.stdout
+        return json.loads(done.stdout)
+
+    def facts(self) -> dict[str, Any]:
+        content: dict[str, Any] = json.loads((self.folder / "stack.json").read_text())
+        return content
+
+    def credentials(self) -> dict[str, Any]:
+        content: dict[str, Any] = json.loads((self.folder / "credentials.json").read_text())
+        return content
+
+    def url(self, service: str) -> str:
+        return str(self.facts()["services"][service]["url"])
+
+    def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        with psycopg.connect(self.url("postgres")) as connection:
+            return connection.execute(query.encode(), values).fetchall()
+
+    def prefect(self) -> httpx.Client:
+        user, _, password = self.credentials()["prefect"]["auth_string"].partition(":")
+        return httpx.Client(base_url=f"{self.url('prefect')}/api", auth=(user, password), timeout=30)
+
+    def operator(self) -> httpx.Client:
+        token = self.credentials()["operator"]["token"]
+        return httpx.Client(base_url=self.url("domain"), headers={"Authorization": f"Bearer {token}"}, timeout=30)
+
+    def processes(self) -> Sequence[int]:
+        """Every process of this stack, whoever its parent is now."""
+        wanted = f"{MARKER}={self.folder}".encode()
+        found = []
+        for folder in Path("/proc").iterdir():
+            try:
+                if folder.name.isdigit() and wanted in (folder / "environ").read_bytes().split(b"\0"):
+                    found.append(int(folder.name))
+            except OSError:
+                continue
+        return found

@@ -1,0 +1,44 @@
+"""What the documentation promises is there."""
+
+import re
+from pathlib import Path
+
+import pytest
+from pydantic_settings import BaseSettings
+
+from deployments.cli import VERBS
+from domain.settings import DomainSettings
+from flows.settings import WorkerSettings
+from gateway.serving.settings import ServingSettings
+from gateway.settings import GatewaySettings
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+PAGES = sorted([*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/**/*.md")])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
+def test_links_lead_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\(([^)#]+)", page.read_text())
+    missing = [target for target in targets if "://" not in target and not (page.parent / target).exists()]
+    assert missing == []
+
+
+@pytest.mark.parametrize("settings", [DomainSettings, GatewaySettings, ServingSettings, WorkerSettings])
+def test_every_setting_is_documented(settings: type[BaseSettings]) -> None:
+    documented = (REPOSITORY / "docs/reference/settings.md").read_text()
+    missing = [name for name in settings.model_fields if f"`CAIRN_{name.upper()}`" not in documented]
+    assert missing == []
+
+
+def test_every_verb_that_the_readme_shows_exists() -> None:
+    shown = set(re.findall(r"^cairn (\w+)", (REPOSITORY / "README.md").read_text(), re.MULTILINE))
+    assert len(shown) >= 4
+    assert shown <= VERBS.keys()
+
+
+def test_every_make_target_is_explained() -> None:
+    targets = re.findall(r"^([a-z-]+):(.*)$", (REPOSITORY / "Makefile").read_text(), re.MULTILINE)
+    assert {name for name, rest in targets if "  ## " not in rest} <= {"setup-dev"}
+    assert {"help", "setup", "demo", "up", "down", "test", "check", "bench", "chaos", "clean"} <= {
+        name for name, _ in targets
+    }
