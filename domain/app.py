@@ -11,13 +11,14 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from domain.api import assets, audit, routes
+from domain.api import assets, audit, control, routes
 from domain.contracts import rendering
 from domain.db import Database
 from domain.reconcile import Reconciler
 from domain.repositories.runs import Runs
 from domain.sealer import Sealer
 from domain.services.definitions import Definitions
+from domain.services.quotas import Quotas
 from domain.settings import DomainSettings, settings
 from domain.state import Service
 from flows.storage import Zones
@@ -37,7 +38,8 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
             await database.refuse_stale_schema()
             async with database.transaction() as session:
                 await definitions.publish(Runs(session))
-            app.state.service = Service(config, database, definitions, Zones.local(config.storage_root))
+            quotas = Quotas(config.open_requests_per_platform, config.quota_cache_seconds)
+            app.state.service = Service(config, database, definitions, Zones.local(config.storage_root), quotas)
             async with _in_background(_loops(config, database)):
                 yield
         finally:
@@ -46,7 +48,7 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
     app = FastAPI(title="Cairn domain", version="1", lifespan=lifespan)
     rendering.install(app)
     app.include_router(routes.probes)
-    for router in (routes.api, assets.router, audit.router):
+    for router in (routes.api, assets.router, audit.router, control.router):
         app.include_router(router)
     return app
 
@@ -57,7 +59,8 @@ def _loops(config: DomainSettings, database: Database) -> list[Coroutine[Any, An
         return []
     from domain.relay import Relay  # brings Prefect's client along
 
-    relay = Relay(database, config.database_url.get_secret_value(), config.relay_poll_seconds)
+    listen_url = config.database_url.get_secret_value()
+    relay = Relay(database, listen_url, config.relay_poll_seconds, config.in_flight_per_pool)
     reconciler = Reconciler(database, config.reconcile_seconds, config.attempt_lost_seconds, config.max_attempts)
     return [relay.run(), reconciler.run(), Sealer(database, config.audit_seal_seconds).run()]
 

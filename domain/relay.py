@@ -25,6 +25,7 @@ class Relay:
     database: Database
     listen_url: str
     poll_seconds: float
+    in_flight_per_pool: int = outbox.IN_FLIGHT
 
     async def run(self) -> None:
         """Work until cancelled; an outage of the database or of Prefect is waited out."""
@@ -44,7 +45,7 @@ class Relay:
 
     async def send_due(self, prefect: PrefectRuns) -> int:
         """Send one batch of what is due; returns how many were claimed."""
-        claimed = await outbox.claim(self.database, BATCH)
+        claimed = await outbox.claim(self.database, BATCH, self.in_flight_per_pool)
         await asyncio.gather(*(self._send(prefect, dispatch) for dispatch in claimed))
         return len(claimed)
 

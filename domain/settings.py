@@ -24,6 +24,13 @@ class DomainSettings(BaseSettings):
     heartbeat_seconds: float = Field(default=10.0, gt=0, description="How often a quiet flow run reports")
     attempt_lost_seconds: float = Field(default=60.0, gt=0, description="Silence after which an attempt is fenced")
     audit_seal_seconds: float = Field(default=2.0, gt=0, description="Time between two looks for acts to seal")
+    in_flight_per_pool: int = Field(
+        default=200, ge=1, description="Attempts a pool may have in flight, unless operators set another limit"
+    )
+    open_requests_per_platform: int = Field(
+        default=10_000, ge=1, description="Requests a platform may have open, unless operators set another limit"
+    )
+    quota_cache_seconds: float = Field(default=1.0, ge=0, description="How long a count of open requests is trusted")
     max_attempts: int = Field(default=3, ge=1, description="Attempts of one run before it is parked as failed")
     pool_size: int = Field(default=10, ge=1, le=200, description="Largest number of database connections")
 

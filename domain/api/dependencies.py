@@ -60,7 +60,7 @@ def allowed(*roles: Role) -> Callable[..., Coroutine[Any, Any, Identity]]:
 
 
 def submissions(session: Session, state: ServiceState) -> Submissions:
-    return Submissions(session, state.definitions)
+    return Submissions(session, state.definitions, state.quotas)
 
 
 def internal_runs(session: Session, state: ServiceState) -> InternalRuns:

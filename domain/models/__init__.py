@@ -6,6 +6,7 @@ from domain.models.base import Base
 from domain.models.platforms import Client, Platform
 from domain.models.requests import Event, Request
 from domain.models.runs import Artifact, Attempt, AttemptFlowRun, Run, RunNode, WorkflowDefinition
+from domain.models.settings import Setting
 
 __all__ = [
     "Artifact",
@@ -23,5 +24,6 @@ __all__ = [
     "Revision",
     "Run",
     "RunNode",
+    "Setting",
     "WorkflowDefinition",
 ]

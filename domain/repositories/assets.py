@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.models import Artifact, Asset, AssetVersion, Request, Revision
 from domain.models.base import FRESH
+from domain.rules.control import RevisionFacts
 from domain.rules.versions import VersionFacts
 
 
@@ -87,6 +88,15 @@ class Assets:
             .where(Revision.asset_id == asset_id, AssetVersion.deleted_at.is_(None))
         )
         return frozenset((await self.session.scalars(query)).all())
+
+    async def revision_facts(self, request: Request) -> RevisionFacts | None:
+        """How the revision that the request made stands; None for requests that make none."""
+        if request.asset_id is None or request.ordinal is None or request.revision is None:
+            return None
+        version = await self.version(request.asset_id, request.ordinal)
+        revision = await self.revision(request.asset_id, request.ordinal, request.revision)
+        newest = version is not None and version.newest_revision == request.revision
+        return None if revision is None else RevisionFacts(revision.approval, newest, version is not None)
 
     async def served_ordinals(self, asset_id: str) -> Sequence[int]:
         query = select(AssetVersion.ordinal).where(

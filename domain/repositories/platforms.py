@@ -18,6 +18,11 @@ class Platforms:
         platform = await self.session.get(Platform, platform_id)
         return platform if platform and platform.is_active else None
 
+    async def platform_of(self, client_id: str) -> str | None:
+        """The platform of an active client."""
+        client = await self.session.get(Client, client_id)
+        return client.platform_id if client and client.is_active else None
+
     async def identity(self, secret_hash: str) -> Identity | None:
         """The active client that holds the secret of this hash."""
         query = select(Client).where(Client.secret_hash == secret_hash, Client.is_active)

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, func, select, text, update
+from sqlalchemy import ColumnElement, delete, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -38,7 +38,26 @@ class Runs:
     async def add_attempt(self, run_id: UUID, number: int) -> None:
         """Open an attempt. Its row is the outbox entry of its dispatch; the relay hears of it when this commits."""
         self.new_attempt(run_id, number)
+        await self.wake_relays()
+
+    async def wake_relays(self) -> None:
+        """Have the relays look when this commits."""
         await self.session.execute(text("select pg_notify(:channel, '')"), {"channel": DISPATCH_CHANNEL})
+
+    async def next_attempt(self, run_id: UUID) -> int:
+        highest = await self.session.scalar(select(func.max(Attempt.number)).where(Attempt.run_id == run_id))
+        return (highest or 0) + 1
+
+    async def listed(self, states: Sequence[RunState], workflow_id: str | None, limit: int) -> Sequence[Run]:
+        query = select(Run).where(Run.state.in_(states)).order_by(Run.created_at.desc()).limit(limit)
+        if workflow_id is not None:
+            query = query.where(Run.workflow_id == workflow_id)
+        return (await self.session.scalars(query)).all()
+
+    async def replace_nodes(self, run_id: UUID, nodes: Iterable[RunNode]) -> None:
+        """The run's nodes as before it ran."""
+        await self.session.execute(delete(RunNode).where(RunNode.run_id == run_id))
+        self.session.add_all(nodes)
 
     def new_attempt(self, run_id: UUID, number: int) -> Attempt:
         """An attempt that nobody is told of."""
@@ -107,7 +126,9 @@ class Runs:
             place = (RunNode.run_id == run_id, RunNode.node_id == node_id)
             await self.session.execute(update(RunNode).where(*place).values(**values))
 
-    def add_artifacts(self, run: Run, request: Request, artifacts: Iterable[ArtifactModel]) -> None:
+    async def put_artifacts(self, run: Run, request: Request, artifacts: Iterable[ArtifactModel]) -> None:
+        """Record what the run left behind, in place of what an earlier outcome of it did."""
+        await self.session.execute(delete(Artifact).where(Artifact.run_id == run.run_id))
         for artifact in artifacts:
             facts = artifact.model_dump(exclude={"bbox"})
             self.session.add(
@@ -121,8 +142,16 @@ class Runs:
                 )
             )
 
-    async def unfinished_after(self, request_id: UUID, sequence: int) -> Sequence[Run]:
+    async def pending_after(self, request_id: UUID, sequence: int) -> Sequence[Run]:
+        """Pending runs behind this one, locked in their order."""
         query = select(Run).where(Run.request_id == request_id, Run.sequence > sequence, Run.state == RunState.PENDING)
+        query = query.order_by(Run.sequence).with_for_update().execution_options(**FRESH)
+        return (await self.session.scalars(query)).all()
+
+    async def cancelled_after(self, request_id: UUID, sequence: int) -> Sequence[Run]:
+        query = select(Run).where(
+            Run.request_id == request_id, Run.sequence > sequence, Run.state == RunState.CANCELLED
+        )
         return (await self.session.scalars(query)).all()
 
     async def live_attempt(self, run_id: UUID) -> Attempt | None:

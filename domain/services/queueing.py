@@ -1,8 +1,9 @@
 """Opens runs: for submissions, for operators, and for flow runs that somebody started in Prefect's UI."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -16,22 +17,53 @@ from domain.rules.lifecycle import AttemptState, RequestState, RunState
 from domain.security import Identity
 from domain.services.audit import record
 from domain.services.definitions import Definitions
-from flows.compiler import InputFault, Plan
+from domain.services.steps import queue_ready
+from flows.compiler import InputFault, Plan, RequestPlan, Step
+from flows.segments import home_pool
 
 
 async def queue_run(session: AsyncSession, request: Request, plan: Plan, inputs: dict[str, Any]) -> Run:
     """Add a run to the request, on the plan as it is now, with an attempt for the relay to send."""
+    accept(session, request)
     run = await add_run(session, request, plan, inputs)
     await Runs(session).add_attempt(run.run_id, 1)
     return run
 
 
-async def add_run(session: AsyncSession, request: Request, plan: Plan, inputs: dict[str, Any]) -> Run:
+async def queue_steps(
+    session: AsyncSession, request: Request, plan: RequestPlan, inputs: dict[str, Any], workflows: Mapping[str, Plan]
+) -> None:
+    """Add a run for every step of the plan, each on its workflow as it is now; queue those that wait for nothing."""
+    accept(session, request)
+    request.plan = {"plan": plan.to_json(), "inputs": inputs}
+    for place, step in enumerate(plan.steps):
+        await add_run(session, request, workflows[step.workflow], {}, place + 1, step)
+    if refused := await queue_ready(session, request):
+        raise InvalidSubmission(f"Step {refused[0].run.step_id} cannot be given its inputs: {refused[0].reason}")
+
+
+def accept(session: AsyncSession, request: Request) -> None:
+    """Note that the request was taken in, and by whom."""
+    event = "request.accepted"
+    Requests(session).add_event(request.request_id, event, actor=request.client_id, revision=request.revision)
+
+
+async def add_run(
+    session: AsyncSession,
+    request: Request,
+    plan: Plan,
+    inputs: dict[str, Any],
+    sequence: int = 1,
+    step: Step | None = None,
+) -> Run:
     """The run and its nodes, without an attempt."""
     run = Run(
         run_id=uuid4(),
         request_id=request.request_id,
-        sequence=1,
+        sequence=sequence,
+        step_id=step.id if step else None,
+        depends_on=list(step.depends_on) if step else [],
+        pool=home_pool(plan),
         workflow_id=plan.workflow_id,
         version=str(plan.version),
         digest=plan.digest,
@@ -41,16 +73,17 @@ async def add_run(session: AsyncSession, request: Request, plan: Plan, inputs: d
     )
     session.add(run)
     await session.flush()
-    session.add_all(
-        RunNode(
-            run_id=run.run_id, node_id=node.id, position=place, type=node.type, handler=node.handler, pool=node.pool
-        )
-        for place, node in enumerate(plan.nodes.values())
-    )
-    requests = Requests(session)
-    requests.add_event(request.request_id, "request.accepted", actor=request.client_id, revision=request.revision)
-    requests.add_event(request.request_id, "run.queued", run_id=run.run_id, workflow=plan.workflow_id)
+    session.add_all(node_rows(run.run_id, plan))
+    Requests(session).add_event(request.request_id, "run.queued", run_id=run.run_id, workflow=plan.workflow_id)
     return run
+
+
+def node_rows(run_id: UUID, plan: Plan) -> list[RunNode]:
+    """The plan's nodes as a run begins with them."""
+    return [
+        RunNode(run_id=run_id, node_id=node.id, position=place, type=node.type, handler=node.handler, pool=node.pool)
+        for place, node in enumerate(plan.nodes.values())
+    ]
 
 
 @dataclass(frozen=True)
@@ -80,6 +113,7 @@ class InternalRuns:
         plan = self.definitions.named(order.workflow_id).plan
         inputs = checked_inputs(plan, order.inputs)
         request = await self._request(plan, inputs, caller, "normal")
+        accept(self.session, request)
         run = await add_run(self.session, request, plan, inputs)
         attempt = runs.new_attempt(run.run_id, 1)
         attempt.state = AttemptState.SENT
@@ -103,7 +137,7 @@ class InternalRuns:
         return request
 
 
-def checked_inputs(plan: Plan, given: dict[str, Any]) -> dict[str, Any]:
+def checked_inputs(plan: Plan | RequestPlan, given: dict[str, Any]) -> dict[str, Any]:
     """The workflow's inputs, with every fault of them in one refusal."""
     try:
         return plan.resolve_inputs(given)

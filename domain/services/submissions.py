@@ -16,8 +16,9 @@ from domain.rules import identity, versions
 from domain.rules.lifecycle import RequestState
 from domain.services.assets import revive
 from domain.services.definitions import Definitions
-from domain.services.queueing import checked_inputs, queue_run
-from flows.compiler import Plan
+from domain.services.queueing import checked_inputs, queue_run, queue_steps
+from domain.services.quotas import Quotas
+from flows.compiler import Plan, RequestPlan
 
 
 @dataclass(frozen=True)
@@ -26,12 +27,13 @@ class Submissions:
 
     session: AsyncSession
     definitions: Definitions
+    quotas: Quotas
 
     async def submit(self, submission: SubmissionCreate) -> SubmissionAnswer:
         """Accept the submission, or recognise it as one that was accepted before."""
         platform = await self._platform(submission)
-        definition = self.definitions.accepting(submission.data_type, submission.operation)
-        inputs = resolve_inputs(definition.plan, submission.source, submission.parameters)
+        plan = self.definitions.accepting(submission.data_type, submission.operation)
+        inputs = resolve_inputs(plan, submission.source, submission.parameters)
         fingerprint = _fingerprint(submission)
         asset_id = identity.asset_id(platform.platform_id, submission.refs)
         assets = Assets(self.session)
@@ -46,6 +48,8 @@ class Submissions:
             await assets.version_facts(asset_id),
             await assets.next_ordinal(asset_id),
         )
+        if isinstance(placement, versions.NewVersion | versions.Resubmission):
+            await self.quotas.refuse_over(self.session, platform.platform_id)
         match placement:
             case versions.Blocked():
                 raise _blocked(submission.version_label, placement)
@@ -62,7 +66,11 @@ class Submissions:
                 assert_never(placement)
         request = self._add_request(submission, fingerprint, asset_id, ordinal, revision)
         await self.session.flush()
-        await queue_run(self.session, request, definition.plan, inputs)
+        if isinstance(plan, RequestPlan):
+            workflows = {step.workflow: self.definitions.named(step.workflow).plan for step in plan.steps}
+            await queue_steps(self.session, request, plan, inputs, workflows)
+        else:
+            await queue_run(self.session, request, plan, inputs)
         return SubmissionAnswer(request_id=request.request_id, status=RequestState.PENDING.value)
 
     async def _platform(self, submission: SubmissionCreate) -> Platform:
@@ -134,7 +142,7 @@ class Submissions:
         return request
 
 
-def resolve_inputs(plan: Plan, source: str, parameters: dict[str, Any]) -> dict[str, Any]:
+def resolve_inputs(plan: Plan | RequestPlan, source: str, parameters: dict[str, Any]) -> dict[str, Any]:
     """The workflow's inputs, with every fault of them in one refusal."""
     if "source" in parameters:
         raise InvalidSubmission("Name the source in `source`, not in `parameters`.")

@@ -42,20 +42,20 @@ def privileges(database: TestDatabase, role: str) -> dict[str, set[str]]:
 
 
 @pytest.mark.parametrize("role", list(READABLE))
-def test_readers_read_their_views_and_nothing_else(database: TestDatabase, role: str) -> None:
-    assert {name for name, verbs in privileges(database, role).items()} >= READABLE[role]
-    for name, verbs in privileges(database, role).items():
+def test_readers_read_their_views_and_nothing_else(shared_database: TestDatabase, role: str) -> None:
+    assert {name for name, verbs in privileges(shared_database, role).items()} >= READABLE[role]
+    for name, verbs in privileges(shared_database, role).items():
         assert name.startswith("api."), f"{role} may {verbs} {name}"
         assert verbs == {"select"}
 
 
-def test_the_service_owns_nothing_and_rewrites_no_history(database: TestDatabase) -> None:
-    allowed = privileges(database, "cairn_app")
+def test_the_service_owns_nothing_and_rewrites_no_history(shared_database: TestDatabase) -> None:
+    allowed = privileges(shared_database, "cairn_app")
     for name, verbs in FORBIDDEN_TO_APP.items():
         assert not allowed[name] & verbs
     assert not [name for name, verbs in allowed.items() if "truncate" in verbs]
     assert not [name for name, verbs in allowed.items() if name.startswith("api.") and verbs != {"select"}]
-    with psycopg.connect(database.url()) as connection:
+    with psycopg.connect(shared_database.url()) as connection:
         owned = connection.execute("select count(*) from pg_class where relowner = 'cairn_app'::regrole").fetchone()
     assert owned == (0,)
 
@@ -72,17 +72,19 @@ def test_the_service_owns_nothing_and_rewrites_no_history(database: TestDatabase
         "create role mine",
     ],
 )
-def test_no_role_of_ours_is_an_administrator(database: TestDatabase, role: str, statement: LiteralString) -> None:
+def test_no_role_of_ours_is_an_administrator(
+    shared_database: TestDatabase, role: str, statement: LiteralString
+) -> None:
     with (
-        psycopg.connect(database.url(role)) as connection,
+        psycopg.connect(shared_database.url(role)) as connection,
         pytest.raises((psycopg.errors.InsufficientPrivilege, psycopg.errors.ReadOnlySqlTransaction)),
     ):
         connection.execute(sql.SQL(statement))
 
 
 @pytest.mark.parametrize("role", list(READABLE))
-def test_readers_cannot_write_even_where_they_read(database: TestDatabase, role: str) -> None:
-    with psycopg.connect(database.url(role), autocommit=True) as connection:
+def test_readers_cannot_write_even_where_they_read(shared_database: TestDatabase, role: str) -> None:
+    with psycopg.connect(shared_database.url(role), autocommit=True) as connection:
         with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
             connection.execute("create temporary table mine (a int)")
         connection.execute("set default_transaction_read_only = off")  # the setting is a rail, the grants are the wall
