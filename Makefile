@@ -1,5 +1,7 @@
 # Everything starts here: `make demo` shows Cairn at work, `make test` proves it.
 .DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
 SEED ?= 7
 BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE := 1
@@ -28,9 +30,9 @@ test: setup-dev  ## Run all tests, real servers included
 check: setup-dev  ## Style, types, architecture: under a minute
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
-	@$(BIN)/lint-imports --no-cache | tail -n 4
+	@$(BIN)/lint-imports --no-cache | tail -n 2
 	@$(BIN)/mypy
-	@$(BIN)/cairn deploy --check
+	@$(BIN)/cairn deploy --check >/dev/null
 
 bench: setup-dev  ## Run every benchmark in its short form
 	@for name in $$($(BIN)/cairn bench); do echo "== $$name"; $(BIN)/cairn bench $$name; done

@@ -5,7 +5,7 @@ import math
 import secrets
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ class Demo:
     stack: Stack
     seed: int
     say: Say
-    watcher: Watcher
+    progress: Callable[[], AbstractContextManager[Watcher]]
 
     def run(self) -> dict[str, Any]:
         """Submit, wait, approve, read back, compare."""
@@ -41,7 +41,8 @@ class Demo:
             with self._part("submission", "gateway"):
                 accepted = self._submit(partner)
             with self._part("processing", "worker-gdal"):
-                status = follow(partner, accepted["request_id"], self.watcher, TIMEOUT_SECONDS)
+                with self.progress() as watcher:
+                    status = follow(partner, accepted["request_id"], watcher, TIMEOUT_SECONDS)
                 self._show_status(status)
             result = status["result"]
             with self._part("the gate", "serving"):

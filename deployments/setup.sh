@@ -80,7 +80,7 @@ make_environment() {
   touch .venv/.unfinished
   say "installing Python packages (the first time this takes a minute or two)"
   .venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
-    --editable ".[$extra]" 2> >(grep -v 'WARNING: Location .* is ignored' >&2)
+    --editable ".[$extra]" 2> >(grep -vE 'WARNING: Location .* is ignored|DEPRECATION' >&2)
   rm -f .venv/.unfinished
   cat pyproject.toml constraints.txt <(.venv/bin/python --version 2>&1) | sha256sum >"$mark"
 }

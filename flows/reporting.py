@@ -29,6 +29,7 @@ from flows.settings import WorkerSettings
 
 log = logging.getLogger("cairn.reporting")
 SEND_EVENTS_SECONDS = 0.5
+EVENTS_AT_ONCE = 500
 TRIES = 8
 FIRST_DELAY_SECONDS = 0.5
 LONGEST_DELAY_SECONDS = 15.0
@@ -100,15 +101,18 @@ class Line:
     async def flush(self) -> None:
         """Send what is noted, and hear whether to stop."""
         self._wake.clear()
-        events, self._events = self._events, []
-        message = Heartbeat(attempt_token=self.token, events=events[-1000:])
-        try:
-            answer = HeartbeatAnswer.model_validate(await self._post("heartbeat", message.model_dump(mode="json")))
-        except DomainUnreachable:
-            self._events[:0] = events
-            raise
-        if answer.stop:
-            self.stop.set()
+        while True:
+            events, self._events = self._events[:EVENTS_AT_ONCE], self._events[EVENTS_AT_ONCE:]
+            message = Heartbeat(attempt_token=self.token, events=events)
+            try:
+                answer = HeartbeatAnswer.model_validate(await self._post("heartbeat", message.model_dump(mode="json")))
+            except DomainUnreachable:
+                self._events[:0] = events  # nothing is lost: they go with the next beat
+                raise
+            if answer.stop:
+                self.stop.set()
+            if not self._events:
+                return
 
     async def _post(self, verb: str, body: dict[str, Any]) -> Any:
         return await post(self.http, f"/api/v1/runs/{self.run_id}/{verb}", body)

@@ -4,6 +4,7 @@ import signal
 import sys
 import time
 from contextlib import ExitStack
+from functools import partial
 from types import FrameType
 from typing import NoReturn
 
@@ -48,8 +49,8 @@ def _run(seed: int, *, quiet: bool) -> dict[str, object]:
             facts = until_the_end.enter_context(control.running_stack(state, progress))
         if not quiet:
             show_services(facts)
-        watcher = until_the_end.enter_context(progress_bar(quiet=quiet))
-        return Demo(running_stack(), seed, (lambda _text: None) if quiet else click.echo, watcher).run()
+        say = (lambda _text: None) if quiet else click.echo
+        return Demo(running_stack(), seed, say, partial(progress_bar, quiet=quiet)).run()
 
 
 def _as_interrupt(_number: int, _frame: FrameType | None) -> NoReturn:

@@ -2,6 +2,7 @@
 
 import socket
 from dataclasses import dataclass, field
+from typing import Self
 
 PREFERRED = {"gateway": 8000, "domain": 8001, "serving": 8002, "prefect": 4200, "postgres": 5433, "redis": 6390}
 HOST = "127.0.0.1"
@@ -14,13 +15,20 @@ class NoFreePort(RuntimeError):
 
 @dataclass
 class PortClaims:
-    """Ports this process has claimed for its services, until it ends.
+    """Ports this process has claimed for its services, for as long as the block lasts.
 
     The services bind them only later, so each claim is also the binding of an abstract socket named after the port:
     the kernel lets one process hold it and frees it when that process dies.
     """
 
     _claims: list[socket.socket] = field(default_factory=list)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        while self._claims:
+            self._claims.pop().close()
 
     def claim(self, preferred: int) -> int:
         """The preferred port, or the next one that neither a program nor another stack has taken."""

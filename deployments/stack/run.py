@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
 import sys
 import time
@@ -67,9 +68,10 @@ class Journal:
 
 async def run_stack(state: State, announce: Announce) -> None:
     """Start everything, keep it up, and stop it when a signal says so. Raises what made it fail."""
-    with state.supervisor_lock():
+    with state.supervisor_lock(), PortClaims() as claims:
+        shutil.rmtree(state.temporary, ignore_errors=True)  # what a killed stack left there
         state.create()
-        layout = plan_layout(state, PortClaims())
+        layout = plan_layout(state, claims)
         declared = services(layout)
         for service in declared:
             _set_aside(state, service.name)

@@ -17,7 +17,7 @@ from deployments.stack.state import State, read_json
 from deployments.stack.supervisor import Service
 
 POOLS = ("light", "gdal")
-PASSED_ON = ("PATH", "HOME", "LANG", "TZ", "TMPDIR")
+PASSED_ON = ("PATH", "HOME", "LANG", "TZ")
 
 
 class RedisMissing(RuntimeError):
@@ -80,14 +80,19 @@ def services(layout: Layout) -> list[Service]:
     return made
 
 
-def base_environment() -> dict[str, str]:
-    """The little that every process gets from ours: nothing that could carry another installation's settings."""
-    return {name: os.environ[name] for name in PASSED_ON if name in os.environ} | {"PYTHONUNBUFFERED": "1"}
+def base_environment(layout: Layout) -> dict[str, str]:
+    """The little that every process gets from ours: nothing that could carry another installation's settings.
+
+    Temporary files have a place of their own: Prefect's runners share one folder by name below the system's, and
+    whoever came first owns it.
+    """
+    passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+    return passed | {"PYTHONUNBUFFERED": "1", "TMPDIR": str(layout.state.temporary)}
 
 
 def prefect_client_environment(layout: Layout) -> dict[str, str]:
     """How any process of ours reaches the private Prefect server, and nothing of the user's own profile."""
-    return base_environment() | {
+    return base_environment(layout) | {
         "PREFECT_HOME": str(layout.state.root / "prefect"),
         "PREFECT_API_URL": layout.prefect_api,
         "PREFECT_API_AUTH_STRING": layout.prefect_auth,
@@ -119,7 +124,7 @@ def _postgres(layout: Layout) -> Service:
     return Service(
         "postgres",
         cluster.server_command(layout.ports["postgres"]),
-        base_environment(),
+        base_environment(layout),
         ready=ready,
         url=layout.admin_url("cairn"),
         stop_signal=signal.SIGINT,  # ends sessions and checkpoints; SIGTERM would wait for clients to leave
@@ -142,7 +147,7 @@ def _redis(layout: Layout) -> Service:
     async def ready() -> bool:
         return await health.redis_answers(layout.ports["redis"], layout.state.secrets["redis"])
 
-    return Service("redis", [*as_user(None), program, str(config)], base_environment(), ready=ready)
+    return Service("redis", [*as_user(None), program, str(config)], base_environment(layout), ready=ready)
 
 
 def _redis_config(layout: Layout) -> Path:
@@ -166,7 +171,7 @@ def _redis_config(layout: Layout) -> Path:
 def _databases(layout: Layout) -> Service:
     """Roles with their passwords, and the two databases."""
     secrets = layout.state.secrets
-    environment = base_environment() | {"CAIRN_ADMIN_URL": layout.admin_url()}
+    environment = base_environment(layout) | {"CAIRN_ADMIN_URL": layout.admin_url()}
     for role, secret in LOGIN_ROLES.items():
         environment[f"CAIRN_PASSWORD_{role.upper()}"] = secrets[secret]
     needs = () if layout.external_database else ("postgres",)
@@ -175,7 +180,7 @@ def _databases(layout: Layout) -> Service:
 
 def _schema(layout: Layout) -> Service:
     """pgSTAC, migrations, development identities."""
-    environment = base_environment() | {
+    environment = base_environment(layout) | {
         "CAIRN_ADMIN_URL": layout.admin_url("cairn"),
         "CAIRN_STATE": str(layout.state.root),
     }
@@ -222,7 +227,7 @@ def _domain(layout: Layout) -> Service:
 
 
 def _gateway(layout: Layout) -> Service:
-    environment = base_environment() | {
+    environment = base_environment(layout) | {
         "CAIRN_DATABASE_GATEWAY_URL": layout.role_url("cairn_gateway", "role_gateway"),
         "CAIRN_DOMAIN_URL": layout.url("domain"),
         "CAIRN_SERVING_URL": layout.url("serving"),
@@ -232,7 +237,7 @@ def _gateway(layout: Layout) -> Service:
 
 
 def _serving(layout: Layout) -> Service:
-    environment = base_environment() | {
+    environment = base_environment(layout) | {
         "CAIRN_DATABASE_SERVING_URL": layout.role_url("cairn_serving", "role_serving"),
         "CAIRN_STORAGE_ROOT": str(layout.state.storage),
     }

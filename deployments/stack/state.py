@@ -53,6 +53,10 @@ class State:
         return self.root / "storage"
 
     @property
+    def temporary(self) -> Path:
+        return self.root / "tmp"
+
+    @property
     def stack_file(self) -> Path:
         return self.root / "stack.json"
 
@@ -65,11 +69,11 @@ class State:
 
     def create(self) -> None:
         """Make the folders. Others may pass through to what is theirs, and list nothing."""
-        for folder in (self.root, self.logs, self.storage):
-            folder.mkdir(parents=True, exist_ok=True)
+        self.root.mkdir(parents=True, exist_ok=True)
         self.root.chmod(0o711)
-        self.logs.chmod(0o700)
-        self.storage.chmod(0o700)
+        for folder in (self.logs, self.storage, self.temporary):
+            folder.mkdir(exist_ok=True)
+            folder.chmod(0o700)
 
     @cached_property
     def secrets(self) -> dict[str, str]:

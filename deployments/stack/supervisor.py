@@ -188,9 +188,9 @@ def kill_strays(marker: str) -> list[int]:
     Their parent's death has told most of them to end: they get a moment for it, because a PostgreSQL that shuts down
     has nothing to recover. Returns those that were there, once all are gone.
     """
-    strays = _processes_marked(marker)
+    strays = processes_marked(marker)
     deadline = time.monotonic() + STRAY_GRACE_SECONDS
-    while (left := _processes_marked(marker)) and time.monotonic() < deadline + STRAY_KILL_SECONDS:
+    while (left := processes_marked(marker)) and time.monotonic() < deadline + STRAY_KILL_SECONDS:
         if time.monotonic() > deadline:
             for pid in left:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -199,7 +199,8 @@ def kill_strays(marker: str) -> list[int]:
     return strays
 
 
-def _processes_marked(marker: str) -> list[int]:
+def processes_marked(marker: str) -> list[int]:
+    """Processes of this stack, this one excepted, whoever their parent is now."""
     wanted = f"{MARKER}={marker}".encode()
     found: list[int] = []
     for folder in Path("/proc").iterdir():

@@ -23,7 +23,11 @@ Names = Mapping[str, Any]
 
 _sandbox = Sandbox()
 _PARSE_ERRORS = (TemplateSyntaxError, RecursionError, ValueError, OverflowError)
-_EVALUATION_ERRORS = (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError, SyntaxError)
+_EVALUATION_ERRORS = (
+    *(TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError),
+    *(SyntaxError, RecursionError),  # of compiling the expression, and of data that is nested too deeply
+)
+_DATA = (str, int, float, list, tuple, Mapping, type(None))
 
 
 class ExpressionError(ValueError):
@@ -44,14 +48,15 @@ class Expression:
     def value(self, names: Names) -> Any:
         template = self._compiled
         context = template.new_context(names)  # type: ignore[arg-type]
-        for _ in template.root_render_func(context):
-            pass
+        list(template.root_render_func(context))  # a generator that renders nothing, and sets the result on its way
         return self._settled(context.vars["result"])
 
     def _settled(self, value: Any) -> Any:
         """The value as data: defined, finite, of bounded size where the expression made it."""
         if isinstance(value, Undefined):
-            str(value)  # raises, and says what is missing
+            int(value)  # raises, and says what is missing
+        if not isinstance(value, _DATA):
+            raise TypeError("the result is not data")
         if isinstance(value, float) and not math.isfinite(value):
             raise ValueError("the result is not a finite number")
         if isinstance(self.tree, nodes.Name | nodes.Getattr | nodes.Getitem):
@@ -64,7 +69,7 @@ class Expression:
 def _plain(value: Any) -> Any:
     """Lists and mappings that an expression built, with tuples as lists and nothing undefined inside."""
     if isinstance(value, Undefined):
-        str(value)
+        int(value)
     if isinstance(value, list | tuple):
         bounded(len(value), MAX_ELEMENTS)
         return [_plain(element) for element in value]
@@ -108,7 +113,7 @@ class Template:
 
 def _reason(error: BaseException) -> str:
     told = error.message if isinstance(error, TemplateError) else str(error)
-    return told or type(error).__name__
+    return (told or type(error).__name__).replace("'end of print statement'", "'}}'").rstrip(".")
 
 
 def is_template(text: str) -> bool:
@@ -137,13 +142,20 @@ def parse_template(source: str) -> Template:
 def parse_condition(source: str) -> Template:
     """Parse a condition: one expression, in which `{{ }}` mean no more than parentheses."""
     if len(source) > MAX_LENGTH:
-        return Template(source, complaints=(_too_long(source),))
+        return Template(source, complaints=(_of_condition(_too_long(source)),))
     try:
         tree = _whole_expression(_without_braces(source))
     except _PARSE_ERRORS as error:
-        complaint = Complaint("bad-condition", f"not an expression: {_syntax(error).message}", _CONDITION_HINT)
-        return Template(source, complaints=(complaint,))
-    return _with_findings(source, (Expression(tree),), list(findings(tree)))
+        return Template(source, complaints=(_of_condition(_syntax(error)),))
+    found = [_of_condition(finding) if isinstance(finding, Complaint) else finding for finding in findings(tree)]
+    return _with_findings(source, (Expression(tree),), found)
+
+
+def _of_condition(complaint: Complaint) -> Complaint:
+    """What is bad syntax of a template is a bad condition here."""
+    if complaint.code != "template-syntax":
+        return complaint
+    return Complaint("bad-condition", f"not an expression: {complaint.message}", _CONDITION_HINT)
 
 
 _CONDITION_HINT = 'write one expression, such as "{{ nodes.a.output.size_mb }} > 100"'

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any
+from typing import Any, assert_never
 
 from flows.compiler.expressions import ExpressionError, Names, parse_template, render
 from flows.compiler.messages import Item, RunError
@@ -121,6 +121,8 @@ def _aggregated(fan_in: FanIn, outputs: list[Any]) -> dict[str, Any]:
             return {"result": outputs[0] if outputs else None, "count": len(outputs)}
         case "last":
             return {"result": outputs[-1] if outputs else None, "count": len(outputs)}
+        case _:
+            assert_never(fan_in.aggregation)
 
 
 def _chosen(fan_in: FanIn, output: Any, kind: Any) -> list[Any]:

@@ -74,7 +74,7 @@ def join(values: Iterable[Any], separator: str = "", attribute: str | None = Non
 
 
 def first(values: Sequence[Any]) -> Any:
-    return next(iter(values))
+    return values[0]
 
 
 def last(values: Sequence[Any]) -> Any:
@@ -103,8 +103,10 @@ def sort(values: Iterable[Any], reverse: bool = False, attribute: str | None = N
 
 def unique(values: Iterable[Any], attribute: str | None = None) -> list[Any]:
     """The values without repetitions, in the order they first appear. Works for lists and mappings too."""
-    key = _key(attribute)
-    return list({json.dumps(key(value), sort_keys=True): value for value in reversed(list(values))}.values())[::-1]
+    key, first_of = _key(attribute), dict[str, Any]()
+    for value in values:
+        first_of.setdefault(json.dumps(key(value), sort_keys=True), value)
+    return list(first_of.values())
 
 
 def minimum(values: Iterable[Any], attribute: str | None = None) -> Any:

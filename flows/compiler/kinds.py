@@ -14,7 +14,8 @@ from flows.compiler.faults import did_you_mean, excerpt
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
 NAME_LAW = "letters, digits and _, a letter first, at most 63 in all"
 
-# Says what is wrong with a value of the right type: message and hint, or None.
+# Says what is wrong with a value of the right type: message and hint, or None. A message may start with `must`, as a
+# clause that follows the name of the field.
 Law = Callable[[Any], tuple[str, str] | None]
 
 
@@ -110,7 +111,7 @@ def number(
     def law(value: float) -> tuple[str, str] | None:
         too_low = (above is not None and value <= above) or (minimum is not None and value < minimum)
         if too_low or (maximum is not None and value > maximum) or not isfinite(value):
-            return f"{excerpt(value)} is not {article}", f"write {article}"
+            return f"must be {article}, not {excerpt(value)}", f"write {article}"
         return None
 
     bounds = {"exclusiveMinimum": above, "minimum": minimum, "maximum": maximum}

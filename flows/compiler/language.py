@@ -120,7 +120,7 @@ _BOUND_FIELDS: dict[str, Field] = {
     "min_length": Field(_LENGTH, "The least number of characters or elements"),
     "max_length": Field(_LENGTH, "The greatest number of characters or elements"),
 }
-_INPUT_TYPE = Field(one_of(_TYPE_NAMES, "a type of input"), "The type", required=True)
+_INPUT_TYPE = Field(one_of(_TYPE_NAMES, "a type of input"), f"One of {', '.join(_TYPE_NAMES)}", required=True)
 _ELEMENT = mapping({"type": _INPUT_TYPE, **_BOUND_FIELDS}, "a mapping such as {type: string}")
 INPUT = mapping(
     {
@@ -144,7 +144,7 @@ RESOURCES = mapping(
 
 _TYPE = Field(
     one_of(("start", "end", "task", "conditional", "fan_out", "fan_in", "workflow"), "a type of node"),
-    "What the node does; may be left out where `handler` is given",
+    "start, end, task, conditional, fan_out, fan_in or workflow; a node with a handler needs none",
 )
 _NEXT = Field(TARGETS, "The node or nodes that follow")
 _DEPENDS_ON = Field(
@@ -176,7 +176,7 @@ _TRIES: Fields = {
     "args": Field(ANYTHING, "Recorded in the run's stage snapshot"),
 }
 _HANDLER_RUN: Fields = {
-    "handler": Field(TEXT, "The handler that does the work", required=True),
+    "handler": Field(TEXT, "The name of the handler that does the work", required=True),
     "params": Field(OPEN_MAPPING, "The handler's parameters; values may be templates"),
     "queue": Field(POOL, "The pool that runs it. Default the handler's own"),
     "pool": Field(POOL, "The same as queue"),
@@ -239,7 +239,7 @@ NODE_FIELDS: dict[str, Fields] = {
         "type": _TYPE,
         "source": Field(
             either("a list, or one {{ expression }} that gives a list", TEXT, list_of(ANYTHING, "a list")),
-            "One child is made for each element",
+            "A list, or one {{ expression }} that gives one; one child is made for each element",
             required=True,
         ),
         "item_key": Field(TEXT, "A template for the stable name of a child. Default its index"),
@@ -283,8 +283,8 @@ FAN_OUT_OF_WORKFLOWS: Fields = {
 _NAMES_LIST = list_of(TEXT, "a list of names", not_empty=True)
 ACCEPTS = mapping(
     {
-        "data_type": Field(_NAMES_LIST, "Data types of submissions it serves", required=True),
-        "operation": Field(_NAMES_LIST, "Operations it serves", required=True),
+        "data_type": Field(_NAMES_LIST, "The data types it serves, such as [raster]", required=True),
+        "operation": Field(_NAMES_LIST, "The operations it serves, such as [ingest]", required=True),
     },
     "a mapping such as {data_type: [raster], operation: [ingest]}",
 )
@@ -294,7 +294,7 @@ OUTPUTS = named(ANYTHING, "a mapping of outputs")
 WORKFLOW_FIELDS: Fields = {
     "workflow_id": Field(TEXT, "Lower snake case, unique, and the file's stem", required=True),
     "name": Field(TEXT, "What people call it. Default the workflow_id"),
-    "version": Field(VERSION, "(workflow_id, version) is immutable once published", required=True),
+    "version": Field(VERSION, "A whole number or text; what was published under it never changes", required=True),
     "description": Field(TEXT, "What it promises, for the operator who picks it in a form"),
     "accepts": Field(ACCEPTS, "Which submissions may use it"),
     "type": Field(
@@ -303,7 +303,7 @@ WORKFLOW_FIELDS: Fields = {
     "sla_seconds": Field(POSITIVE, "Breaches are counted; nothing is stopped"),
     "retry": Field(RETRY, "Defaults for every task"),
     "inputs": Field(INPUTS, "What a submission may or must give"),
-    "nodes": Field(OPEN_MAPPING, "The nodes by id", required=True),
+    "nodes": Field(OPEN_MAPPING, "What runs, by id: {start: {type: start, next: …}, …}", required=True),
     "outputs": Field(OUTPUTS, "The run's result: templates by name"),
 }
 

@@ -128,6 +128,7 @@ def _brackets(name: str) -> str:
 def _path(node: nodes.Expr, cover: Cover, children: list[tuple[nodes.Node, Cover]]) -> Iterator[Finding]:
     """Walk from the end of `a.b[0].c` down to its root. Steps above a computed index are not static: drop them."""
     steps: list[str | int] = []
+    length = 0
     while isinstance(node, nodes.Getattr | nodes.Getitem):
         if isinstance(node, nodes.Getattr):
             yield from _attribute(node.attr)
@@ -138,7 +139,10 @@ def _path(node: nodes.Expr, cover: Cover, children: list[tuple[nodes.Node, Cover
             steps.clear()
             children.append((node.arg, Cover.NONE))
         node = node.node
-    if isinstance(node, nodes.Name):
+        length += 1
+    if length > MAX_TREE_DEPTH:
+        yield Complaint("template-syntax", "the path is too long", "read it in two nodes")
+    elif isinstance(node, nodes.Name):
         yield Reference(node.name, tuple(reversed(steps)), cover is not Cover.NONE, cover is Cover.TEST)
     else:
         children.append((node, cover))

@@ -30,7 +30,9 @@ class ShapeCheck:
                 return self.value(path, value, alternative)
         trouble = kind.law(value) if kind.law else None
         if trouble:
-            self.faults.append(self.document.at_value(path, kind.bad_code, *trouble))
+            message, hint = trouble
+            told = f"{_described(path)} {message}" if message.startswith("must ") else message
+            self.faults.append(self.document.at_value(path, kind.bad_code, told, hint))
             return OMITTED
         return self._inside(path, value, kind)
 
@@ -60,7 +62,7 @@ class ShapeCheck:
     def missing(self, path: Path, key: str, purpose: str) -> None:
         """Report a missing field at the key of whatever should contain it."""
         message = f"{_described(path)} needs {key!r}"
-        hint = f"{key}: {purpose[0].lower()}{purpose[1:]}"
+        hint = f"add {key}: {purpose[0].lower()}{purpose[1:]}"
         self.faults.append(self.document.at_key(containing(path), "missing-field", message, hint))
 
     def _wrong_type(self, path: Path, value: Any, kind: Kind) -> None:

@@ -10,11 +10,10 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import count
 from types import MappingProxyType
-from typing import Any
+from typing import Any, assert_never
 
 from flows.compiler.messages import (
     Decision,
-    Event,
     Execute,
     Expand,
     Failed,
@@ -38,6 +37,7 @@ from flows.handlers.registry import AnyHandler
 TRY_SECONDS = 1.0
 RUN = {"id": "simulated-run", "request_id": "simulated-request", "asset_id": "simulated-asset", "version_ordinal": 0}
 _MAX_DEPTH = 20
+_End = NodeCompleted | NodeFailed | ItemCompleted | ItemFailed
 
 
 class NoFixture(LookupError):
@@ -84,7 +84,13 @@ class Simulation:
     def to_json(self) -> dict[str, Any]:
         error = self.error.__dict__ if self.error else None
         steps = [{key: value for key, value in step.__dict__.items() if value is not None} for step in self.trace]
-        return {"outputs": self.outputs, "error": error, "seconds": self.seconds, "states": self.states, "trace": steps}
+        return {
+            "outputs": self.outputs,
+            "error": error,
+            "seconds": self.seconds,
+            "states": dict(self.states),
+            "trace": steps,
+        }
 
 
 @dataclass
@@ -149,16 +155,16 @@ class _Simulator:
         self.outputs: Mapping[str, Any] | None = None
         self.error: RunError | None = None
         self._order = count()
-        self._agenda: list[tuple[float, int, _Work | None, Event | None]] = []
+        self._agenda: list[tuple[float, int, _Work, _End | None]] = []
         self._queues: dict[str, deque[_Work]] = {}
 
     def run(self) -> Simulation:
         self._carry_out(self.schedule.begin())
         while self._agenda:
             self.now, _, work, event = heappop(self._agenda)
-            if event is None and work is not None:
+            if event is None:
                 self._try(work)
-            elif event is not None:
+            else:
                 self._conclude(work, event)
         states = MappingProxyType(dict(self.schedule.states))
         return Simulation(tuple(self.trace), states, self.outputs, self.error, self.now)
@@ -182,6 +188,8 @@ class _Simulator:
                     self.outputs = decision.outputs
                 case Failed():
                     self.error = decision.error
+                case _:
+                    assert_never(decision)
 
     def _expand(self, decision: Expand) -> None:
         node = self.plan.nodes[decision.node_id]
@@ -224,10 +232,8 @@ class _Simulator:
         event = self._failed(work, result.error.message) if result.error else self._completed(work, result.outputs)
         self._later(result.seconds, work, event)
 
-    def _conclude(self, work: _Work | None, event: Event) -> None:
+    def _conclude(self, work: _Work, event: _End) -> None:
         """A try ended: retry it, or tell the schedule."""
-        if work is None or self.schedule.is_over:
-            return
         if isinstance(event, NodeFailed | ItemFailed):
             self._note(work.name, State.FAILED, work.tries, error=event.error.message)
             delays = work.node.retry.delays()
@@ -237,7 +243,7 @@ class _Simulator:
                 self._note(work.name, State.READY, work.tries)
                 self._later(delay, work, None)
                 return
-        elif isinstance(event, NodeCompleted | ItemCompleted):
+        else:
             self._note(work.name, State.COMPLETED, work.tries, output=event.output)
         queue = self._queues.get(work.node.id)
         self._carry_out(self.schedule.apply(event))
@@ -249,16 +255,16 @@ class _Simulator:
             self._note(name, State.CANCELLED)
         self._agenda.clear()
 
-    def _completed(self, work: _Work, output: Any) -> Event:
+    def _completed(self, work: _Work, output: Any) -> _End:
         if work.item:
             return ItemCompleted(work.node.id, work.item.index, output)
         return NodeCompleted(work.node.id, output)
 
-    def _failed(self, work: _Work, message: str) -> Event:
+    def _failed(self, work: _Work, message: str) -> _End:
         error = RunError("handler-failed", message, work.node.id)
         return ItemFailed(work.node.id, work.item.index, error) if work.item else NodeFailed(work.node.id, error)
 
-    def _later(self, seconds: float, work: _Work, event: Event | None) -> None:
+    def _later(self, seconds: float, work: _Work, event: _End | None) -> None:
         heappush(self._agenda, (self.now + seconds, next(self._order), work, event))
 
     def _note(

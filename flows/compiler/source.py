@@ -161,7 +161,7 @@ class _Reader:
         if type(event) is yaml.AliasEvent or event.anchor is not None:
             raise _refusal(event, path, "yaml-unsafe", "anchors and aliases are refused", "write the value out instead")
         if event.tag is not None:
-            raise _refusal(event, path, "yaml-unsafe", f"the tag {excerpt(event.tag)} is refused", "leave the tag out")
+            raise _refusal(event, path, "yaml-unsafe", f"the tag {_tag(event.tag)} is refused", "leave the tag out")
         self.values[path] = _place(event)
         if type(event) is yaml.ScalarEvent:
             return self._scalar(event, path)
@@ -183,17 +183,13 @@ class _Reader:
 
     def _sequence(self, path: Path, depth: int) -> list[Json]:
         elements: list[Json] = []
-        for event in self.events:
-            if type(event) is yaml.SequenceEndEvent:
-                break
+        while type(event := next(self.events)) is not yaml.SequenceEndEvent:
             elements.append(self._node(event, (*path, len(elements)), depth + 1))
         return elements
 
     def _mapping(self, path: Path, depth: int) -> dict[str, Json]:
         members: dict[str, Json] = {}
-        for event in self.events:
-            if type(event) is yaml.MappingEndEvent:
-                break
+        while type(event := next(self.events)) is not yaml.MappingEndEvent:
             key = self._key(event, path)
             inner = (*path, key)
             if key in members:
@@ -232,6 +228,11 @@ class _Reader:
 def _place(event: Any) -> Position:
     mark = event.start_mark
     return Position(mark.line + 1, mark.column + 1)
+
+
+def _tag(tag: str) -> str:
+    """The tag as it is usually written."""
+    return excerpt(tag.replace("tag:yaml.org,2002:", "!!"))
 
 
 def _refusal(event: Any, path: Path, code: str, message: str, hint: str) -> _Refused:

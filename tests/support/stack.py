@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import psycopg
 
-from deployments.stack.supervisor import MARKER
+from deployments.stack.supervisor import processes_marked
 
 
 @dataclass(frozen=True)
@@ -71,12 +71,4 @@ class RunningStack:
 
     def processes(self) -> Sequence[int]:
         """Every process of this stack, whoever its parent is now."""
-        wanted = f"{MARKER}={self.folder}".encode()
-        found = []
-        for folder in Path("/proc").iterdir():
-            try:
-                if folder.name.isdigit() and wanted in (folder / "environ").read_bytes().split(b"\0"):
-                    found.append(int(folder.name))
-            except OSError:
-                continue
-        return found
+        return processes_marked(str(self.folder))

@@ -24,7 +24,8 @@ def every_sub_workflow_exists(subject: Subject) -> Iterator[Fault]:
     for node in subject.model.of_type("workflow", "fan_out"):
         name = node.task.get("workflow")
         if name is not None and name not in subject.siblings:
-            hint = did_you_mean(name, subject.siblings, "sub-workflows are looked up in the folders of the given files")
+            others = subject.siblings.keys() - {subject.model.fields.get("workflow_id")}
+            hint = did_you_mean(name, others, "sub-workflows are looked up in the folders of the given files")
             path = (*node.task_path, "workflow")
             yield subject.model.document.at_value(
                 path, "unknown-workflow", f"there is no workflow {excerpt(name)}", hint

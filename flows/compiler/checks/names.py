@@ -59,10 +59,20 @@ def read_nodes_are_upstream(subject: Subject) -> Iterator[Fault]:
         read = reference.steps[0] if reference.root == subject.model.vocabulary.root and reference.steps else None
         if use.node is None or not isinstance(read, str) or read not in subject.model.nodes:
             continue
-        if not subject.graph.is_ancestor(read, of=use.node):
-            what = "itself" if read == use.node else f"{read!r}, which does not come before it"
-            hint = f"add {read} to its depends_on" if read != use.node else "a node sees only what ran before"
-            yield _fault(subject, use, "not-upstream", f"{use.node!r} reads {what}", hint)
+        if read == use.node:
+            yield _fault(subject, use, "not-upstream", f"{read!r} reads itself", "a node sees only what ran before it")
+        elif subject.graph.is_ancestor(use.node, of=read):
+            message, hint = (
+                f"{use.node!r} reads {read!r}, which runs after it",
+                f"read it in a node that follows {read}",
+            )
+            yield _fault(subject, use, "not-upstream", message, hint)
+        elif not subject.graph.is_ancestor(read, of=use.node):
+            message, hint = (
+                f"{use.node!r} reads {read!r}, which need not run before it",
+                f"add {read} to its depends_on",
+            )
+            yield _fault(subject, use, "not-upstream", message, hint)
 
 
 def read_fields_are_declared(subject: Subject) -> Iterator[Fault]:
@@ -72,7 +82,8 @@ def read_fields_are_declared(subject: Subject) -> Iterator[Fault]:
         try:
             follow(declared, steps)
         except NoSuchField as lacking:
-            hint = did_you_mean(str(lacking.step), lacking.known, "what stands before it is one value, without fields")
+            known = f"there are {listing(lacking.known)}" if lacking.known else "what stands before it has no fields"
+            hint = did_you_mean(str(lacking.step), lacking.known, known)
             yield _fault(subject, use, "unknown-output", f"{reference}: there is no {excerpt(lacking.step)}", hint)
 
 

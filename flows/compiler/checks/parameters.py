@@ -11,6 +11,9 @@ from flows.compiler.inputs import TYPES, Input
 from flows.compiler.model import NodeModel, is_literal
 from flows.compiler.source import Document
 
+# What a hint tells of a parameter's JSON Schema.
+_TOLD = ("type", "pattern", "minimum", "maximum", "exclusiveMinimum", "minLength", "maxLength", "minItems", "maxItems")
+
 
 def required_parameters_are_given(subject: Subject) -> Iterator[Fault]:
     """Every required parameter is given."""
@@ -68,13 +71,19 @@ def _against_model(
             location = found["loc"]
             about_a_literal = bool(location) and location[0] in literals
             if about_a_literal or (complete and not location):
-                yield _bad_param(document, node, location, found["msg"])
+                path = (*node.task_path, node.params_key, *location)
+                told = found["msg"].removeprefix("Input ").removeprefix("Value error, ")
+                message = f"{'.'.join(map(str, location)) or node.params_key}: {told}"
+                yield document.at_value(path, "bad-param", message, _declaration(model, node, location))
 
 
-def _bad_param(document: Document, node: NodeModel, location: Path, told: str) -> Fault:
-    path = (*node.task_path, node.params_key, *location)
-    message = f"{'.'.join(map(str, location)) or node.params_key}: {told[:1].lower()}{told[1:]}"
-    return document.at_value(path, "bad-param", message, f"see what {_runs(node)} declares")
+def _declaration(model: type[BaseModel], node: NodeModel, location: Path) -> str:
+    """What the handler says about the parameter, as its JSON Schema has it."""
+    properties = model.model_json_schema().get("properties", {})
+    declared = properties.get(location[0], {}) if location else {}
+    told = (f"{key} {declared[key]}" for key in _TOLD if isinstance(declared.get(key), str | int | float))
+    shown = ", ".join(told)
+    return f"{_runs(node)} declares {location[0]}: {shown}" if shown else f"see what {_runs(node)} declares"
 
 
 def _working(subject: Subject) -> list[NodeModel]:

@@ -15,7 +15,7 @@ def has_one_start(subject: Subject) -> Iterator[Fault]:
             ("nodes",), "no-start", "no node is of type start", "add start: {type: start, next: …}"
         )
     for extra in starts[1:]:
-        message = f"{extra.id!r} is a second start beside {starts[0].id!r}"
+        message = f"{extra.id!r} is another start beside {starts[0].id!r}"
         yield model.document.at_key(extra.path, "many-starts", message, "let one start lead to both: next: [a, b]")
 
 

@@ -1,11 +1,14 @@
 """The scheduler, decision by decision: when nodes run, how they end, and what a run makes of it."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from flows.compiler import (
+    Arm,
     Cancelled,
+    Choice,
     Execute,
     Expand,
     Failed,
@@ -13,6 +16,7 @@ from flows.compiler import (
     Item,
     ItemCompleted,
     ItemFailed,
+    Node,
     NodeCompleted,
     NodeFailed,
     NodeSkipped,
@@ -130,8 +134,13 @@ def test_a_failure_stops_the_run_and_its_siblings() -> None:
     error = RunError("x", "it broke", "a", partner_may_read=True)
     assert schedule.apply(NodeFailed("a", error)) == [StopRunning(("b", "c")), Failed(error)]
     assert states(schedule) | {"start": ""} == {
-        "start": "", "a": "failed", "b": "cancelled", "c": "cancelled", "d": "pending", "end": "pending",
-    }  # fmt: skip
+        "start": "",
+        "a": "failed",
+        "b": "cancelled",
+        "c": "cancelled",
+        "d": "pending",
+        "end": "pending",
+    }
     assert schedule.is_over
     assert schedule.apply(NodeCompleted("b", {})) == []
 
@@ -146,7 +155,10 @@ def test_a_soft_failure_counts_as_completed() -> None:
     nodes = """
   start: {type: start, next: a}
   a: {handler: echo, on_failure: continue, next: b}
-  b: {handler: echo, params: {s: "{{ nodes.a.status }}", e: "{{ nodes.a.error }}", o: "{{ nodes.a.output | default(0) }}"}, next: end}
+  b:
+    handler: echo
+    params: {s: "{{ nodes.a.status }}", e: "{{ nodes.a.error }}", o: "{{ nodes.a.output | default(0) }}"}
+    next: end
   end: {type: end}
 """
     schedule = Schedule(plan_of(nodes))
@@ -251,7 +263,10 @@ def test_the_first_branch_that_holds_is_taken(value: int, went: str) -> None:
 def test_a_branch_that_cannot_be_applied_fails_the_conditional() -> None:
     nodes = """
   start: {type: start, next: a}
-  a: {type: conditional, condition_field: "{{ inputs.n }}", branches: [{condition: "< 1", next: end}, {default: true, next: end}]}
+  a:
+    type: conditional
+    condition_field: "{{ inputs.n }}"
+    branches: [{condition: "< 1", next: end}, {default: true, next: end}]
   end: {type: end}
 """
     failed = Schedule(plan_of(nodes, inputs=NUMBER), {"n": "text"}).begin()[-1]
@@ -573,3 +588,37 @@ def test_a_sub_workflow_is_executed_with_its_inputs() -> None:
     schedule = Schedule(plan, {"n": 4})
     assert schedule.begin()[-1] == Execute("a", {"n": 4})
     assert schedule.apply(NodeCompleted("a", {"total": 5}))[-1] == Finished({"t": 5})
+
+
+def test_a_child_that_ends_after_its_fan_out_decides_nothing() -> None:
+    nodes = """
+  start: {type: start, next: each}
+  each: {type: fan_out, source: [1], task: {handler: echo}, next: all}
+  all: {type: fan_in, next: a}
+  a: {handler: echo, next: end}
+  end: {type: end}
+"""
+    schedule = Schedule(plan_of(nodes))
+    schedule.begin()
+    assert schedule.apply(ItemCompleted("each", 0, "x"))[-1] == Execute("a", {})
+    assert schedule.apply(ItemFailed("each", 0, BOOM)) == []
+    assert not schedule.is_over
+
+
+def test_what_nobody_knows_is_refused() -> None:
+    plan = plan_of(LINE, inputs=NUMBER)
+    nobody: Any = "nobody"
+    with pytest.raises(AssertionError):
+        Schedule(plan).apply(nobody)
+    odd = replace(plan, nodes={"start": replace(plan.nodes["start"], type=nobody)})
+    with pytest.raises(AssertionError):
+        Schedule(odd).begin()
+
+
+def test_branches_without_a_default_fail_where_none_holds() -> None:
+    choice = Choice("inputs.n", (Arm("> 5", ("end",)),), by_field=True)
+    plan = plan_of("  start: {type: start, next: end}\n  end: {type: end}", inputs=NUMBER)
+    odd = replace(plan, nodes={"start": Node("start", "conditional", choice=choice)})
+    failed = Schedule(odd, {"n": 1}).begin()[-1]
+    assert isinstance(failed, Failed)
+    assert "no branch holds for '1'" in failed.error.message

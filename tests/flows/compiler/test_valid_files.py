@@ -69,8 +69,18 @@ def test_every_shipped_file_says_what_it_promises() -> None:
 def test_everything_that_should_ship_does() -> None:
     names = {path.stem for path in SHIPPED}
     assert names >= {
-        "adf_export", "create_stac_item", "echo_test", "hello_world", "process_raster", "raster_ingest", "raster_tiled",
-        "retry_fan_out_test", "retry_test", "validate_dataset", "vector_ingest", "withdraw_external",
-    }  # fmt: skip
+        "adf_export",
+        "create_stac_item",
+        "echo_test",
+        "hello_world",
+        "process_raster",
+        "raster_ingest",
+        "raster_tiled",
+        "retry_fan_out_test",
+        "retry_test",
+        "validate_dataset",
+        "vector_ingest",
+        "withdraw_external",
+    }
     accepted = [found.request_plan.accepted_pairs() for found in compilations().values() if found.request_plan]
     assert (("raster", "ingest_staged"),) in accepted

@@ -1,0 +1,41 @@
+"""Ports: free ones, and never the same for two stacks that start in the same moment."""
+
+import socket
+
+import pytest
+
+from deployments.stack import ports
+from deployments.stack.ports import NoFreePort, PortClaims
+from tests.support.cluster import free_port
+
+
+def test_a_claimed_port_is_not_given_to_another_stack() -> None:
+    wanted = free_port()
+    with PortClaims() as mine, PortClaims() as other:
+        first = mine.claim(wanted)
+        assert other.claim(first) != first
+
+
+def test_a_claim_ends_with_its_block() -> None:
+    wanted = free_port()
+    with PortClaims() as mine:
+        claimed = mine.claim(wanted)
+    with PortClaims() as other:
+        assert other.claim(claimed) == claimed
+
+
+def test_a_port_that_a_program_listens_on_is_passed_over() -> None:
+    with socket.socket() as program, PortClaims() as claims:
+        program.bind(("127.0.0.1", 0))
+        program.listen()
+        taken = program.getsockname()[1]
+        assert claims.claim(taken) > taken
+
+
+def test_where_nothing_is_free_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ports, "SEARCH", 1)
+    wanted = free_port()
+    with PortClaims() as mine, PortClaims() as other:
+        claimed = mine.claim(wanted)
+        with pytest.raises(NoFreePort, match=f"between {claimed} and {claimed}"):
+            other.claim(claimed)
