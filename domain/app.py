@@ -11,10 +11,11 @@ from typing import Any
 
 from fastapi import FastAPI
 
+from domain import failpoints
 from domain.api import assets, audit, control, routes
+from domain.bell import Bell
 from domain.contracts import rendering
 from domain.db import Database
-from domain.reconcile import Reconciler
 from domain.repositories.runs import Runs
 from domain.sealer import Sealer
 from domain.services.definitions import Definitions
@@ -28,6 +29,7 @@ log = logging.getLogger("cairn.domain")
 
 def create_app(configured: DomainSettings | None = None) -> FastAPI:
     """The application. Nothing is opened before it starts."""
+    failpoints.refuse_unknown()
     config = configured or settings()
 
     @asynccontextmanager
@@ -55,14 +57,25 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
 
 def _loops(config: DomainSettings, database: Database) -> list[Coroutine[Any, Any, None]]:
     """What works beside the API in this process."""
+    bell = Bell(config.database_url.get_secret_value())
+    database.wake = bell.ring
     if not config.relay_enabled:
-        return []
+        return [bell.run()]
     from domain.relay import Relay  # brings Prefect's client along
 
     listen_url = config.database_url.get_secret_value()
     relay = Relay(database, listen_url, config.relay_poll_seconds, config.in_flight_per_pool)
-    reconciler = Reconciler(database, config.reconcile_seconds, config.attempt_lost_seconds, config.max_attempts)
-    return [relay.run(), reconciler.run(), Sealer(database, config.audit_seal_seconds).run()]
+    return [bell.run(), relay.run(), _reconcile(config, database), Sealer(database, config.audit_seal_seconds).run()]
+
+
+async def _reconcile(config: DomainSettings, database: Database) -> None:
+    """Sweep with a Prefect client of its own."""
+    from domain.adapters.prefect_runs import PrefectRuns
+    from domain.reconcile import Reconciler
+
+    async with PrefectRuns() as flow_runs:
+        every, attempts = config.reconcile_seconds, config.max_attempts
+        await Reconciler(database, flow_runs, every, config.patience(), attempts).run()
 
 
 @asynccontextmanager

@@ -1,6 +1,6 @@
 """The relay's view of the database: which attempts to send, leases on them, and what became of the sending."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from uuid import UUID
@@ -9,9 +9,9 @@ import psycopg
 from sqlalchemy import text
 
 from domain.db import Database
-from domain.repositories.runs import DISPATCH_CHANNEL
 from flows.segments import GDAL, LIGHT
 
+DISPATCH_CHANNEL = "cairn_dispatch"
 LEASE_SECONDS = 60
 IN_FLIGHT = (
     200  # Prefect looks at 200 waiting runs at a time; more than that delays runs that have nothing to do with it
@@ -97,19 +97,38 @@ class Dispatch:
 async def claim(database: Database, batch: int, in_flight: int = IN_FLIGHT) -> Sequence[Dispatch]:
     """Take a lease on attempts that are due. A lease that runs out hands them to the next relay."""
     values = {"lease": LEASE_SECONDS, "batch": batch, "in_flight": in_flight, "pools": [LIGHT, GDAL]}
-    async with database.transaction() as session:
+    async with database.transaction("claim") as session:
         rows = await session.execute(CLAIM, values)
         return [Dispatch(*row) for row in rows]
 
 
-async def mark_sent(database: Database, dispatch: Dispatch, flow_run_id: UUID) -> None:
-    async with database.transaction() as session:
-        await session.execute(SENT, {"run_id": dispatch.run_id, "number": dispatch.number, "flow_run_id": flow_run_id})
+async def link(database: Database, run_id: UUID, number: int, flow_run_id: UUID) -> None:
+    """Note the flow run that was created for an attempt."""
+    async with database.transaction("link") as session:
+        await session.execute(SENT, {"run_id": run_id, "number": number, "flow_run_id": flow_run_id})
 
 
 async def retry_later(database: Database, dispatch: Dispatch, seconds: float) -> None:
     async with database.transaction() as session:
         await session.execute(LATER, {"run_id": dispatch.run_id, "number": dispatch.number, "seconds": seconds})
+
+
+def deployment_name(workflow_id: str) -> str:
+    """Flow and deployment are both named after the workflow."""
+    return f"{workflow_id}/{workflow_id}"
+
+
+def key(workflow_id: str, run_id: UUID, number: int) -> str:
+    """The idempotency key of an attempt's flow run: ours alone, so that no partner can name another's."""
+    return f"{deployment_name(workflow_id)}:{run_id}:{number}"
+
+
+@asynccontextmanager
+async def notify(url: str) -> AsyncIterator[Callable[[], Awaitable[object]]]:
+    """A connection that tells every relay that there is work."""
+    connection = await psycopg.AsyncConnection.connect(url, autocommit=True, application_name="cairn-bell")
+    async with connection:
+        yield lambda: connection.execute(f"notify {DISPATCH_CHANNEL}")
 
 
 @asynccontextmanager

@@ -3,11 +3,10 @@
 import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, delete, func, select, text, update
+from sqlalchemy import delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -16,8 +15,6 @@ from domain.contracts.runs import NodeEvent
 from domain.models import Artifact, Attempt, AttemptFlowRun, Request, Run, RunNode, WorkflowDefinition
 from domain.models.base import FRESH
 from domain.rules.lifecycle import AttemptState, RunState
-
-DISPATCH_CHANNEL = "cairn_dispatch"
 
 
 @dataclass(frozen=True)
@@ -35,14 +32,14 @@ class Runs:
         query = select(Run).where(Run.request_id == request_id).order_by(Run.sequence)
         return (await self.session.scalars(query)).all()
 
-    async def add_attempt(self, run_id: UUID, number: int) -> None:
-        """Open an attempt. Its row is the outbox entry of its dispatch; the relay hears of it when this commits."""
+    def add_attempt(self, run_id: UUID, number: int) -> None:
+        """Open an attempt. Its row is the outbox entry of its dispatch; the relay hears of it once this commits."""
         self.new_attempt(run_id, number)
-        await self.wake_relays()
+        self.wake_relays()
 
-    async def wake_relays(self) -> None:
-        """Have the relays look when this commits."""
-        await self.session.execute(text("select pg_notify(:channel, '')"), {"channel": DISPATCH_CHANNEL})
+    def wake_relays(self) -> None:
+        """Have the relays look once this has committed."""
+        self.session.info["wake"] = True
 
     async def next_attempt(self, run_id: UUID) -> int:
         highest = await self.session.scalar(select(func.max(Attempt.number)).where(Attempt.run_id == run_id))
@@ -93,23 +90,6 @@ class Runs:
             .returning(Attempt.number)
         )
         return (await self.session.execute(beat)).first() is not None
-
-    async def silent(self, silence_seconds: float, limit: int = 50) -> Sequence[tuple[UUID, str]]:
-        """(run, token) of started attempts not heard of for so long. A look only: nothing is locked."""
-        query = (
-            select(Attempt.run_id, Attempt.token)
-            .where(Attempt.state == AttemptState.STARTED, _last_heard() < _ago(silence_seconds))
-            .order_by(Attempt.created_at)
-            .limit(limit)
-        )
-        return (await self.session.execute(query)).all()
-
-    async def is_silent(self, attempt: Attempt, silence_seconds: float) -> bool:
-        """Whether a locked attempt is started and still silent, by the database's clock."""
-        query = select(_last_heard() < _ago(silence_seconds)).where(
-            Attempt.run_id == attempt.run_id, Attempt.number == attempt.number, Attempt.state == AttemptState.STARTED
-        )
-        return bool(await self.session.scalar(query))
 
     async def apply_events(self, run_id: UUID, events: Iterable[NodeEvent]) -> None:
         """Write what nodes report: one statement a node, the later of two words about the same thing winning."""
@@ -174,12 +154,3 @@ class Runs:
         await self.session.execute(new.on_conflict_do_nothing())
         kept = await self.definition(definition.workflow_id, definition.version)
         return kept.digest if kept else definition.digest
-
-
-def _last_heard() -> ColumnElement[datetime]:
-    """When an attempt last spoke; one that never did counts from its making."""
-    return func.coalesce(Attempt.heartbeat_at, Attempt.created_at)
-
-
-def _ago(seconds: float) -> ColumnElement[datetime]:
-    return func.clock_timestamp() - func.make_interval(0, 0, 0, 0, 0, 0, seconds)

@@ -100,7 +100,7 @@ class Control:
         if not await Controls(self.session).remove("pause", name):
             return False
         record(self.session, self.who, "resume", name)
-        await Runs(self.session).wake_relays()
+        Runs(self.session).wake_relays()
         return True
 
     async def limit(self, order: Limit) -> None:
@@ -112,7 +112,7 @@ class Control:
         else:
             await controls.put(order.kind, name, order.value, self.who.client_id)
         record(self.session, self.who, "limit", name, kind=order.kind, value=order.value)
-        await Runs(self.session).wake_relays()
+        Runs(self.session).wake_relays()
 
     async def _reopen(self, run: Run, *, current: bool) -> None:
         state = next_state(RUN, run.state, RunEvent.REOPENED)

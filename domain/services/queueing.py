@@ -26,7 +26,7 @@ async def queue_run(session: AsyncSession, request: Request, plan: Plan, inputs:
     """Add a run to the request, on the plan as it is now, with an attempt for the relay to send."""
     accept(session, request)
     run = await add_run(session, request, plan, inputs)
-    await Runs(session).add_attempt(run.run_id, 1)
+    Runs(session).add_attempt(run.run_id, 1)
     return run
 
 

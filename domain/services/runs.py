@@ -24,6 +24,7 @@ from domain.repositories.assets import Assets
 from domain.repositories.controls import Controls
 from domain.repositories.requests import Requests
 from domain.repositories.runs import Runs
+from domain.repositories.sweep import Suspect, Sweep
 from domain.rules.control import rerun_refusal
 from domain.rules.lifecycle import (
     ATTEMPT,
@@ -36,10 +37,14 @@ from domain.rules.lifecycle import (
     next_state,
     request_state,
 )
+from domain.rules.reconcile import Action, AttemptFacts, FlowState, Patience, decide
+from domain.services.audit import THE_SERVICE, record
 from domain.services.steps import queue_ready, result_of
 
 EXHAUSTED = "attempts-exhausted"
 HOLD_SECONDS = 5
+ENDED_SILENTLY = "ended-without-outcome"
+NO_OUTCOME = "its flow run ended without handing in an outcome"
 HIDDEN_FAILURE = "The platform could not finish this. Its operators see why; submit again later or ask them."
 
 
@@ -52,6 +57,7 @@ class RunLifecycle:
 
     async def start(self, run_id: UUID, message: RunStart, heartbeat_seconds: float) -> WorkOrder:
         """Give a flow run its work, if the attempt it names is the live one and not another flow run's."""
+        self.session.info["unit"] = "start"
         run, attempt = await self._fenced(run_id, message.attempt_token)
         if attempt.flow_run_id != message.flow_run_id or attempt.state is not AttemptState.STARTED:
             await self._hold_while_paused(run)
@@ -143,6 +149,7 @@ class RunLifecycle:
 
     async def commit(self, run_id: UUID, message: Commit) -> Outcome:
         """Accept a run's outcome, once. The last run of a request completes the request, in this transaction."""
+        self.session.info["unit"] = "commit"
         run, attempt = await self._fenced(run_id, message.attempt_token)
         if attempt.state is AttemptState.COMMITTED:  # the answer was lost on its way: say it again
             return Outcome(run_id=run_id, state=run.state.value)
@@ -172,15 +179,29 @@ class RunLifecycle:
             await self._fail_run(run, message.problem)
         return Outcome(run_id=run_id, state=run.state.value)
 
-    async def lose_if_silent(self, run_id: UUID, token: str, silence_seconds: float) -> bool:
-        """Fence an attempt that is still silent; open the next one, or give up after the last."""
+    async def reconcile(self, suspect: Suspect, flow: FlowState, patience: Patience) -> Action:
+        """Judge an attempt again under its locks, and do what the table says: it may have spoken since the look."""
+        run, attempt = await self._fenced(suspect.run_id, suspect.token)
+        facts = await Sweep(self.session).again(suspect)
+        action = decide(facts, flow, patience)
+        if action is Action.CANCEL:
+            await self.cancel_request(await self._request_of(run), actor="prefect")
+        if action is Action.FAIL_ENDED:
+            attempt.problem = RunProblem(code=ENDED_SILENTLY, message=NO_OUTCOME).model_dump(mode="json")
+        if action in {Action.LOSE, Action.FAIL_ENDED}:
+            self._end_attempt(attempt, AttemptEvent.FENCED)
+            await self._reattempt_or_park(run, attempt, _why(facts, flow))
+        if action is Action.LOSE and flow is FlowState.MISSING:
+            details = {"flow_run_id": str(suspect.flow_run_id), "attempt": attempt.number}
+            record(self.session, THE_SERVICE, "flow-run.missing", f"run/{run.run_id}", **details)
+        return action
+
+    async def refuse_dispatch(self, run_id: UUID, token: str, reason: str) -> None:
+        """Park a run that Prefect will not take: asking again the same way cannot help."""
         run, attempt = await self._fenced(run_id, token)
-        if not await Runs(self.session).is_silent(attempt, silence_seconds):
-            return False  # it spoke or ended between the sweep's look and the lock
         self._end_attempt(attempt, AttemptEvent.FENCED)
-        why = f"nothing was heard of its flow run for {silence_seconds:.0f} s"
-        await self._reattempt_or_park(run, attempt, why)
-        return True
+        run.reason = "parked"
+        await self._fail_run(run, RunProblem(code="dispatch-refused", message=reason))
 
     async def cancel_request(self, request: Request, actor: str) -> None:
         """Cancel what is still open of a request and fence its attempts. Nothing happens to a finished request."""
@@ -213,6 +234,13 @@ class RunLifecycle:
             raise NotFound(f"There is no run {run_id}.")
         return run
 
+    async def _request_of(self, run: Run) -> Request:
+        """The request, not locked yet: what is cancelled is locked in its own order."""
+        request = await Requests(self.session).get(run.request_id)
+        if request is None:
+            raise NotFound(f"Run {run.run_id} belongs to no request.")
+        return request
+
     async def _request(self, run: Run) -> Request:
         request = await Requests(self.session).get(run.request_id, lock=True)
         if request is None:
@@ -240,7 +268,7 @@ class RunLifecycle:
         run.state = RunState.PENDING
         self._record(run, "attempt.lost", attempt=attempt.number, why=why)
         await self.session.flush()  # the old attempt must have left the live ones before the next one joins them
-        await Runs(self.session).add_attempt(run.run_id, attempt.number + 1)
+        Runs(self.session).add_attempt(run.run_id, attempt.number + 1)
 
     async def _fail_run(self, run: Run, problem: RunProblem) -> None:
         run.state = RunState.FAILED
@@ -311,6 +339,17 @@ class RunLifecycle:
 
     def _record(self, run: Run, kind: str, **details: Any) -> None:
         Requests(self.session).add_event(run.request_id, kind, run_id=run.run_id, **details)
+
+
+def _why(facts: AttemptFacts, flow: FlowState) -> str:
+    """Why an attempt was given up, for people."""
+    if flow is FlowState.COMPLETED:
+        return NO_OUTCOME
+    if flow is FlowState.MISSING:
+        return "its flow run is gone from Prefect"
+    if flow in {FlowState.FAILED, FlowState.CRASHED}:
+        return f"its flow run {flow.value} without handing in an outcome"
+    return f"nothing was heard of its flow run for {facts.quiet_seconds:.0f} s"
 
 
 def _partner_problem(failed: list[Run]) -> dict[str, object]:

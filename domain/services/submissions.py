@@ -31,6 +31,7 @@ class Submissions:
 
     async def submit(self, submission: SubmissionCreate) -> SubmissionAnswer:
         """Accept the submission, or recognise it as one that was accepted before."""
+        self.session.info["unit"] = "submit"
         platform = await self._platform(submission)
         plan = self.definitions.accepting(submission.data_type, submission.operation)
         inputs = resolve_inputs(plan, submission.source, submission.parameters)
