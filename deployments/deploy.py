@@ -1,6 +1,8 @@
 """Rolls out: work pools, the storage block, one deployment per workflow. Says what it did, changes nothing twice."""
 
 import contextlib
+import shlex
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +18,7 @@ from flows.segments import GDAL, LIGHT, home_pool
 POOLS = {LIGHT: "Small handlers, waiting parents", GDAL: "Raster and vector work"}
 QUEUES = {"high": 1, "normal": 2, "low": 3}
 SEGMENT = "segment"
+LAUNCHER = Path(__file__).resolve().parent / "warm" / "launcher.py"
 
 
 @dataclass(frozen=True)
@@ -79,12 +82,12 @@ def prefect_yaml(plans: Sequence[Plan]) -> str:
     return head + yaml.safe_dump(content, sort_keys=False, width=110, allow_unicode=True)
 
 
-async def apply(plans: Sequence[Plan], storage_root: str | None) -> list[str]:
+async def apply(plans: Sequence[Plan], storage_root: str | None, *, warm: bool = False) -> list[str]:
     """Make Prefect know all of it; returns a line for each thing."""
     from prefect.client.orchestration import get_client
 
     async with get_client(sync_client=False) as client:
-        done = [await _ensure_pool(client, pool, text) for pool, text in POOLS.items()]
+        done = [await _ensure_pool(client, pool, text, warm=warm) for pool, text in POOLS.items()]
         for target in targets(plans):
             await _deploy(client, target)
             done.append(f"deployment {target.flow}/{target.name} on {target.pool}")
@@ -96,15 +99,15 @@ async def apply(plans: Sequence[Plan], storage_root: str | None) -> list[str]:
     return done
 
 
-async def _ensure_pool(client: Any, name: str, description: str) -> str:
-    from prefect.client.schemas.actions import WorkPoolCreate
+async def _ensure_pool(client: Any, name: str, description: str, *, warm: bool) -> str:
+    from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
     from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
-    from prefect.workers.process import ProcessWorker
 
+    template = job_template(warm=warm)
     try:
         await client.read_work_pool(name)
+        await client.update_work_pool(name, WorkPoolUpdate(base_job_template=template))
     except ObjectNotFound:
-        template = ProcessWorker.get_default_base_job_template()
         pool = WorkPoolCreate(name=name, type="process", description=description, base_job_template=template)
         with contextlib.suppress(ObjectAlreadyExists):  # another rollout was faster
             await client.create_work_pool(pool)
@@ -114,6 +117,17 @@ async def _ensure_pool(client: Any, name: str, description: str) -> str:
         except ObjectNotFound:
             await client.create_work_queue(name=queue, work_pool_name=name, priority=priority)
     return f"pool {name} with queues {', '.join(QUEUES)}"
+
+
+def job_template(*, warm: bool) -> dict[str, Any]:
+    """How the pools' process workers start a flow run: warm through the launcher, or as Prefect does by itself."""
+    from prefect.workers.process import ProcessWorker
+
+    template = ProcessWorker.get_default_base_job_template()
+    if warm:
+        command = shlex.join([sys.executable, "-I", "-S", str(LAUNCHER)])
+        template["variables"]["properties"]["command"]["default"] = command
+    return template
 
 
 async def _deploy(client: Any, target: Target) -> None:

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 @click.option("--write", is_flag=True, help="Write prefect.yaml instead of deploying.")
 @click.option("--check", is_flag=True, help="Fail if prefect.yaml is stale; deploy nothing.")
 @click.option("--storage-root", help="Also save the block local-zones/cairn, which names this folder.")
+@click.option("--warm", is_flag=True, help="Have workers of this machine fork runs from their zygote.")
 @json_option
-def deploy(workflows: Path, write: bool, check: bool, storage_root: str | None, as_json: bool) -> None:
+def deploy(workflows: Path, write: bool, check: bool, storage_root: str | None, warm: bool, as_json: bool) -> None:
     """Create work pools and one deployment per workflow, on the running stack or at PREFECT_API_URL.
 
     Workflows whose handlers are only planned are named and left out.
@@ -39,7 +40,7 @@ def deploy(workflows: Path, write: bool, check: bool, storage_root: str | None, 
         file.write_text(rollout.prefect_yaml(plans))
         done = ["wrote prefect.yaml"]
     else:
-        done = _apply(plans, storage_root)
+        done = _apply(plans, storage_root, warm=warm)
     if as_json:
         print_json({"done": done, "skipped": skipped})
         return
@@ -49,7 +50,7 @@ def deploy(workflows: Path, write: bool, check: bool, storage_root: str | None, 
         click.echo(f"left out: {name} ({'; '.join(reasons)})")
 
 
-def _apply(plans: "Sequence[Plan]", storage_root: str | None) -> list[str]:
+def _apply(plans: "Sequence[Plan]", storage_root: str | None, *, warm: bool) -> list[str]:
     """Deploy to the server that the environment names, else to the running stack's."""
     import asyncio
 
@@ -62,4 +63,5 @@ def _apply(plans: "Sequence[Plan]", storage_root: str | None) -> list[str]:
         storage_root = storage_root or str(stack.state.storage)
         os.environ["PREFECT_API_URL"] = f"{stack.url('prefect')}/api"
         os.environ["PREFECT_API_AUTH_STRING"] = stack.credentials["prefect"]["auth_string"]
-    return asyncio.run(rollout.apply(plans, storage_root))
+        warm = True  # its workers have zygotes
+    return asyncio.run(rollout.apply(plans, storage_root, warm=warm))

@@ -84,10 +84,9 @@ async def run_stack(state: State, announce: Announce) -> None:
                 journal.phase("ready", supervisor.pids())
                 announce("stack", "ready", journal._ready_seconds or 0.0)  # noqa: SLF001 - one module's two halves
             await _unless_stopped(supervisor.watch(), stop)
-        except* ServiceFailed as failures:
-            failure = failures.exceptions[0]
-            journal.phase("failed", {}, failure if isinstance(failure, ServiceFailed) else None)
-            raise failure from None
+        except ServiceFailed as failure:
+            journal.phase("failed", {}, failure)
+            raise
         finally:
             await supervisor.stop()
             if stop.is_set():

@@ -1,6 +1,7 @@
 """What the embedded stack is made of: each process, its environment, what it needs and how it says it is ready."""
 
 import asyncio
+import hashlib
 import os
 import shutil
 import signal
@@ -15,6 +16,7 @@ from deployments.stack.ports import HOST, PREFERRED, PortClaims
 from deployments.stack.postgres import ADMIN, LOGIN_ROLES, Cluster, as_user, find_cluster
 from deployments.stack.state import State, read_json
 from deployments.stack.supervisor import Service
+from deployments.warm.launcher import ADDRESS
 
 POOLS = ("light", "gdal")
 PASSED_ON = ("PATH", "HOME", "LANG", "TZ")
@@ -76,7 +78,8 @@ def services(layout: Layout) -> list[Service]:
     made = [_redis(layout), _databases(layout), _schema(layout), _prefect(layout), _deploy(layout)]
     if not layout.external_database:
         made.insert(0, _postgres(layout))
-    made += [_domain(layout), _gateway(layout), _serving(layout), *(_worker(layout, pool) for pool in POOLS)]
+    made += [_domain(layout), _gateway(layout), _serving(layout)]
+    made += [_zygote(layout, pool) for pool in POOLS] + [_worker(layout, pool) for pool in POOLS]
     return made
 
 
@@ -213,7 +216,7 @@ def _prefect(layout: Layout) -> Service:
 
 def _deploy(layout: Layout) -> Service:
     """Work pools and one deployment per workflow."""
-    command = _python("-m", "deployments.cli", "deploy", "--storage-root", str(layout.state.storage))
+    command = _python("-m", "deployments.cli", "deploy", "--warm", "--storage-root", str(layout.state.storage))
     return Service("deploy", command, prefect_client_environment(layout), needs=("prefect",))
 
 
@@ -254,11 +257,30 @@ def _web_service(
     return Service(name, command, environment, needs=needs, ready=ready, url=layout.url(name))
 
 
+def _zygote(layout: Layout, pool: str) -> Service:
+    """Forks flow runs for the pool's worker. It gets no credential: each fork brings its own environment."""
+    name = zygote_name(layout.state, pool)
+    environment = base_environment(layout) | {ADDRESS: name, "PREFECT_HOME": str(layout.state.root / "prefect")}
+
+    async def ready() -> bool:
+        return await health.listens(name)
+
+    return Service(
+        f"zygote-{pool}", _python("-m", "deployments.warm.zygote"), environment, needs=("schema",), ready=ready
+    )
+
+
+def zygote_name(state: State, pool: str) -> str:
+    """The abstract socket of one stack's zygote."""
+    return f"cairn-zygote-{hashlib.sha256(str(state.root).encode()).hexdigest()[:16]}-{pool}"
+
+
 def _worker(layout: Layout, pool: str) -> Service:
     environment = prefect_client_environment(layout) | {
         "CAIRN_DOMAIN_URL": layout.url("domain"),
         "CAIRN_WORKER_TOKEN": layout.state.secrets["worker"],
         "CAIRN_STORAGE_ROOT": str(layout.state.storage),
+        ADDRESS: zygote_name(layout.state, pool),
         "PREFECT_WORKER_QUERY_SECONDS": "1",
         "PREFECT_WORKER_ENABLE_CANCELLATION": "true",
         "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
@@ -269,7 +291,7 @@ def _worker(layout: Layout, pool: str) -> Service:
         return await health.worker_online(layout.prefect_api, pool, basic=layout.prefect_auth)
 
     command = _python("-m", "prefect", "worker", "start", "--pool", pool, "--name", f"{pool}-1", "--type", "process")
-    return Service(f"worker-{pool}", command, environment, needs=("deploy",), ready=ready)
+    return Service(f"worker-{pool}", command, environment, needs=("deploy", f"zygote-{pool}"), ready=ready)
 
 
 def _with(url: str, *, user: str | None = None, password: str | None = None, database: str | None = None) -> str:

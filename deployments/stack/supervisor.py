@@ -78,15 +78,18 @@ class Supervisor:
             async with asyncio.TaskGroup() as group:
                 for service in self.services:
                     group.create_task(self._start_one(service))
-        except* ServiceFailed as failures:
-            raise failures.exceptions[0] from None
+        except BaseExceptionGroup as group:
+            raise _reason(group) from None
 
     async def watch(self) -> None:
         """Restart what dies; raise when one keeps dying."""
-        async with asyncio.TaskGroup() as group:
-            for service in self.services:
-                if not service.is_step:
-                    group.create_task(self._keep_up(service))
+        try:
+            async with asyncio.TaskGroup() as group:
+                for service in self.services:
+                    if not service.is_step:
+                        group.create_task(self._keep_up(service))
+        except BaseExceptionGroup as failed:
+            raise _reason(failed) from None
 
     async def stop(self) -> None:
         """Stop everything, dependants first, and leave no process behind."""
@@ -180,6 +183,12 @@ class Supervisor:
             [service for service in self.services if depth[service.name] == level]
             for level in range(max(depth.values(), default=-1) + 1)
         ]
+
+
+def _reason(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The service that failed first. What else a task group collects is the cancellation of its siblings."""
+    failures, _ = group.split(ServiceFailed)
+    return failures.exceptions[0] if failures else group
 
 
 def kill_strays(marker: str) -> list[int]:

@@ -1,0 +1,1 @@
+"""Warm start: flow runs forked from a process that has already imported what they need."""

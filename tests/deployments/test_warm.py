@@ -1,0 +1,182 @@
+"""Warm start: a launcher is a faithful stand-in for its fork, and no fork outlives who is responsible for it.
+
+The zygote is the real one; only Prefect's engine, which needs a flow run, is replaced by code from the environment.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from deployments.warm.launcher import ADDRESS
+
+LAUNCHER = Path(__file__).resolve().parents[2] / "deployments" / "warm" / "launcher.py"
+ZYGOTE = """
+import os
+from deployments.warm import zygote
+
+def run_code():
+    try:
+        exec(os.environ["CODE"], {})
+    except SystemExit as ended:
+        return ended.code
+    return 0
+
+zygote._run_engine = run_code
+zygote.PRELOADED = ()
+zygote.code_version = lambda: str(os.path.exists(os.environ["MARK"]))
+zygote.main()
+"""
+
+
+class Zygote:
+    """A running zygote and its launchers."""
+
+    def __init__(self, folder: Path) -> None:
+        self.name = f"cairn-test-{uuid4().hex}"
+        self.mark = folder / "code-changed"
+        environment = {ADDRESS: self.name, "MARK": str(self.mark), "PATH": os.environ["PATH"], "OWN": "of the zygote"}
+        self.process = subprocess.Popen([sys.executable, "-c", ZYGOTE], env=environment)
+        until(self.listens)
+
+    def listens(self) -> bool:
+        with socket.socket(socket.AF_UNIX) as probe:
+            return probe.connect_ex("\0" + self.name) == 0
+
+    def launch(self, code: str, **environment: str) -> "subprocess.Popen[str]":
+        """A launcher as a process worker starts it."""
+        return subprocess.Popen(
+            [sys.executable, "-I", "-S", str(LAUNCHER)],
+            env={ADDRESS: self.name, "CODE": code, "LC_ALL": "C.UTF-8", **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd="/",
+        )
+
+    def run(self, code: str, **environment: str) -> tuple[int, str, str]:
+        launcher = self.launch(code, **environment)
+        out, err = launcher.communicate(timeout=30)
+        return launcher.returncode, out, err
+
+
+@pytest.fixture
+def zygote(tmp_path: Path) -> Iterator[Zygote]:
+    running = Zygote(tmp_path)
+    yield running
+    running.process.kill()
+    running.process.wait()
+
+
+def until(question: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 15
+    while not question():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def pid_from(launcher: "subprocess.Popen[str]") -> int:
+    """The fork's pid, which it prints."""
+    assert launcher.stdout is not None
+    return int(launcher.stdout.readline())
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        return "State:\tZ" in Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:
+        return True
+
+
+@pytest.mark.parametrize("code", [0, 1, 7])
+def test_the_exit_code_is_the_forks(zygote: Zygote, code: int) -> None:
+    assert zygote.run(f"import sys; sys.exit({code})")[0] == code
+
+
+def test_output_goes_where_the_launchers_goes(zygote: Zygote) -> None:
+    assert zygote.run("import sys; print('out'); print('err', file=sys.stderr)") == (0, "out\n", "err\n")
+
+
+def test_a_crash_tells_its_traceback(zygote: Zygote) -> None:
+    code, _, err = zygote.run("raise ValueError('why')")
+    assert (code, "ValueError: why" in err) == (1, True)
+
+
+def test_the_fork_has_the_launchers_environment_and_nothing_else(zygote: Zygote) -> None:
+    _, out, _ = zygote.run("import os; print(sorted(os.environ), os.getcwd())", SECRET="of this run")
+    assert out == f"{sorted(['CODE', 'LC_ALL', 'SECRET', ADDRESS])} /\n"
+    assert "SECRET" not in zygote.run("import os; print(sorted(os.environ))")[1]
+
+
+def test_many_runs_at_once_keep_their_own_ends(zygote: Zygote) -> None:
+    launchers = [zygote.launch(f"import time, sys; time.sleep(0.3); print({n}); sys.exit({n})") for n in range(8)]
+    ends = [(launcher.communicate(timeout=30)[0], launcher.returncode) for launcher in launchers]
+    assert ends == [(f"{n}\n", n) for n in range(8)]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_to_the_launcher_reaches_the_fork(zygote: Zygote, number: signal.Signals) -> None:
+    launcher = zygote.launch(
+        "import os, signal, time, sys\n"
+        "for n in (signal.SIGTERM, signal.SIGINT): signal.signal(n, lambda got, _: sys.exit(40 + got))\n"
+        "print(os.getpid(), flush=True)\nwhile True: time.sleep(0.1)"
+    )
+    pid_from(launcher)
+    launcher.send_signal(number)
+    launcher.communicate(timeout=10)
+    assert launcher.returncode == 40 + number
+
+
+def test_a_fork_that_dies_by_a_signal_is_seen_to(zygote: Zygote) -> None:
+    assert zygote.run("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")[0] == -signal.SIGSEGV
+
+
+def test_the_fork_of_a_killed_launcher_is_killed(zygote: Zygote) -> None:
+    launcher = zygote.launch("import os, time; print(os.getpid(), flush=True); time.sleep(60)")
+    pid = pid_from(launcher)
+    launcher.kill()
+    launcher.communicate()
+    until(lambda: is_gone(pid))
+    assert zygote.run("print('next')")[1] == "next\n"
+
+
+def test_the_forks_of_a_killed_zygote_are_killed_and_their_launchers_end(zygote: Zygote) -> None:
+    launcher = zygote.launch("import os, time; print(os.getpid(), flush=True); time.sleep(60)")
+    pid = pid_from(launcher)
+    zygote.process.kill()
+    launcher.communicate(timeout=10)
+    assert launcher.returncode == -signal.SIGKILL
+    until(lambda: is_gone(pid))
+
+
+def test_without_a_zygote_the_run_starts_cold(zygote: Zygote) -> None:
+    zygote.process.kill()
+    zygote.process.wait()
+    code, _, err = zygote.run("print('warm')")
+    assert (code, "Invalid flow run id" in err) == (1, True)  # Prefect's own engine, which got no flow run
+
+
+def test_changed_code_starts_cold_and_ends_the_zygote_after_its_last_run(zygote: Zygote) -> None:
+    running = zygote.launch("import os, time; print(os.getpid(), flush=True); time.sleep(2)")
+    pid_from(running)
+    zygote.mark.touch()
+    assert "Invalid flow run id" in zygote.run("print('warm')")[2]
+    assert zygote.process.poll() is None
+    running.communicate(timeout=10)
+    assert running.returncode == 0
+    assert zygote.process.wait(10) == 0
+
+
+@pytest.mark.parametrize("rubbish", [b"", b"\0", b"\0\0\0\4abcd", b"\xff\xff\xff\xff", b"GET / HTTP/1.1\r\n\r\n"])
+def test_rubbish_does_not_disturb(zygote: Zygote, rubbish: bytes) -> None:
+    with socket.socket(socket.AF_UNIX) as stranger:
+        stranger.connect("\0" + zygote.name)
+        stranger.sendall(rubbish)
+    assert zygote.run("print('still here')")[1] == "still here\n"
