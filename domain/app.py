@@ -64,7 +64,14 @@ def _loops(config: DomainSettings, database: Database) -> list[Coroutine[Any, An
     from domain.relay import Relay  # brings Prefect's client along
 
     listen_url = config.database_url.get_secret_value()
-    relay = Relay(database, listen_url, config.relay_poll_seconds, config.in_flight_per_pool)
+    relay = Relay(
+        database,
+        listen_url,
+        config.relay_poll_seconds,
+        config.in_flight_per_pool,
+        config.relay_lease_seconds,
+        config.relay_retry_seconds,
+    )
     return [bell.run(), relay.run(), _reconcile(config, database), Sealer(database, config.audit_seal_seconds).run()]
 
 

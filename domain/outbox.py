@@ -94,12 +94,15 @@ class Dispatch:
     revision: int | None
 
 
-async def claim(database: Database, batch: int, in_flight: int = IN_FLIGHT) -> Sequence[Dispatch]:
+async def claim(
+    database: Database, batch: int, in_flight: int = IN_FLIGHT, lease_seconds: float = LEASE_SECONDS
+) -> Sequence[Dispatch]:
     """Take a lease on attempts that are due. A lease that runs out hands them to the next relay."""
-    values = {"lease": LEASE_SECONDS, "batch": batch, "in_flight": in_flight, "pools": [LIGHT, GDAL]}
-    async with database.transaction("claim") as session:
-        rows = await session.execute(CLAIM, values)
-        return [Dispatch(*row) for row in rows]
+    values = {"lease": lease_seconds, "batch": batch, "in_flight": in_flight, "pools": [LIGHT, GDAL]}
+    async with database.transaction() as session:
+        claimed = [Dispatch(*row) for row in await session.execute(CLAIM, values)]
+        session.info["unit"] = "claim" if claimed else ""
+    return claimed
 
 
 async def link(database: Database, run_id: UUID, number: int, flow_run_id: UUID) -> None:

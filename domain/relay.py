@@ -19,7 +19,6 @@ from domain.services.runs import RunLifecycle
 
 log = logging.getLogger("cairn.relay")
 BATCH = 10
-RETRY_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -30,6 +29,8 @@ class Relay:
     listen_url: str
     poll_seconds: float
     in_flight_per_pool: int = outbox.IN_FLIGHT
+    lease_seconds: float = outbox.LEASE_SECONDS
+    retry_seconds: float = 5.0
 
     async def run(self) -> None:
         """Work until cancelled; an outage of the database or of Prefect is waited out."""
@@ -40,7 +41,7 @@ class Relay:
                         await self._work(prefect, listener)
                 except (psycopg.OperationalError, SQLAlchemyError, OSError) as error:
                     log.warning("relay lost its database and tries again", extra={"error": type(error).__name__})
-                    await asyncio.sleep(RETRY_SECONDS)
+                    await asyncio.sleep(self.retry_seconds)
 
     async def _work(self, prefect: PrefectRuns, listener: psycopg.AsyncConnection) -> None:
         while True:
@@ -49,7 +50,7 @@ class Relay:
 
     async def send_due(self, prefect: PrefectRuns) -> int:
         """Send one batch of what is due; returns how many were claimed."""
-        claimed = await outbox.claim(self.database, BATCH, self.in_flight_per_pool)
+        claimed = await outbox.claim(self.database, BATCH, self.in_flight_per_pool, self.lease_seconds)
         await asyncio.gather(*(self._send(prefect, dispatch) for dispatch in claimed))
         return len(claimed)
 
@@ -67,7 +68,7 @@ class Relay:
             # The lease stays: the same key, sent again later, cannot make a second run.
             log.warning("attempt not sent", extra={"run_id": str(dispatch.run_id), "reason": str(error)})
             prefect.forget(deployment)
-            await outbox.retry_later(self.database, dispatch, RETRY_SECONDS)
+            await outbox.retry_later(self.database, dispatch, self.retry_seconds)
         except Refused as error:
             await self._refused(prefect, dispatch, str(error))
         else:
@@ -86,7 +87,7 @@ class Relay:
                 async with self.database.transaction() as session:
                     await RunLifecycle(session).refuse_dispatch(dispatch.run_id, dispatch.token, reason)
         else:
-            await outbox.retry_later(self.database, dispatch, RETRY_SECONDS)
+            await outbox.retry_later(self.database, dispatch, self.retry_seconds)
 
 
 async def _wait(listener: psycopg.AsyncConnection, seconds: float) -> None:

@@ -22,6 +22,12 @@ class DomainSettings(BaseSettings):
     workflows_dir: Path = Field(default=REPOSITORY / "workflows", description="Folder of the workflow definitions")
     relay_enabled: bool = Field(default=True, description="Dispatch runs from this process")
     relay_poll_seconds: float = Field(default=2.0, gt=0, description="Longest wait where a notification got lost")
+    relay_lease_seconds: float = Field(
+        default=60.0, gt=0, description="After which another relay sends what one did not"
+    )
+    relay_retry_seconds: float = Field(
+        default=5.0, gt=0, description="Wait before sending again what Prefect did not take"
+    )
     reconcile_seconds: float = Field(default=15.0, gt=0, description="Time between two sweeps for lost attempts")
     heartbeat_seconds: float = Field(default=10.0, gt=0, description="How often a quiet flow run reports")
     attempt_lost_seconds: float = Field(default=90.0, gt=0, description="Silence after which an attempt is fenced")
