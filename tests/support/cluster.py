@@ -82,8 +82,12 @@ class TestCluster:
         try:
             yield self._shared
         finally:
-            with psycopg.connect(self._shared.url()) as connection:
-                connection.execute(EMPTY)
+            self.empty(self._shared)
+
+    def empty(self, database: TestDatabase) -> None:
+        """Take out what tests put in."""
+        with psycopg.connect(database.url()) as connection:
+            connection.execute(EMPTY)
 
     def close(self) -> None:
         self._keep.close()
