@@ -38,7 +38,7 @@ bench: setup-dev  ## Run every benchmark in its short form
 	@for name in $$($(BIN)/cairn bench); do echo "== $$name"; $(BIN)/cairn bench $$name; done
 
 chaos: setup-dev  ## Kill the stack's processes at work and check that nothing is lost
-	@$(BIN)/python -m pytest tests/chaos -m chaos
+	@CAIRN_CHAOS_RUNS=$${CAIRN_CHAOS_RUNS:-50} $(BIN)/python -m pytest tests/chaos -m chaos -s
 
 clean: down  ## Delete everything that was made here: .venv, .cairn, caches
 	@[ ! -x $(BIN)/cairn ] || $(BIN)/cairn down --wipe >/dev/null

@@ -17,7 +17,7 @@ from prefect.states import Failed as FailedState
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
 from domain.contracts.runs import RunProblem, RunRegister, RunStart, WorkOrder
-from flows.children import ChildLost, SegmentRuns, outcome_from_json, outcome_json, segment_name
+from flows.children import ChildLost, SegmentRuns, outcome_from_json, outcome_json, segment_name, showing_life
 from flows.compiler import Failed, Finished, Plan, Schedule
 from flows.reporting import Fenced, Line, domain_http, register
 from flows.runner import Runner, Verdict, run_problem
@@ -131,7 +131,9 @@ async def _run_parent(line: Line, settings: WorkerSettings) -> PrefectState[Any]
     zones = await _zones(settings)
     async with line.beating(order.heartbeat_seconds), get_client(sync_client=False) as prefect:
         runner = Runner(_schedule(plan, order), order.facts, home_pool(plan), zones, line)
-        runner.children = SegmentRuns(prefect, zones.runs, line, order.facts, runner.artifacts)
+        runner.children = SegmentRuns(
+            prefect, zones.runs, line, order.facts, runner.artifacts, settings.child_silence_seconds
+        )
         try:
             return await _hand_in(line, runner, await runner.run())
         except Fenced as fenced:
@@ -163,7 +165,7 @@ async def _run_segment(line: Line, settings: WorkerSettings, number: int) -> Pre
     known = {name: outcome_from_json(ended) for name, ended in told["known"].items()}
     schedule = _schedule(plan, order, only=told["nodes"], known=known)
     pool = plan.nodes[told["nodes"][0]].pool or home_pool(plan)
-    async with line.beating(order.heartbeat_seconds):
+    async with line.beating(order.heartbeat_seconds), showing_life(zones.runs, place, order.heartbeat_seconds):
         runner = Runner(schedule, order.facts, pool, zones, line)
         verdict = await runner.run()
         await line.flush()

@@ -8,8 +8,8 @@ from tests.support.cluster import TestCluster, TestDatabase, running_cluster
 
 
 @pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestCluster]:
-    with running_cluster(tmp_path_factory.mktemp("cluster")) as running:
+def cluster() -> Iterator[TestCluster]:
+    with running_cluster() as running:
         yield running
 
 

@@ -149,7 +149,7 @@ def show_services(facts: dict[str, Any], report: dict[str, Any] | None = None) -
         if service.get("step"):
             continue
         url = (service.get("url") or "").rpartition("@")[2] or "—"
-        rows.append((name, _health(name, service, report), url, str(service.get("pid", "—")), _short(service["log"])))
+        rows.append((name, _health(name, service, report), url, str(service.get("pid") or "—"), _short(service["log"])))
     table(("service", "state", "address", "pid", "log"), rows)
 
 

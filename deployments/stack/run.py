@@ -28,6 +28,7 @@ class Journal:
     layout: Layout
     services: list[Service]
     announce: Announce
+    pids: Callable[[], dict[str, int]] = dict
     _facts: dict[str, dict[str, Any]] = field(default_factory=dict)
     _phase: str = "starting"
     _failure: dict[str, str] | None = None
@@ -38,23 +39,23 @@ class Journal:
         """One service changed."""
         self._facts.setdefault(name, {}).update(state=state, seconds=round(seconds, 2))
         self.announce(name, state, seconds)
-        self.write({})
+        self.write()
 
-    def phase(self, phase: str, pids: dict[str, int], failure: ServiceFailed | None = None) -> None:
+    def phase(self, phase: str, failure: ServiceFailed | None = None) -> None:
         """The whole stack changed."""
         self._phase = phase
         if phase == "ready":
             self._ready_seconds = round(time.monotonic() - self._started, 2)
         if failure:
             self._failure = {"service": failure.name, "message": str(failure), "log": str(failure.log)}
-        self.write(pids)
+        self.write()
 
-    def write(self, pids: dict[str, int]) -> None:
+    def write(self) -> None:
+        pids = self.pids()
         for service in self.services:
             facts = self._facts.setdefault(service.name, {"state": "waiting"})
             facts |= {"url": service.url, "log": str(self.state.log(service.name)), "step": service.is_step}
-            if service.name in pids:
-                facts["pid"] = pids[service.name]
+            facts["pid"] = pids.get(service.name)
         content = {
             "phase": self._phase,
             "supervisor_pid": os.getpid(),
@@ -77,20 +78,21 @@ async def run_stack(state: State, announce: Announce) -> None:
             _set_aside(state, service.name)
         journal = Journal(state, layout, declared, announce)
         supervisor = Supervisor(declared, state.log, str(state.root), journal.note)
+        journal.pids = supervisor.pids
         stop = _stop_signal()
         try:
             await _unless_stopped(supervisor.start(), stop)
             if not stop.is_set():
-                journal.phase("ready", supervisor.pids())
+                journal.phase("ready")
                 announce("stack", "ready", journal._ready_seconds or 0.0)  # noqa: SLF001 - one module's two halves
             await _unless_stopped(supervisor.watch(), stop)
         except ServiceFailed as failure:
-            journal.phase("failed", {}, failure)
+            journal.phase("failed", failure)
             raise
         finally:
             await supervisor.stop()
             if stop.is_set():
-                journal.phase("stopped", {})
+                journal.phase("stopped")
 
 
 def _stop_signal() -> asyncio.Event:

@@ -20,6 +20,7 @@ from deployments.warm.launcher import ADDRESS
 
 POOLS = ("light", "gdal")
 PASSED_ON = ("PATH", "HOME", "LANG", "TZ")
+OURS_ALONE = ("CAIRN_STATE", "CAIRN_DATABASE_URL")
 
 
 class RedisMissing(RuntimeError):
@@ -86,10 +87,15 @@ def services(layout: Layout) -> list[Service]:
 def base_environment(layout: Layout) -> dict[str, str]:
     """The little that every process gets from ours: nothing that could carry another installation's settings.
 
-    Temporary files have a place of their own: Prefect's runners share one folder by name below the system's, and
-    whoever came first owns it.
+    Settings of ours (`CAIRN_…`) are passed on, so that a stack can be tuned; what the stack sets itself wins. Temporary
+    files have a place of their own: Prefect's runners share one folder by name below the system's, and whoever came
+    first owns it.
     """
-    passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+    passed = {
+        name: value
+        for name, value in os.environ.items()
+        if name in PASSED_ON or (name.startswith("CAIRN_") and name not in OURS_ALONE)
+    }
     return passed | {"PYTHONUNBUFFERED": "1", "TMPDIR": str(layout.state.temporary)}
 
 

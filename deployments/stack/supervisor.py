@@ -68,7 +68,10 @@ class Supervisor:
     _stopping: bool = False
 
     def pids(self) -> dict[str, int]:
-        return {name: running.process.pid for name, running in self._running.items()}
+        """The processes that run now, by service."""
+        return {
+            name: running.process.pid for name, running in self._running.items() if running.process.returncode is None
+        }
 
     async def start(self) -> None:
         """Bring everything up, each service as soon as what it needs is ready."""

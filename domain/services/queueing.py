@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from domain.contracts.runs import Registered, RunCreate, RunCreated, RunRegister
 from domain.errors import InvalidSubmission
 from domain.models import Request, Run, RunNode
+from domain.repositories.intake import FirstRun
 from domain.repositories.requests import Requests
 from domain.repositories.runs import Runs
 from domain.rules import identity
@@ -30,11 +31,16 @@ async def queue_run(session: AsyncSession, request: Request, plan: Plan, inputs:
     return run
 
 
+def first_run(plan: Plan, inputs: dict[str, Any]) -> FirstRun:
+    """The one run of a submission, ready to be written with it."""
+    nodes = [(node.id, node.type, node.handler, node.pool) for node in plan.nodes.values()]
+    return FirstRun(plan.workflow_id, str(plan.version), plan.digest, home_pool(plan), inputs, nodes)
+
+
 async def queue_steps(
     session: AsyncSession, request: Request, plan: RequestPlan, inputs: dict[str, Any], workflows: Mapping[str, Plan]
 ) -> None:
     """Add a run for every step of the plan, each on its workflow as it is now; queue those that wait for nothing."""
-    accept(session, request)
     request.plan = {"plan": plan.to_json(), "inputs": inputs}
     for place, step in enumerate(plan.steps):
         await add_run(session, request, workflows[step.workflow], {}, place + 1, step)

@@ -8,15 +8,16 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.contracts.submissions import SubmissionAnswer, SubmissionCreate
 from domain.errors import InvalidSubmission, KeyReused, NotFound, VersionBlocked
-from domain.models import Platform, Request, Revision
+from domain.models import Platform
 from domain.repositories.assets import Assets
+from domain.repositories.intake import Accepted, Intake
 from domain.repositories.platforms import Platforms
-from domain.repositories.requests import Requests
+from domain.repositories.requests import Requests, Seen
 from domain.rules import identity, versions
 from domain.rules.lifecycle import RequestState
 from domain.services.assets import revive
 from domain.services.definitions import Definitions
-from domain.services.queueing import checked_inputs, queue_run, queue_steps
+from domain.services.queueing import checked_inputs, first_run, queue_steps
 from domain.services.quotas import Quotas
 from flows.compiler import Plan, RequestPlan
 
@@ -43,12 +44,8 @@ class Submissions:
             return SubmissionAnswer(request_id=earlier.request_id, status=earlier.status.value, duplicate=True)
         if asset.deleted_at is not None:
             revive(self.session, asset, submission.client_id)
-        placement = versions.place(
-            submission.version_label,
-            fingerprint,
-            await assets.version_facts(asset_id),
-            await assets.next_ordinal(asset_id),
-        )
+        history, next_ordinal = await assets.history(asset_id)
+        placement = versions.place(submission.version_label, fingerprint, history, next_ordinal)
         if isinstance(placement, versions.NewVersion | versions.Resubmission):
             await self.quotas.refuse_over(self.session, platform.platform_id)
         match placement:
@@ -59,20 +56,16 @@ class Submissions:
                 return await self._standing(request_id or submission.request_id, duplicate=True)
             case versions.NewVersion(ordinal):
                 revision = 1
-                assets.add_version(asset_id, ordinal, submission.version_label)
-                await self.session.flush()
             case versions.Resubmission(ordinal, revision, _):
                 await self._supersede(asset_id, ordinal, revision)
             case _:
                 assert_never(placement)
-        request = self._add_request(submission, fingerprint, asset_id, ordinal, revision)
-        await self.session.flush()
+        accepted = Accepted(submission, fingerprint, asset_id, ordinal, revision)
         if isinstance(plan, RequestPlan):
-            workflows = {step.workflow: self.definitions.named(step.workflow).plan for step in plan.steps}
-            await queue_steps(self.session, request, plan, inputs, workflows)
+            await self._queue_steps(accepted, plan, inputs)
         else:
-            await queue_run(self.session, request, plan, inputs)
-        return SubmissionAnswer(request_id=request.request_id, status=RequestState.PENDING.value)
+            await Intake(self.session).write(accepted, first_run(plan, inputs))
+        return SubmissionAnswer(request_id=submission.request_id, status=RequestState.PENDING.value)
 
     async def _platform(self, submission: SubmissionCreate) -> Platform:
         platform = await Platforms(self.session).active(submission.platform_id)
@@ -83,12 +76,19 @@ class Submissions:
             raise InvalidSubmission("; ".join(faults) + ".", faults=faults)
         return platform
 
-    async def _seen_before(self, submission: SubmissionCreate, fingerprint: str) -> Request | None:
+    async def _queue_steps(self, accepted: Accepted, plan: RequestPlan, inputs: dict[str, Any]) -> None:
+        """A request of several runs: written alone, then given its steps."""
+        await Intake(self.session).write(accepted, None)
+        request = await Requests(self.session).get(accepted.submission.request_id)
+        if request is None:
+            raise NotFound("The request that was just written is gone.")
+        workflows = {step.workflow: self.definitions.named(step.workflow).plan for step in plan.steps}
+        await queue_steps(self.session, request, plan, inputs, workflows)
+
+    async def _seen_before(self, submission: SubmissionCreate, fingerprint: str) -> Seen | None:
         """The request of the same id or key: the gateway may ask again where it never heard the answer."""
         requests = Requests(self.session)
-        earlier = await requests.get(submission.request_id)
-        if earlier is None and submission.idempotency_key:
-            earlier = await requests.by_key(submission.platform_id, submission.idempotency_key)
+        earlier = await requests.seen(submission.request_id, submission.platform_id, submission.idempotency_key)
         if earlier and earlier.fingerprint != fingerprint:
             raise KeyReused("This idempotency key was used with another body. Send the same body, or a new key.")
         return earlier
@@ -110,37 +110,6 @@ class Submissions:
         await RunLifecycle(self.session).cancel_request(earlier, actor="superseded by a resubmission")
         version.newest_revision = revision
         version.lock_version += 1
-
-    def _add_request(
-        self, submission: SubmissionCreate, fingerprint: str, asset_id: str, ordinal: int, revision: int
-    ) -> Request:
-        request = Request(
-            request_id=submission.request_id,
-            platform_id=submission.platform_id,
-            client_id=submission.client_id,
-            data_type=submission.data_type,
-            operation=submission.operation,
-            submitted=submission.model_dump(mode="json"),
-            fingerprint=fingerprint,
-            idempotency_key=submission.idempotency_key,
-            priority=submission.priority,
-            callback_url=submission.callback_url,
-            asset_id=asset_id,
-            ordinal=ordinal,
-            revision=revision,
-            status=RequestState.PENDING,
-        )
-        self.session.add(request)
-        self.session.add(
-            Revision(
-                asset_id=asset_id,
-                ordinal=ordinal,
-                revision=revision,
-                request_id=request.request_id,
-                fingerprint=fingerprint,
-            )
-        )
-        return request
 
 
 def resolve_inputs(plan: Plan | RequestPlan, source: str, parameters: dict[str, Any]) -> dict[str, Any]:

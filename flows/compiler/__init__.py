@@ -32,6 +32,7 @@ from flows.compiler.plan import Arm, Choice, FanIn, FanOut, Node, Plan, Resource
 from flows.compiler.request_plan import RequestPlan, Step
 from flows.compiler.retry import Retry
 from flows.compiler.schedule import OutOfTurn, Schedule
+from flows.compiler.selection import UnknownNode, following, selected
 from flows.compiler.states import TRANSITIONS, State
 
 __all__ = [
@@ -75,7 +76,10 @@ __all__ = [
     "State",
     "Step",
     "StopRunning",
+    "UnknownNode",
     "compile_files",
     "compile_text",
+    "following",
     "render",
+    "selected",
 ]

@@ -3,7 +3,11 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from heapq import nsmallest
 from typing import NamedTuple
+
+_FAR = 12  # names that differ more in length are no slips of one another
+_MANY = 100
 
 Path = tuple[str | int, ...]
 
@@ -87,9 +91,12 @@ def pointer(path: Path) -> str:
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """The known name most like this one, or an empty string where none is near."""
-    candidates = sorted(known)
-    by_lower = {candidate.lower(): candidate for candidate in reversed(candidates)}
-    found = get_close_matches(name[:100].lower(), by_lower, n=1, cutoff=0.6)
+    wanted = name[:100].lower()
+    by_lower = {candidate.lower(): candidate for candidate in known if abs(len(candidate) - len(wanted)) <= _FAR}
+    candidates = sorted(by_lower)
+    if len(candidates) > _MANY:  # comparing closely is slow, and a file may hold thousands of names and of slips
+        candidates = [candidate for candidate in candidates if candidate[:2] == wanted[:2]][:_MANY]
+    found = get_close_matches(wanted, candidates, n=1, cutoff=0.6)
     return by_lower[found[0]] if found else ""
 
 
@@ -104,9 +111,9 @@ def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
 
 def listing(names: Iterable[str], limit: int = 8) -> str:
     """The names in one line, shortened where there are many."""
-    ordered = sorted(names)
-    shown = ", ".join(ordered[:limit])
-    return f"{shown}, … ({len(ordered)} in all)" if len(ordered) > limit else shown
+    every = list(names)
+    shown = ", ".join(nsmallest(limit, every))
+    return f"{shown}, … ({len(every)} in all)" if len(every) > limit else shown
 
 
 def excerpt(value: object, limit: int = 60) -> str:

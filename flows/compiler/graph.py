@@ -1,20 +1,29 @@
 """The nodes as a graph: order, cycles, ancestors. Works on names and edges only, and never by recursion."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from heapq import heappop, heappush
 
 from flows.compiler.model import Edge
 
+_LISTED = 12
+
 
 @dataclass(frozen=True)
 class BackEdge:
-    """An edge that closes a cycle, and the nodes of the cycle it closes."""
+    """An edge that closes a cycle, and the nodes of the cycle it closes: of a long one its two ends."""
 
     edge: Edge
     cycle: tuple[str, ...]
+
+
+def _shortened(path: list[str], start: int) -> tuple[str, ...]:
+    """The path from a place on, as a message may list it."""
+    if len(path) - start <= _LISTED:
+        return tuple(path[start:])
+    return (*path[start : start + _LISTED - 2], "…", path[-1])
 
 
 class Graph:
@@ -36,34 +45,31 @@ class Graph:
         return found
 
     @cached_property
-    def _walk(self) -> tuple[list[BackEdge], list[str]]:
-        """Depth first in file order: the back edges, and the nodes in the order they were left."""
-        back: list[BackEdge] = []
-        left: list[str] = []
-        entered: set[str] = set()
-        done: set[str] = set()
-        for root in self.nodes:
-            if root in entered:
-                continue
-            path, stack = [root], [iter(self.out[root])]
-            entered.add(root)
-            while stack:
-                edge = next(stack[-1], None)
-                if edge is None:
-                    stack.pop()
-                    left.append(path.pop())
-                    done.add(left[-1])
-                elif edge.target not in entered:
-                    entered.add(edge.target)
-                    path.append(edge.target)
-                    stack.append(iter(self.out[edge.target]))
-                elif edge.target not in done:
-                    back.append(BackEdge(edge, tuple(path[path.index(edge.target) :])))
-        return back, left
-
-    @property
     def back_edges(self) -> list[BackEdge]:
-        return self._walk[0]
+        """The edges that close cycles, found depth first in file order."""
+        found: list[BackEdge] = []
+        entered: set[str] = set()
+        for root in self.nodes:
+            if root not in entered:
+                found += self._walk_from(root, entered)
+        return found
+
+    def _walk_from(self, root: str, entered: set[str]) -> Iterator[BackEdge]:
+        """Walk from one node. `depth` knows the nodes on the way from the root to here, and only them."""
+        path, depth, stack = [root], {root: 0}, [iter(self.out[root])]
+        entered.add(root)
+        while stack:
+            edge = next(stack[-1], None)
+            if edge is None:
+                stack.pop()
+                del depth[path.pop()]
+            elif edge.target in depth:
+                yield BackEdge(edge, _shortened(path, depth[edge.target]))
+            elif edge.target not in entered:
+                entered.add(edge.target)
+                depth[edge.target] = len(path)
+                path.append(edge.target)
+                stack.append(iter(self.out[edge.target]))
 
     @cached_property
     def forward_edges(self) -> list[Edge]:

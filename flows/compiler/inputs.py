@@ -12,11 +12,10 @@ from typing import Any, TypeGuard
 from urllib.parse import urlsplit
 
 from flows.compiler.faults import did_you_mean, excerpt
+from flows.compiler.patterns import found_in
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _DATETIME = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?([Zz]|[-+]\d{2}:\d{2})")
-# Patterns are the authors', values the partners': no pattern is tried on more text than this.
-_MAX_PATTERN_TEXT = 10_000
 
 
 def _is_number(value: Any) -> TypeGuard[float]:
@@ -148,7 +147,7 @@ class Input:
             yield f"must hold at least {self.min_length} {self._units}, not {len(value)}"
         if self.max_length is not None and len(value) > self.max_length:
             yield f"must hold at most {self.max_length} {self._units}, not {len(value)}"
-        if self.pattern is not None and not re.search(self.pattern, value[:_MAX_PATTERN_TEXT]):
+        if self.pattern is not None and not found_in(self.pattern, value):
             yield f"must match {self.pattern}, not {excerpt(value)}"
 
     def _bad_elements(self, value: Any) -> Iterator[str]:

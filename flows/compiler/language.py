@@ -26,6 +26,7 @@ from flows.compiler.kinds import (
     text,
     with_code,
 )
+from flows.compiler.patterns import BadPattern, compile_pattern
 
 # Names a node may give its pool. The old queue names stay understood; None means the handler's own pool.
 POOLS: dict[str, str | None] = {
@@ -46,6 +47,7 @@ VERSION = either(
     TEXT,
     hint="quote a version with a point in it, so that 1.10 stays 1.10",
 )
+IDENTITY = with_code(text("lower-case letters, digits and _"), "bad-workflow-id")
 NODE_NAME = text("the id of a node")
 TARGETS = either("the id of a node, or a list of ids", NODE_NAME, list_of(NODE_NAME, "a list of node ids"))
 POOL = one_of(tuple(POOLS), "a queue", code="unknown-queue")
@@ -102,12 +104,10 @@ _TYPE_NAMES = tuple(TYPES)
 
 def _pattern_law(value: str) -> tuple[str, str] | None:
     try:
-        re.compile(value)
-    except (re.error, OverflowError, RecursionError) as error:
-        return (
-            f"{excerpt(value)} is not a regular expression: {error}",
-            "write a regular expression, such as ^EPSG:[0-9]+$",
-        )
+        compile_pattern(value)
+    except BadPattern as error:
+        message = f"{excerpt(value)} is not a regular expression that can be matched: {error}"
+        return message, "write one such as ^EPSG:[0-9]+$: classes, groups, | and repeats"
     return None
 
 
@@ -292,7 +292,7 @@ OUTPUTS = named(ANYTHING, "a mapping of outputs")
 
 # `nodes` is checked node by node, because what a node may say depends on its type.
 WORKFLOW_FIELDS: Fields = {
-    "workflow_id": Field(TEXT, "Lower snake case, unique, and the file's stem", required=True),
+    "workflow_id": Field(IDENTITY, "Lower snake case, unique, and the file's stem", required=True),
     "name": Field(TEXT, "What people call it. Default the workflow_id"),
     "version": Field(VERSION, "A whole number or text; what was published under it never changes", required=True),
     "description": Field(TEXT, "What it promises, for the operator who picks it in a form"),
@@ -317,7 +317,7 @@ STEP = mapping(
     "a mapping such as {id: validate, workflow: validate_dataset}",
 )
 PLAN_FIELDS: Fields = {
-    "plan_id": Field(TEXT, "Lower snake case, unique, and the file's stem", required=True),
+    "plan_id": Field(IDENTITY, "Lower snake case, unique, and the file's stem", required=True),
     "name": WORKFLOW_FIELDS["name"],
     "version": Field(VERSION, "Version of the plan. Default 1"),
     "description": WORKFLOW_FIELDS["description"],

@@ -101,6 +101,12 @@ class Model:
         return frozenset(str(node.task["workflow"]) for node in self.nodes.values() if node.runs_workflow)
 
     @cached_property
+    def input_names(self) -> frozenset[str]:
+        """The inputs that the file names, also those whose declaration is wrong."""
+        written = self.document.value.get("inputs")
+        return frozenset(written) if isinstance(written, dict) else frozenset()
+
+    @cached_property
     def edges(self) -> list[Edge]:
         """Every edge in the order it is written, also those that name no node."""
         edges = [edge for node in self.nodes.values() for edge in _edges(node)]

@@ -1,6 +1,7 @@
 """Laws between files, and what files know of each other: ids, interfaces, and who serves which submissions."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -70,7 +71,8 @@ def neighbours(paths: Iterable[Path]) -> Iterator[Draft]:
     for folder in folders:
         for path in sorted(folder.iterdir()):
             if path.suffix in SUFFIXES and path not in given and path.is_file():
-                yield draft_file(path, str(path))
+                with suppress(OSError):  # nobody asked for this one: it only stays unknown
+                    yield draft_file(path, str(path))
 
 
 def _folders_of(path: Path) -> tuple[Path, ...]:

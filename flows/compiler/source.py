@@ -113,14 +113,20 @@ def _events(text: str) -> Iterator[Any]:
         message = f"the text holds a character YAML refuses: {error.reason}"
         raise _Refused(_first_control_character(text), (), "yaml-syntax", message) from None
     except yaml.MarkedYAMLError as error:
-        raise _syntax_fault(error) from None
+        raise _syntax_fault(error, text) from None
 
 
-def _syntax_fault(error: yaml.MarkedYAMLError) -> _Refused:
+def _syntax_fault(error: yaml.MarkedYAMLError, text: str) -> _Refused:
     mark = error.problem_mark or error.context_mark
     place = Position(mark.line + 1, mark.column + 1) if mark else Position()
     told = ", ".join(part for part in (error.context, error.problem) if part)
-    return _Refused(place, (), "yaml-syntax", f"not YAML: {told}", "check indentation, quotes and brackets here")
+    line = text.split("\n")[place.line - 1 : place.line]
+    hint = (
+        "put the whole value in one pair of quotes"
+        if "{{" in "".join(line)
+        else "check indentation, quotes and brackets"
+    )
+    return _Refused(place, (), "yaml-syntax", f"not YAML: {told}", hint)
 
 
 def _place_of_offset(text: str, offset: int) -> Position:

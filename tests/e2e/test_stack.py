@@ -4,22 +4,23 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
+from tests.support.cluster import open_folder
 from tests.support.stack import RunningStack
 
 pytestmark = pytest.mark.stack
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> Iterator[RunningStack]:
-    running = RunningStack(tmp_path)
-    try:
-        yield running
-    finally:
-        running.cairn("down", "--wipe")
+def own() -> Iterator[RunningStack]:
+    with open_folder("stack") as folder:
+        running = RunningStack(folder)
+        try:
+            yield running
+        finally:
+            running.cairn("down", "--wipe")
 
 
 def test_a_killed_stack_leaves_nothing_that_hinders_the_next(own: RunningStack) -> None:

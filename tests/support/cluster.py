@@ -2,7 +2,7 @@
 
 import contextlib
 import itertools
-import os
+import signal
 import socket
 import subprocess
 import tempfile
@@ -16,7 +16,7 @@ from urllib.parse import urlsplit, urlunsplit
 import psycopg
 from psycopg import sql
 
-from deployments.stack.postgres import ADMIN, LOGIN_ROLES, data_folder, find_cluster
+from deployments.stack.postgres import ADMIN, LOGIN_ROLES, find_cluster
 from deployments.stack.state import State
 from domain.migrations import upgrade
 
@@ -106,38 +106,41 @@ class TestCluster:
 
 
 @contextmanager
-def running_cluster(folder: Path) -> Iterator[TestCluster]:
-    """A cluster below the folder, on a free port, gone afterwards. Durability is on, as it is for users."""
-    state = State(folder)
-    state.create()
-    _let_others_pass(folder)
-    cluster = find_cluster(state)
-    password = state.secrets["postgres_admin"]
-    cluster.initialise(password)
-    port = free_port()
-    with state.log("postgres").open("wb") as log:
-        server = subprocess.Popen(cluster.server_command(port), cwd="/", stdout=log, stderr=log, start_new_session=True)
-    try:
-        url = f"postgresql://{ADMIN}:{password}@127.0.0.1:{port}/postgres"
-        _wait_until_ready(url, server)
-        ready = TestCluster(url)
-        ready.prepare()
-        with contextlib.closing(ready):
-            yield ready
-    finally:
-        server.terminate()
-        server.send_signal(2)  # a fast shutdown: sessions that tests forgot are ended
-        server.wait(30)
-        if not data_folder(state).is_relative_to(folder):
-            subprocess.run(["rm", "-rf", str(data_folder(state))], check=True)
+def open_folder(name: str) -> Iterator[Path]:
+    """A temporary folder that the cluster's own user can pass through, gone afterwards.
+
+    Not below pytest's: every pytest that starts closes that folder to other users, under the feet of those that run.
+    """
+    with tempfile.TemporaryDirectory(prefix=f"cairn-{name}-", ignore_cleanup_errors=True) as folder:
+        path = Path(folder).resolve()
+        path.chmod(0o711)
+        yield path
 
 
-def _let_others_pass(folder: Path) -> None:
-    """pytest closes its temporary folders to other users; the cluster's user must get through to its own."""
-    temporary = Path(tempfile.gettempdir()).resolve()
-    for parent in (folder, *folder.parents):
-        if parent.is_relative_to(temporary) and parent != temporary and parent.stat().st_uid == os.geteuid():
-            parent.chmod(parent.stat().st_mode | 0o011)
+@contextmanager
+def running_cluster() -> Iterator[TestCluster]:
+    """A cluster of its own, on a free port, gone afterwards. Durability is on, as it is for users."""
+    with open_folder("cluster") as folder:
+        state = State(folder)
+        state.create()
+        cluster = find_cluster(state)
+        password = state.secrets["postgres_admin"]
+        cluster.initialise(password)
+        port = free_port()
+        with state.log("postgres").open("wb") as log:
+            server = subprocess.Popen(
+                cluster.server_command(port), cwd="/", stdout=log, stderr=log, start_new_session=True
+            )
+        try:
+            url = f"postgresql://{ADMIN}:{password}@127.0.0.1:{port}/postgres"
+            _wait_until_ready(url, server)
+            ready = TestCluster(url)
+            ready.prepare()
+            with contextlib.closing(ready):
+                yield ready
+        finally:
+            server.send_signal(signal.SIGINT)  # a fast shutdown: sessions that tests forgot are ended
+            server.wait(30)
 
 
 def _wait_until_ready(url: str, server: "subprocess.Popen[bytes]") -> None:

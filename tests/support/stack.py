@@ -4,8 +4,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,13 @@ class RunningStack:
     """A stack and the ways to talk to it."""
 
     folder: Path
+    settings: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def environment(self) -> dict[str, str]:
         """A user's environment: nothing of ours but the state folder."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("CAIRN_", "PREFECT_"))}
-        return kept | {"CAIRN_STATE": str(self.folder)}
+        return kept | {"CAIRN_STATE": str(self.folder), **self.settings}
 
     def cairn(self, *arguments: str, timeout: float = 240) -> "subprocess.CompletedProcess[str]":
         """Run the command as a user would, outside a terminal."""

@@ -98,7 +98,7 @@ def _declared(subject: Subject, use: Use, reference: Reference) -> tuple[Hint, t
 
 
 def _input_faults(subject: Subject, use: Use, reference: Reference) -> Iterator[Fault]:
-    declared = subject.model.fields.get("inputs", {})
+    declared = subject.model.input_names
     name = reference.steps[0] if reference.steps else None
     if name is not None and name not in declared:
         hint = did_you_mean(str(name), declared, "declare it under inputs")

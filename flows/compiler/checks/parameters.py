@@ -87,12 +87,18 @@ def _declaration(model: type[BaseModel], node: NodeModel, location: Path) -> str
 
 
 def _working(subject: Subject) -> list[NodeModel]:
-    return subject.model.of_type("task", "fan_out", "workflow")
+    """The nodes that run something and whose parameters, if any, could be read."""
+    nodes = subject.model.of_type("task", "fan_out", "workflow")
+    return [node for node in nodes if node.params_key in node.task or node.params_key not in _written_task(node)]
+
+
+def _written_task(node: NodeModel) -> dict[str, Any]:
+    written = node.raw.get("task") if node.type == "fan_out" else node.raw
+    return written if isinstance(written, dict) else {}
 
 
 def _given(node: NodeModel) -> dict[str, Any]:
-    given = node.task.get(node.params_key, {})
-    return given if isinstance(given, dict) else {}
+    return dict(node.task.get(node.params_key, {}))
 
 
 def _path(node: NodeModel, name: str) -> Path:

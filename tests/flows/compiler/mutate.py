@@ -26,7 +26,18 @@ ROOT = Path(__file__).resolve().parents[3]
 TARGETS = (*sorted(ROOT.glob("flows/compiler/checks/*.py")), *(ROOT / "flows/compiler" / f"{name}.py" for name in (
     "schedule", "routing", "fanout", "triggers", "diagrams", "graph",
 )))  # fmt: skip
-TESTS = ("broken_files", "schedule", "valid_files", "fanout", "files", "skips", "plan", "simulate", "properties")
+TESTS = (
+    "broken_files",
+    "schedule",
+    "valid_files",
+    "parameters",
+    "fanout",
+    "files",
+    "skips",
+    "plan",
+    "simulate",
+    "properties",
+)
 WANTED = 0.85
 SECONDS = 60
 

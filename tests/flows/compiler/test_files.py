@@ -1,6 +1,7 @@
 """Files that know each other: sub-workflows in folders, ids and submissions that clash, files that cannot be read."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -75,6 +76,20 @@ def test_a_plan_and_a_workflow_may_not_serve_one_submission(tmp_path: Path) -> N
 def test_a_file_that_cannot_be_read_is_the_callers_to_tell(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         compile_files([tmp_path / "gone.yaml"], registry())
+
+
+def test_a_neighbour_that_cannot_be_read_only_stays_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "outer.yaml").write_text(RUNS)
+    (tmp_path / "inner.yaml").write_text(INNER)
+    opened = Path.open
+
+    def closed(path: Path, *args: Any, **options: Any) -> Any:
+        if path.name == "inner.yaml":
+            raise PermissionError(path)
+        return opened(path, *args, **options)
+
+    monkeypatch.setattr(Path, "open", closed)
+    assert codes(tmp_path / "outer.yaml") == [["unknown-workflow"]]
 
 
 def test_the_digest_is_of_what_is_said_not_of_how(tmp_path: Path) -> None:

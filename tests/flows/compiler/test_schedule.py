@@ -622,3 +622,20 @@ def test_branches_without_a_default_fail_where_none_holds() -> None:
     failed = Schedule(odd, {"n": 1}).begin()[-1]
     assert isinstance(failed, Failed)
     assert "no branch holds for '1'" in failed.error.message
+
+
+def test_what_depends_on_a_conditional_but_is_none_of_its_ways_runs_in_any_case() -> None:
+    nodes = """
+  start: {type: start, next: a}
+  a: {type: conditional, condition: "{{ inputs.n }} > 1", on_true: end, on_false: end}
+  b: {handler: echo, depends_on: a, next: end}
+  end: {type: end}
+"""
+    assert Execute("b", {}) in Schedule(plan_of(nodes, inputs=NUMBER), {"n": 1}).begin()
+
+
+def test_a_part_whose_end_is_not_reached_fails() -> None:
+    told = known(b=Outcome(State.SKIPPED))
+    failed = Schedule(plan_of(LINE, inputs=NUMBER), {"n": 1}, only={"end"}, known=told).begin()[-1]
+    assert isinstance(failed, Failed)
+    assert failed.error.code == "no-end-reached"

@@ -124,6 +124,13 @@ def test_a_long_chain_of_decisions_is_no_trouble() -> None:
     assert faults_of(text) == []
 
 
+def test_a_long_cycle_is_listed_by_its_ends() -> None:
+    nodes = "\n".join(f"  n{k}: {{handler: echo, next: n{(k + 1) % 30}}}" for k in range(30))
+    subject = subject_of(f"nodes:\n{nodes}\n")
+    (back,) = subject.graph.back_edges
+    assert back.cycle == (*(f"n{k}" for k in range(10)), "…", "n29")
+
+
 def test_order_keeps_the_file_where_it_can() -> None:
     subject = subject_of("nodes:\n  c: {handler: echo, depends_on: b}\n  a: {handler: echo}\n  b: {handler: echo}\n")
     assert Graph(subject.model.nodes, subject.model.known_edges).order == ["a", "b", "c"]

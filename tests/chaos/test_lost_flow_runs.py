@@ -1,0 +1,95 @@
+"""A pool is killed in the middle of a run, worker, zygote and flow run together: the request completes all the same.
+
+Silences are scaled down to a sixth of their defaults. CAIRN_CHAOS_RUNS sets how often; n is printed.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from deployments import sample
+from tests.support.cluster import open_folder
+from tests.support.stack import RunningStack
+
+pytestmark = [pytest.mark.stack, pytest.mark.chaos]
+RUNS = int(os.environ.get("CAIRN_CHAOS_RUNS", "1"))
+SCALED = {
+    "CAIRN_HEARTBEAT_SECONDS": "1",
+    "CAIRN_CHILD_SILENCE_SECONDS": "10",
+    "CAIRN_ATTEMPT_LOST_SECONDS": "10",
+    "CAIRN_RECONCILE_SECONDS": "2",
+}
+WAIT_SECONDS = 90.0
+# When to strike: as soon as the flow run of this segment (0 is the run's own) has said that it begins.
+SEGMENT = {"gdal": 1, "light": 0}
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[RunningStack]:
+    with open_folder("chaos") as folder:
+        running = RunningStack(folder, SCALED)
+        started = running.cairn("up", "--detach", "--json")
+        assert started.returncode == 0, started.stderr
+        try:
+            yield running
+        finally:
+            running.cairn("down")
+
+
+@pytest.mark.parametrize("pool", SEGMENT)
+def test_a_run_survives_the_death_of_its_pool(stack: RunningStack, pool: str, tmp_path: Path) -> None:
+    for number in range(RUNS):
+        request_id = submit(stack, tmp_path, f"{pool}-{number}")
+        wait_for_start(stack, request_id, SEGMENT[pool])
+        kill_pool(stack, pool)
+        assert wait_for_end(stack, request_id) == "completed"
+        attempts = stack.rows(
+            "select a.state from app.attempts a join app.runs using (run_id) where request_id = %s order by number",
+            request_id,
+        )
+        states = [state for (state,) in attempts]
+        assert states.count("committed") == 1
+        assert states[-1] == "committed"
+        assert 2 <= len(states) <= 3
+    print(f"n = {RUNS}: {pool} killed mid-run, every request completed, one commit each")  # noqa: T201
+
+
+def submit(stack: RunningStack, folder: Path, name: str) -> str:
+    file = folder / f"{name}.tif"
+    sample.write(file, seed=1)
+    refs = ("--ref", f"dataset_id={name}", "--ref", "resource_id=dem", "--ref", "version_id=1")
+    return str(stack.json("submit", str(file), *refs, "--no-wait")["request_id"])
+
+
+def wait_for_start(stack: RunningStack, request_id: str, segment: int) -> None:
+    query = (
+        "select 1 from app.attempt_flow_runs join app.runs using (run_id)"
+        " where request_id = %s and coalesce(segment, 0) = %s"
+    )
+    until(lambda: stack.rows(query, request_id, segment) != [])
+
+
+def wait_for_end(stack: RunningStack, request_id: str) -> str:
+    def status() -> str:
+        [(found,)] = stack.rows("select status from app.requests where request_id = %s", request_id)
+        return str(found)
+
+    until(lambda: status() not in {"pending", "processing"})
+    return status()
+
+
+def kill_pool(stack: RunningStack, pool: str) -> None:
+    """SIGKILL to the pool's worker and zygote, and by the latter's death to every flow run it has forked."""
+    for service in (f"worker-{pool}", f"zygote-{pool}"):
+        os.kill(stack.facts()["services"][service]["pid"], signal.SIGKILL)
+
+
+def until(question: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not question():
+        assert time.monotonic() < deadline, "it did not come true in time"
+        time.sleep(0.05)

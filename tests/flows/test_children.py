@@ -1,0 +1,52 @@
+"""Child runs: whether they live, and what they hand over."""
+
+import asyncio
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from domain.contracts.runs import RunFacts
+from flows.children import Life, outcome_from_json, outcome_json, segment_name, showing_life, sign_of_life
+from flows.compiler import Outcome, RunError, State
+from flows.storage import LocalStore
+
+FACTS = RunFacts(id="run", request_id="request", received_at=datetime(2026, 1, 1, tzinfo=UTC), attempt=2)
+
+
+def test_a_child_that_waits_for_a_worker_is_not_given_up() -> None:
+    life = Life(10)
+    assert not any(life.is_over(None, now) for now in (0, 100, 100_000))
+
+
+def test_a_child_that_goes_silent_is_given_up_and_one_that_beats_is_not() -> None:
+    life = Life(10)
+    beats = [(b"1", 5), (b"2", 14), (b"2", 24), (b"3", 24.5), (b"3", 34.5)]
+    assert not any(life.is_over(sign, now) for sign, now in beats)
+    assert life.is_over(b"3", 34.6)
+    assert not life.is_over(b"4", 40)  # it was only slow
+
+
+async def test_a_sign_of_life_changes_for_as_long_as_the_block_runs(tmp_path: Path) -> None:
+    store, place = LocalStore(tmp_path), segment_name(FACTS, 1)
+    signs = set()
+    async with showing_life(store, place, 0.01):
+        for _ in range(20):
+            await asyncio.sleep(0.01)
+            signs.add(store.read_bytes(sign_of_life(place)))
+    assert len(signs) > 3
+    last = store.read_bytes(sign_of_life(place))
+    await asyncio.sleep(0.05)
+    assert store.read_bytes(sign_of_life(place)) == last
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        Outcome(State.COMPLETED, {"a": [1, None, "x"]}),
+        Outcome(State.SKIPPED),
+        Outcome(State.FAILED, None, RunError("invalid-input", "no", "n", partner_may_read=True)),
+    ],
+)
+def test_an_outcome_is_the_same_after_its_trip(outcome: Outcome) -> None:
+    assert outcome_from_json(outcome_json(outcome)) == outcome
