@@ -12,17 +12,19 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from domain import logs
+from domain import failpoints, logs
 from domain.adapters.sealing import Vault
 from domain.adapters.tokens import KeySet, TokenVerifier, fetcher
 from domain.adapters.webhooks import Webhooks
-from domain.api import callbacks, clients, commands, records, routes
+from domain.api import assets, audit, callbacks, clients, commands, control, records, routes
+from domain.bell import Bell
 from domain.contracts import rendering
 from domain.db import Database
 from domain.delivery import Courier
-from domain.reconcile import Reconciler
 from domain.repositories.runs import Runs
+from domain.sealer import Sealer
 from domain.services.definitions import Definitions
+from domain.services.quotas import Quotas
 from domain.settings import DomainSettings, settings
 from domain.state import Service
 from flows.storage import Zones
@@ -32,6 +34,7 @@ log = logging.getLogger("cairn.domain")
 
 def create_app(configured: DomainSettings | None = None) -> FastAPI:
     """The application. Nothing is opened before it starts."""
+    failpoints.refuse_unknown()
     config = configured or settings()
     if configured is None:  # the process is ours: whoever brings settings, as tests do, brings logging too
         logs.configure("domain")
@@ -44,9 +47,10 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
             await database.refuse_stale_schema()
             async with database.transaction() as session:
                 await definitions.publish(Runs(session))
+            quotas = Quotas(config.open_requests_per_platform, config.quota_cache_seconds)
             vault = Vault([key.get_secret_value() for key in config.secrets_keys])
             zones = Zones.local(config.storage_root)
-            app.state.service = Service(config, database, definitions, zones, vault, _token_verifier(config))
+            app.state.service = Service(config, database, definitions, zones, quotas, vault, _token_verifier(config))
             async with _in_background([*_loops(config, database), *_couriers(config, database, vault)]):
                 yield
         finally:
@@ -56,21 +60,40 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
     rendering.install(app)
     app.add_middleware(logs.LogContext)
     app.include_router(routes.probes)
-    app.include_router(routes.api)
-    for audience in (callbacks, clients, commands, records):
+    for audience in (assets, audit, callbacks, clients, commands, control, records):
         app.include_router(audience.router)
+    app.include_router(routes.api)
     return app
 
 
 def _loops(config: DomainSettings, database: Database) -> list[Coroutine[Any, Any, None]]:
     """What works beside the API in this process."""
+    bell = Bell(config.database_url.get_secret_value())
+    database.wake = bell.ring
     if not config.relay_enabled:
-        return []
+        return [bell.run()]
     from domain.relay import Relay  # brings Prefect's client along
 
-    relay = Relay(database, config.database_url.get_secret_value(), config.relay_poll_seconds)
-    reconciler = Reconciler(database, config.reconcile_seconds, config.attempt_lost_seconds, config.max_attempts)
-    return [relay.run(), reconciler.run()]
+    listen_url = config.database_url.get_secret_value()
+    relay = Relay(
+        database,
+        listen_url,
+        config.relay_poll_seconds,
+        config.in_flight_per_pool,
+        config.relay_lease_seconds,
+        config.relay_retry_seconds,
+    )
+    return [bell.run(), relay.run(), _reconcile(config, database), Sealer(database, config.audit_seal_seconds).run()]
+
+
+async def _reconcile(config: DomainSettings, database: Database) -> None:
+    """Sweep with a Prefect client of its own."""
+    from domain.adapters.prefect_runs import PrefectRuns
+    from domain.reconcile import Reconciler
+
+    async with PrefectRuns() as flow_runs:
+        every, attempts = config.reconcile_seconds, config.max_attempts
+        await Reconciler(database, flow_runs, every, config.patience(), attempts).run()
 
 
 def _token_verifier(config: DomainSettings) -> TokenVerifier | None:

@@ -6,6 +6,7 @@ from domain.adapters.sealing import Vault
 from domain.adapters.tokens import TokenVerifier
 from domain.db import Database
 from domain.services.definitions import Definitions
+from domain.services.quotas import Quotas
 from domain.settings import DomainSettings
 from flows.storage import Zones
 
@@ -18,5 +19,6 @@ class Service:
     database: Database
     definitions: Definitions
     zones: Zones
+    quotas: Quotas
     vault: Vault
     tokens: TokenVerifier | None = None

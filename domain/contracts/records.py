@@ -74,6 +74,8 @@ class RunSummary(BaseModel):
     platform_id: str | None
     asset_id: str | None
     workflow: WorkflowPin
+    step_id: str | None
+    pool: str | None
     priority: str
     state: RunStateName
     reason: str | None

@@ -21,6 +21,11 @@ class Platforms:
         platform = await self.session.get(Platform, platform_id)
         return platform if platform and platform.is_active else None
 
+    async def platform_of(self, client_id: str) -> str | None:
+        """The platform of an active client."""
+        client = await self.session.get(Client, client_id)
+        return client.platform_id if client and client.is_active else None
+
     async def register(self, facts: dict[str, Any]) -> bool | None:
         """Add or change a platform: whether anything changed, None where its assets' identity would."""
         known = await self.session.get(Platform, facts["platform_id"], with_for_update=True)

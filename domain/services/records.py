@@ -146,6 +146,8 @@ def _summary(run: Run, request: Request) -> RunSummary:
         platform_id=request.platform_id,
         asset_id=request.asset_id,
         workflow=WorkflowPin(id=run.workflow_id, version=run.version, digest=run.digest),
+        step_id=run.step_id,
+        pool=run.pool,
         priority=run.priority,
         state=run.state.value,
         reason=run.reason,

@@ -274,7 +274,7 @@ async def test_a_copy_of_the_database_reveals_no_sealed_secret(
         request_id = await submitted(domain, callback_url=receiver.url)
     rotated = create_app(domain_settings(database, tmp_path, **QUICK, secrets_keys=keys))
     async with rotated.router.lifespan_context(rotated):
-        await completed(Domain(httpx.ASGITransport(rotated), database), request_id)
+        await completed(Domain(httpx.ASGITransport(rotated), database, rotated.state.service), request_id)
         await receiver.wait_for(1)
     assert Webhook(secret).verify(receiver.received[0].body, receiver.received[0].headers)
 

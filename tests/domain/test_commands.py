@@ -128,8 +128,8 @@ async def test_a_platform_is_a_row_and_its_names_stay(domain: Domain) -> None:
     assert (await command(domain, "platform.register", renamed | {"is_active": False}))["changed"] is True
 
 
-async def test_every_listener_hears_that_a_cache_is_stale(domain: Domain, database: TestDatabase) -> None:
-    connection = await psycopg.AsyncConnection.connect(database.url("cairn_gateway"), autocommit=True)
+async def test_every_listener_hears_that_a_cache_is_stale(domain: Domain) -> None:
+    connection = await psycopg.AsyncConnection.connect(domain.database.url("cairn_gateway"), autocommit=True)
     async with connection:
         await connection.execute("listen cairn_cache")
         await command(domain, "cache.invalidate", {"cache": "platforms"})

@@ -5,7 +5,7 @@ from alembic import op
 from sqlalchemy.dialects import postgresql
 
 revision = "0020"
-down_revision = "0002"
+down_revision = "0004"
 branch_labels = None
 depends_on = None
 
