@@ -13,6 +13,7 @@ from domain.security import STAFF, Identity
 from domain.services.callbacks import CallbackDesk
 
 router = APIRouter(prefix="/api/v1", tags=["callbacks"])
+Operator = Annotated[Identity, Depends(allowed("operator", "admin"))]
 Desk = Annotated[CallbackDesk, Depends(callback_desk)]
 
 
@@ -35,16 +36,12 @@ async def read_callback(callback_id: UUID, desk: Desk) -> CallbackDetail:
 
 
 @router.post("/callbacks/{callback_id}/replay", status_code=202)
-async def replay_callback(
-    callback_id: UUID, desk: Desk, caller: Annotated[Identity, Depends(allowed("operator", "admin"))]
-) -> CallbackDetail:
+async def replay_callback(callback_id: UUID, desk: Desk, caller: Operator) -> CallbackDetail:
     """Send it again, under the same webhook id. A disabled endpoint is enabled by this."""
     return await desk.replay(callback_id, caller)
 
 
-@router.post(
-    "/clients/{client_id}/callback-secret", status_code=201, dependencies=[Depends(allowed("operator", "admin"))]
-)
-async def rotate_callback_secret(client_id: str, desk: Desk) -> CallbackSecretIssued:
+@router.post("/clients/{client_id}/callback-secret", status_code=201)
+async def rotate_callback_secret(client_id: str, desk: Desk, caller: Operator) -> CallbackSecretIssued:
     """Make or rotate the secret that signs a client's callbacks. It is shown this once."""
-    return await desk.rotate_secret(client_id)
+    return await desk.rotate_secret(client_id, caller)

@@ -60,13 +60,13 @@ async def bootstrap_deploy(bootstrap: Door, _caller: Operator) -> BootstrapDone:
 
 
 @router.post("/bootstrap/migrate")
-async def bootstrap_migrate(bootstrap: Door, _caller: Admin) -> BootstrapDone:
+async def bootstrap_migrate(bootstrap: Door, caller: Admin) -> BootstrapDone:
     """Bring the schema up to date."""
-    return BootstrapDone(done="migrate", changed=await bootstrap.migrate())
+    return BootstrapDone(done="migrate", changed=await bootstrap.migrate(caller))
 
 
 @router.post("/bootstrap/rebuild")
-async def bootstrap_rebuild(bootstrap: Door, _caller: Admin) -> BootstrapDone:
+async def bootstrap_rebuild(bootstrap: Door, caller: Admin) -> BootstrapDone:
     """Delete all data and make the schema anew. Development only; platforms and credentials stay."""
-    await bootstrap.rebuild()
+    await bootstrap.rebuild(caller)
     return BootstrapDone(done="rebuild", changed=True)

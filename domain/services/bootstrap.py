@@ -9,6 +9,8 @@ from domain.db import Database
 from domain.errors import NotConfigured, NotInDevelopment
 from domain.repositories import schema
 from domain.repositories.runs import Runs
+from domain.security import Identity
+from domain.services.audit import record
 from domain.services.definitions import Definitions
 from domain.settings import DomainSettings
 
@@ -49,7 +51,7 @@ class Bootstrap:
             await self.definitions.publish(Runs(session))
         return sorted(self.definitions.by_id)
 
-    async def migrate(self) -> bool:
+    async def migrate(self, caller: Identity) -> bool:
         """Bring the schema up to date; False where it was."""
         from domain.migrations import upgrade
 
@@ -59,9 +61,11 @@ class Bootstrap:
         if before["current"] == schema.head():
             return False
         await asyncio.to_thread(upgrade, url)
+        async with self.database.transaction() as session:
+            record(session, caller, "schema.migrate", "schema", before=before["current"], after=schema.head())
         return True
 
-    async def rebuild(self) -> None:
+    async def rebuild(self, caller: Identity) -> None:
         """Drop everything and make it anew, but for platforms and credentials. Development only."""
         from domain.migrations import upgrade, wipe
 
@@ -74,6 +78,7 @@ class Bootstrap:
         await asyncio.to_thread(upgrade, url)
         async with self.database.transaction() as session:
             await schema.restore_identities(session, kept)
+            record(session, caller, "schema.rebuild", "schema")
         await self.deploy()
 
     def _admin_url(self) -> str:

@@ -22,6 +22,7 @@ from domain.rules.addresses import AddressPolicy, RefusedAddress, parse
 from domain.rules.callbacks import CallbackState, webhook_id
 from domain.rules.paging import NoSuchPage, Place, from_token, to_token
 from domain.security import Identity, new_callback_secret
+from domain.services.audit import record
 
 
 @dataclass(frozen=True)
@@ -74,13 +75,16 @@ class CallbackDesk:
         Requests(self.session).add_event(
             callback.request_id, "callback.replayed", actor=caller.client_id, callback_id=str(callback_id)
         )
+        record(self.session, caller, "callback.replay", f"callback/{callback_id}")
+        await self.session.flush()
         self.session.expire_all()
         return await self.read(callback_id)
 
-    async def rotate_secret(self, client_id: str) -> CallbackSecretIssued:
+    async def rotate_secret(self, client_id: str, caller: Identity) -> CallbackSecretIssued:
         """A new secret, shown once; the one before goes on signing beside it for a while."""
         if not await Platforms(self.session).has_client(client_id):
             raise NotFound(f"There is no active client {client_id}.")
+        record(self.session, caller, "client.callback-secret", f"client/{client_id}")
         secret = new_callback_secret()
         until = await Callbacks(self.session).rotate_secret(client_id, self.vault.seal(secret), self.overlap_seconds)
         return CallbackSecretIssued(client_id=client_id, callback_secret=secret, previous_signs_until=until)

@@ -10,6 +10,7 @@ from domain.errors import ClientExists, ClientRevoked, Forbidden, InvalidClient,
 from domain.models import Client
 from domain.repositories.platforms import Platforms
 from domain.security import Identity, may_manage, new_key, secret_hash
+from domain.services.audit import record
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class ClientDesk:
         client = Client(**order.model_dump(), secret_hash=secret_hash(key))
         if not await Platforms(self.session).add_client(client):
             raise ClientExists(f"There is a client {order.client_id} already. Choose another id, or rotate its key.")
+        record(self.session, caller, "client.create", f"client/{order.client_id}", role=order.role)
         return await self._with_key(client, key)
 
     async def rotate(self, client_id: str, caller: Identity) -> ClientKey:
@@ -37,6 +39,7 @@ class ClientDesk:
             raise ClientRevoked(f"Client {client_id} was revoked. Make a new client.")
         key = new_key()
         client.previous_secret_hash, client.secret_hash = client.secret_hash, secret_hash(key)
+        record(self.session, caller, "client.rotate", f"client/{client_id}")
         client.previous_until = func.clock_timestamp() + func.make_interval(0, 0, 0, 0, 0, 0, self.overlap_seconds)
         return await self._with_key(client, key)
 
@@ -47,6 +50,7 @@ class ClientDesk:
             client.is_active = False
             client.previous_until = None
             client.revoked_at = func.clock_timestamp()
+            record(self.session, caller, "client.revoke", f"client/{client_id}")
             await self.session.flush()
             await self.session.refresh(client)
         return _summary(client)

@@ -38,7 +38,9 @@ async def test_a_key_lives_from_its_making_to_its_revocation(domain: Domain) -> 
         again = await operator.post("/api/v1/clients/rosa/rotate")
         assert (again.status_code, again.json()["code"]) == (409, "client-revoked")
         listed = (await operator.get("/api/v1/clients")).text
-    stored = str(domain.rows("select c::text from app.clients c"))
+    stored = str(domain.rows("select c::text from app.clients c union all select a::text from app.audit a"))
+    acts = domain.rows("select action from app.audit where subject = 'client/rosa' order by audit_id")
+    assert [act for (act,) in acts] == ["client.create", "client.rotate", "client.rotate", "client.revoke"]
     for key in (first, second, third):
         assert key not in listed + stored
         assert key.removeprefix("cairn_") not in listed + stored

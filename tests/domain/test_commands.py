@@ -77,6 +77,9 @@ async def test_metadata_is_published_and_taken_back(domain: Domain, tmp_path: Pa
     assert (await command(domain, "metadata.unpublish", {"asset_id": asset_id}))["changed"] is True
     assert (await command(domain, "metadata.unpublish", {"asset_id": asset_id}))["changed"] is False
     assert catalogued(domain) == [(item, None, own_title)]
+    noted = domain.rows("select action, actor, subject from app.audit where action like 'metadata%%' order by audit_id")
+    assert [action for action, _, _ in noted] == ["metadata.publish"] * 3 + ["metadata.unpublish"] * 2
+    assert {(actor, subject) for _, actor, subject in noted} == {("operator", f"asset/{asset_id}")}
 
 
 async def test_a_catalogue_that_was_spoilt_is_made_right_again(domain: Domain, tmp_path: Path) -> None:
@@ -126,6 +129,13 @@ async def test_a_platform_is_a_row_and_its_names_stay(domain: Domain) -> None:
     await submitted(domain, platform_id="ckan", client_id="ddh-dev", refs={"resource_id": "a"})
     assert (await command(domain, "platform.register", PLATFORM, 422))["code"] == "invalid-command"
     assert (await command(domain, "platform.register", renamed | {"is_active": False}))["changed"] is True
+
+
+async def test_work_is_paused_and_resumed_by_name_too(domain: Domain) -> None:
+    await command(domain, "pause", {"reason": "Moving house."})
+    assert domain.rows("select kind, value from app.settings") == [("pause", "Moving house.")]
+    assert (await command(domain, "resume", {}))["changed"] is True
+    assert (await command(domain, "resume", {}))["changed"] is False
 
 
 async def test_every_listener_hears_that_a_cache_is_stale(domain: Domain) -> None:
