@@ -11,12 +11,15 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from domain.api import routes
+from domain import failpoints
+from domain.api import assets, audit, control, routes
+from domain.bell import Bell
 from domain.contracts import rendering
 from domain.db import Database
-from domain.reconcile import Reconciler
 from domain.repositories.runs import Runs
+from domain.sealer import Sealer
 from domain.services.definitions import Definitions
+from domain.services.quotas import Quotas
 from domain.settings import DomainSettings, settings
 from domain.state import Service
 from flows.storage import Zones
@@ -26,6 +29,7 @@ log = logging.getLogger("cairn.domain")
 
 def create_app(configured: DomainSettings | None = None) -> FastAPI:
     """The application. Nothing is opened before it starts."""
+    failpoints.refuse_unknown()
     config = configured or settings()
 
     @asynccontextmanager
@@ -36,7 +40,8 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
             await database.refuse_stale_schema()
             async with database.transaction() as session:
                 await definitions.publish(Runs(session))
-            app.state.service = Service(config, database, definitions, Zones.local(config.storage_root))
+            quotas = Quotas(config.open_requests_per_platform, config.quota_cache_seconds)
+            app.state.service = Service(config, database, definitions, Zones.local(config.storage_root), quotas)
             async with _in_background(_loops(config, database)):
                 yield
         finally:
@@ -45,19 +50,39 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
     app = FastAPI(title="Cairn domain", version="1", lifespan=lifespan)
     rendering.install(app)
     app.include_router(routes.probes)
-    app.include_router(routes.api)
+    for router in (routes.api, assets.router, audit.router, control.router):
+        app.include_router(router)
     return app
 
 
 def _loops(config: DomainSettings, database: Database) -> list[Coroutine[Any, Any, None]]:
     """What works beside the API in this process."""
+    bell = Bell(config.database_url.get_secret_value())
+    database.wake = bell.ring
     if not config.relay_enabled:
-        return []
+        return [bell.run()]
     from domain.relay import Relay  # brings Prefect's client along
 
-    relay = Relay(database, config.database_url.get_secret_value(), config.relay_poll_seconds)
-    reconciler = Reconciler(database, config.reconcile_seconds, config.attempt_lost_seconds, config.max_attempts)
-    return [relay.run(), reconciler.run()]
+    listen_url = config.database_url.get_secret_value()
+    relay = Relay(
+        database,
+        listen_url,
+        config.relay_poll_seconds,
+        config.in_flight_per_pool,
+        config.relay_lease_seconds,
+        config.relay_retry_seconds,
+    )
+    return [bell.run(), relay.run(), _reconcile(config, database), Sealer(database, config.audit_seal_seconds).run()]
+
+
+async def _reconcile(config: DomainSettings, database: Database) -> None:
+    """Sweep with a Prefect client of its own."""
+    from domain.adapters.prefect_runs import PrefectRuns
+    from domain.reconcile import Reconciler
+
+    async with PrefectRuns() as flow_runs:
+        every, attempts = config.reconcile_seconds, config.max_attempts
+        await Reconciler(database, flow_runs, every, config.patience(), attempts).run()
 
 
 @asynccontextmanager

@@ -1,17 +1,23 @@
 """Connections to the domain's database: one engine per process, one transaction per unit of work."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker, create_async_engine
 
+from domain.failpoints import hit
+
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 
 class StaleSchema(RuntimeError):
     """The database's schema is not the one this code was written for."""
+
+
+def _nobody() -> None:
+    """Where no relay is told of new work, it is found by polling."""
 
 
 class Database:
@@ -22,12 +28,22 @@ class Database:
             url, pool_size=pool_size, max_overflow=0, connect_args={"application_name": "cairn-domain"}
         )
         self._sessions = async_sessionmaker(self.engine, expire_on_commit=False)
+        self.wake: Callable[[], None] = _nobody
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[AsyncSession]:
-        """One unit of work: committed at the end of the block, rolled back on any exception."""
-        async with self._sessions() as session, session.begin():
-            yield session
+    async def transaction(self, unit: str = "") -> AsyncIterator[AsyncSession]:
+        """One unit of work: committed at the end of the block, rolled back on any exception.
+
+        `unit`, or what a use case writes into `session.info`, names the failpoints around its commit.
+        """
+        async with self._sessions() as session:
+            session.info["unit"] = unit
+            async with session.begin():
+                yield session
+                hit(f"{session.info['unit']}.before-commit")
+            hit(f"{session.info['unit']}.after-commit")
+            if session.info.pop("wake", False):
+                self.wake()
 
     async def refuse_stale_schema(self) -> None:
         """Refuse to run on a schema that migrations have not brought up to date."""

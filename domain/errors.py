@@ -45,3 +45,31 @@ class NotReviewable(DomainError):
 
 class StaleRevision(DomainError):
     code, status, title = "stale-revision", 412, "The version has changed since it was looked at"
+
+
+class ChangedMeanwhile(DomainError):
+    code, status, title = "changed-meanwhile", 412, "It has changed since it was looked at"
+
+
+class PreconditionRequired(DomainError):
+    code, status, title = "precondition-required", 428, "Say which state this change is meant for"
+
+
+class AlreadyFinished(DomainError):
+    code, status, title = "already-finished", 409, "It is over"
+
+
+class NotRerunnable(DomainError):
+    code, status, title = "not-rerunnable", 409, "This cannot be run again"
+
+
+class Paused(DomainError):
+    code, status, title = "paused", 503, "Work is paused"
+
+
+class TooManyOpen(DomainError):
+    code, status, title = "too-many-open-requests", 429, "The platform has too many open requests"
+
+
+class StillServed(DomainError):
+    code, status, title = "still-served", 409, "What is served cannot be deleted"

@@ -11,11 +11,14 @@ from sqlalchemy.exc import SQLAlchemyError
 from domain import outbox
 from domain.adapters.prefect_runs import PrefectRuns, Refused, Unclear
 from domain.db import Database
+from domain.errors import DomainError
+from domain.failpoints import hit
 from domain.outbox import Dispatch
+from domain.rules.reconcile import FlowState
+from domain.services.runs import RunLifecycle
 
 log = logging.getLogger("cairn.relay")
 BATCH = 10
-RETRY_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,9 @@ class Relay:
     database: Database
     listen_url: str
     poll_seconds: float
+    in_flight_per_pool: int = outbox.IN_FLIGHT
+    lease_seconds: float = outbox.LEASE_SECONDS
+    retry_seconds: float = 5.0
 
     async def run(self) -> None:
         """Work until cancelled; an outage of the database or of Prefect is waited out."""
@@ -35,7 +41,7 @@ class Relay:
                         await self._work(prefect, listener)
                 except (psycopg.OperationalError, SQLAlchemyError, OSError) as error:
                     log.warning("relay lost its database and tries again", extra={"error": type(error).__name__})
-                    await asyncio.sleep(RETRY_SECONDS)
+                    await asyncio.sleep(self.retry_seconds)
 
     async def _work(self, prefect: PrefectRuns, listener: psycopg.AsyncConnection) -> None:
         while True:
@@ -44,38 +50,50 @@ class Relay:
 
     async def send_due(self, prefect: PrefectRuns) -> int:
         """Send one batch of what is due; returns how many were claimed."""
-        claimed = await outbox.claim(self.database, BATCH)
+        claimed = await outbox.claim(self.database, BATCH, self.in_flight_per_pool, self.lease_seconds)
         await asyncio.gather(*(self._send(prefect, dispatch) for dispatch in claimed))
         return len(claimed)
 
     async def _send(self, prefect: PrefectRuns, dispatch: Dispatch) -> None:
-        deployment = deployment_name(dispatch.workflow_id)
+        deployment = outbox.deployment_name(dispatch.workflow_id)
         try:
             flow_run_id = await prefect.create(
                 deployment,
-                key=f"{deployment}:{dispatch.run_id}:{dispatch.number}",
+                key=outbox.key(dispatch.workflow_id, dispatch.run_id, dispatch.number),
                 name=flow_run_name(dispatch),
                 parameters={"run_id": str(dispatch.run_id), "attempt_token": dispatch.token},
                 tags=[tag for tag in (dispatch.platform_id, f"priority:{dispatch.priority}") if tag],
             )
-        except (Unclear, Refused) as error:
+        except Unclear as error:
             # The lease stays: the same key, sent again later, cannot make a second run.
             log.warning("attempt not sent", extra={"run_id": str(dispatch.run_id), "reason": str(error)})
             prefect.forget(deployment)
-            await outbox.retry_later(self.database, dispatch, RETRY_SECONDS)
-            return
-        await outbox.mark_sent(self.database, dispatch, flow_run_id)
+            await outbox.retry_later(self.database, dispatch, self.retry_seconds)
+        except Refused as error:
+            await self._refused(prefect, dispatch, str(error))
+        else:
+            hit("relay.created")
+            await outbox.link(self.database, dispatch.run_id, dispatch.number, flow_run_id)
+
+    async def _refused(self, prefect: PrefectRuns, dispatch: Dispatch, reason: str) -> None:
+        """A refusal may hide a run that an earlier try had created: only if there is none is the run parked."""
+        key = outbox.key(dispatch.workflow_id, dispatch.run_id, dispatch.number)
+        flow_run_id, state = await prefect.find(key)
+        if flow_run_id is not None:
+            await outbox.link(self.database, dispatch.run_id, dispatch.number, flow_run_id)
+        elif state is FlowState.MISSING:
+            log.error("run parked", extra={"run_id": str(dispatch.run_id), "reason": reason})
+            with contextlib.suppress(DomainError):  # it was cancelled in the meantime
+                async with self.database.transaction() as session:
+                    await RunLifecycle(session).refuse_dispatch(dispatch.run_id, dispatch.token, reason)
+        else:
+            await outbox.retry_later(self.database, dispatch, self.retry_seconds)
 
 
 async def _wait(listener: psycopg.AsyncConnection, seconds: float) -> None:
     """Until something was committed for us, or so long."""
     with contextlib.suppress(StopAsyncIteration):
         await anext(listener.notifies(timeout=seconds, stop_after=1))
-
-
-def deployment_name(workflow_id: str) -> str:
-    """Flow and deployment are both named after the workflow."""
-    return f"{workflow_id}/{workflow_id}"
 
 
 def flow_run_name(dispatch: Dispatch) -> str:

@@ -6,6 +6,8 @@ from pathlib import Path
 from pydantic import Field, HttpUrl, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from domain.rules.reconcile import Patience
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 
@@ -20,11 +22,31 @@ class DomainSettings(BaseSettings):
     workflows_dir: Path = Field(default=REPOSITORY / "workflows", description="Folder of the workflow definitions")
     relay_enabled: bool = Field(default=True, description="Dispatch runs from this process")
     relay_poll_seconds: float = Field(default=2.0, gt=0, description="Longest wait where a notification got lost")
+    relay_lease_seconds: float = Field(
+        default=60.0, gt=0, description="After which another relay sends what one did not"
+    )
+    relay_retry_seconds: float = Field(
+        default=5.0, gt=0, description="Wait before sending again what Prefect did not take"
+    )
     reconcile_seconds: float = Field(default=15.0, gt=0, description="Time between two sweeps for lost attempts")
     heartbeat_seconds: float = Field(default=10.0, gt=0, description="How often a quiet flow run reports")
-    attempt_lost_seconds: float = Field(default=60.0, gt=0, description="Silence after which an attempt is fenced")
+    attempt_lost_seconds: float = Field(default=90.0, gt=0, description="Silence after which an attempt is fenced")
+    start_seconds: float = Field(default=120.0, gt=0, description="How long a worker may take to begin a flow run")
+    audit_seal_seconds: float = Field(default=2.0, gt=0, description="Time between two looks for acts to seal")
+    in_flight_per_pool: int = Field(
+        default=200, ge=1, description="Attempts a pool may have in flight, unless operators set another limit"
+    )
+    open_requests_per_platform: int = Field(
+        default=10_000, ge=1, description="Requests a platform may have open, unless operators set another limit"
+    )
+    quota_cache_seconds: float = Field(default=1.0, ge=0, description="How long a count of open requests is trusted")
     max_attempts: int = Field(default=3, ge=1, description="Attempts of one run before it is parked as failed")
     pool_size: int = Field(default=10, ge=1, le=200, description="Largest number of database connections")
+
+    def patience(self) -> Patience:
+        """How long the reconciler waits for what."""
+        lost = self.attempt_lost_seconds
+        return Patience(start=self.start_seconds, heartbeat=self.heartbeat_seconds, suspect=lost * 2 / 3, lost=lost)
 
     def sqlalchemy_url(self) -> str:
         return sqlalchemy_url(self.database_url.get_secret_value())

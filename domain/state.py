@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from domain.db import Database
 from domain.services.definitions import Definitions
+from domain.services.quotas import Quotas
 from domain.settings import DomainSettings
 from flows.storage import Zones
 
@@ -16,3 +17,4 @@ class Service:
     database: Database
     definitions: Definitions
     zones: Zones
+    quotas: Quotas

@@ -56,7 +56,9 @@ class Line:
 
     async def start(self, message: RunStart) -> WorkOrder:
         """Claim the attempt and learn what to do."""
-        return WorkOrder.model_validate(await self._post("start", message.model_dump(mode="json")))
+        order = WorkOrder.model_validate(await self._post("start", message.model_dump(mode="json")))
+        self.token = order.attempt_token
+        return order
 
     def note(self, event: NodeEvent) -> None:
         """Have the event sent with the next heartbeat, which comes soon."""
@@ -122,9 +124,9 @@ async def register(http: httpx.AsyncClient, message: RunRegister) -> Registered:
 
 
 async def post(http: httpx.AsyncClient, path: str, body: dict[str, Any]) -> Any:
-    """Ask until there is an answer. Every message may safely arrive twice."""
-    delay = FIRST_DELAY_SECONDS
-    for number in range(TRIES):
+    """Ask until there is an answer. Every message may safely arrive twice. A pause is waited out, however long."""
+    delay, number = FIRST_DELAY_SECONDS, 0
+    while number < TRIES:
         try:
             answer = await http.post(path, json=body)
         except httpx.HTTPError as error:
@@ -135,12 +137,26 @@ async def post(http: httpx.AsyncClient, path: str, body: dict[str, Any]) -> Any:
             reason = f"status {answer.status_code}: {_detail(answer)}"
             if answer.status_code == httpx.codes.CONFLICT:
                 raise Fenced(_detail(answer))
+            if (held := _held_seconds(answer)) is not None:
+                await asyncio.sleep(held)
+                continue
             if answer.is_client_error and answer.status_code != httpx.codes.TOO_MANY_REQUESTS:
                 raise DomainUnreachable(f"The domain refuses {path}: {reason}")
         log.info("the domain did not answer; asking again", extra={"path": path, "try": number, "reason": reason})
         await asyncio.sleep(delay)
-        delay = min(2 * delay, LONGEST_DELAY_SECONDS)
+        delay, number = min(2 * delay, LONGEST_DELAY_SECONDS), number + 1
     raise DomainUnreachable(f"The domain did not answer {path} in {TRIES} tries.")
+
+
+def _held_seconds(answer: httpx.Response) -> float | None:
+    """How long to wait where the domain is paused; None where it is not."""
+    if answer.status_code != httpx.codes.SERVICE_UNAVAILABLE:
+        return None
+    try:
+        problem = answer.json()
+        return float(problem["retry_after_seconds"]) if problem["code"] == "paused" else None
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 def _detail(answer: httpx.Response) -> str:

@@ -14,6 +14,13 @@ def cluster() -> Iterator[TestCluster]:
 
 
 @pytest.fixture
+def shared_database(cluster: TestCluster) -> Iterator[TestDatabase]:
+    """An empty database that is used again: for tests that only fill tables."""
+    with cluster.shared() as emptied:
+        yield emptied
+
+
+@pytest.fixture
 def database(cluster: TestCluster) -> Iterator[TestDatabase]:
     with cluster.database() as fresh:
         yield fresh

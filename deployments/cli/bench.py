@@ -13,7 +13,8 @@ def known() -> list[str]:
     """The benchmarks there are: modules of `benchmarks/`."""
     import benchmarks
 
-    return sorted(module.name for module in pkgutil.iter_modules(benchmarks.__path__))
+    names = (module.name for module in pkgutil.iter_modules(benchmarks.__path__))
+    return sorted(name for name in names if not name.startswith("_"))
 
 
 @click.command()

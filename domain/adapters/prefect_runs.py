@@ -1,15 +1,37 @@
-"""Creates flow runs in Prefect. The only module of the domain that knows Prefect."""
+"""Creates, finds and stops flow runs in Prefect. The only module of the domain that knows Prefect."""
 
+import contextlib
+from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass, field
 from types import TracebackType
+from typing import Any, TypeVar
 from uuid import UUID
 
 import httpx
 from prefect.client.orchestration import PrefectClient, get_client
+from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId, FlowRunFilterIdempotencyKey
+from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
+from prefect.states import Cancelled, Cancelling
+
+from domain.rules.reconcile import FlowState
 
 PERMANENT = range(400, 500)
 RETRYABLE_CLIENT_ERRORS = {408, 425, 429}
+PAGE = 200
+MISCONFIGURED = {401, 403, 404}
+STATES = {
+    StateType.SCHEDULED: FlowState.SCHEDULED,
+    StateType.PENDING: FlowState.PENDING,
+    StateType.RUNNING: FlowState.RUNNING,
+    StateType.PAUSED: FlowState.RUNNING,
+    StateType.COMPLETED: FlowState.COMPLETED,
+    StateType.FAILED: FlowState.FAILED,
+    StateType.CRASHED: FlowState.CRASHED,
+    StateType.CANCELLING: FlowState.CANCELLING,
+    StateType.CANCELLED: FlowState.CANCELLED,
+}
+Answer = TypeVar("Answer")
 
 
 class Unclear(Exception):
@@ -17,7 +39,11 @@ class Unclear(Exception):
 
 
 class Refused(Exception):
-    """Prefect understood and refused: asking again the same way cannot help."""
+    """Prefect understood and refused this run: asking again the same way cannot help."""
+
+
+class Misconfigured(Unclear):
+    """Prefect refuses us or does not know the deployment: a matter of configuration, not of this run."""
 
 
 @dataclass
@@ -40,31 +66,76 @@ class PrefectRuns:
         self, deployment: str, *, key: str, name: str, parameters: dict[str, str], tags: list[str]
     ) -> UUID:
         """Create the flow run of this key, or find the one that was created before."""
-        try:
-            run = await self._client.create_flow_run_from_deployment(
+        run = await _asked(
+            self._client.create_flow_run_from_deployment(
                 await self._deployment_id(deployment),
                 parameters=parameters,
                 name=name,
                 tags=tags,
                 idempotency_key=key,
-            )
-        except PrefectHTTPStatusError as error:
-            status = error.response.status_code
-            if status in PERMANENT and status not in RETRYABLE_CLIENT_ERRORS:
-                raise Refused(f"Prefect answered {status} for deployment {deployment}.") from error
-            raise Unclear(f"Prefect answered {status}.") from error
-        except httpx.HTTPError as error:
-            raise Unclear(f"Prefect did not answer: {type(error).__name__}.") from error
+            ),
+            f"deployment {deployment}",
+        )
         return run.id
+
+    async def find(self, key: str) -> tuple[UUID | None, FlowState]:
+        """The flow run of this key and how it stands. Prefect's silence is an answer too."""
+        wanted = FlowRunFilter(idempotency_key=FlowRunFilterIdempotencyKey(any_=[key]))
+        try:
+            found = await _asked(self._client.read_flow_runs(flow_run_filter=wanted, limit=1), f"key {key}")
+        except (Unclear, Refused):
+            return None, FlowState.UNKNOWN
+        return (found[0].id, _state(found[0])) if found else (None, FlowState.MISSING)
+
+    async def states(self, flow_run_ids: Iterable[UUID]) -> dict[UUID, FlowState]:
+        """How flow runs stand, by id. Those that Prefect says nothing of are missing; without an answer, unknown."""
+        told: dict[UUID, FlowState] = {}
+        wanted = sorted(flow_run_ids)
+        for start in range(0, len(wanted), PAGE):
+            page = wanted[start : start + PAGE]
+            chosen = FlowRunFilter(id=FlowRunFilterId(any_=page))
+            try:
+                found = await _asked(self._client.read_flow_runs(flow_run_filter=chosen, limit=PAGE), "flow runs")
+            except (Unclear, Refused):
+                told |= dict.fromkeys(page, FlowState.UNKNOWN)
+                continue
+            told |= dict.fromkeys(page, FlowState.MISSING) | {run.id: _state(run) for run in found}
+        return told
+
+    async def stop(self, flow_run_id: UUID, flow: FlowState) -> None:
+        """Have a flow run stopped: by its worker where one has it, at once where none does."""
+        state: State[Any] = Cancelled() if flow is FlowState.SCHEDULED else Cancelling()
+        with contextlib.suppress(Unclear, Refused):  # the next sweep asks again
+            await _asked(self._client.set_flow_run_state(flow_run_id, state), f"flow run {flow_run_id}")
 
     async def _deployment_id(self, deployment: str) -> UUID:
         if deployment not in self._deployments:
             try:
-                self._deployments[deployment] = (await self._client.read_deployment_by_name(deployment)).id
+                found = await _asked(self._client.read_deployment_by_name(deployment), f"deployment {deployment}")
             except ObjectNotFound as error:
-                raise Unclear(f"There is no deployment {deployment!r} yet. Run `cairn deploy`.") from error
+                raise Misconfigured(f"There is no deployment {deployment!r} yet. Run `cairn deploy`.") from error
+            self._deployments[deployment] = found.id
         return self._deployments[deployment]
 
     def forget(self, deployment: str) -> None:
         """Look the deployment up anew next time: it may have been made again."""
         self._deployments.pop(deployment, None)
+
+
+def _state(run: FlowRun) -> FlowState:
+    return STATES[run.state.type] if run.state else FlowState.UNKNOWN
+
+
+async def _asked(call: Awaitable[Answer], about: str) -> Answer:
+    """Prefect's answer, or which kind of none it gave."""
+    try:
+        return await call
+    except PrefectHTTPStatusError as error:
+        status = error.response.status_code
+        if status in MISCONFIGURED:
+            raise Misconfigured(f"Prefect answered {status} for {about}.") from error
+        if status in PERMANENT and status not in RETRYABLE_CLIENT_ERRORS:
+            raise Refused(f"Prefect answered {status} for {about}.") from error
+        raise Unclear(f"Prefect answered {status}.") from error
+    except httpx.HTTPError as error:
+        raise Unclear(f"Prefect did not answer: {type(error).__name__}.") from error

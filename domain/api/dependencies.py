@@ -3,12 +3,13 @@
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Annotated, Any
 
-from fastapi import Depends, Request
+from fastapi import Depends, Header, Request
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.errors import Forbidden, Unauthenticated
 from domain.repositories.platforms import Platforms
 from domain.security import Identity, Role, secret_hash
+from domain.services.assets import AssetChanges
 from domain.services.queueing import InternalRuns
 from domain.services.reviews import Reviews
 from domain.services.runs import RunLifecycle
@@ -59,7 +60,7 @@ def allowed(*roles: Role) -> Callable[..., Coroutine[Any, Any, Identity]]:
 
 
 def submissions(session: Session, state: ServiceState) -> Submissions:
-    return Submissions(session, state.definitions)
+    return Submissions(session, state.definitions, state.quotas)
 
 
 def internal_runs(session: Session, state: ServiceState) -> InternalRuns:
@@ -70,5 +71,12 @@ def lifecycle(session: Session, state: ServiceState) -> RunLifecycle:
     return RunLifecycle(session, state.settings.max_attempts)
 
 
-def reviews(session: Session, state: ServiceState) -> Reviews:
-    return Reviews(session, state.zones, str(state.settings.public_url))
+IfMatch = Annotated[str | None, Header(description="The ETag of what was read, or * for whatever is there")]
+
+
+def reviews(session: Session, state: ServiceState, if_match: IfMatch = None) -> Reviews:
+    return Reviews(session, state.zones, str(state.settings.public_url), if_match)
+
+
+def asset_changes(session: Session, if_match: IfMatch = None) -> AssetChanges:
+    return AssetChanges(session, if_match)

@@ -6,8 +6,7 @@ from uuid import UUID
 from fastapi import APIRouter, Depends, Response
 from sqlalchemy import text
 
-from domain.api.dependencies import ServiceState, Session, allowed, internal_runs, lifecycle, reviews, submissions
-from domain.contracts.reviews import Approve, Decision, Reject
+from domain.api.dependencies import ServiceState, Session, allowed, internal_runs, lifecycle, submissions
 from domain.contracts.runs import (
     Commit,
     Fail,
@@ -27,7 +26,6 @@ from domain.repositories.requests import Requests
 from domain.repositories.runs import Runs
 from domain.security import STAFF, Identity
 from domain.services.queueing import InternalRuns
-from domain.services.reviews import Reviews
 from domain.services.runs import RunLifecycle
 from domain.services.submissions import Submissions
 
@@ -127,27 +125,3 @@ async def read_request(request_id: UUID, session: Session) -> dict[str, Any]:
         **{column.name: getattr(request, column.name) for column in request.__table__.columns},
         "runs": [{"run_id": run.run_id, "workflow_id": run.workflow_id, "state": run.state} for run in runs],
     }
-
-
-@api.post("/assets/{asset_id}/versions/{ordinal}/approve", tags=["reviewers"])
-async def approve(
-    asset_id: str,
-    ordinal: int,
-    decision: Approve,
-    use_case: Annotated[Reviews, Depends(reviews)],
-    reviewer: Annotated[Identity, Depends(allowed("reviewer", "admin"))],
-) -> Decision:
-    """Serve this revision from now on."""
-    return await use_case.approve(asset_id, ordinal, decision, reviewer)
-
-
-@api.post("/assets/{asset_id}/versions/{ordinal}/reject", tags=["reviewers"])
-async def reject(
-    asset_id: str,
-    ordinal: int,
-    decision: Reject,
-    use_case: Annotated[Reviews, Depends(reviews)],
-    reviewer: Annotated[Identity, Depends(allowed("reviewer", "admin"))],
-) -> Decision:
-    """Refuse this revision, with a reason."""
-    return await use_case.reject(asset_id, ordinal, decision, reviewer)

@@ -18,7 +18,10 @@ MEDIA_TYPE = "application/problem+json"
 
 
 def render(problem: Problem) -> JSONResponse:
-    return JSONResponse(problem.body(), status_code=problem.status, media_type=MEDIA_TYPE)
+    body = problem.body()
+    wait = body.get("retry_after_seconds")
+    headers = None if wait is None else {"Retry-After": str(wait)}
+    return JSONResponse(body, status_code=problem.status, media_type=MEDIA_TYPE, headers=headers)
 
 
 async def _problem_error(_request: Request, error: Exception) -> JSONResponse:

@@ -22,6 +22,15 @@ class Reject(BaseModel):
     reason: str = Field(min_length=3, max_length=2000)
 
 
+class Unpublish(BaseModel):
+    """Stop serving the approved revision. It awaits a decision again; nothing of it is deleted."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    revision: int = Field(ge=1)
+    reason: str = Field(min_length=3, max_length=2000)
+
+
 class Decision(BaseModel):
     """The state of a revision after a decision."""
 

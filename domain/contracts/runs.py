@@ -56,6 +56,7 @@ class WorkOrder(BaseModel):
     inputs: dict[str, Any]
     facts: RunFacts
     heartbeat_seconds: float
+    attempt_token: str = Field(description="What every later message carries: a retried flow run gets a new one")
 
 
 class NodeEvent(BaseModel):

@@ -1,10 +1,12 @@
 """The tables of schema `app`. Importing this package registers all of them on `Base.metadata`."""
 
 from domain.models.assets import Asset, AssetVersion, Revision
+from domain.models.audit import AuditEntry, AuditSeal
 from domain.models.base import Base
 from domain.models.platforms import Client, Platform
 from domain.models.requests import Event, Request
 from domain.models.runs import Artifact, Attempt, AttemptFlowRun, Run, RunNode, WorkflowDefinition
+from domain.models.settings import Setting
 
 __all__ = [
     "Artifact",
@@ -12,6 +14,8 @@ __all__ = [
     "AssetVersion",
     "Attempt",
     "AttemptFlowRun",
+    "AuditEntry",
+    "AuditSeal",
     "Base",
     "Client",
     "Event",
@@ -20,5 +24,6 @@ __all__ = [
     "Revision",
     "Run",
     "RunNode",
+    "Setting",
     "WorkflowDefinition",
 ]

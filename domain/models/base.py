@@ -46,3 +46,7 @@ class EnumText(TypeDecorator[StrEnum]):
 
     def process_result_value(self, value: Any, dialect: Any) -> StrEnum | None:
         return None if value is None else self.enum(value)
+
+
+# What a lock reads counts: the session may hold the row as it was before the lock was waited for.
+FRESH = {"populate_existing": True}

@@ -22,6 +22,7 @@ class Request(Base):
             unique=True,
             postgresql_where=text("idempotency_key is not null"),
         ),
+        Index("ix_requests_open", "platform_id", postgresql_where=text("status in ('pending', 'processing')")),
         Index("ix_requests_asset_id_ordinal", "asset_id", "ordinal"),
     )
 
@@ -39,6 +40,7 @@ class Request(Base):
     asset_id: Mapped[str | None]
     ordinal: Mapped[int | None]
     revision: Mapped[int | None]
+    plan: Mapped[Json | None]  # of a request with several runs: the pinned plan and its inputs
     status: Mapped[RequestState] = mapped_column(EnumText(RequestState), server_default=RequestState.PENDING.value)
     result: Mapped[Json | None]
     problem: Mapped[Json | None]

@@ -2,13 +2,15 @@
 
 from uuid import UUID
 
-from sqlalchemy import BigInteger, ForeignKey, ForeignKeyConstraint, Identity, Index, text
+from sqlalchemy import BigInteger, ForeignKey, ForeignKeyConstraint, Identity, Index, Text, text
 from sqlalchemy.dialects.postgresql import ARRAY, DOUBLE_PRECISION
 from sqlalchemy.orm import Mapped, mapped_column
 
 from domain.models.base import Base, CreatedAt, EnumText, Json, Moment
 from domain.models.requests import Request
 from domain.rules.lifecycle import AttemptState, RunState
+
+TO_DISPOSE = "disposed_at is null and flow_run_id is not null and state in ('committed', 'failed', 'fenced')"
 
 
 class WorkflowDefinition(Base):
@@ -40,7 +42,11 @@ class Run(Base):
     version: Mapped[str]
     digest: Mapped[str]
     priority: Mapped[str]
+    pool: Mapped[str] = mapped_column(server_default="light")
+    step_id: Mapped[str | None]
+    depends_on: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default="{}")
     inputs: Mapped[Json]
+    first_attempt: Mapped[int] = mapped_column(server_default="1")  # of this opening: attempts are counted from here
     state: Mapped[RunState] = mapped_column(EnumText(RunState), server_default=RunState.PENDING.value)
     reason: Mapped[str | None]
     outputs: Mapped[Json | None]
@@ -58,6 +64,7 @@ class Attempt(Base):
         Index("ix_attempts_to_dispatch", "created_at", postgresql_where=text("state in ('ready', 'sending')")),
         Index("ix_attempts_alive", "heartbeat_at", postgresql_where=text("state = 'started'")),
         Index("ix_attempts_flow_run_id", "flow_run_id"),
+        Index("ix_attempts_to_dispose", "finished_at", postgresql_where=text(TO_DISPOSE)),
         # Two live attempts of one run would be two writers.
         Index(
             "uq_attempts_live",
@@ -78,7 +85,9 @@ class Attempt(Base):
     heartbeat_at: Mapped[Moment]
     problem: Mapped[Json | None]
     created_at: Mapped[CreatedAt]
+    sent_at: Mapped[Moment]
     finished_at: Mapped[Moment]
+    disposed_at: Mapped[Moment]  # when its flow run was seen to be over, once the attempt was
 
 
 class AttemptFlowRun(Base):

@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from sqlalchemy import func, select
+from sqlalchemy import select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from domain.models import Artifact, Asset, AssetVersion, Revision
+from domain.models import Artifact, Asset, AssetVersion, Request, Revision
+from domain.models.base import FRESH
+from domain.rules.control import RevisionFacts
 from domain.rules.versions import VersionFacts
 
 
@@ -19,46 +21,42 @@ class Assets:
     async def take(self, asset_id: str, platform_id: str, refs: dict[str, str], data_type: str) -> Asset:
         """The asset, made if it is new, locked: submissions and decisions about one asset take turns."""
         new = insert(Asset).values(asset_id=asset_id, platform_id=platform_id, refs=refs, data_type=data_type)
-        await self.session.execute(new.on_conflict_do_nothing())
-        return (await self.session.scalars(select(Asset).where(Asset.asset_id == asset_id).with_for_update())).one()
+        same = {"asset_id": new.excluded.asset_id}  # changes nothing, but locks and returns what is there
+        taking = new.on_conflict_do_update(index_elements=["asset_id"], set_=same).returning(Asset)
+        return (await self.session.scalars(taking.execution_options(**FRESH))).one()
 
     async def lock(self, asset_id: str) -> Asset | None:
         query = select(Asset).where(Asset.asset_id == asset_id, Asset.deleted_at.is_(None)).with_for_update()
-        return await self.session.scalar(query)
+        return await self.session.scalar(query.execution_options(**FRESH))
 
-    async def version_facts(self, asset_id: str) -> list[VersionFacts]:
-        """Every undeleted version by its newest revision, oldest first."""
+    async def history(self, asset_id: str) -> tuple[list[VersionFacts], int]:
+        """Every undeleted version by its newest revision, oldest first; and the ordinal that comes next.
+
+        Ordinals are never given twice: deleted versions count.
+        """
+        newest = (
+            (Revision.asset_id == AssetVersion.asset_id)
+            & (Revision.ordinal == AssetVersion.ordinal)
+            & (Revision.revision == AssetVersion.newest_revision)
+        )
         query = (
-            select(AssetVersion, Revision)
-            .join(
-                Revision,
-                (Revision.asset_id == AssetVersion.asset_id)
-                & (Revision.ordinal == AssetVersion.ordinal)
-                & (Revision.revision == AssetVersion.newest_revision),
+            select(
+                AssetVersion.ordinal,
+                AssetVersion.label,
+                Revision.revision,
+                Revision.approval,
+                Revision.processing,
+                Revision.fingerprint,
+                AssetVersion.served_revision.is_not(None),
+                Revision.decided_at.is_not(None),
+                AssetVersion.deleted_at.is_(None),
             )
-            .where(AssetVersion.asset_id == asset_id, AssetVersion.deleted_at.is_(None))
+            .join(Revision, newest)
+            .where(AssetVersion.asset_id == asset_id)
             .order_by(AssetVersion.ordinal)
         )
-        return [
-            VersionFacts(
-                ordinal=version.ordinal,
-                label=version.label,
-                revision=revision.revision,
-                approval=revision.approval,
-                processing=revision.processing,
-                fingerprint=revision.fingerprint,
-            )
-            for version, revision in await self.session.execute(query)
-        ]
-
-    async def next_ordinal(self, asset_id: str) -> int:
-        """One past the highest ordinal ever given, deleted versions included."""
-        query = select(func.max(AssetVersion.ordinal)).where(AssetVersion.asset_id == asset_id)
-        highest = await self.session.scalar(query)
-        return 0 if highest is None else highest + 1
-
-    def add_version(self, asset_id: str, ordinal: int, label: str) -> None:
-        self.session.add(AssetVersion(asset_id=asset_id, ordinal=ordinal, label=label, newest_revision=1))
+        rows = (await self.session.execute(query)).all()
+        return [VersionFacts(*row[:-1]) for row in rows if row[-1]], rows[-1].ordinal + 1 if rows else 0
 
     async def version(self, asset_id: str, ordinal: int) -> AssetVersion | None:
         version = await self.session.get(AssetVersion, (asset_id, ordinal))
@@ -66,6 +64,32 @@ class Assets:
 
     async def revision(self, asset_id: str, ordinal: int, revision: int) -> Revision | None:
         return await self.session.get(Revision, (asset_id, ordinal, revision))
+
+    async def versions(self, asset_id: str) -> Sequence[AssetVersion]:
+        """Every undeleted version, oldest first."""
+        query = select(AssetVersion).where(AssetVersion.asset_id == asset_id, AssetVersion.deleted_at.is_(None))
+        return (await self.session.scalars(query.order_by(AssetVersion.ordinal))).all()
+
+    async def requesters(self, asset_id: str) -> frozenset[str]:
+        """Who submitted what is served or staged of the asset."""
+        query = (
+            select(Request.client_id)
+            .join(Revision, Revision.request_id == Request.request_id)
+            .join(
+                AssetVersion, (AssetVersion.asset_id == Revision.asset_id) & (AssetVersion.ordinal == Revision.ordinal)
+            )
+            .where(Revision.asset_id == asset_id, AssetVersion.deleted_at.is_(None))
+        )
+        return frozenset((await self.session.scalars(query)).all())
+
+    async def revision_facts(self, request: Request) -> RevisionFacts | None:
+        """How the revision that the request made stands; None for requests that make none."""
+        if request.asset_id is None or request.ordinal is None or request.revision is None:
+            return None
+        version = await self.version(request.asset_id, request.ordinal)
+        revision = await self.revision(request.asset_id, request.ordinal, request.revision)
+        newest = version is not None and version.newest_revision == request.revision
+        return None if revision is None else RevisionFacts(revision.approval, newest, version is not None)
 
     async def served_ordinals(self, asset_id: str) -> Sequence[int]:
         query = select(AssetVersion.ordinal).where(

@@ -4,10 +4,21 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import select
+from sqlalchemy import or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.models import Event, Request
+from domain.models.base import FRESH
+from domain.rules.lifecycle import RequestState
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What recognising a submission takes."""
+
+    request_id: UUID
+    fingerprint: str
+    status: RequestState
 
 
 @dataclass(frozen=True)
@@ -15,11 +26,19 @@ class Requests:
     session: AsyncSession
 
     async def get(self, request_id: UUID, *, lock: bool = False) -> Request | None:
-        return await self.session.get(Request, request_id, with_for_update=lock or None)
+        if not lock:
+            return await self.session.get(Request, request_id)
+        query = select(Request).where(Request.request_id == request_id).with_for_update()
+        return await self.session.scalar(query.execution_options(**FRESH))
 
-    async def by_key(self, platform_id: str, key: str) -> Request | None:
-        query = select(Request).where(Request.platform_id == platform_id, Request.idempotency_key == key)
-        return await self.session.scalar(query)
+    async def seen(self, request_id: UUID, platform_id: str, key: str | None) -> Seen | None:
+        """The request of this id, else the platform's request of this key."""
+        same_key = (Request.platform_id == platform_id) & (Request.idempotency_key == key)
+        same_id = Request.request_id == request_id
+        query = select(Request.request_id, Request.fingerprint, Request.status)
+        query = query.where(same_id if key is None else or_(same_id, same_key)).order_by(same_id.desc()).limit(1)
+        row = (await self.session.execute(query)).first()
+        return None if row is None else Seen(*row)
 
     async def of_version(self, asset_id: str, ordinal: int, revision: int) -> Request:
         query = select(Request).where(

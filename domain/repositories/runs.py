@@ -3,20 +3,18 @@
 import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, func, select, text, update
+from sqlalchemy import delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.contracts.artifacts import Artifact as ArtifactModel
 from domain.contracts.runs import NodeEvent
 from domain.models import Artifact, Attempt, AttemptFlowRun, Request, Run, RunNode, WorkflowDefinition
+from domain.models.base import FRESH
 from domain.rules.lifecycle import AttemptState, RunState
-
-DISPATCH_CHANNEL = "cairn_dispatch"
 
 
 @dataclass(frozen=True)
@@ -24,16 +22,39 @@ class Runs:
     session: AsyncSession
 
     async def get(self, run_id: UUID, *, lock: bool = False) -> Run | None:
-        return await self.session.get(Run, run_id, with_for_update=lock or None)
+        if not lock:
+            return await self.session.get(Run, run_id)
+        return await self.session.scalar(
+            select(Run).where(Run.run_id == run_id).with_for_update().execution_options(**FRESH)
+        )
 
     async def of_request(self, request_id: UUID) -> Sequence[Run]:
         query = select(Run).where(Run.request_id == request_id).order_by(Run.sequence)
         return (await self.session.scalars(query)).all()
 
-    async def add_attempt(self, run_id: UUID, number: int) -> None:
-        """Open an attempt. Its row is the outbox entry of its dispatch; the relay hears of it when this commits."""
+    def add_attempt(self, run_id: UUID, number: int) -> None:
+        """Open an attempt. Its row is the outbox entry of its dispatch; the relay hears of it once this commits."""
         self.new_attempt(run_id, number)
-        await self.session.execute(text("select pg_notify(:channel, '')"), {"channel": DISPATCH_CHANNEL})
+        self.wake_relays()
+
+    def wake_relays(self) -> None:
+        """Have the relays look once this has committed."""
+        self.session.info["wake"] = True
+
+    async def next_attempt(self, run_id: UUID) -> int:
+        highest = await self.session.scalar(select(func.max(Attempt.number)).where(Attempt.run_id == run_id))
+        return (highest or 0) + 1
+
+    async def listed(self, states: Sequence[RunState], workflow_id: str | None, limit: int) -> Sequence[Run]:
+        query = select(Run).where(Run.state.in_(states)).order_by(Run.created_at.desc()).limit(limit)
+        if workflow_id is not None:
+            query = query.where(Run.workflow_id == workflow_id)
+        return (await self.session.scalars(query)).all()
+
+    async def replace_nodes(self, run_id: UUID, nodes: Iterable[RunNode]) -> None:
+        """The run's nodes as before it ran."""
+        await self.session.execute(delete(RunNode).where(RunNode.run_id == run_id))
+        self.session.add_all(nodes)
 
     def new_attempt(self, run_id: UUID, number: int) -> Attempt:
         """An attempt that nobody is told of."""
@@ -49,7 +70,7 @@ class Runs:
     async def attempt(self, run_id: UUID, token: str) -> Attempt | None:
         """The attempt that this token belongs to, locked: start, commit and fencing of a run take turns."""
         query = select(Attempt).where(Attempt.run_id == run_id, Attempt.token == token).with_for_update()
-        return await self.session.scalar(query)
+        return await self.session.scalar(query.execution_options(**FRESH))
 
     async def link_flow_run(self, attempt: Attempt, flow_run_id: UUID, segment: int | None, pool: str | None) -> None:
         """Record a flow run before it does any work."""
@@ -70,23 +91,6 @@ class Runs:
         )
         return (await self.session.execute(beat)).first() is not None
 
-    async def silent(self, silence_seconds: float, limit: int = 50) -> Sequence[tuple[UUID, str]]:
-        """(run, token) of started attempts not heard of for so long. A look only: nothing is locked."""
-        query = (
-            select(Attempt.run_id, Attempt.token)
-            .where(Attempt.state == AttemptState.STARTED, _last_heard() < _ago(silence_seconds))
-            .order_by(Attempt.created_at)
-            .limit(limit)
-        )
-        return (await self.session.execute(query)).all()
-
-    async def is_silent(self, attempt: Attempt, silence_seconds: float) -> bool:
-        """Whether a locked attempt is started and still silent, by the database's clock."""
-        query = select(_last_heard() < _ago(silence_seconds)).where(
-            Attempt.run_id == attempt.run_id, Attempt.number == attempt.number, Attempt.state == AttemptState.STARTED
-        )
-        return bool(await self.session.scalar(query))
-
     async def apply_events(self, run_id: UUID, events: Iterable[NodeEvent]) -> None:
         """Write what nodes report: one statement a node, the later of two words about the same thing winning."""
         now = func.clock_timestamp()
@@ -102,7 +106,9 @@ class Runs:
             place = (RunNode.run_id == run_id, RunNode.node_id == node_id)
             await self.session.execute(update(RunNode).where(*place).values(**values))
 
-    def add_artifacts(self, run: Run, request: Request, artifacts: Iterable[ArtifactModel]) -> None:
+    async def put_artifacts(self, run: Run, request: Request, artifacts: Iterable[ArtifactModel]) -> None:
+        """Record what the run left behind, in place of what an earlier outcome of it did."""
+        await self.session.execute(delete(Artifact).where(Artifact.run_id == run.run_id))
         for artifact in artifacts:
             facts = artifact.model_dump(exclude={"bbox"})
             self.session.add(
@@ -116,14 +122,22 @@ class Runs:
                 )
             )
 
-    async def unfinished_after(self, request_id: UUID, sequence: int) -> Sequence[Run]:
+    async def pending_after(self, request_id: UUID, sequence: int) -> Sequence[Run]:
+        """Pending runs behind this one, locked in their order."""
         query = select(Run).where(Run.request_id == request_id, Run.sequence > sequence, Run.state == RunState.PENDING)
+        query = query.order_by(Run.sequence).with_for_update().execution_options(**FRESH)
+        return (await self.session.scalars(query)).all()
+
+    async def cancelled_after(self, request_id: UUID, sequence: int) -> Sequence[Run]:
+        query = select(Run).where(
+            Run.request_id == request_id, Run.sequence > sequence, Run.state == RunState.CANCELLED
+        )
         return (await self.session.scalars(query)).all()
 
     async def live_attempt(self, run_id: UUID) -> Attempt | None:
         live = (AttemptState.READY, AttemptState.SENDING, AttemptState.SENT, AttemptState.STARTED)
         query = select(Attempt).where(Attempt.run_id == run_id, Attempt.state.in_(live)).with_for_update()
-        return await self.session.scalar(query)
+        return await self.session.scalar(query.execution_options(**FRESH))
 
     async def definition(self, workflow_id: str, version: str) -> WorkflowDefinition | None:
         return await self.session.get(WorkflowDefinition, (workflow_id, version))
@@ -140,12 +154,3 @@ class Runs:
         await self.session.execute(new.on_conflict_do_nothing())
         kept = await self.definition(definition.workflow_id, definition.version)
         return kept.digest if kept else definition.digest
-
-
-def _last_heard() -> ColumnElement[datetime]:
-    """When an attempt last spoke; one that never did counts from its making."""
-    return func.coalesce(Attempt.heartbeat_at, Attempt.created_at)
-
-
-def _ago(seconds: float) -> ColumnElement[datetime]:
-    return func.clock_timestamp() - func.make_interval(0, 0, 0, 0, 0, 0, seconds)

@@ -7,6 +7,7 @@ Role = Literal["partner", "reviewer", "operator", "admin", "worker", "gateway"]
 Clearance = Literal["uncleared", "ouo", "public"]
 Exposure = Literal["latest_only", "all_versions"]
 
+ORDER: tuple[Clearance, ...] = ("uncleared", "ouo", "public")
 STAFF: frozenset[Role] = frozenset({"reviewer", "operator", "admin"})
 
 
@@ -37,6 +38,11 @@ def may_read(identity: Identity | None, clearance: Clearance, platform_id: str, 
 def may_see_version(identity: Identity | None, exposure: Exposure, platform_id: str, is_latest: bool) -> bool:
     """True if this version is offered to the reader: an asset may expose its latest version only."""
     return is_latest or exposure == "all_versions" or _is_staff(identity) or _owns(identity, platform_id)
+
+
+def after_approval(current: Clearance, asked: Clearance) -> Clearance:
+    """The higher of the two: an approval never lowers a clearance that was given before."""
+    return max(current, asked, key=ORDER.index)
 
 
 def _is_staff(identity: Identity | None) -> bool:

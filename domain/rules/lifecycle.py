@@ -75,6 +75,7 @@ RUN: Table[RunState, RunEvent] = {
     (RunState.RUNNING, RunEvent.FAILED): RunState.FAILED,
     (RunState.RUNNING, RunEvent.ATTEMPT_LOST): RunState.PENDING,
     (RunState.RUNNING, RunEvent.CANCELLED): RunState.CANCELLED,
+    (RunState.COMPLETED, RunEvent.REOPENED): RunState.PENDING,
     (RunState.FAILED, RunEvent.REOPENED): RunState.PENDING,
     (RunState.CANCELLED, RunEvent.REOPENED): RunState.PENDING,
 }

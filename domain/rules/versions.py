@@ -8,7 +8,7 @@ from domain.rules.lifecycle import Approval, RequestState
 
 @dataclass(frozen=True)
 class VersionFacts:
-    """One undeleted version, by its newest revision."""
+    """One undeleted version, by its newest revision. `served` tells whether it has an approved one."""
 
     ordinal: int
     label: str
@@ -16,6 +16,8 @@ class VersionFacts:
     approval: Approval
     processing: RequestState
     fingerprint: str
+    served: bool
+    decided: bool
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ def place(label: str, fingerprint: str, versions: Sequence[VersionFacts], next_o
     if same is not None:
         return _again(same, fingerprint)
     for version in versions:
-        if version.approval is not Approval.APPROVED:
+        if not version.served:
             return Blocked(version.ordinal, version.label, version.approval)
     return NewVersion(next_ordinal)
 
@@ -65,7 +67,8 @@ def _again(version: VersionFacts, fingerprint: str) -> Placement:
 
     An approved revision goes on being served while the new one is staged beside it.
     """
-    awaits_first_review = version.processing is RequestState.COMPLETED and version.approval is Approval.PENDING_REVIEW
+    awaits_review = version.processing is RequestState.COMPLETED and version.approval is Approval.PENDING_REVIEW
+    awaits_first_review = awaits_review and not version.decided  # one that was unpublished has had its review
     if version.fingerprint == fingerprint and (version.processing in IN_FLIGHT or awaits_first_review):
         return Duplicate(version.ordinal, version.revision)
     return Resubmission(version.ordinal, version.revision + 1, version.processing in IN_FLIGHT)

@@ -6,7 +6,7 @@ from pathlib import Path
 from domain.errors import NoWorkflow
 from domain.models import WorkflowDefinition
 from domain.repositories.runs import Runs
-from flows.compiler import Fault, Plan, compile_files
+from flows.compiler import Fault, Plan, RequestPlan, compile_files
 from flows.handlers.registry import registry
 from flows.readiness import unready
 
@@ -30,27 +30,29 @@ class Definitions:
     """The newest definition of every workflow of this image."""
 
     by_id: dict[str, Definition]
+    plans: tuple[RequestPlan, ...] = ()
 
     @classmethod
     def load(cls, folder: Path) -> "Definitions":
         """Compile every workflow of the folder, or refuse with every fault of every file."""
-        compiled = compile_files(sorted(folder.glob("*.yaml")), registry())
+        compiled = compile_files([*sorted(folder.glob("*.yaml")), *sorted(folder.glob("plans/*.yaml"))], registry())
         faults = [fault for result in compiled for fault in result.faults]
         if faults:
             raise BrokenDefinitions("\n".join(_line(fault) for fault in faults))
+        workflows = {
+            result.plan.workflow_id: Definition(result.plan, result.text)
+            for result in compiled
+            if result.plan is not None and not unready(result.plan)
+        }
+        plans = [result.request_plan for result in compiled if result.request_plan is not None]
         return cls(
-            {
-                result.plan.workflow_id: Definition(
-                    result.plan, (folder / f"{result.plan.workflow_id}.yaml").read_text()
-                )
-                for result in compiled
-                if result.plan is not None and not unready(result.plan)
-            }
+            workflows, tuple(plan for plan in plans if workflows.keys() >= {step.workflow for step in plan.steps})
         )
 
-    def accepting(self, data_type: str, operation: str) -> Definition:
-        """The workflow that serves such a submission, or a refusal that lists what would be served."""
-        matrix = {pair: known for known in self.by_id.values() for pair in known.plan.accepted_pairs()}
+    def accepting(self, data_type: str, operation: str) -> Plan | RequestPlan:
+        """The workflow or plan that serves such a submission, or a refusal that lists what would be served."""
+        known: list[Plan | RequestPlan] = [*(definition.plan for definition in self.by_id.values()), *self.plans]
+        matrix = {pair: plan for plan in known for pair in plan.accepted_pairs()}
         if (data_type, operation) in matrix:
             return matrix[data_type, operation]
         served = ", ".join(sorted("/".join(pair) for pair in matrix)) or "nothing"

@@ -1,36 +1,75 @@
 """Opens runs: for submissions, for operators, and for flow runs that somebody started in Prefect's UI."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.contracts.runs import Registered, RunCreate, RunCreated, RunRegister
 from domain.errors import InvalidSubmission
 from domain.models import Request, Run, RunNode
+from domain.repositories.intake import FirstRun
 from domain.repositories.requests import Requests
 from domain.repositories.runs import Runs
 from domain.rules import identity
 from domain.rules.lifecycle import AttemptState, RequestState, RunState
 from domain.security import Identity
+from domain.services.audit import record
 from domain.services.definitions import Definitions
-from flows.compiler import InputFault, Plan
+from domain.services.steps import queue_ready
+from flows.compiler import InputFault, Plan, RequestPlan, Step
+from flows.segments import home_pool
 
 
 async def queue_run(session: AsyncSession, request: Request, plan: Plan, inputs: dict[str, Any]) -> Run:
     """Add a run to the request, on the plan as it is now, with an attempt for the relay to send."""
+    accept(session, request)
     run = await add_run(session, request, plan, inputs)
-    await Runs(session).add_attempt(run.run_id, 1)
+    Runs(session).add_attempt(run.run_id, 1)
     return run
 
 
-async def add_run(session: AsyncSession, request: Request, plan: Plan, inputs: dict[str, Any]) -> Run:
+def first_run(plan: Plan, inputs: dict[str, Any]) -> FirstRun:
+    """The one run of a submission, ready to be written with it."""
+    nodes = [(node.id, node.type, node.handler, node.pool) for node in plan.nodes.values()]
+    return FirstRun(plan.workflow_id, str(plan.version), plan.digest, home_pool(plan), inputs, nodes)
+
+
+async def queue_steps(
+    session: AsyncSession, request: Request, plan: RequestPlan, inputs: dict[str, Any], workflows: Mapping[str, Plan]
+) -> None:
+    """Add a run for every step of the plan, each on its workflow as it is now; queue those that wait for nothing."""
+    request.plan = {"plan": plan.to_json(), "inputs": inputs}
+    for place, step in enumerate(plan.steps):
+        await add_run(session, request, workflows[step.workflow], {}, place + 1, step)
+    if refused := await queue_ready(session, request):
+        raise InvalidSubmission(f"Step {refused[0].run.step_id} cannot be given its inputs: {refused[0].reason}")
+
+
+def accept(session: AsyncSession, request: Request) -> None:
+    """Note that the request was taken in, and by whom."""
+    event = "request.accepted"
+    Requests(session).add_event(request.request_id, event, actor=request.client_id, revision=request.revision)
+
+
+async def add_run(
+    session: AsyncSession,
+    request: Request,
+    plan: Plan,
+    inputs: dict[str, Any],
+    sequence: int = 1,
+    step: Step | None = None,
+) -> Run:
     """The run and its nodes, without an attempt."""
     run = Run(
         run_id=uuid4(),
         request_id=request.request_id,
-        sequence=1,
+        sequence=sequence,
+        step_id=step.id if step else None,
+        depends_on=list(step.depends_on) if step else [],
+        pool=home_pool(plan),
         workflow_id=plan.workflow_id,
         version=str(plan.version),
         digest=plan.digest,
@@ -40,16 +79,17 @@ async def add_run(session: AsyncSession, request: Request, plan: Plan, inputs: d
     )
     session.add(run)
     await session.flush()
-    session.add_all(
-        RunNode(
-            run_id=run.run_id, node_id=node.id, position=place, type=node.type, handler=node.handler, pool=node.pool
-        )
-        for place, node in enumerate(plan.nodes.values())
-    )
-    requests = Requests(session)
-    requests.add_event(request.request_id, "request.accepted", actor=request.client_id, revision=request.revision)
-    requests.add_event(request.request_id, "run.queued", run_id=run.run_id, workflow=plan.workflow_id)
+    session.add_all(node_rows(run.run_id, plan))
+    Requests(session).add_event(request.request_id, "run.queued", run_id=run.run_id, workflow=plan.workflow_id)
     return run
+
+
+def node_rows(run_id: UUID, plan: Plan) -> list[RunNode]:
+    """The plan's nodes as a run begins with them."""
+    return [
+        RunNode(run_id=run_id, node_id=node.id, position=place, type=node.type, handler=node.handler, pool=node.pool)
+        for place, node in enumerate(plan.nodes.values())
+    ]
 
 
 @dataclass(frozen=True)
@@ -65,6 +105,7 @@ class InternalRuns:
         inputs = checked_inputs(plan, order.inputs)
         request = await self._request(plan, inputs, caller, order.priority)
         run = await queue_run(self.session, request, plan, inputs)
+        record(self.session, caller, "run.create", f"run/{run.run_id}", workflow=plan.workflow_id)
         return RunCreated(run_id=run.run_id, request_id=request.request_id)
 
     async def register(self, order: RunRegister, caller: Identity) -> Registered:
@@ -78,6 +119,7 @@ class InternalRuns:
         plan = self.definitions.named(order.workflow_id).plan
         inputs = checked_inputs(plan, order.inputs)
         request = await self._request(plan, inputs, caller, "normal")
+        accept(self.session, request)
         run = await add_run(self.session, request, plan, inputs)
         attempt = runs.new_attempt(run.run_id, 1)
         attempt.state = AttemptState.SENT
@@ -101,7 +143,7 @@ class InternalRuns:
         return request
 
 
-def checked_inputs(plan: Plan, given: dict[str, Any]) -> dict[str, Any]:
+def checked_inputs(plan: Plan | RequestPlan, given: dict[str, Any]) -> dict[str, Any]:
     """The workflow's inputs, with every fault of them in one refusal."""
     try:
         return plan.resolve_inputs(given)

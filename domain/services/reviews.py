@@ -2,31 +2,34 @@
 
 import json
 from dataclasses import dataclass
+from typing import cast
 
 from sqlalchemy import func
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from domain.contracts.reviews import Approve, Decision, Reject
+from domain.contracts.reviews import Approve, Decision, Reject, Unpublish
 from domain.errors import Forbidden, NotFound, NotReviewable, StaleRevision
 from domain.models import Asset, AssetVersion, Platform, Revision
 from domain.repositories.assets import Assets
 from domain.repositories.catalogue import Catalogue
 from domain.repositories.requests import Requests
 from domain.rules import publication, versions
+from domain.rules.clearance import Clearance, after_approval
 from domain.rules.lifecycle import REVIEW, Approval, RequestState, ReviewEvent, next_state
 from domain.security import Identity
+from domain.services.assets import refuse_if_changed, set_clearance
+from domain.services.audit import record
 from flows.storage import Zones
-
-CLEARANCE_ORDER = ("uncleared", "ouo", "public")
 
 
 @dataclass(frozen=True)
 class Reviews:
-    """Approve and reject."""
+    """Approve, reject, unpublish. `if_match` is the version's entity tag, where the caller sends one."""
 
     session: AsyncSession
     zones: Zones
     public_url: str
+    if_match: str | None = None
 
     async def approve(self, asset_id: str, ordinal: int, decision: Approve, reviewer: Identity) -> Decision:
         """Serve this revision from now on, and raise the asset's clearance where the decision asks for it."""
@@ -34,10 +37,10 @@ class Reviews:
         self._decide(revision, ReviewEvent.APPROVED, reviewer, decision.comment)
         replaced, version.served_revision = version.served_revision, revision.revision
         version.lock_version += 1
-        self._raise_clearance(asset, decision.clearance_level, reviewer)
+        set_clearance(asset, after_approval(cast("Clearance", asset.clearance), decision.clearance_level), reviewer)
         await self.session.flush()
         await self._publish(asset, ordinal, revision.revision, replaced)
-        return await self._decided(asset, revision, reviewer)
+        return await self._decided(asset, revision, reviewer, "approve")
 
     async def reject(self, asset_id: str, ordinal: int, decision: Reject, reviewer: Identity) -> Decision:
         """Refuse this revision; whatever was served before goes on being served."""
@@ -45,24 +48,44 @@ class Reviews:
         self._decide(revision, ReviewEvent.REJECTED, reviewer, decision.reason)
         version.lock_version += 1
         await self.session.flush()
-        return await self._decided(asset, revision, reviewer)
+        return await self._decided(asset, revision, reviewer, "reject")
+
+    async def unpublish(self, asset_id: str, ordinal: int, decision: Unpublish, reviewer: Identity) -> Decision:
+        """Stop serving: the revision awaits a decision again, its item leaves the catalogue, `latest` moves back."""
+        asset, version, revision = await self._decidable(asset_id, ordinal, decision.revision, reviewer)
+        if version.served_revision != revision.revision:
+            raise NotReviewable(_not_served(version, revision))
+        self._decide(revision, ReviewEvent.UNPUBLISHED, reviewer, decision.reason)
+        version.served_revision = None
+        version.lock_version += 1
+        await self.session.flush()
+        await Catalogue(self.session).withdraw(item_id(asset_id, ordinal, revision.revision), asset_id)
+        return await self._decided(asset, revision, reviewer, "unpublish")
 
     async def _reviewable(
         self, asset_id: str, ordinal: int, number: int, reviewer: Identity
     ) -> tuple[Asset, AssetVersion, Revision]:
         """The locked asset and the revision to decide, or why it cannot be decided."""
-        assets = Assets(self.session)
-        asset = await assets.lock(asset_id)
-        version = await assets.version(asset_id, ordinal) if asset else None
-        revision = await assets.revision(asset_id, ordinal, number) if version else None
-        if asset is None or version is None or revision is None:
-            raise NotFound(f"Asset {asset_id} has no version {ordinal} with revision {number}.")
+        asset, version, revision = await self._decidable(asset_id, ordinal, number, reviewer)
         if number != version.newest_revision:
             raise StaleRevision(
                 f"Revision {number} was replaced by revision {version.newest_revision}. Review that one."
             )
         if revision.processing is not RequestState.COMPLETED:
             raise NotReviewable(f"Processing is {revision.processing.value}; only a completed revision can be decided.")
+        return asset, version, revision
+
+    async def _decidable(
+        self, asset_id: str, ordinal: int, number: int, reviewer: Identity
+    ) -> tuple[Asset, AssetVersion, Revision]:
+        """The locked asset with a version and a revision that this reviewer did not submit."""
+        assets = Assets(self.session)
+        asset = await assets.lock(asset_id)
+        version = await assets.version(asset_id, ordinal) if asset else None
+        revision = await assets.revision(asset_id, ordinal, number) if version else None
+        if asset is None or version is None or revision is None:
+            raise NotFound(f"Asset {asset_id} has no version {ordinal} with revision {number}.")
+        refuse_if_changed(self.if_match, version.lock_version)
         request = await Requests(self.session).get(revision.request_id)
         if request and request.client_id == reviewer.client_id:
             raise Forbidden("Whoever submitted a revision cannot decide about it.")
@@ -76,17 +99,6 @@ class Reviews:
         revision.decided_by = reviewer.client_id
         revision.decided_at = func.clock_timestamp()
         revision.reason = reason
-
-    def _raise_clearance(self, asset: Asset, level: str, reviewer: Identity) -> None:
-        """Approving never lowers a clearance that was given before."""
-        if CLEARANCE_ORDER.index(level) <= CLEARANCE_ORDER.index(asset.clearance):
-            return
-        if asset.clearance == "uncleared":
-            asset.cleared_at, asset.cleared_by = func.clock_timestamp(), reviewer.client_id
-        if level == "public":
-            asset.made_public_at, asset.made_public_by = func.clock_timestamp(), reviewer.client_id
-        asset.clearance = level
-        asset.lock_version += 1
 
     async def _publish(self, asset: Asset, ordinal: int, revision: int, replaced: int | None) -> None:
         """Put the item into the catalogue in place of the one it replaces. Who may see it, serving asks per reader."""
@@ -102,7 +114,7 @@ class Reviews:
         item = publication.public_item(staged, self.public_url, asset.asset_id, ordinal)
         await catalogue.publish(publication.collection(asset.asset_id, asset.refs, name, staged.get("bbox")), item)
 
-    async def _decided(self, asset: Asset, revision: Revision, reviewer: Identity) -> Decision:
+    async def _decided(self, asset: Asset, revision: Revision, reviewer: Identity, action: str) -> Decision:
         Requests(self.session).add_event(
             revision.request_id,
             f"revision.{revision.approval.value}",
@@ -111,6 +123,8 @@ class Reviews:
             clearance=asset.clearance,
             reason=revision.reason,
         )
+        subject = f"asset/{asset.asset_id}/version/{revision.ordinal}/revision/{revision.revision}"
+        record(self.session, reviewer, action, subject, clearance=asset.clearance, reason=revision.reason)
         served = await Assets(self.session).served_ordinals(asset.asset_id)
         return Decision(
             asset_id=asset.asset_id,
@@ -120,6 +134,12 @@ class Reviews:
             clearance=asset.clearance,
             latest_ordinal=versions.latest(served),
         )
+
+
+def _not_served(version: AssetVersion, revision: Revision) -> str:
+    if version.served_revision is None:
+        return f"Version {version.ordinal} is not served; its revision {revision.revision} cannot be unpublished."
+    return f"Revision {version.served_revision} is the one that is served, not {revision.revision}. Unpublish that one."
 
 
 def item_id(asset_id: str, ordinal: int, revision: int) -> str:

@@ -18,11 +18,14 @@ from domain.contracts.runs import (
     RunStart,
     WorkOrder,
 )
-from domain.errors import Fenced, NotFound
+from domain.errors import Fenced, NotFound, Paused
 from domain.models import Attempt, Request, Run
 from domain.repositories.assets import Assets
+from domain.repositories.controls import Controls
 from domain.repositories.requests import Requests
 from domain.repositories.runs import Runs
+from domain.repositories.sweep import Suspect, Sweep
+from domain.rules.control import rerun_refusal
 from domain.rules.lifecycle import (
     ATTEMPT,
     RUN,
@@ -34,7 +37,14 @@ from domain.rules.lifecycle import (
     next_state,
     request_state,
 )
+from domain.rules.reconcile import Action, AttemptFacts, FlowState, Patience, decide
+from domain.services.audit import THE_SERVICE, record
+from domain.services.steps import queue_ready, result_of
 
+EXHAUSTED = "attempts-exhausted"
+HOLD_SECONDS = 5
+ENDED_SILENTLY = "ended-without-outcome"
+NO_OUTCOME = "its flow run ended without handing in an outcome"
 HIDDEN_FAILURE = "The platform could not finish this. Its operators see why; submit again later or ask them."
 
 
@@ -47,8 +57,12 @@ class RunLifecycle:
 
     async def start(self, run_id: UUID, message: RunStart, heartbeat_seconds: float) -> WorkOrder:
         """Give a flow run its work, if the attempt it names is the live one and not another flow run's."""
+        self.session.info["unit"] = "start"
         run, attempt = await self._fenced(run_id, message.attempt_token)
+        if attempt.flow_run_id != message.flow_run_id or attempt.state is not AttemptState.STARTED:
+            await self._hold_while_paused(run)
         if message.segment is None:
+            attempt = await self._retried(run, attempt, message) or attempt
             self._claim(run, attempt, message)
         elif attempt.state is not AttemptState.STARTED:
             raise Fenced("The attempt that this segment belongs to is not running.")
@@ -57,6 +71,51 @@ class RunLifecycle:
         if request.status is RequestState.PENDING:
             await self._set_request_status(request, RequestState.PROCESSING)
         return await self._work_order(run, request, attempt, heartbeat_seconds)
+
+    async def _hold_while_paused(self, run: Run) -> None:
+        """Turn a flow run away for now. It asks again and no try is used up; what has started goes on."""
+        request = await Requests(self.session).get(run.request_id)
+        if name := await Controls(self.session).paused(run.workflow_id, request.platform_id if request else None):
+            raise Paused(f"Work is paused ({name}). Ask again later.", retry_after_seconds=HOLD_SECONDS)
+
+    async def _retried(self, run: Run, attempt: Attempt, message: RunStart) -> Attempt | None:
+        """Retry in Prefect's UI: the flow run of the newest, failed attempt begins anew, as an attempt of its own."""
+        runs = Runs(self.session)
+        again = attempt.flow_run_id == message.flow_run_id and message.run_count > (attempt.run_count or 0)
+        newest = attempt.number + 1 == await runs.next_attempt(run.run_id)
+        if not (again and newest and attempt.state is AttemptState.FAILED):
+            return None
+        if run.state is RunState.FAILED:
+            await self._reopen_for_retry(run)
+        elif live := await runs.live_attempt(run.run_id):
+            self._end_attempt(live, AttemptEvent.FENCED)
+        new = runs.new_attempt(run.run_id, attempt.number + 1)
+        new.state = AttemptState.SENT
+        new.flow_run_id = message.flow_run_id
+        await self.session.flush()
+        return new
+
+    async def _reopen_for_retry(self, run: Run) -> None:
+        """Bring a failed run and the later ones that it had cancelled back to pending."""
+        asked = await Requests(self.session).get(run.request_id)
+        facts = await Assets(self.session).revision_facts(asked) if asked else None
+        if refusal := rerun_refusal("failed", run.state, facts):
+            raise Fenced(refusal)
+        for one in [run, *await Runs(self.session).cancelled_after(run.request_id, run.sequence)]:
+            one.state = RunState.PENDING
+            one.problem = one.reason = one.finished_at = None
+        request = await self._request(run)
+        request.problem = request.finished_at = None
+        self._record(run, "request.reopened", actor="prefect")
+        await self._settle_request(request)
+
+    async def go_on(self, request: Request) -> None:
+        """Queue what waits for nothing any more, then bring the request to what its runs say. Its lock is held."""
+        await self.session.flush()
+        for refused in await queue_ready(self.session, request):
+            problem = RunProblem(code="step-inputs-invalid", message=f"Step {refused.run.step_id}: {refused.reason}")
+            await self._fail_run(refused.run, problem)
+        await self._settle_request(request)
 
     def _claim(self, run: Run, attempt: Attempt, message: RunStart) -> None:
         """The fence: one flow run per attempt. The same one may ask again where it never heard the answer."""
@@ -90,6 +149,7 @@ class RunLifecycle:
 
     async def commit(self, run_id: UUID, message: Commit) -> Outcome:
         """Accept a run's outcome, once. The last run of a request completes the request, in this transaction."""
+        self.session.info["unit"] = "commit"
         run, attempt = await self._fenced(run_id, message.attempt_token)
         if attempt.state is AttemptState.COMMITTED:  # the answer was lost on its way: say it again
             return Outcome(run_id=run_id, state=run.state.value)
@@ -98,9 +158,12 @@ class RunLifecycle:
         run.state = RunState.COMPLETED
         run.outputs = message.outputs
         run.finished_at = func.clock_timestamp()
-        Runs(self.session).add_artifacts(run, request, message.artifacts)
+        await Runs(self.session).put_artifacts(run, request, message.artifacts)
         self._record(run, "run.completed", attempt=attempt.number, artifacts=len(message.artifacts))
-        await self._settle_request(request)
+        if request.status is RequestState.PROCESSING:
+            await self.go_on(request)
+        else:  # a run beside this one has failed: what would have come next does not
+            await self._cancel_later(run)
         return Outcome(run_id=run_id, state=run.state.value)
 
     async def fail(self, run_id: UUID, message: Fail) -> Outcome:
@@ -110,25 +173,35 @@ class RunLifecycle:
             return Outcome(run_id=run_id, state=run.state.value)
         self._end_attempt(attempt, AttemptEvent.FAILED)
         attempt.problem = message.problem.model_dump(mode="json")
-        if message.may_reattempt and attempt.number < self.max_attempts:
-            await self._reattempt(run, attempt, message.problem.message)
+        if message.may_reattempt:
+            await self._reattempt_or_park(run, attempt, message.problem.message)
         else:
             await self._fail_run(run, message.problem)
         return Outcome(run_id=run_id, state=run.state.value)
 
-    async def lose_if_silent(self, run_id: UUID, token: str, silence_seconds: float) -> bool:
-        """Fence an attempt that is still silent; open the next one, or give up after the last."""
+    async def reconcile(self, suspect: Suspect, flow: FlowState, patience: Patience) -> Action:
+        """Judge an attempt again under its locks, and do what the table says: it may have spoken since the look."""
+        run, attempt = await self._fenced(suspect.run_id, suspect.token)
+        facts = await Sweep(self.session).again(suspect)
+        action = decide(facts, flow, patience)
+        if action is Action.CANCEL:
+            await self.cancel_request(await self._request_of(run), actor="prefect")
+        if action is Action.FAIL_ENDED:
+            attempt.problem = RunProblem(code=ENDED_SILENTLY, message=NO_OUTCOME).model_dump(mode="json")
+        if action in {Action.LOSE, Action.FAIL_ENDED}:
+            self._end_attempt(attempt, AttemptEvent.FENCED)
+            await self._reattempt_or_park(run, attempt, _why(facts, flow))
+        if action is Action.LOSE and flow is FlowState.MISSING:
+            details = {"flow_run_id": str(suspect.flow_run_id), "attempt": attempt.number}
+            record(self.session, THE_SERVICE, "flow-run.missing", f"run/{run.run_id}", **details)
+        return action
+
+    async def refuse_dispatch(self, run_id: UUID, token: str, reason: str) -> None:
+        """Park a run that Prefect will not take: asking again the same way cannot help."""
         run, attempt = await self._fenced(run_id, token)
-        if not await Runs(self.session).is_silent(attempt, silence_seconds):
-            return False  # it spoke or ended between the sweep's look and the lock
         self._end_attempt(attempt, AttemptEvent.FENCED)
-        why = f"nothing was heard of its flow run for {silence_seconds:.0f} s"
-        if attempt.number < self.max_attempts:
-            await self._reattempt(run, attempt, why)
-        else:
-            message = f"Given up after {attempt.number} attempts: {why}."
-            await self._fail_run(run, RunProblem(code="attempts-exhausted", message=message))
-        return True
+        run.reason = "parked"
+        await self._fail_run(run, RunProblem(code="dispatch-refused", message=reason))
 
     async def cancel_request(self, request: Request, actor: str) -> None:
         """Cancel what is still open of a request and fence its attempts. Nothing happens to a finished request."""
@@ -142,8 +215,10 @@ class RunLifecycle:
             run.state = cancelled
             run.finished_at = func.clock_timestamp()
             self._record(run, "run.cancelled", actor=actor)
-        if request.status in {RequestState.PENDING, RequestState.PROCESSING}:
-            await self._set_request_status(request, RequestState.CANCELLED)
+        # Read again under its lock: a commit may have completed the request while this waited for the run.
+        current = await Requests(self.session).get(request.request_id, lock=True)
+        if current and current.status in {RequestState.PENDING, RequestState.PROCESSING}:
+            await self._set_request_status(current, RequestState.CANCELLED)
 
     async def _fenced(self, run_id: UUID, token: str) -> tuple[Run, Attempt]:
         """The run and the attempt of this token. The run is locked first, always: one order, no deadlock."""
@@ -159,6 +234,13 @@ class RunLifecycle:
             raise NotFound(f"There is no run {run_id}.")
         return run
 
+    async def _request_of(self, run: Run) -> Request:
+        """The request, not locked yet: what is cancelled is locked in its own order."""
+        request = await Requests(self.session).get(run.request_id)
+        if request is None:
+            raise NotFound(f"Run {run.run_id} belongs to no request.")
+        return request
+
     async def _request(self, run: Run) -> Request:
         request = await Requests(self.session).get(run.request_id, lock=True)
         if request is None:
@@ -172,20 +254,37 @@ class RunLifecycle:
         attempt.state = ended
         attempt.finished_at = func.clock_timestamp()
 
+    async def _reattempt_or_park(self, run: Run, attempt: Attempt, why: str) -> None:
+        """Try once more; after the last attempt leave the run to a human, with the reason."""
+        used = attempt.number - run.first_attempt + 1
+        if used < self.max_attempts:
+            await self._reattempt(run, attempt, why)
+            return
+        run.reason = "parked"
+        message = f"Given up after {used} attempts; the last one: {why.rstrip('.')}."
+        await self._fail_run(run, RunProblem(code=EXHAUSTED, message=message))
+
     async def _reattempt(self, run: Run, attempt: Attempt, why: str) -> None:
         run.state = RunState.PENDING
         self._record(run, "attempt.lost", attempt=attempt.number, why=why)
         await self.session.flush()  # the old attempt must have left the live ones before the next one joins them
-        await Runs(self.session).add_attempt(run.run_id, attempt.number + 1)
+        Runs(self.session).add_attempt(run.run_id, attempt.number + 1)
 
     async def _fail_run(self, run: Run, problem: RunProblem) -> None:
         run.state = RunState.FAILED
         run.problem = problem.model_dump(mode="json")
         run.finished_at = func.clock_timestamp()
         self._record(run, "run.failed", code=problem.code, message=problem.message, node_id=problem.node_id)
-        for later in await Runs(self.session).unfinished_after(run.request_id, run.sequence):
-            later.state = RunState.CANCELLED
+        await self._cancel_later(run)
         await self._settle_request(await self._request(run))
+
+    async def _cancel_later(self, run: Run) -> None:
+        """Cancel what was queued or waits behind a run whose request has failed. What runs already may end."""
+        for later in await Runs(self.session).pending_after(run.request_id, run.sequence):
+            if attempt := await Runs(self.session).live_attempt(later.run_id):
+                self._end_attempt(attempt, AttemptEvent.FENCED)
+            later.state = RunState.CANCELLED
+            later.finished_at = func.clock_timestamp()
 
     async def _settle_request(self, request: Request) -> None:
         """Bring the request to what its runs say. Two runs that end together take turns at the request's row."""
@@ -193,7 +292,7 @@ class RunLifecycle:
         runs = await Runs(self.session).of_request(request.request_id)
         status = request_state([run.state for run in runs])
         if status is RequestState.COMPLETED:
-            request.result = {name: value for run in runs for name, value in (run.outputs or {}).items()}
+            request.result = result_of(request, runs)
         if status is RequestState.FAILED:
             request.problem = _partner_problem([run for run in runs if run.state is RunState.FAILED])
         if status is not request.status:
@@ -230,10 +329,27 @@ class RunLifecycle:
             received_at=request.created_at,
             attempt=attempt.number,
         )
-        return WorkOrder(plan=definition.plan, inputs=run.inputs, facts=facts, heartbeat_seconds=heartbeat_seconds)
+        return WorkOrder(
+            plan=definition.plan,
+            inputs=run.inputs,
+            facts=facts,
+            heartbeat_seconds=heartbeat_seconds,
+            attempt_token=attempt.token,
+        )
 
     def _record(self, run: Run, kind: str, **details: Any) -> None:
         Requests(self.session).add_event(run.request_id, kind, run_id=run.run_id, **details)
+
+
+def _why(facts: AttemptFacts, flow: FlowState) -> str:
+    """Why an attempt was given up, for people."""
+    if flow is FlowState.COMPLETED:
+        return NO_OUTCOME
+    if flow is FlowState.MISSING:
+        return "its flow run is gone from Prefect"
+    if flow in {FlowState.FAILED, FlowState.CRASHED}:
+        return f"its flow run {flow.value} without handing in an outcome"
+    return f"nothing was heard of its flow run for {facts.quiet_seconds:.0f} s"
 
 
 def _partner_problem(failed: list[Run]) -> dict[str, object]:
@@ -244,6 +360,6 @@ def _partner_problem(failed: list[Run]) -> dict[str, object]:
         "type": "about:blank",
         "title": "The data could not be processed",
         "status": 422 if readable else 500,
-        "code": problem.code if readable else "processing-failed",
+        "code": problem.code if readable or problem.code == EXHAUSTED else "processing-failed",
         "detail": problem.message if readable else HIDDEN_FAILURE,
     }

@@ -8,15 +8,18 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.contracts.submissions import SubmissionAnswer, SubmissionCreate
 from domain.errors import InvalidSubmission, KeyReused, NotFound, VersionBlocked
-from domain.models import Platform, Request, Revision
+from domain.models import Platform
 from domain.repositories.assets import Assets
+from domain.repositories.intake import Accepted, Intake
 from domain.repositories.platforms import Platforms
-from domain.repositories.requests import Requests
+from domain.repositories.requests import Requests, Seen
 from domain.rules import identity, versions
 from domain.rules.lifecycle import RequestState
+from domain.services.assets import revive
 from domain.services.definitions import Definitions
-from domain.services.queueing import checked_inputs, queue_run
-from flows.compiler import Plan
+from domain.services.queueing import checked_inputs, first_run, queue_steps
+from domain.services.quotas import Quotas
+from flows.compiler import Plan, RequestPlan
 
 
 @dataclass(frozen=True)
@@ -25,24 +28,26 @@ class Submissions:
 
     session: AsyncSession
     definitions: Definitions
+    quotas: Quotas
 
     async def submit(self, submission: SubmissionCreate) -> SubmissionAnswer:
         """Accept the submission, or recognise it as one that was accepted before."""
+        self.session.info["unit"] = "submit"
         platform = await self._platform(submission)
-        definition = self.definitions.accepting(submission.data_type, submission.operation)
-        inputs = resolve_inputs(definition.plan, submission.source, submission.parameters)
+        plan = self.definitions.accepting(submission.data_type, submission.operation)
+        inputs = resolve_inputs(plan, submission.source, submission.parameters)
         fingerprint = _fingerprint(submission)
         asset_id = identity.asset_id(platform.platform_id, submission.refs)
         assets = Assets(self.session)
-        await assets.take(asset_id, platform.platform_id, submission.refs, submission.data_type)
+        asset = await assets.take(asset_id, platform.platform_id, submission.refs, submission.data_type)
         if earlier := await self._seen_before(submission, fingerprint):
             return SubmissionAnswer(request_id=earlier.request_id, status=earlier.status.value, duplicate=True)
-        placement = versions.place(
-            submission.version_label,
-            fingerprint,
-            await assets.version_facts(asset_id),
-            await assets.next_ordinal(asset_id),
-        )
+        if asset.deleted_at is not None:
+            revive(self.session, asset, submission.client_id)
+        history, next_ordinal = await assets.history(asset_id)
+        placement = versions.place(submission.version_label, fingerprint, history, next_ordinal)
+        if isinstance(placement, versions.NewVersion | versions.Resubmission):
+            await self.quotas.refuse_over(self.session, platform.platform_id)
         match placement:
             case versions.Blocked():
                 raise _blocked(submission.version_label, placement)
@@ -51,16 +56,16 @@ class Submissions:
                 return await self._standing(request_id or submission.request_id, duplicate=True)
             case versions.NewVersion(ordinal):
                 revision = 1
-                assets.add_version(asset_id, ordinal, submission.version_label)
-                await self.session.flush()
             case versions.Resubmission(ordinal, revision, _):
                 await self._supersede(asset_id, ordinal, revision)
             case _:
                 assert_never(placement)
-        request = self._add_request(submission, fingerprint, asset_id, ordinal, revision)
-        await self.session.flush()
-        await queue_run(self.session, request, definition.plan, inputs)
-        return SubmissionAnswer(request_id=request.request_id, status=RequestState.PENDING.value)
+        accepted = Accepted(submission, fingerprint, asset_id, ordinal, revision)
+        if isinstance(plan, RequestPlan):
+            await self._queue_steps(accepted, plan, inputs)
+        else:
+            await Intake(self.session).write(accepted, first_run(plan, inputs))
+        return SubmissionAnswer(request_id=submission.request_id, status=RequestState.PENDING.value)
 
     async def _platform(self, submission: SubmissionCreate) -> Platform:
         platform = await Platforms(self.session).active(submission.platform_id)
@@ -71,12 +76,19 @@ class Submissions:
             raise InvalidSubmission("; ".join(faults) + ".", faults=faults)
         return platform
 
-    async def _seen_before(self, submission: SubmissionCreate, fingerprint: str) -> Request | None:
+    async def _queue_steps(self, accepted: Accepted, plan: RequestPlan, inputs: dict[str, Any]) -> None:
+        """A request of several runs: written alone, then given its steps."""
+        await Intake(self.session).write(accepted, None)
+        request = await Requests(self.session).get(accepted.submission.request_id)
+        if request is None:
+            raise NotFound("The request that was just written is gone.")
+        workflows = {step.workflow: self.definitions.named(step.workflow).plan for step in plan.steps}
+        await queue_steps(self.session, request, plan, inputs, workflows)
+
+    async def _seen_before(self, submission: SubmissionCreate, fingerprint: str) -> Seen | None:
         """The request of the same id or key: the gateway may ask again where it never heard the answer."""
         requests = Requests(self.session)
-        earlier = await requests.get(submission.request_id)
-        if earlier is None and submission.idempotency_key:
-            earlier = await requests.by_key(submission.platform_id, submission.idempotency_key)
+        earlier = await requests.seen(submission.request_id, submission.platform_id, submission.idempotency_key)
         if earlier and earlier.fingerprint != fingerprint:
             raise KeyReused("This idempotency key was used with another body. Send the same body, or a new key.")
         return earlier
@@ -99,39 +111,8 @@ class Submissions:
         version.newest_revision = revision
         version.lock_version += 1
 
-    def _add_request(
-        self, submission: SubmissionCreate, fingerprint: str, asset_id: str, ordinal: int, revision: int
-    ) -> Request:
-        request = Request(
-            request_id=submission.request_id,
-            platform_id=submission.platform_id,
-            client_id=submission.client_id,
-            data_type=submission.data_type,
-            operation=submission.operation,
-            submitted=submission.model_dump(mode="json"),
-            fingerprint=fingerprint,
-            idempotency_key=submission.idempotency_key,
-            priority=submission.priority,
-            callback_url=submission.callback_url,
-            asset_id=asset_id,
-            ordinal=ordinal,
-            revision=revision,
-            status=RequestState.PENDING,
-        )
-        self.session.add(request)
-        self.session.add(
-            Revision(
-                asset_id=asset_id,
-                ordinal=ordinal,
-                revision=revision,
-                request_id=request.request_id,
-                fingerprint=fingerprint,
-            )
-        )
-        return request
 
-
-def resolve_inputs(plan: Plan, source: str, parameters: dict[str, Any]) -> dict[str, Any]:
+def resolve_inputs(plan: Plan | RequestPlan, source: str, parameters: dict[str, Any]) -> dict[str, Any]:
     """The workflow's inputs, with every fault of them in one refusal."""
     if "source" in parameters:
         raise InvalidSubmission("Name the source in `source`, not in `parameters`.")

@@ -10,6 +10,6 @@ from tests.support.platform import Domain, running_domain
 
 
 @pytest.fixture
-async def domain(database: TestDatabase, tmp_path: Path) -> AsyncIterator[Domain]:
-    async with running_domain(database, tmp_path) as running:
+async def domain(shared_database: TestDatabase, tmp_path: Path) -> AsyncIterator[Domain]:
+    async with running_domain(shared_database, tmp_path, quota_cache_seconds=0) as running:
         yield running

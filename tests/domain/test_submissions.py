@@ -7,12 +7,8 @@ from uuid import uuid4
 import httpx
 import pytest
 
+from tests.support.acts import submit
 from tests.support.platform import Domain, submission
-
-
-async def submit(domain: Domain, **changes: Any) -> httpx.Response:
-    async with domain.as_("gateway") as gateway:
-        return await gateway.post("/api/v1/submit", json=submission(**changes))
 
 
 async def test_a_submission_leaves_everything_that_its_run_needs(domain: Domain) -> None:

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
@@ -23,6 +23,20 @@ from domain.migrations import upgrade
 TEMPLATE = "template_cairn"
 PASSWORD = "test"
 START_SECONDS = 30.0
+# Everything but what migrations put in and what services publish at their start. No trigger and no key is asked.
+EMPTY = """
+do $$ declare named text; begin
+    perform set_config('session_replication_role', 'replica', true);
+    for named in select tablename from pg_tables where schemaname = 'app'
+        and tablename not in ('alembic_version', 'workflow_definitions', 'platforms')
+    loop execute format('delete from app.%I', named); end loop;
+    delete from app.platforms where platform_id not in ('ddh', 'arcgis', 'geonode');
+    delete from pgstac.items; delete from pgstac.collections;
+    for named in select format('app.%I', relname) from pg_class
+        where relkind = 'S' and relnamespace = 'app'::regnamespace
+    loop execute format('alter sequence %s restart', named); end loop;
+end $$
+"""
 
 
 @dataclass(frozen=True)
@@ -48,6 +62,8 @@ class TestCluster:
 
     admin_url: str
     _numbers: Iterator[int] = field(default_factory=itertools.count)
+    _keep: ExitStack = field(default_factory=ExitStack)
+    _shared: TestDatabase | None = None
 
     def prepare(self) -> None:
         """The roles, and the template that test databases are copied from: migrating takes a second, copying less."""
@@ -57,6 +73,24 @@ class TestCluster:
                 connection.execute(sql.SQL("create role {} login password {}").format(name, sql.Literal(PASSWORD)))
             connection.execute(sql.SQL("create database {}").format(sql.Identifier(TEMPLATE)))
         upgrade(TestDatabase(self, TEMPLATE).url())
+
+    @contextmanager
+    def shared(self) -> Iterator[TestDatabase]:
+        """The copy that tests take in turns, as a fresh one would be: emptying costs a tenth of copying."""
+        if self._shared is None:
+            self._shared = self._keep.enter_context(self.database())
+        try:
+            yield self._shared
+        finally:
+            self.empty(self._shared)
+
+    def empty(self, database: TestDatabase) -> None:
+        """Take out what tests put in."""
+        with psycopg.connect(database.url()) as connection:
+            connection.execute(EMPTY)
+
+    def close(self) -> None:
+        self._keep.close()
 
     @contextmanager
     def database(self, template: str = TEMPLATE) -> Iterator[TestDatabase]:
@@ -102,7 +136,8 @@ def running_cluster() -> Iterator[TestCluster]:
             _wait_until_ready(url, server)
             ready = TestCluster(url)
             ready.prepare()
-            yield ready
+            with contextlib.closing(ready):
+                yield ready
         finally:
             server.send_signal(signal.SIGINT)  # a fast shutdown: sessions that tests forgot are ended
             server.wait(30)

@@ -14,6 +14,7 @@ from pydantic import HttpUrl, SecretStr
 from domain.app import create_app
 from domain.security import secret_hash
 from domain.settings import DomainSettings
+from domain.state import Service
 from gateway.app import create_app as create_gateway
 from gateway.domain_client import DomainClient
 from gateway.settings import GatewaySettings
@@ -58,6 +59,7 @@ class Domain:
 
     transport: httpx.AsyncBaseTransport
     database: TestDatabase
+    service: Service
 
     def as_(self, client_id: str) -> httpx.AsyncClient:
         """A client with that identity's credential."""
@@ -76,7 +78,7 @@ async def running_domain(database: TestDatabase, storage: Path, **changes: Any) 
     add_clients(database)
     app = create_app(domain_settings(database, storage, **changes))
     async with app.router.lifespan_context(app):
-        yield Domain(httpx.ASGITransport(app, raise_app_exceptions=False), database)
+        yield Domain(httpx.ASGITransport(app, raise_app_exceptions=False), database, app.state.service)
 
 
 def submission(**changes: Any) -> dict[str, Any]:

@@ -5,7 +5,17 @@ from typing import get_args
 
 import pytest
 
-from domain.rules.clearance import STAFF, Clearance, Exposure, Identity, Role, may_read, may_see_version
+from domain.rules.clearance import (
+    ORDER,
+    STAFF,
+    Clearance,
+    Exposure,
+    Identity,
+    Role,
+    after_approval,
+    may_read,
+    may_see_version,
+)
 
 OWNER = "ddh"
 READERS = [
@@ -54,3 +64,9 @@ def test_more_approval_or_clearance_never_takes_reading_away() -> None:
 
 def test_staff_are_those_who_review_and_operate() -> None:
     assert set(get_args(Role)) - STAFF == {"partner", "worker", "gateway"}
+
+
+@pytest.mark.parametrize(("current", "asked"), list(product(ORDER, repeat=2)))
+def test_an_approval_never_lowers_a_clearance(current: Clearance, asked: Clearance) -> None:
+    after = after_approval(current, asked)
+    assert ORDER.index(after) == max(ORDER.index(current), ORDER.index(asked))

@@ -1,0 +1,147 @@
+"""What benchmarks stand on: a private, durable PostgreSQL, web servers of one worker, a client that is cheap."""
+
+import asyncio
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+from psycopg import sql
+
+from deployments.stack.postgres import ADMIN, LOGIN_ROLES, data_folder, find_cluster
+from deployments.stack.state import REPOSITORY, State
+from domain.migrations import upgrade
+
+DATABASE = "cairn_bench"
+PASSWORD = "bench"  # noqa: S105 - of a cluster that lives for one benchmark, on loopback
+START_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Postgres:
+    """A running, migrated cluster."""
+
+    port: int
+    admin_password: str
+
+    def url(self, role: str = ADMIN, database: str = DATABASE) -> str:
+        password = self.admin_password if role == ADMIN else PASSWORD
+        return f"postgresql://{role}:{password}@127.0.0.1:{self.port}/{database}"
+
+
+@contextmanager
+def postgres() -> Iterator[Postgres]:
+    """A cluster with the settings of the embedded stack: fsync and synchronous_commit are on."""
+    with tempfile.TemporaryDirectory(prefix="cairn-bench-") as folder:
+        Path(folder).chmod(0o711)
+        state = State(Path(folder))
+        state.create()
+        Path(folder).chmod(0o711)
+        cluster = find_cluster(state)
+        password = state.secrets["postgres_admin"]
+        cluster.initialise(password)
+        made = Postgres(free_port(), password)
+        server = subprocess.Popen(
+            cluster.server_command(made.port), cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        try:
+            _migrate(made)
+            yield made
+        finally:
+            server.send_signal(2)
+            server.wait(30)
+            if not data_folder(state).is_relative_to(folder):
+                subprocess.run(["rm", "-rf", str(data_folder(state))], check=True)
+
+
+def _migrate(made: Postgres) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            connection = psycopg.connect(made.url(database="postgres"), autocommit=True)
+            break
+        except psycopg.OperationalError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+    with connection:
+        for role in LOGIN_ROLES:
+            create = sql.SQL("create role {} login password {}")
+            connection.execute(create.format(sql.Identifier(role), sql.Literal(PASSWORD)))
+        connection.execute(sql.SQL("create database {}").format(sql.Identifier(DATABASE)))
+    upgrade(made.url())
+
+
+@contextmanager
+def served(factory: str, environment: dict[str, str]) -> Iterator[int]:
+    """One uvicorn worker of an application; yields its port."""
+    port = free_port()
+    command = [sys.executable, "-m", "uvicorn", "--factory", factory, "--port", str(port), "--no-access-log"]
+    inherited = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    process = subprocess.Popen([*command, "--log-level", "warning"], cwd=REPOSITORY, env=inherited | environment)
+    try:
+        _wait(port, process)
+        yield port
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def _wait(port: int, process: "subprocess.Popen[bytes]") -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline and process.poll() is None:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            return
+        time.sleep(0.1)
+    raise RuntimeError("A server that is to be measured did not start.")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class Connection:
+    """HTTP/1.1 by hand: a client library would cost more than what is measured."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+
+    @classmethod
+    async def open(cls, port: int) -> "Connection":
+        return cls(*await asyncio.open_connection("127.0.0.1", port))
+
+    async def post(self, path: str, token: str, body: bytes) -> int:
+        """Send, read the whole answer, return its status."""
+        head = f"POST {path} HTTP/1.1\r\nhost: bench\r\nauthorization: Bearer {token}\r\n"
+        head += f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+        self.writer.write(head.encode() + body)
+        answer = await self.reader.readuntil(b"\r\n\r\n")
+        length = next(
+            int(line.partition(b":")[2]) for line in answer.lower().split(b"\r\n") if line.startswith(b"content-length")
+        )
+        await self.reader.readexactly(length)
+        return int(answer.split(b" ", 2)[1])
+
+    def close(self) -> None:
+        self.writer.close()
+
+
+@contextlib.asynccontextmanager
+async def connections(port: int, count: int) -> AsyncIterator[Sequence[Connection]]:
+    made = [await Connection.open(port) for _ in range(count)]
+    try:
+        yield made
+    finally:
+        for connection in made:
+            connection.close()

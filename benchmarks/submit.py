@@ -1,0 +1,222 @@
+"""How many submissions one domain process takes in, against the least that taking one in could cost.
+
+Both are one uvicorn worker on the same PostgreSQL with full durability, measured one after the other in the same run.
+The domain's relay is off: what Prefect costs is not the submitter's time. The profile says where the rest goes.
+"""
+
+import asyncio
+import cProfile
+import json
+import os
+import platform
+import pstats
+import statistics
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+
+from benchmarks._servers import Connection, Postgres, connections, postgres, served
+from domain.security import secret_hash
+
+CONCURRENCY = 32
+SECONDS = 6.0
+WARM_UP = 64
+RATIO_TARGET = 0.12
+P99_TARGET = 0.050
+PROFILED = 200
+TOKEN = "bench-gateway"  # noqa: S105 - of a database that lives for one benchmark
+PACKAGES = ("sqlalchemy", "psycopg", "pydantic", "fastapi", "starlette", "domain", "flows", "asyncio", "json")
+
+
+def run(seconds: float = SECONDS) -> dict[str, Any]:
+    """Measure, and report in the shape of all benchmarks."""
+    with postgres() as cluster, tempfile.TemporaryDirectory() as storage:
+        _prepare(cluster)
+        with served("benchmarks._bare:create_app", {"BENCH_URL": cluster.url()}) as port:
+            bare, _ = asyncio.run(_flood(port, "/submit", seconds))
+        with served("domain.app:create_app", _environment(cluster, storage)) as port:
+            own, count = asyncio.run(_flood(port, "/api/v1/submit", seconds))
+            delays = asyncio.run(_steady(port, "/api/v1/submit", own / 2, seconds))
+        shares = asyncio.run(_profile(cluster, storage))
+    results = [
+        _result("submissions_per_second", own, "1/s", count, baseline=bare, target=RATIO_TARGET, holds=own / bare),
+        _latency("p50_at_half_load", statistics.median(delays), None, len(delays)),
+        _latency("p99_at_half_load", statistics.quantiles(delays, n=100)[98], P99_TARGET, len(delays)),
+        *(_share(name, share) for name, share in shares.items()),
+    ]
+    return {"bench": "submit", "machine": _machine(), "versions": _versions(), "results": results}
+
+
+def _prepare(cluster: Postgres) -> None:
+    with psycopg.connect(cluster.url()) as connection:
+        connection.execute("create table public.bench_rows (id bigserial primary key, body jsonb not null)")
+        for client_id, role, platform_id in (("ddh-bench", "partner", "ddh"), ("gateway", "gateway", None)):
+            connection.execute(
+                "insert into app.clients (client_id, role, platform_id, display_name, secret_hash)"
+                " values (%s, %s, %s, %s, %s)",
+                [client_id, role, platform_id, client_id, secret_hash(TOKEN if role == "gateway" else client_id)],
+            )
+
+
+def _environment(cluster: Postgres, storage: str) -> dict[str, str]:
+    return {
+        "CAIRN_DATABASE_URL": cluster.url("cairn_app"),
+        "CAIRN_PUBLIC_URL": "http://bench.test",
+        "CAIRN_STORAGE_ROOT": storage,
+        "CAIRN_RELAY_ENABLED": "false",
+        "CAIRN_OPEN_REQUESTS_PER_PLATFORM": "1000000",
+    }
+
+
+def _body() -> bytes:
+    """A submission of its own asset: what waits for another submission's lock is not what is measured."""
+    refs = {"dataset_id": "bench", "resource_id": uuid4().hex}
+    return json.dumps(
+        {
+            "request_id": str(uuid4()),
+            "platform_id": "ddh",
+            "client_id": "ddh-bench",
+            "refs": refs,
+            "version_label": "1",
+            "data_type": "raster",
+            "operation": "ingest",
+            "source": "uploads/bench.tif",
+        }
+    ).encode()
+
+
+async def _flood(port: int, path: str, seconds: float) -> tuple[float, int]:
+    """As much as this many clients get through, each sending its next when the last is answered."""
+
+    async def client(connection: Connection, until: float) -> int:
+        sent = 0
+        while time.perf_counter() < until:
+            _expect(await connection.post(path, TOKEN, _body()))
+            sent += 1
+        return sent
+
+    async with connections(port, CONCURRENCY) as opened:
+        for number in range(WARM_UP):
+            _expect(await opened[number % CONCURRENCY].post(path, TOKEN, _body()))
+        began = time.perf_counter()
+        sent = sum(await asyncio.gather(*(client(connection, began + seconds) for connection in opened)))
+        return sent / (time.perf_counter() - began), sent
+
+
+async def _steady(port: int, path: str, rate: float, seconds: float) -> list[float]:
+    """Delays at a fixed rate, each counted from when its submission was due: waiting for a slow one is delay too."""
+    async with connections(port, CONCURRENCY) as opened:
+        free: asyncio.Queue[Connection] = asyncio.Queue()
+        for connection in opened:
+            free.put_nowait(connection)
+        began = time.perf_counter()
+
+        async def send(due: float) -> float:
+            await asyncio.sleep(due - time.perf_counter())
+            connection = await free.get()
+            _expect(await connection.post(path, TOKEN, _body()))
+            free.put_nowait(connection)
+            return time.perf_counter() - due
+
+        return await asyncio.gather(*(send(began + number / rate) for number in range(int(rate * seconds))))
+
+
+def _expect(status: int) -> None:
+    if status != 202:
+        raise RuntimeError(f"A submission was answered with {status}.")
+
+
+async def _profile(cluster: Postgres, storage: str) -> dict[str, float]:
+    """Which share of the process's own time each package takes, one submission after the other."""
+    from pydantic import HttpUrl, SecretStr
+
+    from domain.app import create_app
+    from domain.settings import DomainSettings
+
+    app = create_app(
+        DomainSettings(
+            database_url=SecretStr(cluster.url("cairn_app")),
+            public_url=HttpUrl("http://bench.test"),
+            storage_root=Path(storage),
+            relay_enabled=False,
+        )
+    )
+    profile = cProfile.Profile()
+    async with app.router.lifespan_context(app):
+        await _call(app, _body())
+        profile.enable()
+        for _ in range(PROFILED):
+            await _call(app, _body())
+        profile.disable()
+    return _shares(profile)
+
+
+async def _call(app: Callable[..., Any], body: bytes) -> None:
+    """One submission through the application, without a socket."""
+    headers = [(b"authorization", f"Bearer {TOKEN}".encode()), (b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": "/api/v1/submit", "headers": headers, "query_string": b""}
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": body}
+
+    async def send(message: dict[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            _expect(message["status"])
+
+    await app(scope, receive, send)
+
+
+def _shares(profile: cProfile.Profile) -> dict[str, float]:
+    spent: Counter[str] = Counter()
+    for (file, _, name), (_, _, own, _, _) in pstats.Stats(profile).stats.items():  # type: ignore[attr-defined]
+        if "select.epoll" not in name:  # waiting for PostgreSQL is not this process's work
+            spent[_package(file)] += own
+    total = sum(spent.values())
+    return {package: seconds / total for package, seconds in spent.most_common()}
+
+
+def _package(file: str) -> str:
+    parts = Path(file).parts
+    return next((package for package in PACKAGES if any(part.startswith(package) for part in parts)), "other")
+
+
+def _result(
+    name: str, value: float, unit: str, n: int, *, baseline: float, target: float, holds: float
+) -> dict[str, Any]:
+    note = f"one worker, {CONCURRENCY} clients; baseline: FastAPI and psycopg, one row; the target is of the ratio"
+    facts = {"name": name, "value": round(value, 1), "unit": unit, "baseline": round(baseline, 1)}
+    return facts | {"ratio": round(holds, 3), "target": target, "holds": holds >= target, "n": n, "note": note}
+
+
+def _latency(name: str, value: float, target: float | None, n: int) -> dict[str, Any]:
+    facts = {"name": name, "value": round(value, 5), "unit": "s", "baseline": None, "ratio": None, "target": target}
+    note = "at half the throughput above, from when each was due"
+    return facts | {"holds": None if target is None else value <= target, "n": n, "note": note}
+
+
+def _share(name: str, share: float) -> dict[str, Any]:
+    facts = {"name": f"profile_{name}", "value": round(share, 3), "unit": "1", "baseline": None, "ratio": None}
+    note = "share of the process's own time"
+    return facts | {"target": None, "holds": None, "n": PROFILED, "note": note}
+
+
+def _machine() -> dict[str, Any]:
+    return {"system": platform.system(), "machine": platform.machine(), "cpus": os.cpu_count()}
+
+
+def _versions() -> dict[str, str]:
+    names = ("fastapi", "psycopg", "pydantic", "sqlalchemy", "uvicorn")
+    return {"python": platform.python_version(), **{name: version(name) for name in names}}
+
+
+if __name__ == "__main__":
+    json.dump(run(), sys.stdout, indent=2)
+    sys.stdout.write("\n")

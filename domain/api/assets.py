@@ -1,0 +1,183 @@
+"""Assets, versions and platforms: lists for staff, decisions and changes for reviewers."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query, Response
+
+from domain.api.dependencies import Session, allowed, asset_changes, reviews
+from domain.contracts.assets import (
+    Approval,
+    AssetPage,
+    AssetView,
+    ChangeClearance,
+    ChangeExposure,
+    PlatformView,
+    RevisionView,
+    VersionPage,
+    VersionView,
+)
+from domain.contracts.reviews import Approve, ClearanceLevel, Decision, Reject, Unpublish
+from domain.contracts.submissions import RequestState
+from domain.errors import InvalidSubmission, NotFound
+from domain.models import AssetVersion, Revision
+from domain.repositories.asset_lists import AssetLists
+from domain.rules.locking import etag
+from domain.security import STAFF, Identity
+from domain.services.assets import AssetChanges
+from domain.services.reviews import Reviews
+
+router = APIRouter(prefix="/api/v1")
+STAFF_ONLY = [Depends(allowed(*STAFF))]
+Reviewer = Annotated[Identity, Depends(allowed("reviewer", "admin"))]
+Decisions = Annotated[Reviews, Depends(reviews)]
+Changes = Annotated[AssetChanges, Depends(asset_changes)]
+Reason = Annotated[str, Query(min_length=3, max_length=2000)]
+Limit = Annotated[int, Query(ge=1, le=500)]
+
+
+@router.get("/platforms", tags=["operators"], dependencies=STAFF_ONLY)
+async def list_platforms(session: Session) -> list[PlatformView]:
+    """Every partner system."""
+    return [PlatformView.model_validate(row) for row in await AssetLists(session).platforms()]
+
+
+@router.get("/assets", tags=["reviewers"], dependencies=STAFF_ONLY)
+async def list_assets(
+    session: Session,
+    platform_id: str | None = None,
+    ref: Annotated[list[str] | None, Query(description="name=value; every one given must match")] = None,
+    clearance: ClearanceLevel | None = None,
+    deleted: bool = False,
+    after: str = "",
+    limit: Limit = 100,
+) -> AssetPage:
+    """Assets by platform, references and clearance."""
+    lists = AssetLists(session)
+    rows = await lists.assets(
+        platform_id=platform_id, refs=_pairs(ref or []), clearance=clearance, deleted=deleted, after=after, limit=limit
+    )
+    found = [AssetView.model_validate(row).model_copy(update={"latest_ordinal": latest}) for row, latest in rows]
+    return AssetPage(assets=found, next_after=found[-1].asset_id if len(found) == limit else None)
+
+
+@router.get("/assets/{asset_id}", tags=["reviewers"], dependencies=STAFF_ONLY)
+async def read_asset(asset_id: str, session: Session, response: Response) -> AssetView:
+    """One asset. Its ETag is what a change of it has to name."""
+    rows = await AssetLists(session).one(asset_id)
+    if rows is None:
+        raise NotFound(f"There is no asset {asset_id}.")
+    asset, latest = rows
+    response.headers["ETag"] = etag(asset.lock_version)
+    return AssetView.model_validate(asset).model_copy(update={"latest_ordinal": latest})
+
+
+@router.get("/versions", tags=["reviewers"], dependencies=STAFF_ONLY)
+async def list_versions(
+    session: Session,
+    asset_id: str | None = None,
+    approval: Approval | None = None,
+    processing: RequestState | None = None,
+    deleted: bool = False,
+    after: Annotated[str, Query(pattern=r"^([0-9a-f]{32}/\d{1,9})?$")] = "",
+    limit: Limit = 100,
+) -> VersionPage:
+    """Versions of all assets: with approval=pending_review and processing=completed, the reviewers' queue."""
+    asset, _, ordinal = after.partition("/")
+    rows = await AssetLists(session).versions(
+        asset_id=asset_id,
+        approval=approval,
+        processing=processing,
+        deleted=deleted,
+        after=(asset, int(ordinal or -1)),
+        limit=limit,
+    )
+    found = _views(rows)
+    last = f"{found[-1].asset_id}/{found[-1].ordinal}" if len(found) == limit else None
+    return VersionPage(versions=found, next_after=last)
+
+
+@router.get("/assets/{asset_id}/versions/{ordinal}", tags=["reviewers"], dependencies=STAFF_ONLY)
+async def read_version(asset_id: str, ordinal: int, session: Session, response: Response) -> VersionView:
+    """One version. Its ETag is what a change of it has to name."""
+    rows = await AssetLists(session).versions(asset_id=asset_id, deleted=True, after=(asset_id, ordinal - 1), limit=1)
+    if not rows or rows[0][0].ordinal != ordinal:
+        raise NotFound(f"Asset {asset_id} has no version {ordinal}.")
+    response.headers["ETag"] = etag(rows[0][0].lock_version)
+    return _views(rows)[0]
+
+
+@router.get("/assets/{asset_id}/versions/{ordinal}/revisions", tags=["reviewers"], dependencies=STAFF_ONLY)
+async def list_revisions(asset_id: str, ordinal: int, session: Session) -> list[RevisionView]:
+    """What each processing of the version produced, and what was decided about it."""
+    return [RevisionView.model_validate(row) for row in await AssetLists(session).revisions(asset_id, ordinal)]
+
+
+@router.post("/assets/{asset_id}/versions/{ordinal}/approve", tags=["reviewers"])
+async def approve(asset_id: str, ordinal: int, decision: Approve, use_case: Decisions, reviewer: Reviewer) -> Decision:
+    """Serve this revision from now on."""
+    return await use_case.approve(asset_id, ordinal, decision, reviewer)
+
+
+@router.post("/assets/{asset_id}/versions/{ordinal}/reject", tags=["reviewers"])
+async def reject(asset_id: str, ordinal: int, decision: Reject, use_case: Decisions, reviewer: Reviewer) -> Decision:
+    """Refuse this revision, with a reason."""
+    return await use_case.reject(asset_id, ordinal, decision, reviewer)
+
+
+@router.post("/assets/{asset_id}/versions/{ordinal}/unpublish", tags=["reviewers"])
+async def unpublish(
+    asset_id: str, ordinal: int, decision: Unpublish, use_case: Decisions, reviewer: Reviewer
+) -> Decision:
+    """Stop serving this revision. It awaits a decision again."""
+    return await use_case.unpublish(asset_id, ordinal, decision, reviewer)
+
+
+@router.post("/assets/{asset_id}/clearance", tags=["reviewers"])
+async def change_clearance(
+    asset_id: str, change: ChangeClearance, use_case: Changes, reviewer: Reviewer, response: Response
+) -> AssetView:
+    """Raise or lower who may read what is approved of this asset."""
+    changed = await use_case.clearance(asset_id, change, reviewer)
+    response.headers["ETag"] = etag(changed.lock_version)
+    return changed
+
+
+@router.post("/assets/{asset_id}/exposure", tags=["reviewers"])
+async def change_exposure(
+    asset_id: str, change: ChangeExposure, use_case: Changes, reviewer: Reviewer, response: Response
+) -> AssetView:
+    """Offer the latest approved version only, or all of them."""
+    changed = await use_case.exposure(asset_id, change, reviewer)
+    response.headers["ETag"] = etag(changed.lock_version)
+    return changed
+
+
+@router.delete("/assets/{asset_id}", status_code=204, tags=["reviewers"])
+async def delete_asset(asset_id: str, reason: Reason, use_case: Changes, reviewer: Reviewer) -> None:
+    """Delete an asset none of whose versions is served."""
+    await use_case.delete_asset(asset_id, reason, reviewer)
+
+
+@router.delete("/assets/{asset_id}/versions/{ordinal}", status_code=204, tags=["reviewers"])
+async def delete_version(asset_id: str, ordinal: int, reason: Reason, use_case: Changes, reviewer: Reviewer) -> None:
+    """Delete a version that is not served. The next version no longer waits for it."""
+    await use_case.delete_version(asset_id, ordinal, reason, reviewer)
+
+
+def _views(rows: Sequence[tuple[AssetVersion, Revision]]) -> list[VersionView]:
+    return [
+        VersionView.model_validate({**_columns(version), "newest": RevisionView.model_validate(revision)})
+        for version, revision in rows
+    ]
+
+
+def _columns(version: AssetVersion) -> dict[str, object]:
+    return {name: getattr(version, name) for name in VersionView.model_fields if name != "newest"}
+
+
+def _pairs(given: list[str]) -> dict[str, str]:
+    pairs = dict(pair.partition("=")[::2] for pair in given)
+    if broken := [pair for pair in given if "=" not in pair]:
+        raise InvalidSubmission(f"{broken[0]!r} is not name=value.")
+    return pairs

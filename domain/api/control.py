@@ -1,0 +1,112 @@
+"""Orders of operators: cancel, run again, prefer, pause, resume, limit."""
+
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Query
+
+from domain.api.dependencies import ServiceState, Session, allowed
+from domain.contracts.control import (
+    Cancel,
+    Limit,
+    Pause,
+    Prioritise,
+    RequestStands,
+    Rerun,
+    Resume,
+    SettingView,
+)
+from domain.errors import NotFound
+from domain.repositories.controls import Controls
+from domain.repositories.runs import Runs
+from domain.rules.lifecycle import RunState
+from domain.security import STAFF, Identity
+from domain.services.control import Control
+
+router = APIRouter(prefix="/api/v1", tags=["operators"])
+Operator = Annotated[Identity, Depends(allowed("operator", "admin"))]
+
+
+def control(session: Session, state: ServiceState, who: Operator) -> Control:
+    return Control(session, state.definitions, who)
+
+
+def cancelling(
+    session: Session, state: ServiceState, who: Annotated[Identity, Depends(allowed("operator", "admin", "gateway"))]
+) -> Control:
+    return Control(session, state.definitions, who)
+
+
+Orders = Annotated[Control, Depends(control)]
+
+
+@router.post("/requests/{request_id}/cancel")
+async def cancel_request(
+    request_id: UUID, order: Cancel, use_case: Annotated[Control, Depends(cancelling)]
+) -> RequestStands:
+    """Stop a request. The gateway may do so for the partner whose request it is."""
+    return await use_case.cancel(request_id, order)
+
+
+@router.post("/runs/{run_id}/cancel")
+async def cancel_run(run_id: UUID, order: Cancel, use_case: Orders) -> RequestStands:
+    """Stop a run, and with it the request that needs it."""
+    run = await Runs(use_case.session).get(run_id)
+    if run is None:
+        raise NotFound(f"There is no run {run_id}.")
+    return await use_case.cancel(run.request_id, order)
+
+
+@router.post("/runs/{run_id}/rerun", status_code=202)
+async def rerun(run_id: UUID, order: Rerun, use_case: Orders) -> RequestStands:
+    """Do a finished run again, with the later ones that its end had cancelled."""
+    return await use_case.rerun(run_id, order)
+
+
+@router.post("/requests/{request_id}/priority")
+async def prioritise(request_id: UUID, order: Prioritise, use_case: Orders) -> RequestStands:
+    """Dispatch what waits of a request earlier or later than the rest."""
+    return await use_case.prioritise(request_id, order)
+
+
+@router.post("/pause", status_code=204)
+async def pause(order: Pause, use_case: Orders) -> None:
+    """Dispatch nothing new: of everything, of one workflow or of one platform."""
+    await use_case.pause(order)
+
+
+@router.post("/resume", status_code=204)
+async def resume(order: Resume, use_case: Orders) -> None:
+    """Go on where a pause stopped."""
+    if not await use_case.resume(order):
+        raise NotFound("There is no such pause. GET /api/v1/settings lists those that hold.")
+
+
+@router.put("/limits", status_code=204)
+async def limit(order: Limit, use_case: Orders) -> None:
+    """How many requests a platform may have open, or how many attempts a pool may have in flight."""
+    await use_case.limit(order)
+
+
+@router.get("/settings", dependencies=[Depends(allowed(*STAFF))])
+async def settings(session: Session) -> list[SettingView]:
+    """Every pause and limit that holds now."""
+    return [SettingView.model_validate(row) for row in await Controls(session).all()]
+
+
+@router.get("/runs", dependencies=[Depends(allowed(*STAFF))])
+async def list_runs(
+    session: Session,
+    status: Annotated[str, Query(description="active, or one state")] = "active",
+    workflow_id: str | None = None,
+    limit: Annotated[int, Query(ge=1, le=500)] = 100,
+) -> list[dict[str, Any]]:
+    """The newest runs of a status: `active` means pending or running."""
+    states = [RunState.PENDING, RunState.RUNNING] if status == "active" else [RunState(status)]
+    return [_brief(run) for run in await Runs(session).listed(states, workflow_id, limit)]
+
+
+def _brief(run: Any) -> dict[str, Any]:
+    names = ("run_id", "request_id", "sequence", "step_id", "workflow_id", "version", "priority", "pool", "state")
+    times = ("reason", "created_at", "started_at", "finished_at")
+    return {name: getattr(run, name) for name in (*names, *times)}

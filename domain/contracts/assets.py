@@ -1,0 +1,106 @@
+"""Assets and versions as staff see them, and what people change about them."""
+
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from domain.contracts.reviews import ClearanceLevel
+from domain.contracts.submissions import RequestState
+
+Approval = Literal["pending_review", "approved", "rejected"]
+ExposureLevel = Literal["latest_only", "all_versions"]
+
+
+class ChangeClearance(BaseModel):
+    """Who may read the asset's approved versions from now on, up or down."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    clearance_level: ClearanceLevel
+    reason: str = Field(min_length=3, max_length=2000)
+
+
+class ChangeExposure(BaseModel):
+    """Which approved versions have addresses: the latest, or all of them."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    exposure: ExposureLevel
+
+
+class AssetView(BaseModel):
+    """One asset. `lock_version` is what its ETag says."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    asset_id: str
+    platform_id: str
+    refs: dict[str, str]
+    data_type: str
+    clearance: ClearanceLevel
+    cleared_at: datetime | None
+    cleared_by: str | None
+    made_public_at: datetime | None
+    made_public_by: str | None
+    exposure: ExposureLevel
+    created_at: datetime
+    deleted_at: datetime | None
+    deleted_by: str | None
+    lock_version: int
+    latest_ordinal: int | None = None
+
+
+class RevisionView(BaseModel):
+    """One processing of a version, and the decision about it."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    revision: int
+    request_id: UUID
+    approval: Approval
+    processing: RequestState
+    decided_by: str | None
+    decided_at: datetime | None
+    reason: str | None
+    content_hash: str | None
+    outputs: dict[str, Any] | None
+    created_at: datetime
+
+
+class VersionView(BaseModel):
+    """One version with its newest revision; `served_revision` is the approved one, if there is any."""
+
+    asset_id: str
+    ordinal: int
+    label: str
+    served_revision: int | None
+    newest: RevisionView
+    created_at: datetime
+    deleted_at: datetime | None
+    deleted_by: str | None
+    lock_version: int
+
+
+class AssetPage(BaseModel):
+    assets: list[AssetView]
+    next_after: str | None
+
+
+class VersionPage(BaseModel):
+    versions: list[VersionView]
+    next_after: str | None
+
+
+class PlatformView(BaseModel):
+    """A partner system's registry row."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    platform_id: str
+    display_name: str
+    required_refs: list[str]
+    optional_refs: list[str]
+    version_ref: str
+    is_active: bool

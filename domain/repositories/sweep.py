@@ -1,0 +1,92 @@
+"""What the reconciler looks at: attempts that have been quiet, with everything its table asks about them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import text, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from domain.models import Attempt
+from domain.rules.lifecycle import AttemptState
+from domain.rules.reconcile import AttemptFacts
+
+# `quiet` counts from what an attempt did last. A heartbeat that never came counts from its beginning.
+FACTS = """
+    select a.run_id, a.number, a.token, a.state, a.flow_run_id, r.workflow_id,
+           extract(epoch from clock_timestamp() - case
+               when a.state in ('committed', 'failed', 'fenced') then a.finished_at
+               when a.state = 'started' then coalesce(a.heartbeat_at, a.sent_at, a.created_at)
+               else coalesce(a.sent_at, a.created_at) end)::float as quiet,
+           coalesce(a.lease_until < clock_timestamp(), false) as lease_expired,
+           exists (
+               select from app.settings s where s.kind = 'pause'
+               and s.name in ('*', 'workflow:' || r.workflow_id, 'platform:' || q.platform_id)
+           ) as paused
+    from app.attempts a join app.runs r using (run_id) join app.requests q using (request_id)
+"""
+QUIET = text(f"""
+    select * from ({FACTS} where a.state in ('sending', 'sent', 'started')) live
+    where case when state = 'sending' then lease_expired else quiet >= :quiet end
+    order by quiet desc limit :limit
+""")  # noqa: S608 - no value is spliced in
+# A flow run that was retried in Prefect's UI may be at work for a newer attempt: then it is left alone.
+ENDED = text(f"""
+    {FACTS}
+    where a.disposed_at is null and a.flow_run_id is not null and a.state in ('committed', 'failed', 'fenced')
+      and a.finished_at < clock_timestamp() - make_interval(secs => :quiet)
+      and not exists (
+          select from app.attempts b
+          where b.flow_run_id = a.flow_run_id and b.state in ('ready', 'sending', 'sent', 'started')
+      )
+    order by a.finished_at limit :limit
+""")
+ONE = text(f"{FACTS} where a.run_id = :run_id and a.number = :number")
+CHILDREN = text("select flow_run_id from app.attempt_flow_runs where run_id = :run_id and number = :number")
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """One attempt to judge."""
+
+    run_id: UUID
+    number: int
+    token: str
+    flow_run_id: UUID | None
+    workflow_id: str
+    facts: AttemptFacts
+
+
+@dataclass(frozen=True)
+class Sweep:
+    session: AsyncSession
+
+    async def quiet(self, quiet_seconds: float, limit: int = 500) -> Sequence[Suspect]:
+        """Live attempts that were quiet for so long, and those whose sending nobody finished."""
+        rows = await self.session.execute(QUIET, {"quiet": quiet_seconds, "limit": limit})
+        return [_suspect(row._mapping) for row in rows]  # noqa: SLF001 - SQLAlchemy's public name for it
+
+    async def ended(self, quiet_seconds: float, limit: int = 200) -> Sequence[Suspect]:
+        """Attempts that are over and whose flow runs nobody has seen to be over."""
+        rows = await self.session.execute(ENDED, {"quiet": quiet_seconds, "limit": limit})
+        return [_suspect(row._mapping) for row in rows]  # noqa: SLF001 - SQLAlchemy's public name for it
+
+    async def again(self, suspect: Suspect) -> AttemptFacts:
+        """The facts as they are now, under the caller's locks."""
+        row = (await self.session.execute(ONE, {"run_id": suspect.run_id, "number": suspect.number})).one()
+        return _suspect(row._mapping).facts  # noqa: SLF001 - SQLAlchemy's public name for it
+
+    async def flow_runs(self, suspect: Suspect) -> frozenset[UUID]:
+        """Every flow run that worked for the attempt, its children included."""
+        rows = await self.session.scalars(CHILDREN, {"run_id": suspect.run_id, "number": suspect.number})
+        return frozenset([*rows, *([suspect.flow_run_id] if suspect.flow_run_id else [])])
+
+    async def dispose(self, suspect: Suspect) -> None:
+        place = (Attempt.run_id == suspect.run_id, Attempt.number == suspect.number)
+        await self.session.execute(update(Attempt).where(*place).values(disposed_at=text("clock_timestamp()")))
+
+
+def _suspect(row: Any) -> Suspect:
+    facts = AttemptFacts(AttemptState(row["state"]), row["quiet"], row["lease_expired"], row["paused"])
+    return Suspect(row["run_id"], row["number"], row["token"], row["flow_run_id"], row["workflow_id"], facts)

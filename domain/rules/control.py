@@ -1,0 +1,64 @@
+"""What operators' pauses and limits are about, and what may be run again. Pure."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from domain.rules.lifecycle import Approval, RunState
+
+EVERYTHING = "*"
+Kind = Literal["pause", "open_requests", "in_flight"]
+Scope = Literal["failed", "all"]
+
+
+def scope_name(*, workflow_id: str | None = None, platform_id: str | None = None, pool: str | None = None) -> str:
+    """The name of what a setting is about; without any of them, everything."""
+    named = {"workflow": workflow_id, "platform": platform_id, "pool": pool}
+    given = [f"{kind}:{name}" for kind, name in named.items() if name is not None]
+    if len(given) > 1:
+        raise ValueError(f"A setting is about one thing; {' and '.join(given)} are two.")
+    return given[0] if given else EVERYTHING
+
+
+def scopes_of(workflow_id: str, platform_id: str | None) -> tuple[str, ...]:
+    """Every name under which a pause would hold this run."""
+    about = [EVERYTHING, scope_name(workflow_id=workflow_id)]
+    return (*about, scope_name(platform_id=platform_id)) if platform_id else tuple(about)
+
+
+@dataclass(frozen=True)
+class RevisionFacts:
+    """The revision that a run made or would make. `is_newest` and `exists` are about its version."""
+
+    approval: Approval
+    is_newest: bool
+    exists: bool
+
+
+def rerun_refusal(scope: Scope, state: RunState, revision: RevisionFacts | None) -> str | None:
+    """Why the run may not run again, or None. What was decided about is never written anew."""
+    if state in {RunState.PENDING, RunState.RUNNING}:
+        return f"The run is {state.value}. Cancel it first, or wait for its end."
+    if scope == "failed" and state is RunState.COMPLETED:
+        return "The run is completed. Rerun it with scope `all` to do its work again."
+    return None if revision is None else _revision_refusal(revision)
+
+
+def _revision_refusal(revision: RevisionFacts) -> str | None:
+    if not revision.exists:
+        return "The version of this run was deleted. Submit it again."
+    if not revision.is_newest:
+        return "A newer revision has replaced what this run made. Rerun that one's run."
+    if revision.approval is not Approval.PENDING_REVIEW:
+        return f"The revision of this run is {revision.approval.value}. Submit the version again to stage a new one."
+    return None
+
+
+def reopened(scope: Scope, sequence: int, runs: list[tuple[int, RunState]]) -> list[int]:
+    """The sequences of the request's runs that open again with the run of this sequence.
+
+    `failed` revives what the failure or cancellation ended, from this run on; `all` does the whole request again.
+    """
+    if scope == "all":
+        return [number for number, _ in runs]
+    ended = {RunState.FAILED, RunState.CANCELLED}
+    return [number for number, state in runs if state in ended and number >= sequence]

@@ -1,0 +1,134 @@
+"""What the sweep does about an attempt, from what we know of it and what Prefect says of its flow run. Pure.
+
+Prefect's state is a hint. A wrong hint costs an attempt at most: outcomes are taken by token, and a fenced attempt's
+token opens nothing.
+"""
+
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+
+from domain.rules.lifecycle import AttemptState
+
+
+class FlowState(StrEnum):
+    """Prefect's word about a flow run; `missing` where there is none, `unknown` where Prefect did not answer."""
+
+    SCHEDULED = "scheduled"
+    PENDING = "pending"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CRASHED = "crashed"
+    CANCELLING = "cancelling"
+    CANCELLED = "cancelled"
+    MISSING = "missing"
+    UNKNOWN = "unknown"
+
+
+class Action(Enum):
+    """What follows. Only the first four change anything about a run."""
+
+    LOSE = "fence the attempt, stop its flow run, try again or park"
+    FAIL_ENDED = "the flow ended without an outcome: keep the evidence, try again or park"
+    CANCEL = "somebody cancelled the flow run in Prefect: cancel the request"
+    RETURN = "nothing was sent: hand it to the next relay at once"
+    LINK = "it was sent after all: note the flow run"
+    STOP_FLOW = "the attempt is over, its flow run is not: stop it"
+    DISPOSE = "attempt and flow run are both over: never look again"
+    WARN = "something is slow that only people can speed up"
+    LEAVE = "nothing to do yet"
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long things may take, in seconds by the database's clock."""
+
+    start: float = 120.0
+    held_start: float = 600.0
+    heartbeat: float = 10.0
+    suspect: float = 60.0
+    lost: float = 90.0
+    stop_fenced: float = 30.0
+    stop_ended: float = 300.0
+
+
+@dataclass(frozen=True)
+class AttemptFacts:
+    """One attempt as the database has it. `quiet_seconds` is the time since it last did anything that we noticed."""
+
+    state: AttemptState
+    quiet_seconds: float
+    lease_expired: bool = False
+    paused: bool = False
+
+
+OVER = frozenset({FlowState.COMPLETED, FlowState.FAILED, FlowState.CRASHED, FlowState.CANCELLED, FlowState.MISSING})
+BROKEN = frozenset({FlowState.FAILED, FlowState.CRASHED})
+
+
+def decide(attempt: AttemptFacts, flow: FlowState, patience: Patience) -> Action:
+    """The row of the reconciler's table that holds."""
+    match attempt.state:
+        case AttemptState.READY:
+            return Action.LEAVE
+        case AttemptState.SENDING:
+            return _sending(attempt, flow)
+        case AttemptState.SENT:
+            return _sent(attempt, flow, patience)
+        case AttemptState.STARTED:
+            return _started(attempt, flow, patience)
+        case AttemptState.COMMITTED | AttemptState.FAILED | AttemptState.FENCED:
+            return _ended(attempt, flow, patience)
+
+
+def _sending(attempt: AttemptFacts, flow: FlowState) -> Action:
+    if not attempt.lease_expired or flow is FlowState.UNKNOWN:
+        return Action.LEAVE
+    return Action.RETURN if flow is FlowState.MISSING else Action.LINK
+
+
+def _sent(attempt: AttemptFacts, flow: FlowState, patience: Patience) -> Action:
+    """Sent, and no word of its start. A pause holds starts: then only what is over is acted on."""
+    over = _over_without_outcome(flow)
+    if over is not Action.LEAVE:
+        return over if attempt.quiet_seconds >= patience.heartbeat else Action.LEAVE
+    if attempt.paused or attempt.quiet_seconds < patience.start:
+        return Action.LEAVE
+    if flow is FlowState.SCHEDULED:
+        return Action.WARN  # no worker takes it: another attempt would wait in the same queue
+    if flow is FlowState.PENDING:
+        return Action.LOSE  # its worker died between taking it and starting it
+    if flow is FlowState.RUNNING and attempt.quiet_seconds >= patience.held_start:
+        return Action.LOSE
+    return Action.LEAVE
+
+
+def _started(attempt: AttemptFacts, flow: FlowState, patience: Patience) -> Action:
+    """Our heartbeat decides; Prefect's word makes it quicker, after one period in which it may be false."""
+    if attempt.quiet_seconds < patience.heartbeat:
+        return Action.LEAVE
+    over = _over_without_outcome(flow)
+    if over is not Action.LEAVE:
+        return over
+    if attempt.quiet_seconds >= patience.lost:
+        return Action.LOSE
+    return Action.WARN if attempt.quiet_seconds >= patience.suspect else Action.LEAVE
+
+
+def _over_without_outcome(flow: FlowState) -> Action:
+    if flow in BROKEN or flow is FlowState.MISSING:
+        return Action.LOSE
+    if flow is FlowState.COMPLETED:
+        return Action.FAIL_ENDED
+    if flow is FlowState.CANCELLED:
+        return Action.CANCEL
+    return Action.LEAVE
+
+
+def _ended(attempt: AttemptFacts, flow: FlowState, patience: Patience) -> Action:
+    if flow in OVER:
+        return Action.DISPOSE
+    allowed = patience.stop_fenced if attempt.state is AttemptState.FENCED else patience.stop_ended
+    if flow in {FlowState.UNKNOWN, FlowState.CANCELLING} or attempt.quiet_seconds < allowed:
+        return Action.LEAVE
+    return Action.STOP_FLOW

@@ -1,0 +1,66 @@
+"""The audit's use cases: record an act, seal what was committed, verify the chain."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from domain.contracts.audit import AuditVerdict
+from domain.repositories.audit import Audit
+from domain.rules.audit import GENESIS, Verdict, seal, verify
+from domain.security import Identity
+
+BATCH = 500
+THE_SERVICE = Identity("cairn-domain", "admin")
+
+
+def record(session: AsyncSession, who: Identity, action: str, subject: str, **details: Any) -> None:
+    """Note an act in its own transaction: what is rolled back was never done."""
+    Audit(session).add(actor=who.client_id, role=who.role, action=action, subject=subject, details=details)
+
+
+async def seal_batch(session: AsyncSession) -> int:
+    """Chain entries that nobody has chained yet; returns how many."""
+    audit = Audit(session)
+    if not await audit.may_seal():
+        return 0
+    head = await audit.head()
+    sequence, previous, links = head.sequence, head.hash, []
+    for entry in await audit.unsealed(BATCH):
+        sequence, previous = sequence + 1, seal(previous, entry)
+        links.append((sequence, entry.audit_id, previous))
+    audit.add_seals(links)
+    return len(links)
+
+
+@dataclass(frozen=True)
+class Verification:
+    """Reads the chain from its first seal to its last."""
+
+    session: AsyncSession
+
+    async def run(self, known_sequence: int | None = None, known_hash: str | None = None) -> AuditVerdict:
+        """Whether every seal holds, and whether the chain still goes through a head that was noted earlier.
+
+        The chain alone cannot tell that its end was cut off; a noted head can.
+        """
+        head, met = Verdict(0, GENESIS), known_sequence is None
+        while links := await Audit(self.session).seals(head.sequence, BATCH):
+            for link in links:
+                head = verify([link], head)
+                if head.fault:
+                    return await self._verdict(head, head.fault)
+                met = met or (head.sequence == known_sequence and head.hash == known_hash)
+        missed = (
+            None if met else f"The chain does not go through the noted seal {known_sequence}: it was cut or remade."
+        )
+        return await self._verdict(head, missed)
+
+    async def _verdict(self, head: Verdict, fault: str | None) -> AuditVerdict:
+        return AuditVerdict(
+            holds=fault is None,
+            sequence=head.sequence,
+            hash=head.hash,
+            unsealed=await Audit(self.session).count_unsealed(),
+            fault=fault,
+        )

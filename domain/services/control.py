@@ -1,0 +1,172 @@
+"""What operators order while work goes on: cancel, run again, prefer, pause, limit. Each leaves an audit entry."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from domain.contracts.control import Cancel, Limit, Pause, Prioritise, RequestStands, Rerun, Resume
+from domain.errors import AlreadyFinished, NotFound, NotRerunnable
+from domain.models import Request, Run
+from domain.repositories.assets import Assets
+from domain.repositories.controls import Controls
+from domain.repositories.platforms import Platforms
+from domain.repositories.requests import Requests
+from domain.repositories.runs import Runs
+from domain.rules.control import reopened, rerun_refusal, scope_name
+from domain.rules.lifecycle import RUN, RequestState, RunEvent, next_state
+from domain.security import Identity
+from domain.services.audit import record
+from domain.services.definitions import Definitions
+from domain.services.queueing import node_rows
+from domain.services.runs import RunLifecycle
+from flows.compiler import InputFault, Plan
+
+OPEN = (RequestState.PENDING, RequestState.PROCESSING)
+
+
+@dataclass(frozen=True)
+class Control:
+    """Orders about requests and runs, and about the service as a whole."""
+
+    session: AsyncSession
+    definitions: Definitions
+    who: Identity
+
+    async def cancel(self, request_id: UUID, order: Cancel) -> RequestStands:
+        """Stop a request: what waits at once, what runs by its next heartbeat. Asked again, it answers the same."""
+        request = await self._request(request_id)
+        await self._refuse_strangers(request, order.client_id)
+        if request.status in {RequestState.COMPLETED, RequestState.FAILED}:
+            raise AlreadyFinished(f"The request is {request.status.value}; there is nothing left to cancel.")
+        if request.status in OPEN:
+            await RunLifecycle(self.session).cancel_request(request, actor=order.client_id or self.who.client_id)
+            record(
+                self.session,
+                self.who,
+                "cancel",
+                f"request/{request_id}",
+                reason=order.reason,
+                on_behalf_of=order.client_id,
+            )
+        current = await self._request(request_id, lock=True)
+        if current.status is not RequestState.CANCELLED:  # its last commit was faster than the order
+            raise AlreadyFinished(f"The request is {current.status.value}; there is nothing left to cancel.")
+        return _stands(current)
+
+    async def rerun(self, run_id: UUID, order: Rerun) -> RequestStands:
+        """Open a finished run again, and the later ones that its end had cancelled."""
+        run, request = await self._run_and_request(run_id)
+        if request.asset_id is not None:
+            await Assets(self.session).lock(request.asset_id)  # before its runs, as everywhere
+        revision = await Assets(self.session).revision_facts(request)
+        locked = [
+            await self._locked(listed.run_id) for listed in await Runs(self.session).of_request(request.request_id)
+        ]
+        if refusal := rerun_refusal(order.scope, run.state, revision):
+            raise NotRerunnable(refusal)
+        again = reopened(order.scope, run.sequence, [(one.sequence, one.state) for one in locked])
+        for one in locked:
+            if one.sequence in again:
+                await self._reopen(one, current=order.definition == "current")
+        request = await self._request(request.request_id, lock=True)
+        request.problem = request.result = request.finished_at = None
+        Requests(self.session).add_event(
+            request.request_id, "request.reopened", actor=self.who.client_id, run_id=run_id, scope=order.scope
+        )
+        record(self.session, self.who, "rerun", f"run/{run_id}", scope=order.scope, definition=order.definition)
+        await RunLifecycle(self.session).go_on(request)
+        return _stands(request)
+
+    async def prioritise(self, request_id: UUID, order: Prioritise) -> RequestStands:
+        """Have what is not dispatched yet dispatched earlier or later than the rest."""
+        request = await self._request(request_id)
+        for listed in await Runs(self.session).of_request(request_id):
+            run = await self._locked(listed.run_id)
+            run.priority = order.priority
+        request = await self._request(request_id, lock=True)
+        before, request.priority = request.priority, order.priority
+        record(self.session, self.who, "prioritise", f"request/{request_id}", before=before, after=order.priority)
+        return _stands(request)
+
+    async def pause(self, order: Pause) -> None:
+        name = scope_name(workflow_id=order.workflow_id, platform_id=order.platform_id)
+        await Controls(self.session).put("pause", name, order.reason, self.who.client_id)
+        record(self.session, self.who, "pause", name, reason=order.reason)
+
+    async def resume(self, order: Resume) -> bool:
+        """Take the pause back and wake the relays. False where there was none."""
+        name = scope_name(workflow_id=order.workflow_id, platform_id=order.platform_id)
+        if not await Controls(self.session).remove("pause", name):
+            return False
+        record(self.session, self.who, "resume", name)
+        Runs(self.session).wake_relays()
+        return True
+
+    async def limit(self, order: Limit) -> None:
+        pool = order.name if order.kind == "in_flight" else None
+        name = scope_name(pool=pool, platform_id=None if pool else order.name)
+        controls = Controls(self.session)
+        if order.value is None:
+            await controls.remove(order.kind, name)
+        else:
+            await controls.put(order.kind, name, order.value, self.who.client_id)
+        record(self.session, self.who, "limit", name, kind=order.kind, value=order.value)
+        Runs(self.session).wake_relays()
+
+    async def _reopen(self, run: Run, *, current: bool) -> None:
+        state = next_state(RUN, run.state, RunEvent.REOPENED)
+        if state is None:
+            raise NotRerunnable(f"Run {run.sequence} of the request is {run.state.value}. Wait for its end first.")
+        run.state = state
+        run.outputs = run.problem = run.reason = run.started_at = run.finished_at = None
+        if current:
+            self._repin(run)
+        await Runs(self.session).replace_nodes(run.run_id, node_rows(run.run_id, await self._plan(run)))
+
+    def _repin(self, run: Run) -> None:
+        plan = self.definitions.named(run.workflow_id).plan
+        if run.step_id is None:
+            try:
+                run.inputs = plan.resolve_inputs({k: v for k, v in run.inputs.items() if v is not None})
+            except InputFault as fault:
+                raise NotRerunnable(f"The current definition does not take the run's inputs: {fault}") from fault
+        run.version, run.digest = str(plan.version), plan.digest
+
+    async def _plan(self, run: Run) -> Plan:
+        definition = await Runs(self.session).definition(run.workflow_id, run.version)
+        if definition is None:
+            raise NotRerunnable(f"Workflow {run.workflow_id} version {run.version} is not published.")
+        return Plan.from_json(definition.plan)
+
+    async def _refuse_strangers(self, request: Request, client_id: str | None) -> None:
+        """The gateway cancels for a partner: of another platform's request it learns no more than of none."""
+        if client_id is None and self.who.role != "gateway":
+            return
+        platform = await Platforms(self.session).platform_of(client_id or "")
+        if platform is None or platform != request.platform_id:
+            raise NotFound(f"There is no request {request.request_id}.")
+
+    async def _request(self, request_id: UUID, *, lock: bool = False) -> Request:
+        request = await Requests(self.session).get(request_id, lock=lock)
+        if request is None:
+            raise NotFound(f"There is no request {request_id}.")
+        return request
+
+    async def _locked(self, run_id: UUID) -> Run:
+        run = await Runs(self.session).get(run_id, lock=True)
+        if run is None:
+            raise NotFound(f"There is no run {run_id}.")
+        return run
+
+    async def _run_and_request(self, run_id: UUID) -> tuple[Run, Request]:
+        run = await Runs(self.session).get(run_id)
+        if run is None:
+            raise NotFound(f"There is no run {run_id}.")
+        return run, await self._request(run.request_id)
+
+
+def _stands(request: Request) -> RequestStands:
+    return RequestStands.model_validate(
+        {"request_id": request.request_id, "status": request.status.value, "priority": request.priority}
+    )

@@ -1,0 +1,71 @@
+"""SIGKILL before and after every commit on a request's way, and answers that Prefect never gave: nothing is lost.
+
+Domain processes, their relays and the database are real. Prefect is a stand-in (`tests/support/prefect_standin.py`), so
+what is shown is our side: leases, fences, keys and the reconciler. CAIRN_CHAOS_RUNS sets how many runs a place sees.
+"""
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from domain.failpoints import NAMES
+from tests.support.chaos import SCALES, platform
+from tests.support.cluster import TestDatabase
+
+pytestmark = pytest.mark.chaos
+RUNS = int(os.environ.get("CAIRN_CHAOS_RUNS", "5"))
+RUNS_A_KILL = 5
+MOST_TRIES = 60
+
+
+async def test_a_kill_anywhere_loses_and_doubles_nothing(database: TestDatabase, tmp_path: Path) -> None:
+    """One process stays; another is armed, used until it dies at its place, and not missed."""
+    async with platform(database, tmp_path) as made:
+        kills = 0
+        for place in NAMES:
+            before = len(made.journal)
+            while len(made.journal) - before < RUNS:
+                armed = await made.start(place)
+                await asyncio.gather(*(made.submit() for _ in range(RUNS_A_KILL)))
+                tries = 0
+                while not armed.dead and tries < MOST_TRIES:
+                    await made.submit()
+                    await asyncio.sleep(0.1)
+                    tries += 1
+                assert armed.killed, f"nothing died at {place} in {tries} submissions"
+                made.processes.remove(armed)
+                kills += 1
+        await made.rest()
+        print(f"\n{kills} kills at {len(NAMES)} places, n = {len(made.journal)} runs ({SCALES})")  # noqa: T201
+        assert made.violations() == {}
+
+
+async def test_answers_that_prefect_never_gave_make_no_second_run(database: TestDatabase, tmp_path: Path) -> None:
+    """A tenth of all creations is carried out and then not answered."""
+    runs = max(20, RUNS * 10)
+    async with platform(database, tmp_path, drop_rate=0.1) as made:
+        await made.start()
+        for _ in range(0, runs, 10):
+            await asyncio.gather(*(made.submit() for _ in range(10)))
+        await made.rest()
+        print(f"\n{made.standin.dropped} answers dropped, n = {len(made.journal)} runs ({SCALES})")  # noqa: T201
+        assert made.standin.dropped > 0
+        assert made.violations() == {}
+
+
+async def test_the_invariants_see_a_violation(database: TestDatabase, tmp_path: Path) -> None:
+    """A control: what the checks are for, done on purpose."""
+    async with platform(database, tmp_path) as made:
+        await made.submit()
+        await made.rest()
+        assert made.violations() == {}
+        made.rows("update app.attempts set state = 'fenced', flow_run_id = null returning 1")
+        made.journal.append("never sent")
+        assert set(made.violations()) == {
+            "I1 every intended request is there",
+            "I3 one accepted commit a run",
+            "I4 nothing is left to send, nothing sent is unlinked",
+            "I4 links and flow runs agree",
+        }

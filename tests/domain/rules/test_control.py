@@ -1,0 +1,40 @@
+"""What may be run again, and what opens with it, over every state."""
+
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.rules.control import RevisionFacts, Scope, reopened, rerun_refusal, scope_name, scopes_of
+from domain.rules.lifecycle import Approval, RunState
+
+ENDED = {RunState.COMPLETED, RunState.FAILED, RunState.CANCELLED}
+REVISIONS = [None, *(RevisionFacts(*facts) for facts in product(Approval, (True, False), (True, False)))]
+SCOPES: list[Scope] = ["failed", "all"]
+
+
+@pytest.mark.parametrize(("scope", "state", "revision"), list(product(SCOPES, RunState, REVISIONS)))
+def test_every_state(scope: Scope, state: RunState, revision: RevisionFacts | None) -> None:
+    ended = state in ENDED and not (scope == "failed" and state is RunState.COMPLETED)
+    undecided = revision is None or revision == RevisionFacts(Approval.PENDING_REVIEW, is_newest=True, exists=True)
+    assert (rerun_refusal(scope, state, revision) is None) is (ended and undecided)
+
+
+@given(st.lists(st.sampled_from(RunState), min_size=1, max_size=6), st.data())
+def test_what_opens_with_a_run(states: list[RunState], data: st.DataObject) -> None:
+    runs = list(enumerate(states, start=1))
+    sequence = data.draw(st.integers(1, len(runs)))
+    assert reopened("all", sequence, runs) == [number for number, _ in runs]
+    for number in reopened("failed", sequence, runs):
+        assert number >= sequence
+        assert states[number - 1] in {RunState.FAILED, RunState.CANCELLED}
+
+
+def test_a_setting_is_about_one_thing() -> None:
+    assert scope_name() == "*"
+    assert scope_name(pool="gdal") == "pool:gdal"
+    assert scopes_of("w", "p") == ("*", "workflow:w", "platform:p")
+    assert scopes_of("w", None) == ("*", "workflow:w")
+    with pytest.raises(ValueError, match="about one thing"):
+        scope_name(workflow_id="w", platform_id="p")

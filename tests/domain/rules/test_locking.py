@@ -1,0 +1,24 @@
+"""What If-Match lets through."""
+
+import pytest
+
+from domain.rules.locking import Precondition, check, etag
+
+
+@pytest.mark.parametrize(
+    ("header", "verdict"),
+    [
+        ('"3"', "holds"),
+        ('"2", "3"', "holds"),
+        ("*", "holds"),
+        ('"2"', "fails"),
+        ('"33"', "fails"),
+        ("3", "fails"),
+        ('W/"3"', "fails"),
+        (None, "missing"),
+        (" ", "missing"),
+    ],
+)
+def test_every_kind_of_header(header: str | None, verdict: str) -> None:
+    assert check(header, 3) is Precondition(verdict)
+    assert etag(3) == '"3"'

@@ -1,0 +1,91 @@
+"""The reconciler's table: every state of an attempt, every word of Prefect, every age that matters."""
+
+from itertools import product
+
+import pytest
+
+from domain.rules.lifecycle import AttemptState
+from domain.rules.reconcile import OVER, Action, AttemptFacts, FlowState, Patience, decide
+
+PATIENCE = Patience()
+AGES = (0, 9, 10, 29, 30, 59, 60, 89, 90, 119, 120, 299, 300, 599, 600, 10_000)
+EVERY = list(product(AttemptState, FlowState, AGES, (True, False), (True, False)))
+CHANGING = {Action.LOSE, Action.FAIL_ENDED, Action.CANCEL}
+
+
+def told(state: str, flow: str, quiet: float, *, lease_expired: bool = False, paused: bool = False) -> str:
+    facts = AttemptFacts(AttemptState(state), quiet, lease_expired, paused)
+    return decide(facts, FlowState(flow), PATIENCE).name
+
+
+@pytest.mark.parametrize(
+    ("state", "flow", "quiet", "action"),
+    [
+        ("sent", "scheduled", 119, "LEAVE"),
+        ("sent", "scheduled", 120, "WARN"),
+        ("sent", "pending", 119, "LEAVE"),
+        ("sent", "pending", 120, "LOSE"),
+        ("sent", "running", 120, "LEAVE"),
+        ("sent", "running", 600, "LOSE"),
+        ("sent", "missing", 10, "LOSE"),
+        ("sent", "crashed", 10, "LOSE"),
+        ("sent", "completed", 10, "FAIL_ENDED"),
+        ("sent", "cancelled", 10, "CANCEL"),
+        ("sent", "cancelling", 10_000, "LEAVE"),
+        ("sent", "unknown", 10_000, "LEAVE"),
+        ("started", "running", 59, "LEAVE"),
+        ("started", "running", 60, "WARN"),
+        ("started", "running", 89, "WARN"),
+        ("started", "running", 90, "LOSE"),
+        ("started", "crashed", 9, "LEAVE"),
+        ("started", "crashed", 10, "LOSE"),
+        ("started", "failed", 10, "LOSE"),
+        ("started", "completed", 10, "FAIL_ENDED"),
+        ("started", "missing", 10, "LOSE"),
+        ("started", "cancelled", 10, "CANCEL"),
+        ("started", "unknown", 89, "WARN"),
+        ("started", "unknown", 90, "LOSE"),
+        ("committed", "completed", 0, "DISPOSE"),
+        ("committed", "running", 299, "LEAVE"),
+        ("committed", "running", 300, "STOP_FLOW"),
+        ("fenced", "running", 29, "LEAVE"),
+        ("fenced", "running", 30, "STOP_FLOW"),
+        ("fenced", "scheduled", 30, "STOP_FLOW"),
+        ("fenced", "missing", 0, "DISPOSE"),
+        ("failed", "cancelling", 10_000, "LEAVE"),
+        ("ready", "missing", 10_000, "LEAVE"),
+    ],
+)
+def test_the_table(state: str, flow: str, quiet: float, action: str) -> None:
+    assert told(state, flow, quiet) == action
+
+
+@pytest.mark.parametrize("flow", FlowState)
+def test_an_expired_lease_is_returned_or_linked(flow: FlowState) -> None:
+    assert told("sending", flow, 1_000) == "LEAVE"
+    expected = {"missing": "RETURN", "unknown": "LEAVE"}.get(flow, "LINK")
+    assert told("sending", flow, 0, lease_expired=True) == expected
+
+
+def test_the_laws_over_every_state() -> None:
+    assert len(EVERY) == 4480
+    for state, flow, quiet, lease, paused in EVERY:
+        obeys_the_laws(state, flow, quiet, lease, paused)
+
+
+def obeys_the_laws(state: AttemptState, flow: FlowState, quiet: int, lease: bool, paused: bool) -> None:
+    action = decide(AttemptFacts(state, quiet, lease, paused), flow, PATIENCE)
+    if action in CHANGING:
+        assert state in {AttemptState.SENT, AttemptState.STARTED}, "what has ended stays as it ended"
+        assert quiet >= PATIENCE.heartbeat, "Prefect's word alone never decides about one who just spoke"
+    if state is AttemptState.SENT and paused and flow not in OVER:
+        assert action is Action.LEAVE, "a pause uses up no try"
+    if flow is FlowState.UNKNOWN and action in CHANGING:
+        assert (state, quiet >= PATIENCE.lost) == (AttemptState.STARTED, True), "our heartbeat decides without Prefect"
+    if action is Action.DISPOSE:
+        assert flow in OVER
+
+
+@pytest.mark.parametrize("flow", FlowState)
+def test_every_started_attempt_that_stays_silent_is_acted_on(flow: FlowState) -> None:
+    assert decide(AttemptFacts(AttemptState.STARTED, 10_000), flow, PATIENCE) in CHANGING

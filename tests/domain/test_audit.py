@@ -1,0 +1,102 @@
+"""The audit: every act leaves one entry, entries cannot be changed, and a change by force is found."""
+
+import asyncio
+
+import psycopg
+import pytest
+
+from domain.sealer import Sealer
+from tests.support.acts import approved, call, decide, processed
+from tests.support.platform import Domain
+
+
+def sealer(domain: Domain) -> Sealer:
+    return Sealer(domain.service.database, 60)
+
+
+def force(domain: Domain, statement: bytes) -> None:
+    """What somebody with the whole server in hand can do."""
+    with psycopg.connect(domain.database.url()) as connection:
+        connection.execute("set session_replication_role = replica")
+        connection.execute(statement)
+
+
+async def test_every_decision_leaves_one_entry(domain: Domain) -> None:
+    asset_id = await processed(domain)
+    await decide(domain, asset_id, 0, "approve", comment="fine")
+    await decide(domain, asset_id, 0, "reject")  # refused: an act that did not happen leaves nothing
+    page = (await call(domain, "operator", "GET", "/audit")).json()
+    [entry] = page["entries"]
+    assert (entry["actor"], entry["role"], entry["action"]) == ("reviewer", "reviewer", "approve")
+    assert entry["subject"] == f"asset/{asset_id}/version/0/revision/1"
+    assert entry["details"] == {"clearance": "ouo", "reason": "fine"}
+
+
+async def test_the_audit_is_paged_and_filtered(domain: Domain) -> None:
+    await approved(domain)
+    for _ in range(3):
+        await call(domain, "operator", "POST", "/runs", {"workflow_id": "echo_test"})
+    first = (await call(domain, "operator", "GET", "/audit?limit=2")).json()
+    rest = (await call(domain, "operator", "GET", f"/audit?after={first['next_after']}")).json()
+    assert [len(first["entries"]), len(rest["entries"]), rest["next_after"]] == [2, 2, None]
+    found = (await call(domain, "operator", "GET", "/audit?subject=asset/")).json()["entries"]
+    assert [entry["action"] for entry in found] == ["approve"]
+
+
+@pytest.mark.parametrize("caller", ["ddh-dev", "reviewer", "worker", "gateway"])
+async def test_only_operators_read_it(domain: Domain, caller: str) -> None:
+    assert (await call(domain, caller, "GET", "/audit")).status_code == 403
+    assert (await call(domain, caller, "GET", "/audit/verify")).status_code == 403
+
+
+async def test_sealers_take_turns_and_leave_nothing_out(domain: Domain) -> None:
+    for _ in range(8):
+        await call(domain, "operator", "POST", "/runs", {"workflow_id": "echo_test"})
+    await asyncio.gather(*(sealer(domain).seal() for _ in range(5)))
+    assert domain.rows("select count(*), max(sequence) from app.audit_seals") == [(8, 8)]
+    verdict = (await call(domain, "operator", "GET", "/audit/verify")).json()
+    assert (verdict["holds"], verdict["sequence"], verdict["unsealed"]) == (True, 8, 0)
+
+
+@pytest.mark.parametrize("role", ["cairn_app", "cairn_admin"])
+@pytest.mark.parametrize(
+    "statement", ["update app.audit set actor = 'x'", "delete from app.audit", "truncate app.audit cascade"]
+)
+async def test_nobody_changes_an_entry(domain: Domain, role: str, statement: str) -> None:
+    await call(domain, "operator", "POST", "/runs", {"workflow_id": "echo_test"})
+    with (
+        psycopg.connect(domain.database.url(role)) as connection,
+        pytest.raises(psycopg.errors.InsufficientPrivilege),
+    ):
+        connection.execute(statement.encode())
+
+
+@pytest.mark.parametrize(
+    ("statement", "says"),
+    [
+        (b"update app.audit set actor = 'somebody else' where audit_id = 2", "was changed"),
+        (b"delete from app.audit where audit_id = 2", "is gone"),
+        (b"delete from app.audit_seals where sequence = 2", "is missing"),
+    ],
+)
+async def test_a_change_by_force_is_found(domain: Domain, statement: bytes, says: str) -> None:
+    for _ in range(3):
+        await call(domain, "operator", "POST", "/runs", {"workflow_id": "echo_test"})
+    await sealer(domain).seal()
+    force(domain, statement)
+    verdict = (await call(domain, "operator", "GET", "/audit/verify")).json()
+    assert verdict["holds"] is False
+    assert says in verdict["fault"]
+
+
+async def test_a_cut_end_is_found_with_a_noted_head(domain: Domain) -> None:
+    for _ in range(3):
+        await call(domain, "operator", "POST", "/runs", {"workflow_id": "echo_test"})
+    await sealer(domain).seal()
+    noted = (await call(domain, "operator", "GET", "/audit/verify")).json()
+    asked = f"/audit/verify?sequence={noted['sequence']}&hash={noted['hash']}"
+    assert (await call(domain, "operator", "GET", asked)).json()["holds"] is True
+    force(domain, b"delete from app.audit_seals where sequence = 3")
+    force(domain, b"delete from app.audit where audit_id = 3")
+    assert (await call(domain, "operator", "GET", "/audit/verify")).json()["holds"] is True
+    assert (await call(domain, "operator", "GET", asked)).json()["holds"] is False

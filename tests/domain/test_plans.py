@@ -1,0 +1,103 @@
+"""Requests of several runs: in order, results flowing forward, one failure ending what comes after."""
+
+from typing import Any
+
+import pytest
+
+from tests.support.acts import Flow, call, dispatched, submit
+from tests.support.platform import Domain
+
+VALIDATED: dict[str, Any] = {"crs": "EPSG:32633", "sha256": "a" * 64, "validation": {"sha256": "a" * 64, "bands": 1}}
+PROCESSED: dict[str, Any] = {"cog": "rasters/x.tif", "product": {"href": "rasters/x.tif"}}
+CATALOGUED: dict[str, Any] = {"item_id": "x-0-r1", "collection_id": "x"}
+
+
+def states(domain: Domain) -> list[tuple[object, ...]]:
+    return domain.rows("select step_id, state from app.runs order by sequence")
+
+
+async def begin(domain: Domain) -> Flow:
+    """The first step of the staged ingest, started."""
+    assert (await submit(domain, operation="ingest_staged")).status_code == 202
+    return await next_step(domain)
+
+
+async def next_step(domain: Domain) -> Flow:
+    [flow] = await dispatched(domain)
+    assert (await flow.start()).status_code == 200
+    return flow
+
+
+async def test_each_step_is_queued_by_the_commit_of_the_one_before(domain: Domain) -> None:
+    validate = await begin(domain)
+    assert states(domain) == [("validate", "running"), ("process", "pending"), ("catalogue", "pending")]
+    await validate.commit(VALIDATED)
+    process = await next_step(domain)
+    assert domain.rows("select inputs->>'source_crs' from app.runs where step_id = 'process'") == [("EPSG:32633",)]
+    await process.commit(PROCESSED)
+    assert domain.rows("select status from app.requests") == [("processing",)]
+    catalogue = await next_step(domain)
+    await catalogue.commit(CATALOGUED)
+    [(status, result)] = domain.rows("select status, result from app.requests")
+    assert status == "completed"
+    assert result == {
+        "cog": "rasters/x.tif",
+        "item_id": "x-0-r1",
+        "collection_id": "x",
+        "validation": VALIDATED["validation"],
+    }
+    assert domain.rows("select processing, content_hash from app.revisions") == [("completed", "a" * 64)]
+
+
+async def test_a_failure_cancels_the_later_steps(domain: Domain) -> None:
+    validate = await begin(domain)
+    await validate.fail()
+    assert states(domain) == [("validate", "failed"), ("process", "cancelled"), ("catalogue", "cancelled")]
+    assert domain.rows("select status from app.requests") == [("failed",)]
+    assert await dispatched(domain) == []
+
+
+@pytest.mark.parametrize("scope", ["failed", "all"])
+async def test_a_rerun_revives_what_the_failure_cancelled(domain: Domain, scope: str) -> None:
+    await (await begin(domain)).commit(VALIDATED)
+    process = await next_step(domain)
+    await process.fail()
+    answer = await call(domain, "operator", "POST", f"/runs/{process.run_id}/rerun", {"scope": scope})
+    assert answer.status_code == 202, answer.text
+    expected = "completed" if scope == "failed" else "pending"
+    assert states(domain) == [("validate", expected), ("process", "pending"), ("catalogue", "pending")]
+    steps = [VALIDATED, PROCESSED, CATALOGUED]
+    for outputs in steps if scope == "all" else steps[1:]:
+        assert (await (await next_step(domain)).commit(outputs)).status_code == 200
+    assert domain.rows("select status from app.requests") == [("completed",)]
+
+
+async def test_retry_in_prefect_revives_them_too(domain: Domain) -> None:
+    validate = await begin(domain)
+    await validate.fail()
+    retried = (await validate.start(run_count=2)).json()
+    assert states(domain) == [("validate", "running"), ("process", "pending"), ("catalogue", "pending")]
+    again = Flow(domain, validate.run_id, retried["attempt_token"], validate.flow_run_id)
+    await again.commit(VALIDATED)
+    assert len(await dispatched(domain)) == 1
+
+
+async def test_a_result_that_the_next_step_cannot_take_fails_the_request(domain: Domain) -> None:
+    validate = await begin(domain)
+    answer = await validate.commit(VALIDATED | {"crs": "somewhere"})
+    assert answer.json()["state"] == "completed"
+    assert states(domain) == [("validate", "completed"), ("process", "failed"), ("catalogue", "cancelled")]
+    assert domain.rows("select problem->>'code' from app.runs where step_id = 'process'") == [("step-inputs-invalid",)]
+    assert domain.rows("select status from app.requests") == [("failed",)]
+
+
+async def test_a_cancellation_ends_every_step(domain: Domain) -> None:
+    validate = await begin(domain)
+    await call(domain, "operator", "POST", f"/runs/{validate.run_id}/cancel", {"reason": "because"})
+    assert states(domain) == [("validate", "cancelled"), ("process", "cancelled"), ("catalogue", "cancelled")]
+    assert (await validate.commit(VALIDATED)).status_code == 409
+
+
+async def test_wrong_inputs_of_a_plan_are_refused_at_once(domain: Domain) -> None:
+    answer = await submit(domain, operation="ingest_staged", parameters={"target_crs": "WGS84"})
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid-submission")

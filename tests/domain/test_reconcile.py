@@ -1,0 +1,207 @@
+"""The sweep against a real database and a scripted Prefect: each row of its table, once, to the end."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from uuid import UUID, uuid4
+
+import psycopg
+import pytest
+
+from domain import outbox
+from domain.reconcile import Reconciler
+from domain.rules.reconcile import Action, FlowState, Patience
+from tests.support.acts import Flow, call, started, submit
+from tests.support.platform import Domain
+
+
+@dataclass
+class ScriptedPrefect:
+    """What Prefect would say, by flow run; and what it was told to stop."""
+
+    flows: dict[UUID, FlowState] = field(default_factory=dict)
+    by_key: dict[str, UUID] = field(default_factory=dict)
+    stopped: list[UUID] = field(default_factory=list)
+
+    async def states(self, flow_run_ids: Iterable[UUID]) -> dict[UUID, FlowState]:
+        return {one: self.flows.get(one, FlowState.MISSING) for one in flow_run_ids}
+
+    async def find(self, key: str) -> tuple[UUID | None, FlowState]:
+        found = self.by_key.get(key)
+        return (found, self.flows[found]) if found else (None, FlowState.MISSING)
+
+    async def stop(self, flow_run_id: UUID, flow: FlowState) -> None:
+        self.stopped.append(flow_run_id)
+
+
+async def sweep(domain: Domain, prefect: ScriptedPrefect) -> dict[Action, int]:
+    return await Reconciler(domain.service.database, prefect, 60, Patience(), max_attempts=3).sweep()
+
+
+def later(domain: Domain, seconds: float) -> None:
+    """Let the time pass, for attempts."""
+    with psycopg.connect(domain.database.url()) as connection:
+        for column in ("created_at", "sent_at", "heartbeat_at", "finished_at", "lease_until"):
+            shift = f"update app.attempts set {column} = {column} - make_interval(secs => %s)"  # noqa: S608 - ours
+            connection.execute(shift.encode(), [seconds])
+
+
+async def sent(domain: Domain, prefect: ScriptedPrefect, state: str) -> Flow:
+    """An attempt that was sent, whose flow run Prefect has in this state."""
+    await submit(domain)
+    [claimed] = await outbox.claim(domain.service.database, 10)
+    flow = Flow(domain, claimed.run_id, claimed.token)
+    await outbox.link(domain.service.database, claimed.run_id, claimed.number, flow.flow_run_id)
+    prefect.flows[flow.flow_run_id] = FlowState(state)
+    return flow
+
+
+def attempts(domain: Domain) -> list[tuple[object, ...]]:
+    return domain.rows("select number, state from app.attempts order by number")
+
+
+async def test_what_was_never_sent_is_found_by_the_next_relay(domain: Domain) -> None:
+    await submit(domain)
+    await outbox.claim(domain.service.database, 10)
+    later(domain, 61)
+    assert await sweep(domain, ScriptedPrefect()) == {Action.RETURN: 1}
+    assert len(await outbox.claim(domain.service.database, 10)) == 1
+
+
+async def test_what_was_sent_after_all_is_linked(domain: Domain) -> None:
+    await submit(domain)
+    [claimed] = await outbox.claim(domain.service.database, 10)
+    later(domain, 61)
+    flow_run_id = uuid4()
+    key = f"raster_ingest/raster_ingest:{claimed.run_id}:1"
+    prefect = ScriptedPrefect({flow_run_id: FlowState.COMPLETED}, {key: flow_run_id})
+    assert await sweep(domain, prefect) == {Action.LINK: 1}
+    assert domain.rows("select state, flow_run_id from app.attempts") == [("sent", flow_run_id)]
+
+
+@pytest.mark.parametrize(
+    ("state", "quiet", "action", "left"),
+    [
+        ("scheduled", 121, Action.WARN, [(1, "sent")]),
+        ("pending", 119, Action.LEAVE, [(1, "sent")]),
+        ("pending", 121, Action.LOSE, [(1, "fenced"), (2, "ready")]),
+        ("crashed", 11, Action.LOSE, [(1, "fenced"), (2, "ready")]),
+        ("completed", 11, Action.FAIL_ENDED, [(1, "fenced"), (2, "ready")]),
+        ("cancelled", 11, Action.CANCEL, [(1, "fenced")]),
+    ],
+)
+async def test_a_sent_attempt_that_does_not_start(
+    domain: Domain, state: str, quiet: float, action: Action, left: list[tuple[int, str]]
+) -> None:
+    prefect = ScriptedPrefect()
+    await sent(domain, prefect, state)
+    later(domain, quiet)
+    assert await sweep(domain, prefect) == {action: 1}
+    assert attempts(domain) == left
+
+
+@pytest.mark.parametrize(
+    ("state", "quiet", "action", "left"),
+    [
+        ("running", 89, Action.WARN, [(1, "started")]),
+        ("running", 91, Action.LOSE, [(1, "fenced"), (2, "ready")]),
+        ("unknown", 91, Action.LOSE, [(1, "fenced"), (2, "ready")]),
+        ("crashed", 11, Action.LOSE, [(1, "fenced"), (2, "ready")]),
+        ("completed", 11, Action.FAIL_ENDED, [(1, "fenced"), (2, "ready")]),
+        ("cancelled", 11, Action.CANCEL, [(1, "fenced")]),
+    ],
+)
+async def test_a_started_attempt_that_goes_silent(
+    domain: Domain, state: str, quiet: float, action: Action, left: list[tuple[int, str]]
+) -> None:
+    await submit(domain)
+    flow = await started(domain)
+    later(domain, quiet)
+    prefect = ScriptedPrefect({flow.flow_run_id: FlowState(state)})
+    assert await sweep(domain, prefect) == {action: 1}
+    assert attempts(domain) == left
+    if action is Action.CANCEL:
+        assert domain.rows("select status from app.requests") == [("cancelled",)]
+
+
+async def test_an_attempt_that_just_spoke_is_left_alone_whatever_prefect_says(domain: Domain) -> None:
+    await submit(domain)
+    flow = await started(domain)
+    assert await sweep(domain, ScriptedPrefect({flow.flow_run_id: FlowState.CRASHED})) == {}
+    assert (await flow.commit()).json()["state"] == "completed"
+
+
+async def test_a_deleted_flow_run_is_replaced_and_noted(domain: Domain) -> None:
+    prefect = ScriptedPrefect()
+    flow = await sent(domain, prefect, "scheduled")
+    prefect.flows.clear()
+    later(domain, 11)
+    assert await sweep(domain, prefect) == {Action.LOSE: 1}
+    assert attempts(domain) == [(1, "fenced"), (2, "ready")]
+    [(action, details)] = domain.rows("select action, details from app.audit")
+    assert (action, details["flow_run_id"]) == ("flow-run.missing", str(flow.flow_run_id))
+
+
+async def test_evidence_of_a_silent_end_is_kept(domain: Domain) -> None:
+    await submit(domain)
+    flow = await started(domain)
+    later(domain, 11)
+    await sweep(domain, ScriptedPrefect({flow.flow_run_id: FlowState.COMPLETED}))
+    assert domain.rows("select problem->>'code' from app.attempts where number = 1") == [("ended-without-outcome",)]
+
+
+async def test_a_poison_request_is_parked_after_three_attempts_with_the_reason(domain: Domain) -> None:
+    await submit(domain)
+    for _ in range(3):
+        flow = await started(domain)
+        later(domain, 11)
+        done = await sweep(domain, ScriptedPrefect({flow.flow_run_id: FlowState.CRASHED}))
+        assert done[Action.LOSE] == 1
+    assert attempts(domain) == [(1, "fenced"), (2, "fenced"), (3, "fenced")]
+    [(state, reason, message)] = domain.rows("select state, reason, problem->>'message' from app.runs")
+    assert (state, reason) == ("failed", "parked")
+    assert "3 attempts; the last one: its flow run crashed" in message
+    assert domain.rows("select status, problem->>'code' from app.requests") == [("failed", "attempts-exhausted")]
+
+
+async def test_under_a_pause_a_sent_attempt_waits(domain: Domain) -> None:
+    prefect = ScriptedPrefect()
+    await sent(domain, prefect, "pending")
+    await call(domain, "operator", "POST", "/pause", {"reason": "because"})
+    later(domain, 5000)
+    assert await sweep(domain, prefect) == {Action.LEAVE: 1}
+
+
+async def test_flow_runs_of_fenced_attempts_are_stopped_children_too_and_then_forgotten(domain: Domain) -> None:
+    await submit(domain)
+    flow = await started(domain)
+    child = Flow(domain, flow.run_id, flow.token)
+    await child.start(segment=1)
+    await call(domain, "operator", "POST", f"/runs/{flow.run_id}/cancel", {"reason": "because"})
+    prefect = ScriptedPrefect({flow.flow_run_id: FlowState.CANCELLED, child.flow_run_id: FlowState.RUNNING})
+    later(domain, 31)
+    assert await sweep(domain, prefect) == {Action.STOP_FLOW: 1}
+    assert prefect.stopped == [child.flow_run_id]
+    prefect.flows[child.flow_run_id] = FlowState.CANCELLED
+    assert await sweep(domain, prefect) == {Action.DISPOSE: 1}
+    assert await sweep(domain, prefect) == {}
+
+
+async def test_a_flow_run_that_works_for_a_newer_attempt_is_not_stopped(domain: Domain) -> None:
+    await submit(domain)
+    flow = await started(domain)
+    await flow.fail()
+    await flow.start(run_count=2)
+    later(domain, 5000)
+    prefect = ScriptedPrefect({flow.flow_run_id: FlowState.RUNNING})
+    with psycopg.connect(domain.database.url()) as connection:
+        connection.execute("update app.attempts set heartbeat_at = now() where state = 'started'")
+    assert await sweep(domain, prefect) == {}
+    assert prefect.stopped == []
+
+
+async def test_relays_are_woken_once_for_many_commits(domain: Domain) -> None:
+    async with outbox.listener(domain.database.url("cairn_app")) as connection:
+        for number in range(10):
+            await submit(domain, refs={"dataset_id": "d", "resource_id": str(number)})
+        heard = [notice async for notice in connection.notifies(timeout=0.3)]
+    assert 1 <= len(heard) < 10

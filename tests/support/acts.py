@@ -1,0 +1,97 @@
+"""What tests have happen to the domain, each act through HTTP as its own caller would do it."""
+
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID, uuid4
+
+import httpx
+
+from domain import outbox
+from tests.support.platform import Domain, submission
+
+SHA256 = "0" * 64
+OUTPUTS = {"cog": "silver/x.tif", "validation": {"sha256": "f" * 64}}
+
+
+async def submit(domain: Domain, **changes: Any) -> httpx.Response:
+    async with domain.as_("gateway") as gateway:
+        return await gateway.post("/api/v1/submit", json=submission(**changes))
+
+
+async def call(domain: Domain, client_id: str, method: str, path: str, body: Any = None, **more: Any) -> httpx.Response:
+    """One request of one caller below /api/v1."""
+    async with domain.as_(client_id) as caller:
+        return await caller.request(method, f"/api/v1{path}", json=body, **more)
+
+
+@dataclass
+class Flow:
+    """A flow run as the domain sees one: it knows its run, its token and its own id."""
+
+    domain: Domain
+    run_id: UUID
+    token: str
+    flow_run_id: UUID = field(default_factory=uuid4)
+
+    async def say(self, verb: str, **content: Any) -> httpx.Response:
+        body = {"attempt_token": self.token, **content}
+        return await call(self.domain, "worker", "POST", f"/runs/{self.run_id}/{verb}", body)
+
+    async def start(self, **more: Any) -> httpx.Response:
+        return await self.say("start", flow_run_id=str(self.flow_run_id), **more)
+
+    async def beat(self, *events: dict[str, Any]) -> httpx.Response:
+        return await self.say("heartbeat", events=list(events))
+
+    async def commit(self, outputs: dict[str, Any] | None = None, **more: Any) -> httpx.Response:
+        return await self.say("commit", outputs=OUTPUTS if outputs is None else outputs, **more)
+
+    async def fail(self, *, may_reattempt: bool = False, **problem: Any) -> httpx.Response:
+        told = {"code": "broken-raster", "message": "It is broken.", "partner_may_read": True} | problem
+        return await self.say("fail", problem=told, may_reattempt=may_reattempt)
+
+
+async def dispatched(domain: Domain) -> list[Flow]:
+    """Claim what is due, as a relay does, and hand each attempt to a flow run."""
+    claimed = await outbox.claim(domain.service.database, 100)
+    return [Flow(domain, dispatch.run_id, dispatch.token) for dispatch in claimed]
+
+
+async def started(domain: Domain) -> Flow:
+    """The one attempt that is due, started."""
+    [flow] = await dispatched(domain)
+    answer = await flow.start()
+    assert answer.status_code == 200, answer.text
+    return flow
+
+
+async def processed(domain: Domain, **changes: Any) -> str:
+    """Submit and process to completion; returns the asset's id."""
+    accepted = await submit(domain, **changes)
+    assert accepted.status_code == 202, accepted.text
+    flow = await started(domain)
+    assert (await flow.commit()).status_code == 200
+    [(asset_id,)] = domain.rows(
+        "select asset_id from app.requests where request_id = %s", accepted.json()["request_id"]
+    )
+    return str(asset_id)
+
+
+async def decide(domain: Domain, asset_id: str, ordinal: int, verb: str, **body: Any) -> httpx.Response:
+    """A reviewer's decision about a version; revision 1 and clearance `ouo` unless told otherwise."""
+    usual: dict[str, dict[str, Any]] = {
+        "approve": {"revision": 1, "clearance_level": "ouo"},
+        "reject": {"revision": 1, "reason": "not this one"},
+        "unpublish": {"revision": 1, "reason": "no longer"},
+    }
+    path = f"/assets/{asset_id}/versions/{ordinal}/{verb}"
+    return await call(domain, body.pop("by", "reviewer"), "POST", path, usual[verb] | body)
+
+
+async def approved(domain: Domain, label: str = "1", **body: Any) -> str:
+    """A version submitted, processed and approved; returns the asset's id."""
+    asset_id = await processed(domain, version_label=label, source=f"uploads/{label}.tif")
+    [(ordinal,)] = domain.rows("select max(ordinal) from app.asset_versions where asset_id = %s", asset_id)
+    answer = await decide(domain, asset_id, ordinal, "approve", **body)
+    assert answer.status_code == 200, answer.text
+    return asset_id

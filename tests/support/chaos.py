@@ -1,0 +1,200 @@
+"""Real domain processes that may die, clients and workers that ask again, and the invariants that must hold after."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import psycopg
+
+from tests.support.cluster import TestDatabase, free_port
+from tests.support.platform import add_clients, submission
+from tests.support.prefect_standin import StandIn, standing_in
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+START_SECONDS = 60.0
+QUIET_SECONDS = 60.0
+# Waiting is shortened so that a kill costs seconds. The factors are printed with the results.
+LEASE_SECONDS = 1.0
+RETRY_SECONDS = 0.5
+SCALES = f"lease 60 s -> {LEASE_SECONDS} s, retry 5 s -> {RETRY_SECONDS} s"
+OUTPUTS = {"cog": "x", "validation": {"sha256": "f" * 64}}
+
+# Rows that break an invariant; every query must find none at rest.
+INVARIANTS = {
+    "I1 no request is stuck": "select request_id from app.requests where status not in ('completed', 'failed')",
+    "I2 no request is there twice": """
+        select fingerprint from app.requests group by fingerprint, asset_id having count(*) > 1""",
+    "I3 one accepted commit a run": """
+        select run_id from app.runs r where (
+            select count(*) from app.attempts a where a.run_id = r.run_id and a.state = 'committed') <> 1
+        or (select count(*) from app.events e where e.run_id = r.run_id and e.kind = 'run.completed') <> 1""",
+    "I4 nothing is left to send, nothing sent is unlinked": """
+        select run_id from app.attempts
+        where state in ('ready', 'sending', 'sent', 'started') or flow_run_id is null""",
+    "I5 ordinals follow acceptance": """
+        select v.asset_id from app.asset_versions v join app.asset_versions w using (asset_id)
+        where v.ordinal < w.ordinal and v.created_at > w.created_at""",
+    "I5 nothing is served without an approval": """
+        select asset_id from app.asset_versions where served_revision is not null""",
+    "I6 a request ends once": """
+        select request_id from app.events where kind in ('request.completed', 'request.failed', 'request.cancelled')
+        group by request_id having count(*) <> 1""",
+}
+
+
+@dataclass
+class Process:
+    """One domain process: its API, its relay, its reconciler."""
+
+    url: str
+    popen: "subprocess.Popen[bytes]"
+
+    @property
+    def dead(self) -> bool:
+        return self.popen.poll() is not None
+
+    @property
+    def killed(self) -> bool:
+        return self.popen.poll() == -signal.SIGKILL
+
+
+@dataclass
+class Platform:
+    """A database, a stand-in for Prefect, and whichever domain processes are alive."""
+
+    database: TestDatabase
+    standin: StandIn
+    folder: Path
+    processes: list[Process] = field(default_factory=list)
+    journal: list[str] = field(default_factory=list)
+
+    async def start(self, failpoint: str | None = None) -> Process:
+        """A domain process; an armed one is asked before the others."""
+        port = free_port()
+        process = Process(f"http://127.0.0.1:{port}", self._popen(port, failpoint))
+        self.processes.insert(0 if failpoint else len(self.processes), process)
+        await self._ready(process)
+        return process
+
+    def _popen(self, port: int, failpoint: str | None) -> "subprocess.Popen[bytes]":
+        environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.folder),
+            "CAIRN_DATABASE_URL": self.database.url("cairn_app"),
+            "CAIRN_PUBLIC_URL": "http://cairn.test",
+            "CAIRN_STORAGE_ROOT": str(self.folder),
+            "CAIRN_RELAY_LEASE_SECONDS": str(LEASE_SECONDS),
+            "CAIRN_RELAY_RETRY_SECONDS": str(RETRY_SECONDS),
+            "CAIRN_RELAY_POLL_SECONDS": "0.3",
+            "PREFECT_API_URL": self.standin.url,
+            "PREFECT_CLIENT_CSRF_SUPPORT_ENABLED": "false",
+            "PREFECT_CLIENT_MAX_RETRIES": "0",
+            "PREFECT_HOME": str(self.folder / "prefect"),
+        } | ({"CAIRN_FAILPOINT": f"{failpoint}:once"} if failpoint else {})
+        command = [sys.executable, "-m", "uvicorn", "--factory", "domain.app:create_app", "--no-access-log"]
+        with (self.folder / f"domain-{port}.log").open("wb") as log:
+            return subprocess.Popen(
+                [*command, "--port", str(port)], cwd=REPOSITORY, env=environment, stdout=log, stderr=log
+            )
+
+    async def _ready(self, process: Process) -> None:
+        async with httpx.AsyncClient() as http, asyncio.timeout(START_SECONDS):
+            while not process.dead:
+                try:
+                    if (await http.get(f"{process.url}/readyz")).is_success:
+                        return
+                except httpx.HTTPError:
+                    await asyncio.sleep(0.1)
+        raise RuntimeError(f"A domain process ended at its start; its log is in {self.folder}.")
+
+    async def ask(self, client_id: str, path: str, body: dict[str, Any]) -> httpx.Response:
+        """Post until some process answers, as the gateway and flow runs do. Every message may arrive twice."""
+        headers = {"Authorization": f"Bearer secret-{client_id}"}
+        async with httpx.AsyncClient(headers=headers, timeout=10) as http:
+            while True:
+                for process in [process for process in self.processes if not process.dead]:
+                    try:
+                        return await http.post(f"{process.url}/api/v1{path}", json=body)
+                    except httpx.HTTPError:
+                        continue
+                await asyncio.sleep(0.05)
+
+    async def submit(self) -> None:
+        """Write down what is intended, then have it accepted."""
+        body = submission(refs={"dataset_id": "chaos", "resource_id": uuid4().hex})
+        self.journal.append(body["request_id"])
+        answer = await self.ask("gateway", "/submit", body)
+        assert answer.status_code in {200, 202}, answer.text
+        assert answer.json()["request_id"] == body["request_id"]
+
+    async def work(self) -> None:
+        """Be every worker: take each flow run that Prefect was given, start it, commit it."""
+        async with asyncio.TaskGroup() as flows:
+            while True:
+                flows.create_task(self._execute(await self.standin.created.get()))
+
+    async def _execute(self, run: dict[str, Any]) -> None:
+        token, path = run["parameters"]["attempt_token"], f"/runs/{run['parameters']['run_id']}"
+        start = {"attempt_token": token, "flow_run_id": run["id"]}
+        if (await self.ask("worker", f"{path}/start", start)).is_success:
+            await self.ask("worker", f"{path}/commit", {"attempt_token": token, "outputs": OUTPUTS})
+        run["state"] |= {"type": "COMPLETED", "name": "Completed"}
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        with psycopg.connect(self.database.url()) as connection:
+            return connection.execute(query.encode()).fetchall()
+
+    async def rest(self) -> None:
+        """Wait until nothing is open; give up after a minute and let the invariants say what is."""
+        deadline = asyncio.get_running_loop().time() + QUIET_SECONDS
+        while asyncio.get_running_loop().time() < deadline:
+            if not self.rows("select 1 from app.requests where status in ('pending', 'processing') limit 1"):
+                return
+            await asyncio.sleep(0.1)
+
+    def violations(self) -> dict[str, int]:
+        """How many rows break each invariant, and what the journal and Prefect know that the database does not."""
+        found = {name: len(self.rows(query)) for name, query in INVARIANTS.items()}
+        stored = {str(row[0]) for row in self.rows("select request_id from app.requests")}
+        linked = {
+            str(row[0]) for row in self.rows("select flow_run_id from app.attempts where flow_run_id is not null")
+        }
+        in_prefect = {run["id"] for run in self.standin.by_key.values()}
+        found["I1 every intended request is there"] = len(set(self.journal) ^ stored)
+        found["I4 links and flow runs agree"] = len(linked ^ in_prefect)
+        return {name: count for name, count in found.items() if count}
+
+
+@asynccontextmanager
+async def platform(database: TestDatabase, folder: Path, drop_rate: float = 0.0) -> AsyncIterator[Platform]:
+    """The platform with one unarmed domain process and all its workers."""
+    add_clients(database)
+    async with standing_in(drop_rate) as standin:
+        made = Platform(database, standin, folder)
+        with _ending(made.processes):
+            await made.start()
+            workers = asyncio.create_task(made.work())
+            try:
+                yield made
+            finally:
+                workers.cancel()
+                await asyncio.gather(workers, return_exceptions=True)
+
+
+@contextmanager
+def _ending(processes: list[Process]) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.popen.kill()
+            process.popen.wait(10)
