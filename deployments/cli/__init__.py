@@ -27,6 +27,8 @@ VERBS: Mapping[str, tuple[str, str]] = {
     "assets": ("assets", "List, show, expose and delete assets."),
     "platforms": ("assets", "List the partner systems."),
     "audit": ("audit", "Show who did what, and verify that the record was not touched."),
+    "callbacks": ("callbacks", "List callbacks to partners, and send one again."),
+    "clients": ("credentials", "List, create, rotate and revoke credentials."),
     "workflow": ("workflow", "Check, draw, simulate and run workflows."),
     "bench": ("bench", "Measure, with a baseline in the same run."),
 }
