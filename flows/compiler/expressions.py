@@ -192,6 +192,8 @@ def _without_braces(source: str) -> str:
 
 def _syntax(error: BaseException) -> Complaint:
     told = "the expression is nested too deeply" if isinstance(error, RecursionError) else _reason(error)
+    if isinstance(error, TemplateSyntaxError) and error.lineno > 1:
+        told += f", in line {error.lineno} of this text"
     return Complaint("template-syntax", told, "a template is text with {{ expressions }} in it")
 
 

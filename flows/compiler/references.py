@@ -122,7 +122,7 @@ def _call(node: nodes.Call) -> Iterator[Complaint]:
 
 
 def _brackets(name: str) -> str:
-    return f'if it is a key, write it in brackets: ["{name}"]'
+    return f"if it is a key, write ['{name}'] in place of .{name}"
 
 
 def _path(node: nodes.Expr, cover: Cover, children: list[tuple[nodes.Node, Cover]]) -> Iterator[Finding]:

@@ -70,7 +70,7 @@ def read_nodes_are_upstream(subject: Subject) -> Iterator[Fault]:
         elif not subject.graph.is_ancestor(read, of=use.node):
             message, hint = (
                 f"{use.node!r} reads {read!r}, which need not run before it",
-                f"add {read} to its depends_on",
+                f"let it wait: give {use.node} depends_on: [{read}], or add {read} to the one it has",
             )
             yield _fault(subject, use, "not-upstream", message, hint)
 
@@ -82,7 +82,8 @@ def read_fields_are_declared(subject: Subject) -> Iterator[Fault]:
         try:
             follow(declared, steps)
         except NoSuchField as lacking:
-            known = f"there are {listing(lacking.known)}" if lacking.known else "what stands before it has no fields"
+            plain = f"what stands before it is a plain value without fields: leave {excerpt(lacking.step)} out"
+            known = f"there are {listing(lacking.known)}" if lacking.known else plain
             hint = did_you_mean(str(lacking.step), lacking.known, known)
             yield _fault(subject, use, "unknown-output", f"{reference}: there is no {excerpt(lacking.step)}", hint)
 

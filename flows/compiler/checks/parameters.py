@@ -22,7 +22,7 @@ def required_parameters_are_given(subject: Subject) -> Iterator[Fault]:
         for name in required:
             if name not in _given(node):
                 message = f"{_runs(node)} needs {name!r}"
-                hint = f"add {name} to the {node.params_key} of {node.id}"
+                hint = f"add {name}{_kind(subject, node, name)} to the {node.params_key} of {node.id}"
                 yield subject.model.document.at_key(node.path, "missing-param", message, hint)
 
 
@@ -107,6 +107,16 @@ def _path(node: NodeModel, name: str) -> Path:
 
 def _runs(node: NodeModel) -> str:
     return str(node.task.get("workflow") if node.runs_workflow else node.task.get("handler"))
+
+
+def _kind(subject: Subject, node: NodeModel, name: str) -> str:
+    """What the parameter takes, in brackets, where its declaration says so in one word."""
+    handler, workflow = subject.handler(node), subject.sub_workflow(node)
+    if handler:
+        declared = handler.params.model_json_schema().get("properties", {}).get(name, {}).get("type")
+    else:
+        declared = workflow.inputs[name].type if workflow else None
+    return f" ({TYPES[declared].article})" if declared in TYPES else ""
 
 
 def _required(subject: Subject, node: NodeModel) -> list[str]:
