@@ -4,6 +4,7 @@ The reader works on libyaml's events and stops at the first thing that could be 
 bomb is one line), tags (`!!python/object`), deep nesting, large files. None of these has a use in a workflow.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +17,8 @@ from flows.compiler.scalars import NotANumber, resolve
 
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 20
+# The characters that YAML does not take, written or not.
+_REFUSED = re.compile("[^\t\n\r -~\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 
 Json = Any  # str | int | float | bool | None | list[Json] | dict[str, Json]
 
@@ -111,7 +114,7 @@ def _events(text: str) -> Iterator[Any]:
         ) from None
     except yaml.reader.ReaderError as error:
         message = f"the text holds a character YAML refuses: {error.reason}"
-        raise _Refused(_first_control_character(text), (), "yaml-syntax", message) from None
+        raise _Refused(_first_refused_character(text), (), "yaml-syntax", message) from None
     except yaml.MarkedYAMLError as error:
         raise _syntax_fault(error, text) from None
 
@@ -134,12 +137,9 @@ def _place_of_offset(text: str, offset: int) -> Position:
     return Position(before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1)
 
 
-def _first_control_character(text: str) -> Position:
-    allowed = "\t\n\r\x85"
-    for offset, character in enumerate(text):
-        if not character.isprintable() and character not in allowed and not character.isspace():
-            return _place_of_offset(text, offset)
-    return Position()
+def _first_refused_character(text: str) -> Position:
+    found = _REFUSED.search(text)
+    return _place_of_offset(text, found.start() if found else 0)
 
 
 class _Reader:
