@@ -28,7 +28,7 @@ async def run_command(
     return await Commands(state, caller).run(name, parameters)
 
 
-def _bootstrap(state: ServiceState) -> Bootstrap:
+async def _bootstrap(state: ServiceState) -> Bootstrap:
     return Bootstrap(state.database, state.settings, state.definitions)
 
 

@@ -118,7 +118,7 @@ def asset_changes(session: Session, if_match: IfMatch = None) -> AssetChanges:
     return AssetChanges(session, if_match)
 
 
-def callback_desk(session: Session, state: ServiceState) -> CallbackDesk:
+async def callback_desk(session: Session, state: ServiceState) -> CallbackDesk:
     return CallbackDesk(
         session,
         state.settings.callback_policy(),
@@ -127,9 +127,9 @@ def callback_desk(session: Session, state: ServiceState) -> CallbackDesk:
     )
 
 
-def client_desk(session: Session, state: ServiceState) -> ClientDesk:
+async def client_desk(session: Session, state: ServiceState) -> ClientDesk:
     return ClientDesk(session, state.settings.key_overlap_seconds)
 
 
-def record_desk(session: Session, state: ServiceState) -> RecordDesk:
+async def record_desk(session: Session, state: ServiceState) -> RecordDesk:
     return RecordDesk(session, state.definitions)

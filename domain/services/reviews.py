@@ -12,9 +12,11 @@ from domain.errors import Forbidden, NotFound, NotReviewable, StaleRevision
 from domain.models import Asset, AssetVersion, Platform, Revision
 from domain.repositories.assets import Assets
 from domain.repositories.catalogue import Catalogue
+from domain.repositories.layers import Layers
 from domain.repositories.requests import Requests
 from domain.rules import publication, versions
 from domain.rules.clearance import Clearance, after_approval
+from domain.rules.layers import described_collection, described_item
 from domain.rules.lifecycle import REVIEW, Approval, RequestState, ReviewEvent, next_state
 from domain.security import Identity
 from domain.services.assets import refuse_if_changed, set_clearance
@@ -112,7 +114,10 @@ class Reviews:
         platform = await self.session.get(Platform, asset.platform_id)
         name = platform.display_name if platform else asset.platform_id
         item = publication.public_item(staged, self.public_url, asset.asset_id, ordinal)
-        await catalogue.publish(publication.collection(asset.asset_id, asset.refs, name, staged.get("bbox")), item)
+        collection = publication.collection(asset.asset_id, asset.refs, name, staged.get("bbox"))
+        published = await Layers(self.session).published(asset.asset_id)
+        words = published.content if published else None
+        await catalogue.publish(described_collection(collection, words), described_item(item, words))
 
     async def _decided(self, asset: Asset, revision: Revision, reviewer: Identity, action: str) -> Decision:
         Requests(self.session).add_event(

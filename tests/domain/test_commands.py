@@ -30,23 +30,28 @@ async def command(domain: Domain, name: str, parameters: dict[str, Any], status:
 
 async def served_asset(domain: Domain, storage: Path) -> str:
     """An asset whose first version is approved and catalogued."""
-    request_id = await submitted(domain)
+    return await approved_version(domain, storage, "1", 0)
+
+
+async def approved_version(domain: Domain, storage: Path, label: str, ordinal: int) -> str:
+    """A version of the one asset, approved and catalogued."""
+    request_id = await submitted(domain, version_label=label)
     run_id, token = await started(domain, request_id)
     asset_id: str = domain.rows("select asset_id from app.assets")[0][0]
     staged = {
-        "type": "Feature", "stac_version": "1.1.0", "id": f"{asset_id}-0-r1", "collection": asset_id,
+        "type": "Feature", "stac_version": "1.1.0", "id": f"{asset_id}-{ordinal}-r1", "collection": asset_id,
         "geometry": {"type": "Point", "coordinates": [0, 0]}, "bbox": [0, 0, 0, 0], "links": [],
         "properties": {"datetime": "2026-01-01T00:00:00Z"}, "assets": {"data": {"href": "cairn://silver/a.tif"}},
     }  # fmt: skip
-    Zones.local(storage).silver.write_bytes("stac/a.json", json.dumps(staged).encode())
+    Zones.local(storage).silver.write_bytes(f"stac/{ordinal}.json", json.dumps(staged).encode())
     artifact = {
-        "role": "stac_item", "zone": "silver", "name": "stac/a.json", "media_type": "application/geo+json",
+        "role": "stac_item", "zone": "silver", "name": f"stac/{ordinal}.json", "media_type": "application/geo+json",
         "sha256": "0" * 64, "size_bytes": 1,
     }  # fmt: skip
     await worker(domain, f"{run_id}/commit", {"attempt_token": token, "outputs": {}, "artifacts": [artifact]})
     async with domain.as_("reviewer") as reviewer:
         decision = {"revision": 1, "clearance_level": "public"}
-        answer = await reviewer.post(f"/api/v1/assets/{asset_id}/versions/0/approve", json=decision)
+        answer = await reviewer.post(f"/api/v1/assets/{asset_id}/versions/{ordinal}/approve", json=decision)
     assert answer.status_code == 200, answer.text
     return asset_id
 
@@ -80,6 +85,13 @@ async def test_metadata_is_published_and_taken_back(domain: Domain, tmp_path: Pa
     noted = domain.rows("select action, actor, subject from app.audit where action like 'metadata%%' order by audit_id")
     assert [action for action, _, _ in noted] == ["metadata.publish"] * 3 + ["metadata.unpublish"] * 2
     assert {(actor, subject) for _, actor, subject in noted} == {("operator", f"asset/{asset_id}")}
+
+
+async def test_published_words_stay_when_another_version_is_approved(domain: Domain, tmp_path: Path) -> None:
+    asset_id = await served_asset(domain, tmp_path)
+    await command(domain, "metadata.publish", {"asset_id": asset_id, "metadata": WORDS})
+    await approved_version(domain, tmp_path, "2", 1)
+    assert [titles for _, *titles in catalogued(domain)] == [["Elevation <b>", "Elevation <b>"]] * 2
 
 
 async def test_a_catalogue_that_was_spoilt_is_made_right_again(domain: Domain, tmp_path: Path) -> None:
