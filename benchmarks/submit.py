@@ -23,6 +23,7 @@ from uuid import uuid4
 
 import psycopg
 
+from benchmarks._history import add_history
 from benchmarks._servers import Connection, Postgres, connections, postgres, served
 from domain.security import secret_hash
 
@@ -31,12 +32,14 @@ SECONDS = 6.0
 WARM_UP = 64
 RATIO_TARGET = 0.12
 P99_TARGET = 0.050
+HISTORY = 100_000
+FLAT_TARGET = 0.9
 PROFILED = 200
 TOKEN = "bench-gateway"  # noqa: S105 - of a database that lives for one benchmark
 PACKAGES = ("sqlalchemy", "psycopg", "pydantic", "fastapi", "starlette", "domain", "flows", "asyncio", "json")
 
 
-def run(seconds: float = SECONDS) -> dict[str, Any]:
+def run(seconds: float = SECONDS, history: int = HISTORY) -> dict[str, Any]:
     """Measure, and report in the shape of all benchmarks."""
     with postgres() as cluster, tempfile.TemporaryDirectory() as storage:
         _prepare(cluster)
@@ -45,11 +48,14 @@ def run(seconds: float = SECONDS) -> dict[str, Any]:
         with served("domain.app:create_app", _environment(cluster, storage)) as port:
             own, count = asyncio.run(_flood(port, "/api/v1/submit", seconds))
             delays = asyncio.run(_steady(port, "/api/v1/submit", own / 2, seconds))
+            add_history(cluster.url(), history)
+            grown, grown_count = asyncio.run(_flood(port, "/api/v1/submit", seconds))
         shares = asyncio.run(_profile(cluster, storage))
     results = [
         _result("submissions_per_second", own, "1/s", count, baseline=bare, target=RATIO_TARGET, holds=own / bare),
         _latency("p50_at_half_load", statistics.median(delays), None, len(delays)),
         _latency("p99_at_half_load", statistics.quantiles(delays, n=100)[98], P99_TARGET, len(delays)),
+        _growth(grown, own, history, grown_count),
         *(_share(name, share) for name, share in shares.items()),
     ]
     return {"bench": "submit", "machine": _machine(), "versions": _versions(), "results": results}
@@ -194,6 +200,13 @@ def _result(
     note = f"one worker, {CONCURRENCY} clients; baseline: FastAPI and psycopg, one row; the target is of the ratio"
     facts = {"name": name, "value": round(value, 1), "unit": unit, "baseline": round(baseline, 1)}
     return facts | {"ratio": round(holds, 3), "target": target, "holds": holds >= target, "n": n, "note": note}
+
+
+def _growth(grown: float, own: float, history: int, n: int) -> dict[str, Any]:
+    facts = {"name": f"after_{history}_requests", "value": round(grown, 1), "unit": "1/s", "baseline": round(own, 1)}
+    note = "throughput with so many stored requests; baseline: with those of this benchmark"
+    holds = grown / own >= FLAT_TARGET
+    return facts | {"ratio": round(grown / own, 3), "target": FLAT_TARGET, "holds": holds, "n": n, "note": note}
 
 
 def _latency(name: str, value: float, target: float | None, n: int) -> dict[str, Any]:

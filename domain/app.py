@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import signal
@@ -43,6 +44,9 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
             quotas = Quotas(config.open_requests_per_platform, config.quota_cache_seconds)
             app.state.service = Service(config, database, definitions, Zones.local(config.storage_root), quotas)
             async with _in_background(_loops(config, database)):
+                if configured is None:  # a server's own start; what it has loaded stays until its end
+                    gc.collect()
+                    gc.freeze()  # else each full collection walks all of it, and submissions wait
                 yield
         finally:
             await database.close()
