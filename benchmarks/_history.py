@@ -31,8 +31,14 @@ drop table past
 
 
 def add_history(url: str, count: int) -> None:
-    """Fill in the past, and let the planner know of it, as autovacuum would have."""
+    """Fill in the past."""
     with psycopg.connect(url, autocommit=True) as connection:
         for statement in HISTORY.replace("%(count)s", str(count)).split(";"):
             connection.execute(statement.encode())
+    analyze(url)
+
+
+def analyze(url: str) -> None:
+    """Let the planner know what is there, as autovacuum would within its minute."""
+    with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("vacuum analyze")
