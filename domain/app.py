@@ -6,17 +6,22 @@ import gc
 import logging
 import os
 import signal
+import ssl
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
 from fastapi import FastAPI
 
-from domain import failpoints
-from domain.api import assets, audit, control, routes
+from domain import failpoints, logs
+from domain.adapters.sealing import Vault
+from domain.adapters.tokens import KeySet, TokenVerifier, fetcher
+from domain.adapters.webhooks import Webhooks
+from domain.api import assets, audit, callbacks, clients, commands, control, records, routes
 from domain.bell import Bell
 from domain.contracts import rendering
 from domain.db import Database
+from domain.delivery import Courier
 from domain.repositories.runs import Runs
 from domain.sealer import Sealer
 from domain.services.definitions import Definitions
@@ -32,6 +37,8 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
     """The application. Nothing is opened before it starts."""
     failpoints.refuse_unknown()
     config = configured or settings()
+    if configured is None:  # the process is ours: whoever brings settings, as tests do, brings logging too
+        logs.configure("domain")
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -42,8 +49,10 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
             async with database.transaction() as session:
                 await definitions.publish(Runs(session))
             quotas = Quotas(config.open_requests_per_platform, config.quota_cache_seconds)
-            app.state.service = Service(config, database, definitions, Zones.local(config.storage_root), quotas)
-            async with _in_background(_loops(config, database)):
+            vault = Vault([key.get_secret_value() for key in config.secrets_keys])
+            zones = Zones.local(config.storage_root)
+            app.state.service = Service(config, database, definitions, zones, quotas, vault, _token_verifier(config))
+            async with _in_background([*_loops(config, database), *_couriers(config, database, vault)]):
                 if configured is None:  # a server's own start; what it has loaded stays until its end
                     gc.collect()
                     gc.freeze()  # else each full collection walks all of it, and submissions wait
@@ -53,9 +62,11 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
 
     app = FastAPI(title="Cairn domain", version="1", lifespan=lifespan)
     rendering.install(app)
+    app.add_middleware(logs.LogContext)
     app.include_router(routes.probes)
-    for router in (routes.api, assets.router, audit.router, control.router):
-        app.include_router(router)
+    for audience in (assets, audit, callbacks, clients, commands, control, records):
+        app.include_router(audience.router)
+    app.include_router(routes.api)
     return app
 
 
@@ -87,6 +98,33 @@ async def _reconcile(config: DomainSettings, database: Database) -> None:
     async with PrefectRuns() as flow_runs:
         every, attempts = config.reconcile_seconds, config.max_attempts
         await Reconciler(database, flow_runs, every, config.patience(), attempts).run()
+
+
+def _token_verifier(config: DomainSettings) -> TokenVerifier | None:
+    """Who verifies JWTs, where an issuer is configured."""
+    if config.jwt_issuer is None or config.jwt_audience is None or config.jwt_jwks_url is None:
+        return None
+    keys = KeySet(fetcher(str(config.jwt_jwks_url)))
+    return TokenVerifier(config.jwt_issuer, config.jwt_audience, config.jwt_client_claim, config.jwt_max_seconds, keys)
+
+
+def _couriers(config: DomainSettings, database: Database, vault: Vault) -> list[Coroutine[Any, Any, None]]:
+    """Who delivers callbacks from this process."""
+    if not config.callbacks_enabled:
+        return []
+    tls = ssl.create_default_context()
+    if config.callback_ca_file:
+        tls.load_verify_locations(config.callback_ca_file)
+    courier = Courier(
+        database,
+        Webhooks(config.callback_policy(), config.callback_timeout_seconds, tls),
+        vault,
+        public_url=str(config.public_url),
+        delays_seconds=config.callback_delays_seconds,
+        poll_seconds=config.callback_poll_seconds,
+        concurrency=config.callback_concurrency,
+    )
+    return [courier.run()]
 
 
 @asynccontextmanager

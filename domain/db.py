@@ -1,14 +1,17 @@
 """Connections to the domain's database: one engine per process, one transaction per unit of work."""
 
-from collections.abc import AsyncIterator, Callable
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any, TypeVar
 
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker, create_async_engine
 
 from domain.failpoints import hit
 
+Result = TypeVar("Result")
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 
@@ -61,3 +64,16 @@ class Database:
 
     async def close(self) -> None:
         await self.engine.dispose()
+
+
+async def to_the_end(work: Coroutine[Any, Any, Result]) -> Result:
+    """The work's result; a cancellation takes effect once it is done.
+
+    For short transactions of background loops: cancelled half-way, a connection would be left in nobody's hands.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise

@@ -47,6 +47,54 @@ class StaleRevision(DomainError):
     code, status, title = "stale-revision", 412, "The version has changed since it was looked at"
 
 
+class CallbackRefused(DomainError):
+    code, status, title = "callback-refused", 422, "No callback can be sent there"
+
+
+class CallbackUnderWay(DomainError):
+    code, status, title = "callback-under-way", 409, "This callback is being delivered already"
+
+
+class InvalidPage(DomainError):
+    code, status, title = "invalid-page", 422, "There is no such page"
+
+
+class ClientExists(DomainError):
+    code, status, title = "client-exists", 409, "This client id is taken"
+
+
+class ClientRevoked(DomainError):
+    code, status, title = "client-revoked", 409, "This client was revoked"
+
+
+class InvalidClient(DomainError):
+    code, status, title = "invalid-client", 422, "Such a client cannot be made"
+
+
+class IssuerUnavailable(DomainError):
+    code, status, title = "issuer-unavailable", 503, "Tokens cannot be verified right now"
+
+
+class InvalidCommand(DomainError):
+    code, status, title = "invalid-command", 422, "This command cannot be done as it was sent"
+
+
+class NotPublishable(DomainError):
+    code, status, title = "not-publishable", 409, "There is nothing to publish"
+
+
+class NotConfigured(DomainError):
+    code, status, title = "not-configured", 409, "This service is not set up for that"
+
+
+class NotInDevelopment(DomainError):
+    code, status, title = "development-only", 403, "This is done in development only"
+
+
+class ExternalUnavailable(DomainError):
+    code, status, title = "external-unavailable", 503, "Another system does not answer"
+
+
 class ChangedMeanwhile(DomainError):
     code, status, title = "changed-meanwhile", 412, "It has changed since it was looked at"
 

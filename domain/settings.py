@@ -3,9 +3,10 @@
 from functools import lru_cache
 from pathlib import Path
 
-from pydantic import Field, HttpUrl, SecretStr
+from pydantic import Field, HttpUrl, IPvAnyNetwork, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from domain.rules.addresses import AddressPolicy
 from domain.rules.reconcile import Patience
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -42,6 +43,54 @@ class DomainSettings(BaseSettings):
     quota_cache_seconds: float = Field(default=1.0, ge=0, description="How long a count of open requests is trusted")
     max_attempts: int = Field(default=3, ge=1, description="Attempts of one run before it is parked as failed")
     pool_size: int = Field(default=10, ge=1, le=200, description="Largest number of database connections")
+    development: bool = Field(default=False, description="Allow what only a developer's machine may do")
+    admin_url: SecretStr | None = Field(default=None, description="PostgreSQL as administrator, for migrations by API")
+    external_database_url: SecretStr | None = Field(default=None, description="Where published layers are copied to")
+    secrets_keys: tuple[SecretStr, ...] = Field(
+        default=(), description="Fernet keys that seal callback secrets, newest first; none stores them readable"
+    )
+    callbacks_enabled: bool = Field(default=True, description="Deliver callbacks from this process")
+    callback_delays_seconds: tuple[float, ...] = Field(
+        default=(5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400),
+        description="Waits between the tries of a callback: ten tries in 75 hours",
+    )
+    callback_timeout_seconds: float = Field(default=20.0, gt=0, le=60, description="Longest wait for a receiver")
+    callback_poll_seconds: float = Field(default=1.0, gt=0, description="Time between two looks for due callbacks")
+    callback_concurrency: int = Field(default=64, ge=1, le=1000, description="Callbacks under way in this process")
+    callback_ports: tuple[int, ...] = Field(default=(443, 8443), description="Ports that callbacks may go to")
+    callback_networks: tuple[IPvAnyNetwork, ...] = Field(
+        default=(), description="Development only: private networks that callbacks may reach, by any port and by http"
+    )
+    callback_secret_overlap_seconds: float = Field(
+        default=86_400, ge=0, description="How long the secret before goes on signing after a rotation"
+    )
+    key_overlap_seconds: float = Field(
+        default=86_400, ge=0, description="How long the key before works on after a rotation"
+    )
+    jwt_issuer: str | None = Field(default=None, description="`iss` of tokens; with audience and key set, or none")
+    jwt_audience: str | None = Field(default=None, description="`aud` of tokens that are meant for us")
+    jwt_jwks_url: HttpUrl | None = Field(default=None, description="Where the issuer publishes its keys")
+    jwt_client_claim: str = Field(default="client_id", description="The claim that names the client")
+    jwt_max_seconds: float = Field(default=900, gt=0, description="Longest life of a token that is believed")
+    callback_ca_file: Path | None = Field(default=None, description="Certificates trusted beside the system's")
+
+    @model_validator(mode="after")
+    def _development_only(self) -> "DomainSettings":
+        if self.callback_networks and not self.development:
+            raise ValueError("CAIRN_CALLBACK_NETWORKS opens private networks to partners: only with CAIRN_DEVELOPMENT")
+        return self
+
+    @model_validator(mode="after")
+    def _all_or_none(self) -> "DomainSettings":
+        if len({self.jwt_issuer is None, self.jwt_audience is None, self.jwt_jwks_url is None}) > 1:
+            raise ValueError("Set all of CAIRN_JWT_ISSUER, CAIRN_JWT_AUDIENCE and CAIRN_JWT_JWKS_URL, or none of them")
+        return self
+
+    def callback_policy(self) -> AddressPolicy:
+        """Where callbacks may go."""
+        if not self.callback_networks:
+            return AddressPolicy(ports=frozenset(self.callback_ports))
+        return AddressPolicy(https_only=False, ports=None, networks=self.callback_networks)
 
     def patience(self) -> Patience:
         """How long the reconciler waits for what."""

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from domain.adapters.sealing import Vault
+from domain.adapters.tokens import TokenVerifier
 from domain.db import Database
 from domain.services.definitions import Definitions
 from domain.services.quotas import Quotas
@@ -18,3 +20,5 @@ class Service:
     definitions: Definitions
     zones: Zones
     quotas: Quotas
+    vault: Vault
+    tokens: TokenVerifier | None = None

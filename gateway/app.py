@@ -7,6 +7,7 @@ import httpx
 from fastapi import FastAPI
 from psycopg_pool import AsyncConnectionPool
 
+from domain import logs
 from domain.contracts import rendering
 from gateway.blueprints import front_door, platform, probes
 from gateway.domain_client import DomainClient
@@ -19,6 +20,8 @@ from gateway.state import Gateway
 def create_app(configured: GatewaySettings | None = None) -> FastAPI:
     """The application. Nothing is opened before it starts."""
     config = configured or settings()
+    if configured is None:
+        logs.configure("gateway")
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -32,6 +35,7 @@ def create_app(configured: GatewaySettings | None = None) -> FastAPI:
 
     app = FastAPI(title="Cairn", version="1", lifespan=lifespan)
     rendering.install(app)
+    app.add_middleware(logs.LogContext)
     app.add_middleware(BodyLimit, max_bytes=config.max_body_bytes)
     for blueprint in (probes, platform, front_door):
         app.include_router(blueprint.router)

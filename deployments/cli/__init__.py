@@ -17,6 +17,8 @@ VERBS: Mapping[str, tuple[str, str]] = {
     "submit": ("partner", "Submit a file as a partner."),
     "approve": ("staff", "Approve what a request produced."),
     "reject": ("staff", "Reject what a request produced."),
+    "callbacks": ("callbacks", "List callbacks to partners, and send one again."),
+    "clients": ("credentials", "List, create, rotate and revoke credentials."),
     "runs": ("orders", "List runs by their status."),
     "cancel": ("orders", "Stop a request."),
     "rerun": ("orders", "Do a finished run again."),

@@ -10,7 +10,7 @@ from deployments.cli.clients import answer, running_stack
 from deployments.cli.output import Function, json_option, print_json, table
 
 STATUSES = click.Choice(["active", "pending", "running", "completed", "failed", "cancelled"])
-SHOWN = ("run_id", "workflow_id", "state", "reason", "priority", "pool", "created_at")
+SHOWN = ("state", "reason", "priority", "pool", "created_at")
 
 
 @click.command()
@@ -26,7 +26,13 @@ def runs(status: str, workflow_id: str | None, limit: int, as_json: bool) -> Non
     if as_json:
         print_json(listed)
     else:
-        table(("run", *SHOWN[1:]), [[str(run[name] or "")[:36] for name in SHOWN] for run in listed])
+        table(
+            ("run", "workflow", *SHOWN),
+            [
+                [run["run_id"], run["workflow"]["id"], *(str(run[name] or "") for name in SHOWN)]
+                for run in listed["runs"]
+            ],
+        )
 
 
 @click.command()

@@ -7,6 +7,7 @@ from typing import Any, NoReturn, TypeVar
 
 import click
 
+PIPED_WIDTH = 1000
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -30,7 +31,10 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    drawn = Table(*headings, box=None, pad_edge=False, header_style="bold")
+    drawn = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in headings:
+        drawn.add_column(heading, overflow="fold")  # an id that is cut short is no id
     for row in rows:
         drawn.add_row(*row)
-    Console(file=sys.stdout, soft_wrap=not sys.stdout.isatty()).print(drawn)
+    width = None if sys.stdout.isatty() else PIPED_WIDTH
+    Console(file=sys.stdout, width=width).print(drawn)

@@ -56,7 +56,21 @@ def schema(admin_url: str, state: State) -> None:
                    on conflict (client_id) do update set secret_hash = excluded.secret_hash""",
                 [client_id, role, platform_id, f"Development {client_id}", hashlib.sha256(secret.encode()).hexdigest()],
             )
+        _give_callback_secrets(connection, state)
     write_private_json(state.credentials_file, credentials(state))
+
+
+def _give_callback_secrets(connection: psycopg.Connection, state: State) -> None:
+    """Each partner's development client can verify callbacks from the start; a rotation is left alone."""
+    from domain.adapters.sealing import Vault
+
+    vault = Vault([state.sealing_key])
+    for name in PARTNERS:
+        connection.execute(
+            """insert into app.callback_secrets (client_id, sealed) select %s, %s
+               where not exists (select from app.callback_secrets where client_id = %s)""",
+            [f"{name}-dev", vault.seal(state.callback_secret(name)), f"{name}-dev"],
+        )
 
 
 def identities(state: State) -> list[tuple[str, str, str | None, str]]:
@@ -76,7 +90,14 @@ def credentials(state: State) -> dict[str, object]:
         name: {"username": name, "password": secrets[name], "token": secrets[name]} for name in ("reviewer", "operator")
     }
     return {
-        "clients": {name: {"client_id": f"{name}-dev", "api_key": secrets[f"client_{name}"]} for name in PARTNERS},
+        "clients": {
+            name: {
+                "client_id": f"{name}-dev",
+                "api_key": secrets[f"client_{name}"],
+                "callback_secret": state.callback_secret(name),
+            }
+            for name in PARTNERS
+        },
         **people,
         "worker": {"token": secrets["worker"]},
         "prefect": {"auth_string": f"cairn:{secrets['prefect_auth']}"},

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import json
 import os
 import shutil
 import signal
@@ -231,6 +232,9 @@ def _domain(layout: Layout) -> Service:
         "CAIRN_DATABASE_URL": layout.role_url("cairn_app", "role_app"),
         "CAIRN_PUBLIC_URL": layout.url("gateway"),
         "CAIRN_STORAGE_ROOT": str(layout.state.storage),
+        "CAIRN_DEVELOPMENT": "true",
+        "CAIRN_CALLBACK_NETWORKS": '["127.0.0.0/8"]',  # receivers of callbacks run beside the stack
+        "CAIRN_SECRETS_KEYS": json.dumps([layout.state.sealing_key]),
     }
     return _web_service(layout, "domain", "domain.app:create_app", environment, needs=("schema",))
 

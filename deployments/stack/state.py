@@ -27,6 +27,10 @@ SECRET_NAMES = (
     "operator",
     "worker",
     "gateway",
+    "sealing",
+    "callback_ddh",
+    "callback_arcgis",
+    "callback_geonode",
 )
 
 
@@ -85,6 +89,15 @@ class State:
             known |= {name: secrets.token_urlsafe(32) for name in missing}
             write_private_json(path, known)
         return known
+
+    @property
+    def sealing_key(self) -> str:
+        """The key that seals what the domain must read again: 32 bytes as Fernet writes them."""
+        return self.secrets["sealing"] + "="
+
+    def callback_secret(self, platform: str) -> str:
+        """What a development client verifies its callbacks with."""
+        return "whsec_" + self.secrets[f"callback_{platform}"].translate(str.maketrans("-_", "+/")) + "="
 
     def running(self) -> dict[str, Any] | None:
         """What the running stack wrote about itself, or None where none runs."""

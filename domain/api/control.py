@@ -1,9 +1,9 @@
 """Orders of operators: cancel, run again, prefer, pause, resume, limit."""
 
-from typing import Annotated, Any
+from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Depends
 
 from domain.api.dependencies import ServiceState, Session, allowed
 from domain.contracts.control import (
@@ -19,7 +19,6 @@ from domain.contracts.control import (
 from domain.errors import NotFound
 from domain.repositories.controls import Controls
 from domain.repositories.runs import Runs
-from domain.rules.lifecycle import RunState
 from domain.security import STAFF, Identity
 from domain.services.control import Control
 
@@ -92,21 +91,3 @@ async def limit(order: Limit, use_case: Orders) -> None:
 async def settings(session: Session) -> list[SettingView]:
     """Every pause and limit that holds now."""
     return [SettingView.model_validate(row) for row in await Controls(session).all()]
-
-
-@router.get("/runs", dependencies=[Depends(allowed(*STAFF))])
-async def list_runs(
-    session: Session,
-    status: Annotated[str, Query(description="active, or one state")] = "active",
-    workflow_id: str | None = None,
-    limit: Annotated[int, Query(ge=1, le=500)] = 100,
-) -> list[dict[str, Any]]:
-    """The newest runs of a status: `active` means pending or running."""
-    states = [RunState.PENDING, RunState.RUNNING] if status == "active" else [RunState(status)]
-    return [_brief(run) for run in await Runs(session).listed(states, workflow_id, limit)]
-
-
-def _brief(run: Any) -> dict[str, Any]:
-    names = ("run_id", "request_id", "sequence", "step_id", "workflow_id", "version", "priority", "pool", "state")
-    times = ("reason", "created_at", "started_at", "finished_at")
-    return {name: getattr(run, name) for name in (*names, *times)}

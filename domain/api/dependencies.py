@@ -6,11 +6,16 @@ from typing import Annotated, Any
 from fastapi import Depends, Header, Request
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from domain.errors import Forbidden, Unauthenticated
+from domain.adapters import tokens
+from domain.adapters.tokens import InvalidToken, looks_like_token
+from domain.errors import Forbidden, IssuerUnavailable, Unauthenticated
 from domain.repositories.platforms import Platforms
 from domain.security import Identity, Role, secret_hash
 from domain.services.assets import AssetChanges
+from domain.services.callbacks import CallbackDesk
+from domain.services.clients import ClientDesk
 from domain.services.queueing import InternalRuns
+from domain.services.records import RecordDesk
 from domain.services.reviews import Reviews
 from domain.services.runs import RunLifecycle
 from domain.services.submissions import Submissions
@@ -45,18 +50,49 @@ async def credential(request: Request) -> str:
     return secret
 
 
+Secret = Annotated[str, Depends(credential)]
+
+
 def allowed(*roles: Role) -> Callable[..., Coroutine[Any, Any, Identity]]:
     """A dependency that lets only these roles through."""
 
-    async def identify(session: Session, secret: Annotated[str, Depends(credential)]) -> Identity:
-        identity = await Platforms(session).identity(secret_hash(secret))
-        if identity is None:
-            raise Unauthenticated("This credential is unknown or was withdrawn.")
-        if identity.role not in roles:
-            raise Forbidden(f"This needs one of the roles {', '.join(roles)}; the credential is a {identity.role}'s.")
-        return identity
+    async def identify(session: Session, state: ServiceState, secret: Secret) -> Identity:
+        return _let_in(await _identity(session, state, secret), roles)
 
     return identify
+
+
+def allowed_beforehand(*roles: Role) -> Callable[..., Coroutine[Any, Any, Identity]]:
+    """The same, in a transaction that is over before the route begins."""
+
+    async def identify(state: ServiceState, secret: Secret) -> Identity:
+        async with state.database.transaction() as session:
+            return _let_in(await _identity(session, state, secret), roles)
+
+    return identify
+
+
+def _let_in(identity: Identity | None, roles: tuple[Role, ...]) -> Identity:
+    if identity is None:
+        raise Unauthenticated("This credential is unknown or was withdrawn.")
+    if identity.role not in roles:
+        raise Forbidden(f"This needs one of the roles {', '.join(roles)}; the credential is a {identity.role}'s.")
+    return identity
+
+
+async def _identity(session: AsyncSession, state: Service, secret: str) -> Identity | None:
+    """Who holds this credential: one of our keys, or a token where an issuer is configured."""
+    platforms = Platforms(session)
+    if state.tokens is None or not looks_like_token(secret):
+        return await platforms.identity(secret_hash(secret))
+    try:
+        # The issuer's keys may be fetched here. The session has no connection before its first statement.
+        client_id = await state.tokens.client_id(secret)
+    except InvalidToken:
+        return None
+    except tokens.IssuerUnavailable as error:
+        raise IssuerUnavailable("The issuer of this token does not answer. Try again, or use an API key.") from error
+    return await platforms.identity_of(client_id)
 
 
 async def submissions(session: Session, state: ServiceState) -> Submissions:
@@ -80,3 +116,20 @@ async def reviews(session: Session, state: ServiceState, if_match: IfMatch = Non
 
 async def asset_changes(session: Session, if_match: IfMatch = None) -> AssetChanges:
     return AssetChanges(session, if_match)
+
+
+async def callback_desk(session: Session, state: ServiceState) -> CallbackDesk:
+    return CallbackDesk(
+        session,
+        state.settings.callback_policy(),
+        state.vault,
+        state.settings.callback_secret_overlap_seconds,
+    )
+
+
+async def client_desk(session: Session, state: ServiceState) -> ClientDesk:
+    return ClientDesk(session, state.settings.key_overlap_seconds)
+
+
+async def record_desk(session: Session, state: ServiceState) -> RecordDesk:
+    return RecordDesk(session, state.definitions)

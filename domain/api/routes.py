@@ -6,7 +6,15 @@ from uuid import UUID
 from fastapi import APIRouter, Depends, Response
 from sqlalchemy import text
 
-from domain.api.dependencies import ServiceState, Session, allowed, internal_runs, lifecycle, submissions
+from domain.api.dependencies import (
+    ServiceState,
+    Session,
+    allowed,
+    callback_desk,
+    internal_runs,
+    lifecycle,
+    submissions,
+)
 from domain.contracts.runs import (
     Commit,
     Fail,
@@ -25,6 +33,7 @@ from domain.errors import NotFound
 from domain.repositories.requests import Requests
 from domain.repositories.runs import Runs
 from domain.security import STAFF, Identity
+from domain.services.callbacks import CallbackDesk
 from domain.services.queueing import InternalRuns
 from domain.services.runs import RunLifecycle
 from domain.services.submissions import Submissions
@@ -51,9 +60,13 @@ async def readyz(session: Session) -> dict[str, str]:
 
 @api.post("/submit", status_code=202, tags=["gateway"], dependencies=[Depends(allowed("gateway"))])
 async def submit(
-    submission: SubmissionCreate, response: Response, use_case: Annotated[Submissions, Depends(submissions)]
+    submission: SubmissionCreate,
+    response: Response,
+    use_case: Annotated[Submissions, Depends(submissions)],
+    callbacks: Annotated[CallbackDesk, Depends(callback_desk)],
 ) -> SubmissionAnswer:
     """Take a submission in. An equal one that is already being served answers 200 with its id."""
+    await callbacks.accept(submission.client_id, submission.callback_url)
     answer = await use_case.submit(submission)
     response.headers["Location"] = f"/api/v1/requests/{answer.request_id}"
     if answer.duplicate:
@@ -103,15 +116,6 @@ async def commit(run_id: UUID, message: Commit, runs: Lifecycle) -> Outcome:
 async def fail(run_id: UUID, message: Fail, runs: Lifecycle) -> Outcome:
     """Report that a run failed."""
     return await runs.fail(run_id, message)
-
-
-@api.get("/runs/{run_id}", tags=["operators"], dependencies=[Depends(allowed(*STAFF))])
-async def read_run(run_id: UUID, session: Session) -> dict[str, Any]:
-    """One run as operators see it."""
-    run = await Runs(session).get(run_id)
-    if run is None:
-        raise NotFound(f"There is no run {run_id}.")
-    return {column.name: getattr(run, column.name) for column in run.__table__.columns}
 
 
 @api.get("/requests/{request_id}", tags=["operators"], dependencies=[Depends(allowed(*STAFF))])

@@ -16,6 +16,14 @@ def downgrade(admin_url: str, revision: str) -> None:
     _alembic("downgrade", admin_url, revision)
 
 
+def wipe(admin_url: str) -> None:
+    """Drop all of ours with all that is in it. For development: nothing of it comes back."""
+    import psycopg
+
+    with psycopg.connect(admin_url, autocommit=True) as connection:
+        connection.execute("drop schema if exists app, api, geo cascade")
+
+
 def _alembic(verb: str, admin_url: str, revision: str) -> None:
     from alembic import command
     from alembic.config import Config

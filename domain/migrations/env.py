@@ -27,6 +27,8 @@ def _migrate(connection: Connection) -> None:
 
 
 engine = create_engine(context.config.attributes["url"])
-with engine.connect() as opened:
-    _migrate(opened)
-engine.dispose()
+try:
+    with engine.connect() as opened:
+        _migrate(opened)
+finally:
+    engine.dispose()

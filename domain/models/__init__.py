@@ -3,6 +3,8 @@
 from domain.models.assets import Asset, AssetVersion, Revision
 from domain.models.audit import AuditEntry, AuditSeal
 from domain.models.base import Base
+from domain.models.callbacks import Callback, CallbackDelivery, CallbackEndpoint, CallbackSecret
+from domain.models.layers import LayerCatalog, LayerMetadata
 from domain.models.platforms import Client, Platform
 from domain.models.requests import Event, Request
 from domain.models.runs import Artifact, Attempt, AttemptFlowRun, Run, RunNode, WorkflowDefinition
@@ -17,8 +19,14 @@ __all__ = [
     "AuditEntry",
     "AuditSeal",
     "Base",
+    "Callback",
+    "CallbackDelivery",
+    "CallbackEndpoint",
+    "CallbackSecret",
     "Client",
     "Event",
+    "LayerCatalog",
+    "LayerMetadata",
     "Platform",
     "Request",
     "Revision",

@@ -56,7 +56,10 @@ class Revision(Base):
     """What one processing of a version produced, and the decision about it."""
 
     __tablename__ = "revisions"
-    __table_args__ = (ForeignKeyConstraint(["asset_id", "ordinal"], [AssetVersion.asset_id, AssetVersion.ordinal]),)
+    __table_args__ = (
+        ForeignKeyConstraint(["asset_id", "ordinal"], [AssetVersion.asset_id, AssetVersion.ordinal]),
+        Index("ix_revisions_decided_at", "decided_at", postgresql_where=text("decided_at is not null")),
+    )
 
     asset_id: Mapped[str] = mapped_column(primary_key=True)
     ordinal: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)

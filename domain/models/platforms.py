@@ -5,7 +5,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Mapped, mapped_column
 from sqlalchemy.types import Text
 
-from domain.models.base import Base, CreatedAt, Json
+from domain.models.base import Base, CreatedAt, Json, Moment
 
 
 class Platform(Base):
@@ -23,7 +23,10 @@ class Platform(Base):
 
 
 class Client(Base):
-    """A credential: only its SHA-256 is kept. Secrets are 256 random bits, so a plain hash cannot be guessed back."""
+    """A credential: only its SHA-256 is kept. Secrets are 256 random bits, so a plain hash cannot be guessed back.
+
+    After a rotation the key before works on until `previous_until`.
+    """
 
     __tablename__ = "clients"
 
@@ -32,5 +35,8 @@ class Client(Base):
     role: Mapped[str]
     display_name: Mapped[str]
     secret_hash: Mapped[str] = mapped_column(unique=True)
+    previous_secret_hash: Mapped[str | None] = mapped_column(unique=True)
+    previous_until: Mapped[Moment]
     is_active: Mapped[bool] = mapped_column(server_default="true")
+    revoked_at: Mapped[Moment]
     created_at: Mapped[CreatedAt]

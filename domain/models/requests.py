@@ -24,6 +24,7 @@ class Request(Base):
         ),
         Index("ix_requests_open", "platform_id", postgresql_where=text("status in ('pending', 'processing')")),
         Index("ix_requests_asset_id_ordinal", "asset_id", "ordinal"),
+        Index("ix_requests_created_at", "created_at"),
     )
 
     request_id: Mapped[UUID] = mapped_column(primary_key=True)

@@ -33,6 +33,9 @@ class Run(Base):
     __table_args__ = (
         ForeignKeyConstraint(["workflow_id", "version"], [WorkflowDefinition.workflow_id, WorkflowDefinition.version]),
         Index("ix_runs_request_id", "request_id"),
+        Index("ix_runs_created_at_run_id", "created_at", "run_id"),
+        Index("ix_runs_open", "created_at", "run_id", postgresql_where=text("state in ('pending', 'running')")),
+        Index("ix_runs_started_at", "started_at", postgresql_where=text("started_at is not null")),
     )
 
     run_id: Mapped[UUID] = mapped_column(primary_key=True)
@@ -64,6 +67,7 @@ class Attempt(Base):
         Index("ix_attempts_to_dispatch", "created_at", postgresql_where=text("state in ('ready', 'sending')")),
         Index("ix_attempts_alive", "heartbeat_at", postgresql_where=text("state = 'started'")),
         Index("ix_attempts_flow_run_id", "flow_run_id"),
+        Index("ix_attempts_repeated", "created_at", postgresql_where=text("number > 1")),
         Index("ix_attempts_to_dispose", "finished_at", postgresql_where=text(TO_DISPOSE)),
         # Two live attempts of one run would be two writers.
         Index(
@@ -134,7 +138,10 @@ class Artifact(Base):
     """A file that a committed run left behind."""
 
     __tablename__ = "artifacts"
-    __table_args__ = (Index("ix_artifacts_version", "asset_id", "ordinal", "revision"),)
+    __table_args__ = (
+        Index("ix_artifacts_version", "asset_id", "ordinal", "revision"),
+        Index("ix_artifacts_run_id", "run_id"),
+    )
 
     artifact_id: Mapped[int] = mapped_column(BigInteger, Identity(always=True), primary_key=True)
     run_id: Mapped[UUID] = mapped_column(ForeignKey(Run.run_id))

@@ -1,12 +1,15 @@
 """Platforms and credentials."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
-from sqlalchemy import select
+from sqlalchemy import and_, exists, func, or_, select
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from domain.models import Client, Platform
+from domain.models import Asset, Client, Platform
 from domain.security import Identity, Role
 
 
@@ -23,8 +26,53 @@ class Platforms:
         client = await self.session.get(Client, client_id)
         return client.platform_id if client and client.is_active else None
 
+    async def register(self, facts: dict[str, Any]) -> bool | None:
+        """Add or change a platform: whether anything changed, None where its assets' identity would."""
+        known = await self.session.get(Platform, facts["platform_id"], with_for_update=True)
+        if known is None:
+            added = insert(Platform).values(**facts).on_conflict_do_nothing().returning(Platform.platform_id)
+            return await self.session.scalar(added) is not None
+        has_assets = await self.session.scalar(select(exists().where(Asset.platform_id == known.platform_id)))
+        if has_assets and sorted(known.required_refs) != sorted(facts["required_refs"]):
+            return None
+        changed = any(getattr(known, name) != value for name, value in facts.items())
+        for name, value in facts.items():
+            setattr(known, name, value)
+        return changed
+
     async def identity(self, secret_hash: str) -> Identity | None:
-        """The active client that holds the secret of this hash."""
-        query = select(Client.client_id, Client.role, Client.platform_id)
-        row = (await self.session.execute(query.where(Client.secret_hash == secret_hash, Client.is_active))).first()
-        return Identity(row.client_id, cast("Role", row.role), row.platform_id) if row else None
+        """The active client that holds the secret of this hash, as its key or as the one before."""
+        before = and_(Client.previous_secret_hash == secret_hash, Client.previous_until > func.clock_timestamp())
+        query = select(Client).where(or_(Client.secret_hash == secret_hash, before), Client.is_active)
+        return _identity(await self.session.scalar(query))
+
+    async def identity_of(self, client_id: str) -> Identity | None:
+        """The active client of this id, whose token somebody else has verified."""
+        return _identity(
+            await self.session.scalar(select(Client).where(Client.client_id == client_id, Client.is_active))
+        )
+
+    async def clients(self) -> Sequence[Client]:
+        return (await self.session.scalars(select(Client).order_by(Client.client_id))).all()
+
+    async def client(self, client_id: str) -> Client | None:
+        return await self.session.get(Client, client_id, with_for_update=True)
+
+    async def add_client(self, client: Client) -> bool:
+        """False where the id is taken."""
+        if await self.client(client.client_id) is not None:
+            return False
+        self.session.add(client)
+        try:
+            await self.session.flush()
+        except IntegrityError:  # somebody took the id beside us
+            return False
+        return True
+
+    async def has_client(self, client_id: str) -> bool:
+        client = await self.session.get(Client, client_id)
+        return client is not None and client.is_active
+
+
+def _identity(client: Client | None) -> Identity | None:
+    return Identity(client.client_id, cast("Role", client.role), client.platform_id) if client else None

@@ -45,12 +45,6 @@ class Runs:
         highest = await self.session.scalar(select(func.max(Attempt.number)).where(Attempt.run_id == run_id))
         return (highest or 0) + 1
 
-    async def listed(self, states: Sequence[RunState], workflow_id: str | None, limit: int) -> Sequence[Run]:
-        query = select(Run).where(Run.state.in_(states)).order_by(Run.created_at.desc()).limit(limit)
-        if workflow_id is not None:
-            query = query.where(Run.workflow_id == workflow_id)
-        return (await self.session.scalars(query)).all()
-
     async def replace_nodes(self, run_id: UUID, nodes: Iterable[RunNode]) -> None:
         """The run's nodes as before it ran."""
         await self.session.execute(delete(RunNode).where(RunNode.run_id == run_id))

@@ -21,6 +21,7 @@ from domain.contracts.runs import (
 from domain.errors import Fenced, NotFound, Paused
 from domain.models import Attempt, Request, Run
 from domain.repositories.assets import Assets
+from domain.repositories.callbacks import Callbacks
 from domain.repositories.controls import Controls
 from domain.repositories.requests import Requests
 from domain.repositories.runs import Runs
@@ -302,6 +303,7 @@ class RunLifecycle:
         request.status = status
         if status not in {RequestState.PENDING, RequestState.PROCESSING}:
             request.finished_at = func.clock_timestamp()
+            await Callbacks(self.session).enqueue(request)
         Requests(self.session).add_event(request.request_id, f"request.{status.value}")
         if request.asset_id is None or request.ordinal is None or request.revision is None:
             return

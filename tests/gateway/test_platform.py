@@ -134,7 +134,7 @@ async def test_the_gateways_database_role_cannot_write(platform: Platform) -> No
         for statement in (
             "insert into app.clients values ('x')",
             "select * from app.requests",
-            "update api.identities set role = 'admin'",
+            "update api.platforms set display_name = 'ours'",
             "create table api.mine (a int)",
             "create temporary table mine (a int)",
             "set default_transaction_read_only = off; delete from app.events",

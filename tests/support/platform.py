@@ -27,6 +27,7 @@ CLIENTS = (
     ("arcgis-dev", "partner", "arcgis"),
     ("reviewer", "reviewer", None),
     ("operator", "operator", None),
+    ("admin", "admin", None),
     ("worker", "worker", None),
     ("gateway", "gateway", None),
 )
@@ -43,12 +44,13 @@ def add_clients(database: TestDatabase) -> None:
 
 
 def domain_settings(database: TestDatabase, storage: Path, **changes: Any) -> DomainSettings:
-    """Settings without the relay: what it would send, tests look at in the table."""
+    """Settings without the relay and the courier: what they would send, tests look at in the tables."""
     values: dict[str, Any] = {
         "database_url": SecretStr(database.url("cairn_app")),
         "public_url": HttpUrl("http://cairn.test"),
         "storage_root": storage,
         "relay_enabled": False,
+        "callbacks_enabled": False,
     }
     return DomainSettings(**(values | changes))
 

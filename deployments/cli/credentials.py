@@ -1,0 +1,92 @@
+"""clients: credentials of partners, people and services. A key or secret is printed once, by whoever makes it."""
+
+from typing import Any
+
+import click
+
+from deployments.cli.clients import answer, running_stack, say
+from deployments.cli.output import json_option, print_json, table
+
+ROLES = ("partner", "reviewer", "operator", "admin", "worker", "gateway")
+
+
+@click.group()
+def clients() -> None:
+    """Credentials: list, create, rotate and revoke them."""
+
+
+@clients.command("list")
+@json_option
+def list_clients(as_json: bool) -> None:
+    """Every client, without keys."""
+    with running_stack().staff("operator", "domain") as domain:
+        known = answer(domain.get("/api/v1/clients"))
+    if as_json:
+        print_json(known)
+        return
+    table(
+        ("CLIENT", "ROLE", "PLATFORM", "ACTIVE", "NAME"),
+        [
+            (row["client_id"], row["role"], row["platform_id"] or "", _yes(row["is_active"]), row["display_name"])
+            for row in known
+        ],
+    )
+
+
+@clients.command("create")
+@click.argument("client_id")
+@click.option("--role", type=click.Choice(ROLES), required=True)
+@click.option("--platform", "platform_id", help="For partners: the system they speak for.")
+@click.option("--name", "display_name", help="What people read; the id where none is given.")
+@json_option
+def create_client(client_id: str, role: str, platform_id: str | None, display_name: str | None, as_json: bool) -> None:
+    """Make CLIENT_ID and print its key, once."""
+    body = {"client_id": client_id, "role": role, "platform_id": platform_id, "display_name": display_name or client_id}
+    _print_secret(_post("/api/v1/clients", body), "api_key", as_json)
+
+
+@clients.command("rotate")
+@click.argument("client_id")
+@json_option
+def rotate_key(client_id: str, as_json: bool) -> None:
+    """Give CLIENT_ID a new key and print it, once. The one before works on for a day."""
+    _print_secret(_post(f"/api/v1/clients/{client_id}/rotate"), "api_key", as_json)
+
+
+@clients.command("callback-secret")
+@click.argument("client_id")
+@json_option
+def rotate_callback_secret(client_id: str, as_json: bool) -> None:
+    """Give CLIENT_ID a new secret to verify callbacks with, and print it, once. The one before signs on for a day."""
+    _print_secret(_post(f"/api/v1/clients/{client_id}/callback-secret"), "callback_secret", as_json)
+
+
+@clients.command("revoke")
+@click.argument("client_id")
+@json_option
+def revoke_client(client_id: str, as_json: bool) -> None:
+    """Have none of CLIENT_ID's keys work any more."""
+    revoked = _post(f"/api/v1/clients/{client_id}/revoke")
+    if as_json:
+        print_json(revoked)
+    else:
+        click.echo(f"{client_id} is revoked.")
+
+
+def _post(path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+    with running_stack().staff("operator", "domain") as domain:
+        done: dict[str, Any] = answer(domain.post(path, json=body))
+    return done
+
+
+def _print_secret(made: dict[str, Any], name: str, as_json: bool) -> None:
+    """The secret alone on standard output, so that it can be piped to where it is kept."""
+    if as_json:
+        print_json(made)
+        return
+    say(f"{made['client_id']}: keep this; it is not shown again.")
+    click.echo(made[name])
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "no"

@@ -1,0 +1,43 @@
+"""Seals the secrets that we must be able to read again, so that a copy of the database alone reveals none.
+
+A callback secret cannot be stored as a hash: signing needs it. With keys it is sealed by Fernet (AES-128-CBC and
+HMAC-SHA-256), the first key seals and every key opens, so keys can be rotated; without keys it is stored as it is.
+"""
+
+from collections.abc import Sequence
+
+PLAIN = "plain:"
+SEALED = "fernet:"
+
+
+class CannotOpen(RuntimeError):
+    """No key of this process opens this secret."""
+
+
+class Vault:
+    """Seals and opens. Made at start, so that a key that is none stops the service there."""
+
+    def __init__(self, keys: Sequence[str]) -> None:
+        from cryptography.fernet import Fernet, MultiFernet  # costs 30 ms to load: only where a vault is made
+
+        try:
+            self._fernet = MultiFernet([Fernet(key) for key in keys]) if keys else None
+        except ValueError:
+            raise ValueError("CAIRN_SECRETS_KEYS holds something that is not 32 bytes of URL-safe base64.") from None
+
+    def seal(self, secret: str) -> str:
+        if self._fernet is None:
+            return PLAIN + secret
+        return SEALED + self._fernet.encrypt(secret.encode()).decode()
+
+    def open(self, sealed: str) -> str:
+        from cryptography.fernet import InvalidToken
+
+        if sealed.startswith(PLAIN):
+            return sealed.removeprefix(PLAIN)
+        try:
+            if self._fernet is not None:
+                return self._fernet.decrypt(sealed.removeprefix(SEALED)).decode()
+        except InvalidToken:
+            pass
+        raise CannotOpen("A callback secret is sealed with a key that CAIRN_SECRETS_KEYS does not hold.")

@@ -1,0 +1,162 @@
+"""Verifies JWTs of an outside issuer by its published keys. They are verified here and never issued.
+
+A token says which client calls, and nothing else is believed of it: role and platform are those of our own row, so
+that revoking the client works at once and no issuer can make somebody staff.
+"""
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import httpx
+
+if TYPE_CHECKING:
+    from jwt import PyJWK
+
+log = logging.getLogger("cairn.tokens")
+ALGORITHMS = {"RS256": "RSA", "ES256": "EC"}
+FRESH_SECONDS = 300.0
+KEPT_SECONDS = 3600.0
+REFRESH_SECONDS = 10.0
+FETCH_SECONDS = 5.0
+MAX_KEYS = 32
+MAX_BYTES = 64_000
+MAX_TOKEN = 8_000
+LEEWAY_SECONDS = 30.0
+
+Fetch = Callable[[], Awaitable[bytes]]
+
+
+class InvalidToken(Exception):
+    """This token proves nothing. Callers tell no more than that."""
+
+
+class IssuerUnavailable(Exception):
+    """The issuer's keys cannot be had, and none that were had are young enough."""
+
+
+@dataclass
+class KeySet:
+    """The issuer's keys. An unknown key id has them fetched again, but not more often than every ten seconds."""
+
+    fetch: Fetch
+    clock: Callable[[], float] = time.monotonic
+    _keys: dict[str, "PyJWK"] = field(default_factory=dict)
+    _had_at: float | None = None
+    _asked_at: float | None = None
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def key(self, kid: str) -> "PyJWK":
+        if kid not in self._keys or self._age() > FRESH_SECONDS:
+            async with self._turn:  # one fetch for all who wait
+                if kid not in self._keys or self._age() > FRESH_SECONDS:
+                    await self._refresh()
+        if self._age() > KEPT_SECONDS:
+            raise IssuerUnavailable("The token issuer's keys cannot be read.")
+        if kid not in self._keys:
+            raise InvalidToken("unknown key")
+        return self._keys[kid]
+
+    def _age(self) -> float:
+        return float("inf") if self._had_at is None else self.clock() - self._had_at
+
+    async def _refresh(self) -> None:
+        """Fetch, unless that was tried just now. Keys that were had stay where it fails."""
+        if self._asked_at is not None and self.clock() - self._asked_at < REFRESH_SECONDS:
+            return
+        self._asked_at = self.clock()
+        try:
+            self._keys = _usable_keys(await self.fetch())
+            self._had_at = self.clock()
+        except (httpx.HTTPError, ValueError, OSError) as error:
+            log.warning("the issuer's keys could not be fetched", extra={"error": type(error).__name__})
+
+
+def _usable_keys(body: bytes) -> dict[str, "PyJWK"]:
+    """The keys that we verify with. Others, as for encryption or of other kinds, are passed over."""
+    from jwt import PyJWK, PyJWKError
+
+    if len(body) > MAX_BYTES:
+        raise ValueError("the key set is too large")
+    listed = json.loads(body)["keys"] if isinstance(json.loads(body), dict) else []
+    keys: dict[str, PyJWK] = {}
+    for entry in listed[:MAX_KEYS]:
+        if not isinstance(entry, dict) or entry.get("use", "sig") != "sig" or not isinstance(entry.get("kid"), str):
+            continue
+        if entry.get("kty") not in ALGORITHMS.values() or "d" in entry:
+            continue
+        try:
+            keys[entry["kid"]] = PyJWK.from_dict(entry)
+        except PyJWKError:
+            continue
+    return keys
+
+
+@dataclass(frozen=True)
+class TokenVerifier:
+    """Checks signature, issuer, audience and times, and tells the client that the token names."""
+
+    issuer: str
+    audience: str
+    client_claim: str
+    max_seconds: float
+    keys: KeySet
+
+    async def client_id(self, token: str) -> str:
+        """The client that this token was issued to."""
+        import jwt
+
+        if len(token) > MAX_TOKEN:
+            raise InvalidToken("too long")
+        try:
+            header = jwt.get_unverified_header(token)
+        except jwt.PyJWTError as error:
+            raise InvalidToken(str(error)) from error
+        algorithm, kid = header.get("alg"), header.get("kid")
+        if algorithm not in ALGORITHMS or not isinstance(kid, str):
+            raise InvalidToken("algorithm")
+        key = await self.keys.key(kid)
+        if key.key_type != ALGORITHMS[algorithm]:
+            raise InvalidToken("the key is not of the algorithm's kind")
+        try:
+            claims = jwt.decode(
+                token,
+                key,
+                algorithms=[algorithm],
+                audience=self.audience,
+                issuer=self.issuer,
+                leeway=LEEWAY_SECONDS,
+                options={"require": ["exp", "iat", "iss", "aud"], "strict_aud": False},
+            )
+        except jwt.PyJWTError as error:
+            raise InvalidToken(str(error)) from error
+        return self._named(claims)
+
+    def _named(self, claims: dict[str, Any]) -> str:
+        if claims["exp"] - claims["iat"] > self.max_seconds:
+            raise InvalidToken("it lives too long")
+        client = claims.get(self.client_claim)
+        if not isinstance(client, str) or not client:
+            raise InvalidToken("it names no client")
+        return client
+
+
+def fetcher(url: str) -> Fetch:
+    """Reads the key set at this address. The address is an operator's setting, never a token's word."""
+
+    async def fetch() -> bytes:
+        async with httpx.AsyncClient(timeout=FETCH_SECONDS, follow_redirects=False, trust_env=False) as client:
+            answer = await client.get(url)
+            answer.raise_for_status()
+            return answer.content
+
+    return fetch
+
+
+def looks_like_token(secret: str) -> bool:
+    """Three parts with dots between; our own keys have none."""
+    return secret.count(".") == 2

@@ -1,0 +1,72 @@
+"""Commands and bootstrap, for operators and admins.
+
+The caller is authenticated in a transaction of its own: a migration waits for every open one, ours included.
+"""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Depends
+from fastapi.responses import PlainTextResponse
+
+from domain.api.dependencies import ServiceState, allowed_beforehand
+from domain.contracts.bootstrap import BootstrapDone, BootstrapStatus, TableFacts
+from domain.contracts.commands import CommandDone
+from domain.security import Identity
+from domain.services.bootstrap import Bootstrap
+from domain.services.commands import Commands
+
+router = APIRouter(prefix="/api/v1", tags=["administration"])
+Operator = Annotated[Identity, Depends(allowed_beforehand("operator", "admin"))]
+Admin = Annotated[Identity, Depends(allowed_beforehand("admin"))]
+
+
+@router.post("/commands/{name}")
+async def run_command(
+    name: str, parameters: Annotated[dict[str, Any], Body()], state: ServiceState, caller: Operator
+) -> CommandDone:
+    """Do a command now. Sent again, it changes nothing more."""
+    return await Commands(state, caller).run(name, parameters)
+
+
+def _bootstrap(state: ServiceState) -> Bootstrap:
+    return Bootstrap(state.database, state.settings, state.definitions)
+
+
+Door = Annotated[Bootstrap, Depends(_bootstrap)]
+
+
+@router.get("/bootstrap/status")
+async def bootstrap_status(bootstrap: Door, _caller: Operator) -> BootstrapStatus:
+    """Whether the database is what this service needs."""
+    return await bootstrap.status()
+
+
+@router.get("/bootstrap/tables")
+async def bootstrap_tables(bootstrap: Door, _caller: Operator) -> list[TableFacts]:
+    """Our tables and their sizes."""
+    return await bootstrap.tables()
+
+
+@router.get("/bootstrap/ddl", response_class=PlainTextResponse)
+async def bootstrap_ddl(bootstrap: Door, _caller: Operator) -> str:
+    """The statements that make our tables."""
+    return bootstrap.ddl()
+
+
+@router.post("/bootstrap/deploy")
+async def bootstrap_deploy(bootstrap: Door, _caller: Operator) -> BootstrapDone:
+    """Publish this image's workflow definitions."""
+    return BootstrapDone(done="deploy", changed=False, details=await bootstrap.deploy())
+
+
+@router.post("/bootstrap/migrate")
+async def bootstrap_migrate(bootstrap: Door, caller: Admin) -> BootstrapDone:
+    """Bring the schema up to date."""
+    return BootstrapDone(done="migrate", changed=await bootstrap.migrate(caller))
+
+
+@router.post("/bootstrap/rebuild")
+async def bootstrap_rebuild(bootstrap: Door, caller: Admin) -> BootstrapDone:
+    """Delete all data and make the schema anew. Development only; platforms and credentials stay."""
+    await bootstrap.rebuild(caller)
+    return BootstrapDone(done="rebuild", changed=True)

@@ -1,0 +1,79 @@
+"""Runs, workflows and timelines, for staff. Reading only."""
+
+from typing import Annotated, Literal
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Query
+
+from domain.api.dependencies import Session, allowed, record_desk
+from domain.contracts.records import RunPage, RunRecord, RunStateName, Timeline, WorkflowDetail, WorkflowSummary
+from domain.contracts.statistics import Statistics
+from domain.rules.lifecycle import RunState
+from domain.rules.paging import MAX_PAGE
+from domain.security import STAFF
+from domain.services.records import RecordDesk
+from domain.services.statistics import statistics
+
+LONGEST_WINDOW_SECONDS = 90 * 86_400
+router = APIRouter(prefix="/api/v1", tags=["operators"], dependencies=[Depends(allowed(*STAFF))])
+Desk = Annotated[RecordDesk, Depends(record_desk)]
+Token = Annotated[str | None, Query(max_length=200, description="`next` of the page before")]
+
+
+@router.get("/runs")
+async def list_runs(
+    desk: Desk,
+    status: RunStateName | Literal["active"] | None = None,
+    workflow_id: Annotated[str | None, Query(max_length=63)] = None,
+    platform_id: Annotated[str | None, Query(max_length=63)] = None,
+    after: Token = None,
+    limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
+) -> RunPage:
+    """Runs, newest first. `active` are those that are pending or running."""
+    states: tuple[RunState, ...] = ()
+    if status is not None:
+        states = (RunState.PENDING, RunState.RUNNING) if status == "active" else (RunState(status),)
+    return await desk.runs(limit, after, states, workflow_id, platform_id)
+
+
+@router.get("/runs/{run_id}")
+async def read_run(
+    run_id: UUID,
+    desk: Desk,
+    first_stage: Annotated[int, Query(ge=0)] = 0,
+    stages: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 200,
+) -> RunRecord:
+    """One run's record: its processing block."""
+    return await desk.run(run_id, first_stage, stages)
+
+
+@router.get("/workflows")
+async def list_workflows(desk: Desk) -> list[WorkflowSummary]:
+    """What can be run, and for which submissions."""
+    return desk.workflows()
+
+
+@router.get("/workflows/{workflow_id}")
+async def read_workflow(workflow_id: str, desk: Desk) -> WorkflowDetail:
+    """One workflow: its source, its stages, and the schema of its inputs."""
+    return desk.workflow(workflow_id)
+
+
+@router.get("/requests/{request_id}/timeline")
+async def read_timeline(
+    request_id: UUID, desk: Desk, after: Token = None, limit: Annotated[int, Query(ge=1, le=300)] = 200
+) -> Timeline:
+    """What happened to a request, in order: nodes, retries, artifacts, decisions, callbacks."""
+    return await desk.timeline(request_id, limit, after)
+
+
+@router.get("/stats")
+async def read_statistics(
+    session: Session,
+    window: Annotated[
+        str, Query(pattern=r"^[1-9][0-9]{0,3}[mhd]$", description="As 30m, 24h or 7d; 90 days at most")
+    ] = "24h",
+) -> Statistics:
+    """How the platform did lately: throughput, failures, retries, waiting, decisions."""
+    seconds = int(window[:-1]) * {"m": 60, "h": 3600, "d": 86_400}[window[-1]]
+    return await statistics(session, min(seconds, LONGEST_WINDOW_SECONDS))

@@ -1,0 +1,34 @@
+"""Credentials as operators see them. A key is in one answer only: that to whoever made it."""
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+RoleName = Literal["partner", "reviewer", "operator", "admin", "worker", "gateway"]
+
+
+class ClientCreate(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    client_id: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]{1,62}$")
+    role: RoleName
+    platform_id: str | None = Field(default=None, max_length=63, description="For partners: the system they speak for")
+    display_name: str = Field(min_length=1, max_length=200)
+
+
+class ClientSummary(BaseModel):
+    client_id: str
+    role: RoleName
+    platform_id: str | None
+    display_name: str
+    is_active: bool
+    created_at: datetime
+    revoked_at: datetime | None
+    previous_key_until: datetime | None = Field(description="Until then the key before the last rotation works too")
+
+
+class ClientKey(ClientSummary):
+    """Shown this once."""
+
+    api_key: str

@@ -1,0 +1,70 @@
+"""Commands: done at once, the same when sent again. Each has its parameters and says whether it changed anything."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+AssetId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+Word = Annotated[str, Field(min_length=1, max_length=100)]
+Identifier = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
+
+
+class LayerWords(BaseModel):
+    """What people say about a layer. Text, never markup: readers get it escaped."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    title: str = Field(min_length=1, max_length=300)
+    description: str = Field(default="", max_length=5000)
+    keywords: list[Word] = Field(default_factory=list, max_length=50)
+    attribution: str | None = Field(default=None, max_length=500)
+    license: str = Field(default="other", max_length=100, description="SPDX identifier, or `other`")
+
+
+class PublishMetadata(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    asset_id: AssetId
+    metadata: LayerWords | None = Field(default=None, description="Kept first; without it, what was kept is published")
+
+
+class OneAsset(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    asset_id: AssetId
+
+
+class Reindex(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    asset_id: AssetId | None = Field(default=None, description="Without it, assets after `after`, so many")
+    after: AssetId | None = None
+    limit: int = Field(default=100, ge=1, le=500)
+
+
+class Nothing(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Invalidate(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    cache: Literal["all", "platforms", "clients", "assets", "workflows"] = "all"
+
+
+class RegisterPlatform(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    platform_id: Identifier
+    display_name: str = Field(min_length=1, max_length=200)
+    required_refs: list[Identifier] = Field(min_length=1, max_length=10)
+    optional_refs: list[Identifier] = Field(default_factory=list, max_length=10)
+    version_ref: Identifier
+    field_mapping: dict[Identifier, Identifier] = Field(default_factory=dict, max_length=50)
+    is_active: bool = True
+
+
+class CommandDone(BaseModel):
+    command: str
+    changed: bool = Field(description="False where everything was so already")
+    details: dict[str, Any] = Field(default_factory=dict)

@@ -1,0 +1,145 @@
+"""Runs, workflows and timelines as operators read them."""
+
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field
+
+RunStateName = Literal["pending", "running", "completed", "failed", "cancelled"]
+
+
+class WorkflowPin(BaseModel):
+    """The definition that a run goes by, whatever has been rolled out since."""
+
+    id: str
+    version: str
+    digest: str
+
+
+class Resources(BaseModel):
+    memory_mb: float | None = None
+    cpu: float | None = None
+
+
+class Assignment(BaseModel):
+    """Where a stage runs or ran."""
+
+    pool: str | None
+    flow_run_id: UUID | None
+
+
+class Stage(BaseModel):
+    """One node of the pinned plan, as it stands."""
+
+    id: str
+    type: str
+    handler: str | None
+    version: str | None
+    status: str
+    timeout_seconds: float | None
+    resources_required: Resources
+    resources_assigned: Assignment
+    tries: int
+    fraction: float | None
+    message: str | None
+    items_total: int | None
+    items_done: int | None
+    items_failed: int | None
+    problem: dict[str, Any] | None
+    started_at: datetime | None
+    updated_at: datetime | None
+    parameters: dict[str, Any] = Field(description="As written: expressions are filled in when the node runs")
+    dependencies: list[str]
+    args: Any = None
+
+
+class AttemptRecord(BaseModel):
+    model_config = ConfigDict(from_attributes=True)
+
+    number: int
+    state: str
+    flow_run_id: UUID | None
+    run_count: int | None
+    dispatch_tries: int
+    heartbeat_at: datetime | None
+    problem: dict[str, Any] | None
+    created_at: datetime
+    finished_at: datetime | None
+
+
+class RunSummary(BaseModel):
+    run_id: UUID
+    request_id: UUID
+    platform_id: str | None
+    asset_id: str | None
+    workflow: WorkflowPin
+    step_id: str | None
+    pool: str | None
+    priority: str
+    state: RunStateName
+    reason: str | None
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
+class RunRecord(RunSummary):
+    """One processing block: what was to be done, on what, with what, and how far it is."""
+
+    type: Literal["offline", "realtime"]
+    sequence: int
+    dependencies: list[UUID] = Field(description="Runs of the same request that come before this one")
+    ordinal: int | None
+    revision: int | None
+    is_internal: bool
+    inputs: dict[str, Any]
+    outputs: dict[str, Any] | None
+    problem: dict[str, Any] | None
+    sla_seconds: float | None
+    artifacts: int
+    attempts: list[AttemptRecord]
+    stages: list[Stage]
+    stages_total: int
+    timeline_url: str
+
+
+class RunPage(BaseModel):
+    """Newest first. `next` is the token of the next page."""
+
+    runs: list[RunSummary]
+    next: str | None
+
+
+class WorkflowSummary(BaseModel):
+    workflow_id: str
+    name: str
+    version: str
+    digest: str
+    description: str
+    type: Literal["offline", "realtime"]
+    accepts: list[str] = Field(description="data_type/operation of the submissions that it serves")
+    sla_seconds: float | None
+
+
+class WorkflowDetail(WorkflowSummary):
+    input_schema: dict[str, Any]
+    source: str
+    stages: list[str]
+
+
+class TimelineEntry(BaseModel):
+    at: datetime
+    kind: str
+    run_id: UUID | None
+    facts: dict[str, Any]
+
+
+class Timeline(BaseModel):
+    """What happened to a request, oldest first. Children of a fan-out are counts. `next` continues."""
+
+    request_id: UUID
+    status: str
+    nodes: dict[str, int] = Field(description="How many nodes are in which state")
+    entries: list[TimelineEntry]
+    next: str | None

@@ -1,0 +1,79 @@
+"""How the platform does, over a window that ends now."""
+
+from datetime import datetime
+
+from pydantic import BaseModel
+
+
+class Spread(BaseModel):
+    """Seconds: how many, the middle, and the slow end."""
+
+    count: int
+    p50_seconds: float | None
+    p95_seconds: float | None
+    max_seconds: float | None
+
+
+class Totals(BaseModel):
+    received: int
+    completed: int
+    failed: int
+    cancelled: int
+    open: int
+    failure_rate: float | None
+    completed_per_hour: float
+
+
+class PlatformStatistics(Totals):
+    platform_id: str | None
+    duration: Spread
+
+
+class WorkflowStatistics(BaseModel):
+    workflow_id: str
+    runs: int
+    completed: int
+    failed: int
+    cancelled: int
+    failure_rate: float | None
+    repeated_attempts: int
+    duration: Spread
+    sla_seconds: float | None
+    sla_breaches: int
+
+
+class RetryStorm(BaseModel):
+    """Five minutes in which a workflow's runs were tried again unusually often."""
+
+    workflow_id: str
+    at: datetime
+    repeated_attempts: int
+
+
+class Downtime(BaseModel):
+    """A stretch in which work waited and none of it was started."""
+
+    since: datetime
+    until: datetime
+    seconds: float
+
+
+class QueueAge(BaseModel):
+    """What waits to be sent, now."""
+
+    priority: str
+    age: Spread
+
+
+class Statistics(BaseModel):
+    window_seconds: float
+    until: datetime
+    totals: Totals
+    platforms: list[PlatformStatistics]
+    workflows: list[WorkflowStatistics]
+    attempts: dict[int, int]
+    retry_storms: list[RetryStorm]
+    downtimes: list[Downtime]
+    queues: list[QueueAge]
+    time_to_approval: Spread
+    sla_breaches: int

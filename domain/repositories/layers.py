@@ -1,0 +1,76 @@
+"""Layers: words about them, what is published of them, and what the catalogue holds of an asset."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import func, select, text
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from domain.models import Artifact, Asset, AssetVersion, LayerCatalog, LayerMetadata
+
+CACHE_CHANNEL = "cairn_cache"
+
+
+@dataclass(frozen=True)
+class Layers:
+    session: AsyncSession
+
+    async def keep(self, asset_id: str, content: dict[str, Any], who: str) -> None:
+        """Keep the words that people have about this layer now."""
+        row = insert(LayerMetadata).values(asset_id=asset_id, content=content, updated_by=who)
+        changed = {"content": content, "updated_by": who, "updated_at": func.now()}
+        await self.session.execute(row.on_conflict_do_update(index_elements=["asset_id"], set_=changed))
+
+    async def kept(self, asset_id: str) -> dict[str, Any] | None:
+        return await self.session.scalar(select(LayerMetadata.content).where(LayerMetadata.asset_id == asset_id))
+
+    async def published(self, asset_id: str) -> LayerCatalog | None:
+        return await self.session.get(LayerCatalog, asset_id)
+
+    def add_published(self, asset_id: str, content: dict[str, Any], who: str) -> None:
+        self.session.add(LayerCatalog(asset_id=asset_id, content=content, published_by=who))
+
+    async def note_external(self, asset_id: str) -> None:
+        row = await self.published(asset_id)
+        if row is not None:
+            row.external_at = func.clock_timestamp()
+
+    async def served(self, asset_id: str) -> Sequence[tuple[int, int, str]]:
+        """(ordinal, revision, name of the staged item) of all that is served of an asset and can be catalogued."""
+        query = (
+            select(AssetVersion.ordinal, AssetVersion.served_revision, Artifact.name)
+            .join(
+                Artifact,
+                (Artifact.asset_id == AssetVersion.asset_id)
+                & (Artifact.ordinal == AssetVersion.ordinal)
+                & (Artifact.revision == AssetVersion.served_revision),
+            )
+            .where(
+                AssetVersion.asset_id == asset_id,
+                AssetVersion.deleted_at.is_(None),
+                AssetVersion.served_revision.is_not(None),
+                Artifact.role == "stac_item",
+            )
+            .order_by(AssetVersion.ordinal)
+        )
+        return [(row[0], row[1] or 0, row[2]) for row in await self.session.execute(query)]
+
+    async def assets(self, after: str | None, limit: int) -> Sequence[str]:
+        query = select(Asset.asset_id).where(Asset.deleted_at.is_(None)).order_by(Asset.asset_id).limit(limit)
+        return (await self.session.scalars(query.where(Asset.asset_id > after) if after else query)).all()
+
+    async def withdraw_others(self, asset_id: str, item_ids: Sequence[str]) -> int:
+        """Take out of the catalogue whatever of this asset is not among these items; returns how many were."""
+        statement = text(
+            "delete from pgstac.items where collection = :asset and not (id = any(cast(:keep as text[]))) returning 1"
+        )
+        gone = await self.session.execute(statement, {"asset": asset_id, "keep": list(item_ids)})
+        return len(gone.all())
+
+    async def invalidate(self, cache: str) -> None:
+        """Tell every process that listens to forget what it remembers; heard when this commits."""
+        await self.session.execute(
+            text("select pg_notify(:channel, :cache)"), {"channel": CACHE_CHANNEL, "cache": cache}
+        )

@@ -1,0 +1,129 @@
+"""What operators read: runs with all that belongs to them, lists of runs, timelines. Nothing here writes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlalchemy import RowMapping, func, select, text, tuple_
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from domain.models import Artifact, Attempt, Request, Run, RunNode, WorkflowDefinition
+from domain.rules.lifecycle import RunState
+from domain.rules.paging import Place
+
+OPEN_STATES = (RunState.PENDING, RunState.RUNNING)
+
+# One list of all that happened. Entries of one moment keep the order of their source's own numbers: `place` is
+# the source and that number, written as a uuid so that a page can begin after it.
+TIMELINE = text("""
+    with the_runs as (select run_id, sequence from app.runs where request_id = :request_id),
+    entries as (
+        select at, kind, run_id, 1 as source, event_id as number,
+            details || jsonb_build_object('actor', actor) as facts
+        from app.events where request_id = :request_id
+        union all
+        select coalesce(n.finished_at, n.started_at), 'node.' || n.state, n.run_id, 2, r.sequence * 100000 + n.position,
+            jsonb_build_object('node', n.node_id, 'handler', n.handler, 'pool', n.pool, 'tries', n.tries,
+                'started_at', n.started_at, 'seconds', extract(epoch from n.finished_at - n.started_at),
+                'items', case when n.items_total is not null then jsonb_build_object(
+                    'total', n.items_total, 'done', n.items_done, 'failed', n.items_failed) end,
+                'message', n.message, 'code', n.problem ->> 'code', 'problem', n.problem ->> 'message')
+        from the_runs r join app.run_nodes n using (run_id)
+        where n.started_at is not null or n.finished_at is not null
+        union all
+        select max(a.created_at), 'artifacts', a.run_id, 3, min(a.artifact_id),
+            jsonb_build_object('role', a.role, 'count', count(*), 'size_bytes', sum(a.size_bytes), 'first', min(a.name))
+        from the_runs r join app.artifacts a using (run_id)
+        group by a.run_id, a.role
+        union all
+        select d.at, case when d.status_code between 200 and 299 then 'callback.delivered' else 'callback.failed' end,
+            null, 4, d.delivery_id,
+            jsonb_build_object('callback_id', c.callback_id, 'told', c.status, 'answer', d.status_code,
+                'error', d.error, 'milliseconds', d.duration_ms)
+        from app.callbacks c join app.callback_deliveries d using (callback_id) where c.request_id = :request_id
+    ),
+    placed as (
+        select *, (lpad(to_hex(source), 2, '0') || lpad(to_hex(number), 30, '0'))::uuid as place from entries
+    )
+    select at, kind, run_id, facts, place from placed
+    where cast(:after_at as timestamptz) is null or (at, place) > (cast(:after_at as timestamptz), cast(:after as uuid))
+    order by at, place
+    limit :limit
+""")
+
+
+@dataclass(frozen=True)
+class Records:
+    session: AsyncSession
+
+    async def run(self, run_id: UUID) -> tuple[Run, Request, WorkflowDefinition] | None:
+        """A run with its request and the definition that it is pinned to."""
+        query = (
+            select(Run, Request, WorkflowDefinition)
+            .join(Request, Request.request_id == Run.request_id)
+            .join(
+                WorkflowDefinition,
+                (WorkflowDefinition.workflow_id == Run.workflow_id) & (WorkflowDefinition.version == Run.version),
+            )
+            .where(Run.run_id == run_id)
+        )
+        row = (await self.session.execute(query)).first()
+        return (row[0], row[1], row[2]) if row else None
+
+    async def runs(
+        self, limit: int, after: Place | None, states: Sequence[RunState], workflow_id: str | None, platform: str | None
+    ) -> Sequence[tuple[Run, Request]]:
+        """Newest first. No states means all."""
+        query = (
+            select(Run, Request)
+            .join(Request, Request.request_id == Run.request_id)
+            .order_by(Run.created_at.desc(), Run.run_id.desc())
+            .limit(limit)
+        )
+        if after is not None:
+            query = query.where(tuple_(Run.created_at, Run.run_id) < tuple_(after.at, after.id))
+        if states:
+            query = query.where(Run.state.in_(states))
+        if workflow_id is not None:
+            query = query.where(Run.workflow_id == workflow_id)
+        if platform is not None:
+            query = query.where(Request.platform_id == platform)
+        return [(row[0], row[1]) for row in await self.session.execute(query)]
+
+    async def earlier_runs(self, run: Run) -> Sequence[UUID]:
+        query = select(Run.run_id).where(Run.request_id == run.request_id, Run.sequence < run.sequence)
+        return (await self.session.scalars(query.order_by(Run.sequence))).all()
+
+    async def attempts(self, run_id: UUID) -> Sequence[Attempt]:
+        query = select(Attempt).where(Attempt.run_id == run_id).order_by(Attempt.number)
+        return (await self.session.scalars(query)).all()
+
+    async def nodes(self, run_id: UUID, first: int, limit: int) -> Sequence[RunNode]:
+        query = select(RunNode).where(RunNode.run_id == run_id, RunNode.position >= first)
+        return (await self.session.scalars(query.order_by(RunNode.position).limit(limit))).all()
+
+    async def counts(self, run_id: UUID) -> tuple[int, int]:
+        """How many nodes and how many artifacts."""
+        nodes = select(func.count()).select_from(RunNode).where(RunNode.run_id == run_id).scalar_subquery()
+        artifacts = select(func.count()).select_from(Artifact).where(Artifact.run_id == run_id).scalar_subquery()
+        row = (await self.session.execute(select(nodes, artifacts))).one()
+        return row[0], row[1]
+
+    async def timeline(self, request_id: UUID, limit: int, after: Place | None) -> Sequence[RowMapping]:
+        """Oldest first."""
+        values = {
+            "request_id": request_id,
+            "limit": limit,
+            "after_at": after.at if after else None,
+            "after": after.id if after else None,
+        }
+        return (await self.session.execute(TIMELINE, values)).mappings().all()
+
+    async def node_states(self, request_id: UUID) -> dict[str, int]:
+        query = (
+            select(RunNode.state, func.count())
+            .join(Run, Run.run_id == RunNode.run_id)
+            .where(Run.request_id == request_id)
+            .group_by(RunNode.state)
+        )
+        return {row[0]: row[1] for row in await self.session.execute(query)}

@@ -1,0 +1,142 @@
+"""Figures for operators, each one statement over a window by an index. Nothing here writes.
+
+The clock is `now()`: it is stable, and only a stable bound can be looked up in an index.
+A request or run belongs to the window that it was made in; its fate may be younger.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import RowMapping, TextClause, text
+from sqlalchemy.ext.asyncio import AsyncSession
+
+STORM_ATTEMPTS = 10
+STILL_SECONDS = 300.0
+MOST_LISTED = 50
+
+SPREAD = """count({0}) as count, percentile_cont(0.5) within group (order by {0}) as p50_seconds,
+            percentile_cont(0.95) within group (order by {0}) as p95_seconds, max({0}) as max_seconds"""
+
+PLATFORMS = text(f"""
+    select platform_id, count(*) as received,
+        count(*) filter (where status = 'completed') as completed,
+        count(*) filter (where status = 'failed') as failed,
+        count(*) filter (where status = 'cancelled') as cancelled,
+        {SPREAD.format("duration")}
+    from (select platform_id, status, extract(epoch from finished_at - created_at)::float as duration
+          from app.requests
+          where created_at > now() - make_interval(secs => :window) and not is_internal) q
+    group by platform_id order by platform_id
+""")  # noqa: S608 - our own words
+
+WORKFLOWS = text(f"""
+    select q.workflow_id, count(*) as runs,
+        count(*) filter (where state = 'completed') as completed,
+        count(*) filter (where state = 'failed') as failed,
+        count(*) filter (where state = 'cancelled') as cancelled,
+        coalesce(sum(repeated), 0)::int as repeated_attempts,
+        max(sla) as sla_seconds,
+        count(*) filter (where age > sla and state <> 'cancelled') as sla_breaches,
+        {SPREAD.format("duration")}
+    from (select r.workflow_id, r.state, a.repeated, d.sla,
+            extract(epoch from r.finished_at - r.started_at)::float as duration,
+            extract(epoch from coalesce(r.finished_at, now()) - r.created_at)::float as age
+          from app.runs r
+          join (select workflow_id, version, (plan ->> 'sla_seconds')::float as sla from app.workflow_definitions) d
+            on d.workflow_id = r.workflow_id and d.version = r.version
+          left join (select run_id, count(*) as repeated from app.attempts
+                     where number > 1 and created_at > now() - make_interval(secs => :window)
+                     group by run_id) a on a.run_id = r.run_id
+          where r.created_at > now() - make_interval(secs => :window)) q
+    group by q.workflow_id order by q.workflow_id
+""")  # noqa: S608 - our own words
+
+# Runs that were made in the window by how many attempts they took.
+ATTEMPTS = text("""
+    select attempts, count(*) as runs
+    from (select r.run_id, coalesce(a.highest, 1) as attempts
+          from app.runs r
+          left join (select run_id, max(number) as highest from app.attempts
+                     where number > 1 and created_at > now() - make_interval(secs => :window)
+                     group by run_id) a using (run_id)
+          where r.created_at > now() - make_interval(secs => :window)) q
+    group by attempts order by attempts
+""")
+
+STORMS = text("""
+    select r.workflow_id, date_bin('5 minutes', a.created_at, timestamptz '2000-01-01') as at,
+        count(*) as repeated_attempts
+    from app.attempts a join app.runs r using (run_id)
+    where a.number > 1 and a.created_at > now() - make_interval(secs => :window)
+    group by 1, 2 having count(*) >= :many
+    order by repeated_attempts desc limit :most
+""")
+
+# Between one start and the next (or now), a long while in which a run waited that is not over.
+DOWNTIMES = text("""
+    with starts as (
+        select started_at as since, lead(started_at, 1, now()) over (order by started_at) as until
+        from app.runs
+        where started_at > now() - make_interval(secs => :window)
+    ), gaps as (
+        select since, until from starts where until - since > make_interval(secs => :still)
+        order by until - since desc limit :most
+    ), waited as (
+        select greatest(g.since, w.first) as since, g.until
+        from gaps g cross join lateral (
+            select min(r.created_at) as first from app.runs r
+            where r.created_at > now() - make_interval(secs => :window) - interval '1 day'
+                and r.created_at < g.until - make_interval(secs => :still)
+                and coalesce(r.started_at, r.finished_at, 'infinity') >= g.until
+        ) w
+        where w.first is not null
+    )
+    select since, until, extract(epoch from until - since)::float as seconds from waited order by since
+""")
+
+QUEUES = text(f"""
+    select priority, {SPREAD.format("age")}
+    from (select r.priority, extract(epoch from now() - a.created_at)::float as age
+          from app.attempts a join app.runs r using (run_id)
+          where a.state in ('ready', 'sending')) q
+    group by priority order by priority
+""")  # noqa: S608 - our own words
+
+APPROVALS = text(f"""
+    select {SPREAD.format("wait")}
+    from (select extract(epoch from v.decided_at - q.finished_at)::float as wait
+          from app.revisions v join app.requests q using (request_id)
+          where v.decided_at > now() - make_interval(secs => :window) and v.approval = 'approved') w
+""")  # noqa: S608 - our own words
+
+
+@dataclass(frozen=True)
+class StatisticsReader:
+    """Every figure of the window that ends now."""
+
+    session: AsyncSession
+    window_seconds: float
+
+    async def platforms(self) -> Sequence[RowMapping]:
+        return await self._rows(PLATFORMS)
+
+    async def workflows(self) -> Sequence[RowMapping]:
+        return await self._rows(WORKFLOWS)
+
+    async def attempts(self) -> Sequence[RowMapping]:
+        return await self._rows(ATTEMPTS)
+
+    async def storms(self) -> Sequence[RowMapping]:
+        return await self._rows(STORMS, many=STORM_ATTEMPTS, most=MOST_LISTED)
+
+    async def downtimes(self) -> Sequence[RowMapping]:
+        return await self._rows(DOWNTIMES, still=STILL_SECONDS, most=MOST_LISTED)
+
+    async def queues(self) -> Sequence[RowMapping]:
+        return (await self.session.execute(QUEUES)).mappings().all()
+
+    async def approvals(self) -> RowMapping:
+        return (await self._rows(APPROVALS))[0]
+
+    async def _rows(self, query: TextClause, **values: float) -> Sequence[RowMapping]:
+        return (await self.session.execute(query, {"window": self.window_seconds, **values})).mappings().all()

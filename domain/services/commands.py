@@ -1,0 +1,145 @@
+"""Commands: synchronous, idempotent, never a queue or a worker. Each is a method; `run` finds it by its public name."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from domain.contracts import commands as words
+from domain.contracts.commands import CommandDone
+from domain.contracts.control import Pause, Resume
+from domain.errors import ExternalUnavailable, InvalidCommand, NotConfigured, NotFound, NotPublishable
+from domain.repositories import external
+from domain.repositories.layers import Layers
+from domain.repositories.platforms import Platforms
+from domain.security import Identity
+from domain.services.audit import record
+from domain.services.bootstrap import Bootstrap
+from domain.services.control import Control
+from domain.services.layers import LayerDesk
+from domain.state import Service
+
+
+@dataclass(frozen=True)
+class Commands:
+    """Each command opens its own transactions: some talk to other systems between two of them."""
+
+    service: Service
+    caller: Identity
+
+    async def run(self, name: str, parameters: dict[str, Any]) -> CommandDone:
+        """Do the command of this name."""
+        if name not in COMMANDS:
+            raise NotFound(f"There is no command {name!r}. Known are: {', '.join(COMMANDS)}.")
+        model, method = COMMANDS[name]
+        try:
+            given = model.model_validate(parameters)
+        except ValidationError as error:
+            faults = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()]
+            raise InvalidCommand("; ".join(faults) + ".", faults=faults) from error
+        changed, details = await method(self, given)
+        return CommandDone(command=name, changed=changed, details=details)
+
+    async def publish_metadata(self, given: words.PublishMetadata) -> tuple[bool, dict[str, Any]]:
+        async with self.service.database.transaction() as session:
+            desk = self._desk(session)
+            await desk.asset(given.asset_id)
+            if given.metadata is not None:
+                await Layers(session).keep(given.asset_id, given.metadata.model_dump(), self.caller.client_id)
+            changed = await desk.publish(given.asset_id, self.caller.client_id)
+            self._audit(session, "metadata.publish", f"asset/{given.asset_id}", changed=changed)
+        return changed, {"asset_id": given.asset_id}
+
+    async def unpublish_metadata(self, given: words.OneAsset) -> tuple[bool, dict[str, Any]]:
+        async with self.service.database.transaction() as session:
+            changed = await self._desk(session).unpublish(given.asset_id)
+            self._audit(session, "metadata.unpublish", f"asset/{given.asset_id}", changed=changed)
+        return changed, {"asset_id": given.asset_id}
+
+    async def publish_external(self, given: words.OneAsset) -> tuple[bool, dict[str, Any]]:
+        url = self.service.settings.external_database_url
+        if url is None:
+            raise NotConfigured("There is no external database. Set CAIRN_EXTERNAL_DATABASE_URL.")
+        async with self.service.database.transaction() as session:
+            await self._desk(session).asset(given.asset_id)
+            row = await Layers(session).published(given.asset_id)
+        if row is None:
+            raise NotPublishable("Only published metadata goes out. Run metadata.publish first.")
+        try:
+            changed = await external.put_layer(url.get_secret_value(), given.asset_id, row.content)
+        except external.ExternalUnavailable as error:
+            raise ExternalUnavailable(f"The external database did not take it ({error}). Try again later.") from error
+        async with self.service.database.transaction() as session:
+            await Layers(session).note_external(given.asset_id)
+            self._audit(session, "metadata.publish_external", f"asset/{given.asset_id}", changed=changed)
+        return changed, {"asset_id": given.asset_id}
+
+    async def reindex(self, given: words.Reindex) -> tuple[bool, dict[str, Any]]:
+        async with self.service.database.transaction() as session:
+            listed = [given.asset_id] if given.asset_id else await Layers(session).assets(given.after, given.limit)
+        items = 0
+        for asset_id in listed:  # each in a transaction of its own: readers wait for one asset at most
+            async with self.service.database.transaction() as session:
+                desk = self._desk(session)
+                items += await desk.rebuild(await desk.asset(asset_id))
+        async with self.service.database.transaction() as session:
+            subject = f"asset/{given.asset_id}" if given.asset_id else "catalogue"
+            self._audit(session, "asset.reindex", subject, assets=len(listed), items=items)
+        following = listed[-1] if not given.asset_id and len(listed) == given.limit else None
+        return True, {"assets": len(listed), "items": items, "next": following}
+
+    async def migrate(self, _given: words.Nothing) -> tuple[bool, dict[str, Any]]:
+        made = Bootstrap(self.service.database, self.service.settings, self.service.definitions)
+        return await made.migrate(self.caller), {}
+
+    async def invalidate(self, given: words.Invalidate) -> tuple[bool, dict[str, Any]]:
+        async with self.service.database.transaction() as session:
+            await Layers(session).invalidate(given.cache)
+            self._audit(session, "cache.invalidate", f"cache/{given.cache}")
+        return True, {"cache": given.cache}
+
+    async def register_platform(self, given: words.RegisterPlatform) -> tuple[bool, dict[str, Any]]:
+        async with self.service.database.transaction() as session:
+            changed = await Platforms(session).register(given.model_dump())
+            if changed is None:
+                raise InvalidCommand(
+                    f"Platform {given.platform_id} has assets that are named by its references as they are. "
+                    f"Register another platform for other required_refs."
+                )
+            await Layers(session).invalidate("platforms")
+            self._audit(session, "platform.register", f"platform/{given.platform_id}", changed=changed)
+        return changed, {"platform_id": given.platform_id}
+
+    async def pause(self, given: Pause) -> tuple[bool, dict[str, Any]]:
+        async with self.service.database.transaction() as session:
+            await Control(session, self.service.definitions, self.caller).pause(given)
+        return True, {}
+
+    async def resume(self, given: Resume) -> tuple[bool, dict[str, Any]]:
+        async with self.service.database.transaction() as session:
+            return await Control(session, self.service.definitions, self.caller).resume(given), {}
+
+    def _audit(self, session: AsyncSession, command: str, subject: str, **details: Any) -> None:
+        record(session, self.caller, command, subject, **details)
+
+    def _desk(self, session: AsyncSession) -> LayerDesk:
+        return LayerDesk(session, self.service.zones, str(self.service.settings.public_url))
+
+
+Method = Callable[[Commands, Any], Awaitable[tuple[bool, dict[str, Any]]]]
+COMMANDS: Mapping[str, tuple[type[BaseModel], Method]] = MappingProxyType(
+    {
+        "metadata.publish": (words.PublishMetadata, Commands.publish_metadata),
+        "metadata.unpublish": (words.OneAsset, Commands.unpublish_metadata),
+        "metadata.publish_external": (words.OneAsset, Commands.publish_external),
+        "asset.reindex": (words.Reindex, Commands.reindex),
+        "schema.migrate": (words.Nothing, Commands.migrate),
+        "cache.invalidate": (words.Invalidate, Commands.invalidate),
+        "platform.register": (words.RegisterPlatform, Commands.register_platform),
+        "pause": (Pause, Commands.pause),
+        "resume": (Resume, Commands.resume),
+    }
+)

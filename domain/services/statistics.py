@@ -1,0 +1,70 @@
+"""Puts the window's figures together."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from domain.contracts.statistics import (
+    Downtime,
+    PlatformStatistics,
+    QueueAge,
+    RetryStorm,
+    Spread,
+    Statistics,
+    Totals,
+    WorkflowStatistics,
+)
+from domain.repositories.statistics import StatisticsReader
+
+COUNTED = ("received", "completed", "failed", "cancelled")
+
+
+async def statistics(session: AsyncSession, window_seconds: float) -> Statistics:
+    """How the platform did in the window that ends now."""
+    reader = StatisticsReader(session, window_seconds)
+    platforms = await reader.platforms()
+    workflows = [_workflow(row) for row in await reader.workflows()]
+    return Statistics(
+        window_seconds=window_seconds,
+        until=datetime.now(UTC),
+        totals=_totals(platforms, window_seconds),
+        platforms=[
+            PlatformStatistics(
+                **_totals([row], window_seconds).model_dump(), platform_id=row["platform_id"], duration=_spread(row)
+            )
+            for row in platforms
+        ],
+        workflows=workflows,
+        attempts={row["attempts"]: row["runs"] for row in await reader.attempts()},
+        retry_storms=[RetryStorm(**row) for row in await reader.storms()],
+        downtimes=[Downtime(**row) for row in await reader.downtimes()],
+        queues=[QueueAge(priority=row["priority"], age=_spread(row)) for row in await reader.queues()],
+        time_to_approval=_spread(await reader.approvals()),
+        sla_breaches=sum(workflow.sla_breaches for workflow in workflows),
+    )
+
+
+def _totals(rows: Sequence[Mapping[Any, Any]], window_seconds: float) -> Totals:
+    sums = {name: sum(row[name] for row in rows) for name in COUNTED}
+    return Totals(
+        **sums,
+        open=sums["received"] - sums["completed"] - sums["failed"] - sums["cancelled"],
+        failure_rate=_rate(sums["failed"], sums["completed"]),
+        completed_per_hour=sums["completed"] * 3600 / window_seconds,
+    )
+
+
+def _workflow(row: Mapping[Any, Any]) -> WorkflowStatistics:
+    facts = {name: value for name, value in row.items() if name in WorkflowStatistics.model_fields}
+    return WorkflowStatistics(**facts, failure_rate=_rate(row["failed"], row["completed"]), duration=_spread(row))
+
+
+def _rate(failed: int, completed: int) -> float | None:
+    """Of those that ended by themselves. Nothing ended is no rate, not a good one."""
+    return failed / (failed + completed) if failed + completed else None
+
+
+def _spread(row: Mapping[Any, Any]) -> Spread:
+    return Spread(**{name: row[name] for name in Spread.model_fields})

@@ -1,0 +1,69 @@
+"""Every route, called by every role: those of its audience get in, everybody else is turned away."""
+
+import re
+from pathlib import Path
+from uuid import uuid4
+
+import httpx
+
+from domain.app import create_app
+from tests.domain.audiences import AUDIENCES, EVERYBODY, OPEN
+from tests.support.cluster import TestDatabase
+from tests.support.platform import Domain, domain_settings
+
+CLIENT_OF = {role: role for role in EVERYBODY} | {"partner": "ddh-dev"}
+
+
+def declared_routes(database: TestDatabase, folder: Path) -> set[tuple[str, str]]:
+    app = create_app(domain_settings(database, folder))
+    return {
+        (method, context.path)
+        for route in app.routes
+        for context in _leaves(route)
+        for method in context.methods
+        if method != "HEAD"
+    }
+
+
+class _Leaf:
+    def __init__(self, path: str, methods: set[str]) -> None:
+        self.path = path
+        self.methods = methods
+
+
+def _leaves(route: object) -> list[_Leaf]:
+    """A route, or those that it includes."""
+    contexts = getattr(route, "effective_route_contexts", None)
+    if contexts is None:
+        return [_Leaf(getattr(route, "path", str(route)), set(getattr(route, "methods", None) or {"ANY"}))]
+    return [_Leaf(context.path, set(context.methods or {"ANY"})) for context in contexts()]
+
+
+def test_every_route_has_a_declared_audience(database: TestDatabase, tmp_path: Path) -> None:
+    assert declared_routes(database, tmp_path) == set(AUDIENCES)
+
+
+async def test_nobody_gets_in_without_a_credential_or_with_a_foreign_one(domain: Domain) -> None:
+    for (method, path), audience in AUDIENCES.items():
+        if audience == OPEN:
+            continue
+        for headers in ({}, {"Authorization": "Bearer wrong"}, {"X-API-Key": "cairn_wrong"}):
+            async with httpx.AsyncClient(transport=domain.transport, base_url="http://domain") as nobody:
+                answer = await nobody.request(method, _filled(path), json={}, headers=headers)
+            assert (answer.status_code, answer.json()["code"]) == (401, "unauthenticated"), (method, path)
+
+
+async def test_every_role_reaches_its_own_routes_and_no_others(domain: Domain) -> None:
+    for role in sorted(EVERYBODY):
+        async with domain.as_(CLIENT_OF[role]) as caller:
+            for (method, path), audience in AUDIENCES.items():
+                answer = await caller.request(method, _filled(path), json={})
+                turned_away = answer.status_code in {401, 403} and answer.json()["code"] != "development-only"
+                let_in = not turned_away
+                assert let_in == (audience == OPEN or role in audience), (role, method, path, answer.text)
+
+
+def _filled(path: str) -> str:
+    """The path with an id of the right kind in every place."""
+    values = {"ordinal": "0", "asset_id": "0" * 32}
+    return re.sub(r"\{(\w+)\}", lambda found: values.get(found[1], str(uuid4())), path)

@@ -1,0 +1,286 @@
+"""Telling partners: signed, at least once, by a schedule, until they say stop; one slow receiver delays no other."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from uuid import uuid4
+
+import httpx
+import pytest
+from cryptography.fernet import Fernet
+from pydantic import ValidationError
+from standardwebhooks.webhooks import Webhook
+
+from domain.adapters.sealing import Vault
+from domain.app import create_app
+from tests.support.cluster import TestDatabase
+from tests.support.lives import completed, failed, submitted
+from tests.support.platform import Domain, domain_settings, running_domain, submission
+from tests.support.receiver import Receiver, Reply, running_receiver
+
+QUICK = {
+    "development": True,
+    "callbacks_enabled": True,
+    "callback_networks": ["127.0.0.0/8"],
+    "callback_poll_seconds": 0.05,
+    "callback_timeout_seconds": 1.0,
+    "callback_delays_seconds": (0.05,) * 9,
+    "pool_size": 4,
+}
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    async with running_receiver() as running:
+        yield running
+
+
+@pytest.fixture
+async def domain(database: TestDatabase, tmp_path: Path) -> AsyncIterator[Domain]:
+    async with running_domain(database, tmp_path, **QUICK) as running:
+        yield running
+
+
+async def secret_of(domain: Domain, client_id: str = "ddh-dev") -> str:
+    async with domain.as_("operator") as operator:
+        answer = await operator.post(f"/api/v1/clients/{client_id}/callback-secret")
+    assert answer.status_code == 201, answer.text
+    secret: str = answer.json()["callback_secret"]
+    return secret
+
+
+async def state_of(domain: Domain, state: str, seconds: float = 5.0) -> dict[str, object]:
+    """The only callback, once it is in this state."""
+    async with asyncio.timeout(seconds), domain.as_("operator") as operator:
+        while True:
+            [summary] = (await operator.get("/api/v1/callbacks")).json()["callbacks"]
+            if summary["state"] == state:
+                detail: dict[str, object] = (await operator.get(f"/api/v1/callbacks/{summary['callback_id']}")).json()
+                return detail
+            await asyncio.sleep(0.02)
+
+
+async def test_a_completed_request_is_told_signed_and_without_run_ids(domain: Domain, receiver: Receiver) -> None:
+    secret = await secret_of(domain)
+    request_id = await submitted(domain, callback_url=receiver.url)
+    await completed(domain, request_id)
+    await receiver.wait_for(1)
+    [message] = receiver.received
+    told = Webhook(secret).verify(message.body, message.headers)
+    assert told == {
+        "request_id": request_id,
+        "status": "completed",
+        "result_url": f"http://cairn.test/api/platform/status/{request_id}",
+    }
+    detail = await state_of(domain, "delivered")
+    assert detail["webhook_id"] == message.headers["webhook-id"]
+    assert [entry["status_code"] for entry in detail["deliveries"]] == [204]  # type: ignore[attr-defined]
+
+
+async def test_failures_are_told_with_the_problem_and_tried_until_they_are_heard(
+    domain: Domain, receiver: Receiver
+) -> None:
+    secret = await secret_of(domain)
+    answers = iter(
+        [Reply(500, body=b"x" * 5000), Reply(302, {"location": receiver.url}), Reply(429, {"retry-after": "1"})]
+    )
+    receiver.reply = lambda _request: next(answers, Reply(200))
+    request_id = await submitted(domain, callback_url=receiver.url)
+    await failed(domain, request_id)
+    detail = await state_of(domain, "delivered")
+    assert [entry["status_code"] for entry in detail["deliveries"]] == [500, 302, 429, 200]  # type: ignore[attr-defined]
+    assert len({message.headers["webhook-id"] for message in receiver.received}) == 1
+    times = [int(message.headers["webhook-timestamp"]) for message in receiver.received]
+    assert times[3] - times[2] >= 1  # Retry-After
+    for message in receiver.received:
+        told = Webhook(secret).verify(message.body, message.headers)
+        assert (told["status"], told["problem"]["detail"]) == ("failed", "Band 1 is missing.")
+    assert max(len(text or "") for (text,) in domain.rows("select excerpt from app.callback_deliveries")) <= 200
+
+
+async def test_a_superseded_request_is_told_as_cancelled(domain: Domain, receiver: Receiver) -> None:
+    await secret_of(domain)
+    await submitted(domain, callback_url=receiver.url)
+    await submitted(domain, source="uploads/better.tif")
+    await receiver.wait_for(1)
+    assert json.loads(receiver.received[0].body)["status"] == "cancelled"
+
+
+async def test_after_the_last_try_a_callback_waits_for_its_replay(domain: Domain, receiver: Receiver) -> None:
+    await secret_of(domain)
+    receiver.reply = lambda _request: Reply(500)
+    await completed(domain, await submitted(domain, callback_url=receiver.url))
+    detail = await state_of(domain, "failed")
+    assert len(receiver.received) == len(detail["deliveries"]) == 10  # type: ignore[arg-type]
+    receiver.reply = lambda _request: Reply(200)
+    async with domain.as_("operator") as operator:
+        replayed = await operator.post(f"/api/v1/callbacks/{detail['callback_id']}/replay")
+    assert replayed.status_code == 202
+    await state_of(domain, "delivered")
+    assert len({message.headers["webhook-id"] for message in receiver.received}) == 1
+    assert domain.rows("select actor from app.events where kind = 'callback.replayed'") == [("operator",)]
+
+
+async def test_gone_is_heard_at_the_first_try_and_holds_what_follows(domain: Domain, receiver: Receiver) -> None:
+    await secret_of(domain)
+    receiver.reply = lambda _request: Reply(410)
+    await completed(domain, await submitted(domain, callback_url=receiver.url))
+    detail = await state_of(domain, "disabled")
+    assert detail["endpoint_disabled_at"] is not None
+    refs = {"dataset_id": "elevation", "resource_id": "other"}
+    await completed(domain, await submitted(domain, callback_url=receiver.url, refs=refs))
+    await asyncio.sleep(0.2)
+    assert len(receiver.received) == 1
+    assert domain.rows("select distinct state from app.callbacks") == [("disabled",)]
+    receiver.reply = lambda _request: Reply(200)
+    async with domain.as_("operator") as operator:
+        await operator.post(f"/api/v1/callbacks/{detail['callback_id']}/replay")
+        await receiver.wait_for(2)
+        again = await operator.post(f"/api/v1/callbacks/{detail['callback_id']}/replay")
+    assert again.status_code in {202, 409}  # delivered already, or still on its way
+
+
+async def test_while_a_secret_is_rotated_both_verify(domain: Domain, receiver: Receiver) -> None:
+    old, new = await secret_of(domain), await secret_of(domain)
+    await completed(domain, await submitted(domain, callback_url=receiver.url))
+    await receiver.wait_for(1)
+    [message] = receiver.received
+    assert len(message.headers["webhook-signature"].split()) == 2
+    for secret in (old, new):
+        assert Webhook(secret).verify(message.body, message.headers)
+    domain.rows("update app.callback_secrets set retires_at = now() where retires_at is not null returning 1")
+    refs = {"dataset_id": "elevation", "resource_id": "other"}
+    await completed(domain, await submitted(domain, callback_url=receiver.url, refs=refs))
+    await receiver.wait_for(2)
+    assert len(receiver.received[1].headers["webhook-signature"].split()) == 1
+    assert Webhook(new).verify(receiver.received[1].body, receiver.received[1].headers)
+
+
+async def test_a_slow_receiver_delays_no_other(domain: Domain, receiver: Receiver) -> None:
+    await secret_of(domain)
+    async with running_receiver() as slow:
+        slow.reply = lambda _request: Reply(delay_seconds=30)
+        waiting = await submitted(domain, callback_url=slow.url)
+        good = await submitted(domain, callback_url=receiver.url, refs={"dataset_id": "a", "resource_id": "b"})
+        await completed(domain, waiting)
+        await completed(domain, good)
+        # Two hundred more for the slow one, longer due than what the good one gets from now on.
+        domain.rows(
+            "insert into app.callbacks (callback_id, request_id, endpoint_id, status, next_at) "
+            "select gen_random_uuid(), request_id, endpoint_id, status, now() - interval '1 hour' "
+            "from app.callbacks, generate_series(1, 200) where request_id = %s returning 1",
+            waiting,
+        )
+        await slow.wait_for(2)
+        begun = time.monotonic()
+        domain.rows(
+            "insert into app.callbacks (callback_id, request_id, endpoint_id, status) "
+            "select gen_random_uuid(), request_id, endpoint_id, status "
+            "from app.callbacks, generate_series(1, 50) where request_id = %s returning 1",
+            good,
+        )
+        await receiver.wait_for(51)
+        assert time.monotonic() - begun < 2.0
+        assert slow.connections <= 12
+
+
+async def test_two_instances_send_each_callback_once(
+    database: TestDatabase, tmp_path: Path, receiver: Receiver
+) -> None:
+    async with running_domain(database, tmp_path, **QUICK) as domain:
+        await secret_of(domain)
+        request_id = await submitted(domain, callback_url=receiver.url)
+        await completed(domain, request_id)
+        second = create_app(domain_settings(database, tmp_path, **QUICK))
+        async with second.router.lifespan_context(second):
+            domain.rows(
+                "insert into app.callbacks (callback_id, request_id, endpoint_id, status) "
+                "select gen_random_uuid(), request_id, endpoint_id, status "
+                "from app.callbacks, generate_series(1, 99) where request_id = %s returning 1",
+                request_id,
+            )
+            await receiver.wait_for(100, seconds=10)
+            await asyncio.sleep(0.3)
+    sent = [message.headers["webhook-id"] for message in receiver.received]
+    assert len(sent) == len(set(sent)) == 100
+
+
+async def test_what_a_dead_instance_had_claimed_is_sent_by_another(domain: Domain, receiver: Receiver) -> None:
+    await secret_of(domain)
+    receiver.reply = lambda _request: Reply(500)
+    await completed(domain, await submitted(domain, callback_url=receiver.url))
+    await receiver.wait_for(1)
+    receiver.reply = lambda _request: Reply(200)
+    # As its sender's death leaves it: claimed, its lease run out.
+    domain.rows("update app.callbacks set state = 'sending', claim = claim + 1, next_at = now() returning 1")
+    await state_of(domain, "delivered")
+
+
+async def test_the_list_is_read_page_by_page(domain: Domain, receiver: Receiver) -> None:
+    await secret_of(domain)
+    request_id = await submitted(domain, callback_url=receiver.url)
+    await completed(domain, request_id)
+    await state_of(domain, "delivered")
+    domain.rows(
+        "insert into app.callbacks (callback_id, request_id, endpoint_id, status, state, created_at) select "
+        "gen_random_uuid(), request_id, endpoint_id, status, 'failed', now() - interval '1 minute' * (n / 3) "
+        "from app.callbacks, generate_series(1, 24) n returning 1"
+    )
+    async with domain.as_("operator") as operator:
+        seen, token = [], None
+        while True:
+            query = {"limit": "10", "request_id": request_id} | ({"after": token} if token else {})
+            page = (await operator.get("/api/v1/callbacks", params=query)).json()
+            seen += [entry["callback_id"] for entry in page["callbacks"]]
+            token = page["next"]
+            if token is None:
+                break
+        assert len(seen) == len(set(seen)) == 25
+        assert len((await operator.get("/api/v1/callbacks", params={"state": "failed"})).json()["callbacks"]) == 24
+        bad = await operator.get("/api/v1/callbacks", params={"after": "bm90IG91cnM"})
+        assert (bad.status_code, bad.json()["code"]) == (422, "invalid-page")
+        missing = await operator.get(f"/api/v1/callbacks/{uuid4()}")
+        assert missing.status_code == 404
+
+
+async def test_addresses_are_refused_where_somebody_can_be_told(database: TestDatabase, tmp_path: Path) -> None:
+    async with running_domain(database, tmp_path) as strict, strict.as_("gateway") as gateway:
+        answer = await gateway.post("/api/v1/submit", json=submission(callback_url="https://cairn.example.com/hook"))
+        assert (answer.status_code, answer.json()["code"]) == (422, "callback-refused")
+        assert "callback secret" in answer.json()["detail"]
+        await secret_of(strict)
+        for url, says in (
+            ("http://example.com/", "https://"),
+            ("https://169.254.169.254/", "not a public address"),
+            ("https://example.com:22/", "443, 8443"),
+            ("https://u:p@example.com/", "password"),
+        ):
+            answer = await gateway.post("/api/v1/submit", json=submission(callback_url=url))
+            assert (answer.status_code, answer.json()["code"]) == (422, "callback-refused")
+            assert says in answer.json()["detail"]
+        assert strict.rows("select count(*) from app.requests") == [(0,)]
+
+
+async def test_a_copy_of_the_database_reveals_no_sealed_secret(
+    database: TestDatabase, tmp_path: Path, receiver: Receiver
+) -> None:
+    keys = [Fernet.generate_key().decode() for _ in range(2)]
+    async with running_domain(database, tmp_path, **QUICK, secrets_keys=keys[1:]) as domain:
+        secret = await secret_of(domain)
+        [(sealed,)] = domain.rows("select sealed from app.callback_secrets")
+        assert secret.removeprefix("whsec_") not in sealed
+        request_id = await submitted(domain, callback_url=receiver.url)
+    rotated = create_app(domain_settings(database, tmp_path, **QUICK, secrets_keys=keys))
+    async with rotated.router.lifespan_context(rotated):
+        await completed(Domain(httpx.ASGITransport(rotated), database, rotated.state.service), request_id)
+        await receiver.wait_for(1)
+    assert Webhook(secret).verify(receiver.received[0].body, receiver.received[0].headers)
+
+
+def test_nonsense_stops_the_service_at_its_start(database: TestDatabase, tmp_path: Path) -> None:
+    with pytest.raises(ValidationError, match="CAIRN_DEVELOPMENT"):
+        domain_settings(database, tmp_path, callback_networks=["10.0.0.0/8"])
+    with pytest.raises(ValueError, match="CAIRN_SECRETS_KEYS"):
+        Vault(["too short"])

@@ -1,0 +1,167 @@
+"""Commands: done at once and once; the catalogue follows what is stored; other systems may be away."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from flows.storage import Zones
+from tests.support.cluster import TestCluster, TestDatabase
+from tests.support.lives import started, submitted, worker
+from tests.support.platform import Domain, running_domain
+
+WORDS = {"title": "Elevation <b>", "description": "Heights.", "keywords": ["dem"], "attribution": "Survey"}
+PLATFORM = {
+    "platform_id": "ckan",
+    "display_name": "CKAN",
+    "required_refs": ["package_id"],
+    "version_ref": "revision",
+}
+
+
+async def command(domain: Domain, name: str, parameters: dict[str, Any], status: int = 200) -> Any:
+    async with domain.as_("operator") as operator:
+        answer = await operator.post(f"/api/v1/commands/{name}", json=parameters)
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+async def served_asset(domain: Domain, storage: Path) -> str:
+    """An asset whose first version is approved and catalogued."""
+    request_id = await submitted(domain)
+    run_id, token = await started(domain, request_id)
+    asset_id: str = domain.rows("select asset_id from app.assets")[0][0]
+    staged = {
+        "type": "Feature", "stac_version": "1.1.0", "id": f"{asset_id}-0-r1", "collection": asset_id,
+        "geometry": {"type": "Point", "coordinates": [0, 0]}, "bbox": [0, 0, 0, 0], "links": [],
+        "properties": {"datetime": "2026-01-01T00:00:00Z"}, "assets": {"data": {"href": "cairn://silver/a.tif"}},
+    }  # fmt: skip
+    Zones.local(storage).silver.write_bytes("stac/a.json", json.dumps(staged).encode())
+    artifact = {
+        "role": "stac_item", "zone": "silver", "name": "stac/a.json", "media_type": "application/geo+json",
+        "sha256": "0" * 64, "size_bytes": 1,
+    }  # fmt: skip
+    await worker(domain, f"{run_id}/commit", {"attempt_token": token, "outputs": {}, "artifacts": [artifact]})
+    async with domain.as_("reviewer") as reviewer:
+        decision = {"revision": 1, "clearance_level": "public"}
+        answer = await reviewer.post(f"/api/v1/assets/{asset_id}/versions/0/approve", json=decision)
+    assert answer.status_code == 200, answer.text
+    return asset_id
+
+
+def catalogued(domain: Domain) -> list[tuple[str, str | None, str | None]]:
+    """(item, its title, its collection's title) of all that the catalogue holds."""
+    found: list[tuple[str, str | None, str | None]] = []
+    for item, properties, title in domain.rows(
+        "select i.id, i.content -> 'properties', c.content ->> 'title' from pgstac.items i"
+        " join pgstac.collections c on c.id = i.collection order by i.id"
+    ):
+        found.append((item, properties.get("title"), title))
+    return found
+
+
+async def test_metadata_is_published_and_taken_back(domain: Domain, tmp_path: Path) -> None:
+    asset_id = await served_asset(domain, tmp_path)
+    [(item, _, own_title)] = catalogued(domain)
+    body = {"asset_id": asset_id, "metadata": WORDS}
+    assert (await command(domain, "metadata.publish", body))["changed"] is True
+    assert (await command(domain, "metadata.publish", body))["changed"] is False
+    assert catalogued(domain) == [(item, "Elevation <b>", "Elevation <b>")]
+    # Edited and not published: readers see what was published.
+    domain.rows('update app.layer_metadata set content = content || \'{"title": "New"}\' returning 1')
+    assert catalogued(domain)[0][1] == "Elevation <b>"
+    assert (await command(domain, "metadata.publish", {"asset_id": asset_id}))["changed"] is True
+    assert catalogued(domain)[0][1] == "New"
+    assert (await command(domain, "metadata.unpublish", {"asset_id": asset_id}))["changed"] is True
+    assert (await command(domain, "metadata.unpublish", {"asset_id": asset_id}))["changed"] is False
+    assert catalogued(domain) == [(item, None, own_title)]
+    noted = domain.rows("select action, actor, subject from app.audit where action like 'metadata%%' order by audit_id")
+    assert [action for action, _, _ in noted] == ["metadata.publish"] * 3 + ["metadata.unpublish"] * 2
+    assert {(actor, subject) for _, actor, subject in noted} == {("operator", f"asset/{asset_id}")}
+
+
+async def test_a_catalogue_that_was_spoilt_is_made_right_again(domain: Domain, tmp_path: Path) -> None:
+    asset_id = await served_asset(domain, tmp_path)
+    before = catalogued(domain)
+    domain.rows("delete from pgstac.items returning 1")
+    for parameters in ({"asset_id": asset_id}, {}):
+        done = await command(domain, "asset.reindex", parameters)
+        assert (done["details"]["assets"], done["details"]["items"]) == (1, 1)
+        assert catalogued(domain) == before
+
+
+async def test_published_layers_are_copied_outside(
+    cluster: TestCluster, database: TestDatabase, tmp_path: Path
+) -> None:
+    with cluster.database("template0") as outside:
+        async with running_domain(database, tmp_path, external_database_url=outside.url()) as domain:
+            asset_id = await served_asset(domain, tmp_path)
+            body = {"asset_id": asset_id}
+            assert (await command(domain, "metadata.publish_external", body, 409))["code"] == "not-publishable"
+            await command(domain, "metadata.publish", body | {"metadata": WORDS})
+            assert (await command(domain, "metadata.publish_external", body))["changed"] is True
+            assert (await command(domain, "metadata.publish_external", body))["changed"] is False
+            with psycopg.connect(outside.url()) as connection:
+                rows = connection.execute("select asset_id, title from cairn_layers").fetchall()
+            assert rows == [(asset_id, "Elevation <b>")]
+            assert domain.rows("select external_at is not null from app.layer_catalog") == [(True,)]
+    with_nobody = outside.url().replace("127.0.0.1:", "127.0.0.1:1")
+    async with running_again(database, tmp_path, with_nobody) as domain:
+        answer = await command(domain, "metadata.publish_external", {"asset_id": asset_id}, 503)
+        assert answer["code"] == "external-unavailable"
+
+
+def running_again(database: TestDatabase, storage: Path, outside: str) -> Any:
+    """The same domain over the same database, with another outside."""
+    with psycopg.connect(database.url()) as connection:
+        connection.execute("alter table app.requests drop constraint fk_requests_client_id")
+        connection.execute("delete from app.clients")
+    return running_domain(database, storage, external_database_url=outside)
+
+
+async def test_a_platform_is_a_row_and_its_names_stay(domain: Domain) -> None:
+    assert (await command(domain, "platform.register", PLATFORM))["changed"] is True
+    assert (await command(domain, "platform.register", PLATFORM))["changed"] is False
+    renamed = PLATFORM | {"display_name": "Open data", "required_refs": ["resource_id"]}
+    assert (await command(domain, "platform.register", renamed))["changed"] is True
+    await submitted(domain, platform_id="ckan", client_id="ddh-dev", refs={"resource_id": "a"})
+    assert (await command(domain, "platform.register", PLATFORM, 422))["code"] == "invalid-command"
+    assert (await command(domain, "platform.register", renamed | {"is_active": False}))["changed"] is True
+
+
+async def test_work_is_paused_and_resumed_by_name_too(domain: Domain) -> None:
+    await command(domain, "pause", {"reason": "Moving house."})
+    assert domain.rows("select kind, value from app.settings") == [("pause", "Moving house.")]
+    assert (await command(domain, "resume", {}))["changed"] is True
+    assert (await command(domain, "resume", {}))["changed"] is False
+
+
+async def test_every_listener_hears_that_a_cache_is_stale(domain: Domain) -> None:
+    connection = await psycopg.AsyncConnection.connect(domain.database.url("cairn_gateway"), autocommit=True)
+    async with connection:
+        await connection.execute("listen cairn_cache")
+        await command(domain, "cache.invalidate", {"cache": "platforms"})
+        heard = [notice.payload async for notice in connection.notifies(timeout=5, stop_after=1)]
+    assert heard == ["platforms"]
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "status", "says"),
+    [
+        ("drop.everything", {}, 404, "metadata.publish"),
+        ("metadata.publish", {}, 422, "asset_id"),
+        ("metadata.publish", {"asset_id": "0" * 32, "metadata": WORDS}, 404, "no asset"),
+        ("metadata.publish", {"asset_id": "x'; drop table"}, 422, "asset_id"),
+        ("metadata.publish_external", {"asset_id": "0" * 32}, 409, "CAIRN_EXTERNAL_DATABASE_URL"),
+        ("platform.register", PLATFORM | {"required_refs": ["a; drop table b"]}, 422, "required_refs"),
+        ("platform.register", PLATFORM | {"colour": "red"}, 422, "colour"),
+        ("schema.migrate", {}, 409, "CAIRN_ADMIN_URL"),
+    ],
+)
+async def test_what_cannot_be_done_is_refused_with_a_sentence(
+    domain: Domain, name: str, parameters: dict[str, Any], status: int, says: str
+) -> None:
+    assert says in (await command(domain, name, parameters, status))["detail"]
+    assert domain.rows("select count(*) from app.layer_metadata") == [(0,)]

@@ -1,0 +1,135 @@
+"""What operators read: the run's record, lists that page while they grow, timelines that stay small."""
+
+import time
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from tests.support.lives import completed, failed, started, submitted, worker
+from tests.support.platform import Domain
+
+SMALL, QUICK_SECONDS = 200_000, 0.5
+
+
+async def read(domain: Domain, path: str, **query: str | int) -> Any:
+    async with domain.as_("operator") as operator:
+        answer = await operator.get(f"/api/v1/{path}", params=query)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+async def test_a_run_s_record_is_its_processing_block(domain: Domain) -> None:
+    request_id = await submitted(domain)
+    run_id, token = await started(domain, request_id)
+    event = {"node_id": "validate", "state": "running", "tries": 1, "message": "reading"}
+    await worker(domain, f"{run_id}/heartbeat", {"attempt_token": token, "events": [event]})
+    record = await read(domain, f"runs/{run_id}")
+    assert (record["type"], record["priority"], record["state"], record["sequence"]) == (
+        "offline", "normal", "running", 1,
+    )  # fmt: skip
+    assert record["workflow"]["id"] == "raster_ingest"
+    assert (record["platform_id"], record["ordinal"], record["revision"]) == ("ddh", 0, 1)
+    assert [stage["id"] for stage in record["stages"]] == ["start", "validate", "make_cog", "register", "end"]
+    validate, make_cog = record["stages"][1:3]
+    assert (validate["status"], validate["timeout_seconds"], validate["tries"]) == ("running", 120, 1)
+    assert validate["parameters"]["source"] == "{{ inputs.source }}"
+    assert make_cog["dependencies"] == ["validate"]
+    assert make_cog["resources_assigned"]["pool"] == "gdal"
+    [attempt] = record["attempts"]
+    assert attempt["state"] == "started"
+    assert token not in str(record)
+    part = await read(domain, f"runs/{run_id}", first_stage=3, stages=1)
+    assert ([stage["id"] for stage in part["stages"]], part["stages_total"]) == (["register"], 5)
+
+
+async def test_lists_page_by_status_without_gaps_or_repeats(domain: Domain) -> None:
+    for number in range(7):
+        request_id = await submitted(domain, refs={"dataset_id": "a", "resource_id": str(number)})
+        if number % 2:
+            await completed(domain, request_id)
+    domain.rows("update app.runs set created_at = '2026-01-01' where sequence = 1 returning 1")  # all at one moment
+    for status, count in (("active", 4), ("pending", 4), ("completed", 3), ("failed", 0)):
+        seen: list[str] = []
+        query: dict[str, str | int] = {"status": status, "limit": 2}
+        while True:
+            page = await read(domain, "runs", **query)
+            seen += [run["run_id"] for run in page["runs"]]
+            if page["next"] is None:
+                break
+            query["after"] = page["next"]
+        assert len(seen) == len(set(seen)) == count
+    assert len((await read(domain, "runs", platform_id="arcgis"))["runs"]) == 0
+    assert len((await read(domain, "runs", workflow_id="raster_ingest"))["runs"]) == 7
+
+
+async def test_workflows_say_what_they_take(domain: Domain) -> None:
+    known = {workflow["workflow_id"]: workflow for workflow in await read(domain, "workflows")}
+    assert known["raster_ingest"]["accepts"] == ["raster/ingest"]
+    detail = await read(domain, "workflows/raster_ingest")
+    assert detail["input_schema"]["required"] == ["source"]
+    assert detail["source"].startswith("# Promises")
+    async with domain.as_("operator") as operator:
+        assert (await operator.get("/api/v1/workflows/none")).status_code == 404
+        assert (await operator.get(f"/api/v1/runs/{uuid4()}")).status_code == 404
+
+
+async def test_a_timeline_tells_a_request_s_life_in_order(domain: Domain) -> None:
+    request_id = await submitted(domain)
+    run_id, token = await started(domain, request_id)
+    events = [
+        {"node_id": "validate", "state": "running", "tries": 2},
+        {"node_id": "validate", "state": "completed", "items_total": 3, "items_done": 2, "items_failed": 1},
+    ]
+    await worker(domain, f"{run_id}/heartbeat", {"attempt_token": token, "events": events})
+    place = {"zone": "silver", "name": "a/b", "media_type": "image/tiff"}
+    artifact = {"role": "tile", "sha256": "0" * 64, "size_bytes": 5, **place}
+    body = {"attempt_token": token, "outputs": {}, "artifacts": [artifact, artifact | {"name": "a/c"}]}
+    await worker(domain, f"{run_id}/commit", body)
+    async with domain.as_("reviewer") as reviewer:
+        decision = {"revision": 1, "reason": "Wrong place."}
+        asset_id = domain.rows("select asset_id from app.assets")[0][0]
+        assert (await reviewer.post(f"/api/v1/assets/{asset_id}/versions/0/reject", json=decision)).status_code == 200
+    timeline = await read(domain, f"requests/{request_id}/timeline")
+    assert [entry["kind"] for entry in timeline["entries"]] == [
+        "request.accepted", "run.queued", "attempt.started", "request.processing", "node.completed",
+        "run.completed", "request.completed", "artifacts", "revision.rejected",
+    ]  # fmt: skip
+    facts = {entry["kind"]: entry["facts"] for entry in timeline["entries"]}
+    assert facts["node.completed"]["items"] == {"total": 3, "done": 2, "failed": 1}
+    assert facts["node.completed"]["tries"] == 2
+    assert (facts["artifacts"]["count"], facts["artifacts"]["size_bytes"]) == (2, 10)
+    assert facts["revision.rejected"]["actor"] == "reviewer"
+    assert timeline["nodes"] == {"completed": 1, "pending": 4}
+
+
+@pytest.mark.parametrize(("nodes", "items"), [(5, 10_000), (2_000, 0)])
+async def test_the_largest_runs_have_small_and_quick_timelines(domain: Domain, nodes: int, items: int) -> None:
+    request_id = await submitted(domain)
+    await failed(domain, request_id, "x" * 4000)
+    domain.rows("delete from app.run_nodes returning 1")
+    domain.rows(
+        "insert into app.run_nodes (run_id, node_id, position, type, handler, pool, state, tries, message, items_total,"
+        " items_done, items_failed, problem, started_at, finished_at) select run_id, 'node_' || n, n, 'task',"
+        " 'raster.create_cog', 'gdal', 'failed', 3, repeat('m', 500), %s, %s, 7, jsonb_build_object('code', 'c',"
+        " 'message', repeat('p', 4000)), now(), now() + n * interval '1 ms' from app.runs, generate_series(1, %s) n"
+        " returning 1", items, items, nodes,
+    )  # fmt: skip
+    domain.rows(
+        "insert into app.artifacts (run_id, role, zone, name, media_type, sha256, size_bytes) select run_id, 'tile',"
+        " 'silver', 'tiles/' || n, 'image/tiff', repeat('0', 64), 1000 from app.runs, generate_series(1, %s) n"
+        " returning 1", items,
+    )  # fmt: skip
+    seen, after = 0, None
+    while True:
+        begun = time.perf_counter()
+        async with domain.as_("operator") as operator:
+            query: dict[str, str | int] = {"limit": 300} | ({"after": after} if after else {})
+            answer = await operator.get(f"/api/v1/requests/{request_id}/timeline", params=query)
+        assert time.perf_counter() - begun < QUICK_SECONDS
+        assert len(answer.content) < SMALL
+        seen += len(answer.json()["entries"])
+        after = answer.json()["next"]
+        if after is None:
+            break
+    assert seen == nodes + (1 if items else 0) + 6

@@ -1,0 +1,137 @@
+"""Posting to partners: to the address that was judged, by its certificate's name, once, and never for ever."""
+
+import asyncio
+import datetime
+import ssl
+from collections.abc import Sequence
+from ipaddress import IPv4Network, ip_address
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from domain.adapters.webhooks import Answer, Webhooks
+from domain.rules.addresses import Address, AddressPolicy
+from tests.support.receiver import Reply, running_receiver
+
+ONE = IPv4Network("127.0.0.1/32")
+
+
+class Resolver:
+    """A name server that answers differently each time; the last answer is its final one."""
+
+    def __init__(self, *answers: Sequence[str]) -> None:
+        self.answers = [[ip_address(address) for address in answer] for answer in answers]
+        self.asked = 0
+
+    async def __call__(self, host: str, port: int) -> Sequence[Address]:
+        self.asked += 1
+        return self.answers[min(self.asked, len(self.answers)) - 1]
+
+
+def webhooks(resolver: Resolver, seconds: float = 5.0, tls: ssl.SSLContext | None = None) -> Webhooks:
+    policy = AddressPolicy(https_only=False, ports=None, networks=(ONE,))
+    return Webhooks(policy, seconds, tls or ssl.create_default_context(), resolver)
+
+
+def named(url: str, host: str = "hooks.example.com") -> str:
+    return url.replace("127.0.0.1", host).replace("127.0.0.2", host)
+
+
+async def test_a_name_that_is_rebound_reaches_nobody_inside() -> None:
+    resolver = Resolver(["127.0.0.1"], ["127.0.0.2"])
+    async with running_receiver("127.0.0.1") as allowed:
+        port = allowed.url.rsplit(":", 1)[1].removesuffix("/hook")
+        inside = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.2", int(port))
+        async with inside:
+            sender = webhooks(resolver)
+            first = await sender.post(named(allowed.url), {}, b"{}")
+            assert (first.status, resolver.asked) == (204, 1)  # resolved once: nothing between check and connection
+            second = await sender.post(named(allowed.url), {}, b"{}")
+    assert second.error == "not called: 127.0.0.2 is not a public address."
+    assert allowed.connections == 1
+
+
+async def test_one_address_of_the_inside_among_good_ones_is_enough_to_refuse() -> None:
+    async with running_receiver() as receiver:
+        for answer in (["127.0.0.1", "10.0.0.1"], ["127.0.0.1", "::1"], ["169.254.169.254"], []):
+            refused = await webhooks(Resolver(answer)).post(named(receiver.url), {}, b"{}")
+            assert refused.status is None
+            assert refused.error
+    assert receiver.connections == 0
+
+
+async def test_a_redirect_is_an_answer_and_not_followed() -> None:
+    async with running_receiver() as trap, running_receiver() as receiver:
+        receiver.reply = lambda _request: Reply(302, {"location": trap.url})
+        answer = await webhooks(Resolver(["127.0.0.1"])).post(named(receiver.url), {}, b"{}")
+    assert answer.status == 302
+    assert (receiver.connections, trap.connections) == (1, 0)
+
+
+async def test_what_the_receiver_says_is_kept_as_an_excerpt_only() -> None:
+    async with running_receiver() as receiver:
+        receiver.reply = lambda _request: Reply(500, {"retry-after": "7"}, b"\x00secret\xff" + b"x" * 1_000_000)
+        answer = await webhooks(Resolver(["127.0.0.1"])).post(named(receiver.url), {"a": "b"}, b"{}")
+    assert (answer.status, answer.retry_after) == (500, "7")
+    assert answer.excerpt is not None
+    assert answer.excerpt.startswith("\ufffdsecret\ufffd")
+    assert len(answer.excerpt) <= 200
+    assert receiver.received[0].headers["a"] == "b"
+    assert receiver.received[0].headers["host"].startswith("hooks.example.com:")
+
+
+async def test_a_receiver_that_dawdles_is_left() -> None:
+    async with running_receiver() as receiver:
+        receiver.reply = lambda _request: Reply(delay_seconds=2.0)
+        answer = await webhooks(Resolver(["127.0.0.1"]), seconds=0.2).post(named(receiver.url), {}, b"{}")
+    assert answer.error == "no answer within 0.2 s"
+    assert 200 <= answer.duration_ms < 1000
+
+
+async def test_nobody_at_the_door_is_an_answer_too() -> None:
+    async with running_receiver() as receiver:
+        url = receiver.url
+    answer = await webhooks(Resolver(["127.0.0.1"])).post(named(url), {}, b"{}")
+    assert answer.status is None
+    assert answer.error is not None
+    assert answer.error.startswith("ConnectError")
+
+
+@pytest.mark.parametrize(("host", "status"), [("hooks.example.com", 204), ("other.example.com", None)])
+async def test_tls_is_for_the_name_not_for_the_address(tmp_path: Path, host: str, status: int | None) -> None:
+    server, client = certificates(tmp_path, "hooks.example.com")
+    async with running_receiver(tls=server) as receiver:
+        answer: Answer = await webhooks(Resolver(["127.0.0.1"]), tls=client).post(named(receiver.url, host), {}, b"{}")
+    assert answer.status == status
+    assert (answer.error is None) == (status is not None)
+    assert len(receiver.received) == (status is not None)
+
+
+def certificates(folder: Path, name: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """A server's context with a certificate for this name, and a client's that trusts it."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = datetime.datetime.now(datetime.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    file = folder / "server.pem"
+    file.write_bytes(
+        certificate.public_bytes(serialization.Encoding.PEM)
+        + key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(file)
+    return server, ssl.create_default_context(cafile=str(file))
