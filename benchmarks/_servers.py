@@ -62,17 +62,20 @@ def postgres() -> Iterator[Postgres]:
                 subprocess.run(["rm", "-rf", str(data_folder(state))], check=True)
 
 
-def _migrate(made: Postgres) -> None:
+def _connect(made: Postgres) -> psycopg.Connection:
+    """As its administrator, as soon as it lets one in."""
     deadline = time.monotonic() + START_SECONDS
     while True:
         try:
-            connection = psycopg.connect(made.url(database="postgres"), autocommit=True)
-            break
+            return psycopg.connect(made.url(database="postgres"), autocommit=True)
         except psycopg.OperationalError:
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.1)
-    with connection:
+
+
+def _migrate(made: Postgres) -> None:
+    with _connect(made) as connection:
         for role in LOGIN_ROLES:
             create = sql.SQL("create role {} login password {}")
             connection.execute(create.format(sql.Identifier(role), sql.Literal(PASSWORD)))

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import signal
@@ -52,6 +53,9 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
             zones = Zones.local(config.storage_root)
             app.state.service = Service(config, database, definitions, zones, quotas, vault, _token_verifier(config))
             async with _in_background([*_loops(config, database), *_couriers(config, database, vault)]):
+                if configured is None:  # a server's own start; what it has loaded stays until its end
+                    gc.collect()
+                    gc.freeze()  # else each full collection walks all of it, and submissions wait
                 yield
         finally:
             await database.close()

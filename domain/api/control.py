@@ -26,11 +26,11 @@ router = APIRouter(prefix="/api/v1", tags=["operators"])
 Operator = Annotated[Identity, Depends(allowed("operator", "admin"))]
 
 
-def control(session: Session, state: ServiceState, who: Operator) -> Control:
+async def control(session: Session, state: ServiceState, who: Operator) -> Control:
     return Control(session, state.definitions, who)
 
 
-def cancelling(
+async def cancelling(
     session: Session, state: ServiceState, who: Annotated[Identity, Depends(allowed("operator", "admin", "gateway"))]
 ) -> Control:
     return Control(session, state.definitions, who)

@@ -1,4 +1,4 @@
-"""What routes ask for: the caller, a transaction, the use cases on it."""
+"""What routes ask for: the caller, a transaction, the use cases on it. All async: FastAPI sends the rest to threads."""
 
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Annotated, Any
@@ -22,7 +22,7 @@ from domain.services.submissions import Submissions
 from domain.state import Service
 
 
-def service(request: Request) -> Service:
+async def service(request: Request) -> Service:
     """What the application made at its start."""
     made: Service = request.app.state.service
     return made
@@ -41,7 +41,7 @@ async def transaction(state: ServiceState) -> AsyncIterator[AsyncSession]:
 Session = Annotated[AsyncSession, Depends(transaction, scope="function")]
 
 
-def credential(request: Request) -> str:
+async def credential(request: Request) -> str:
     """The secret of `Authorization: Bearer …` or `X-API-Key`."""
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     secret = token.strip() if scheme.lower() == "bearer" else request.headers.get("x-api-key", "")
@@ -95,26 +95,26 @@ async def _identity(session: AsyncSession, state: Service, secret: str) -> Ident
     return await platforms.identity_of(client_id)
 
 
-def submissions(session: Session, state: ServiceState) -> Submissions:
+async def submissions(session: Session, state: ServiceState) -> Submissions:
     return Submissions(session, state.definitions, state.quotas)
 
 
-def internal_runs(session: Session, state: ServiceState) -> InternalRuns:
+async def internal_runs(session: Session, state: ServiceState) -> InternalRuns:
     return InternalRuns(session, state.definitions)
 
 
-def lifecycle(session: Session, state: ServiceState) -> RunLifecycle:
+async def lifecycle(session: Session, state: ServiceState) -> RunLifecycle:
     return RunLifecycle(session, state.settings.max_attempts)
 
 
 IfMatch = Annotated[str | None, Header(description="The ETag of what was read, or * for whatever is there")]
 
 
-def reviews(session: Session, state: ServiceState, if_match: IfMatch = None) -> Reviews:
+async def reviews(session: Session, state: ServiceState, if_match: IfMatch = None) -> Reviews:
     return Reviews(session, state.zones, str(state.settings.public_url), if_match)
 
 
-def asset_changes(session: Session, if_match: IfMatch = None) -> AssetChanges:
+async def asset_changes(session: Session, if_match: IfMatch = None) -> AssetChanges:
     return AssetChanges(session, if_match)
 
 

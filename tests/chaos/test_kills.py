@@ -6,18 +6,20 @@ what is shown is our side: leases, fences, keys and the reconciler. CAIRN_CHAOS_
 
 import asyncio
 import os
+import signal
 from pathlib import Path
 
 import pytest
 
 from domain.failpoints import NAMES
-from tests.support.chaos import SCALES, platform
+from tests.support.chaos import LEASE_SECONDS, SCALES, platform
 from tests.support.cluster import TestDatabase
 
 pytestmark = pytest.mark.chaos
 RUNS = int(os.environ.get("CAIRN_CHAOS_RUNS", "5"))
 RUNS_A_KILL = 5
 MOST_TRIES = 60
+FROZEN_LEASES = 1.5
 
 
 async def test_a_kill_anywhere_loses_and_doubles_nothing(database: TestDatabase, tmp_path: Path) -> None:
@@ -52,6 +54,23 @@ async def test_answers_that_prefect_never_gave_make_no_second_run(database: Test
         await made.rest()
         print(f"\n{made.standin.dropped} answers dropped, n = {len(made.journal)} runs ({SCALES})")  # noqa: T201
         assert made.standin.dropped > 0
+        assert made.violations() == {}
+
+
+async def test_a_frozen_relay_that_wakes_up_sends_nothing_twice(database: TestDatabase, tmp_path: Path) -> None:
+    """One of two processes stops for longer than its leases last, then goes on where it was."""
+    async with platform(database, tmp_path) as made:
+        frozen = await made.start()
+        rounds = max(2, RUNS // 5)
+        for _ in range(rounds):
+            submitting = asyncio.gather(*(made.submit() for _ in range(10)))
+            await asyncio.sleep(0.1)
+            frozen.popen.send_signal(signal.SIGSTOP)
+            await submitting
+            await asyncio.sleep(FROZEN_LEASES * LEASE_SECONDS)
+            frozen.popen.send_signal(signal.SIGCONT)
+        await made.rest()
+        print(f"\n{rounds} freezes of {FROZEN_LEASES} leases, n = {len(made.journal)} runs ({SCALES})")  # noqa: T201
         assert made.violations() == {}
 
 
