@@ -3,8 +3,8 @@
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0022"
-down_revision = "0021"
+revision = "0007"
+down_revision = "0006"
 branch_labels = None
 depends_on = None
 

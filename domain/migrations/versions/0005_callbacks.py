@@ -4,7 +4,7 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
 
-revision = "0020"
+revision = "0005"
 down_revision = "0004"
 branch_labels = None
 depends_on = None

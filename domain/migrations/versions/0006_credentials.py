@@ -3,8 +3,8 @@
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0021"
-down_revision = "0020"
+revision = "0006"
+down_revision = "0005"
 branch_labels = None
 depends_on = None
 
