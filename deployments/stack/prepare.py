@@ -79,7 +79,7 @@ def identities(state: State) -> list[tuple[str, str, str | None, str]]:
     partners: list[tuple[str, str, str | None, str]] = [
         (f"{name}-dev", "partner", name, secrets[f"client_{name}"]) for name in PARTNERS
     ]
-    others = [(name, name, None, secrets[name]) for name in ("reviewer", "operator", "worker", "gateway")]
+    others = [(name, name, None, secrets[name]) for name in ("reviewer", "operator", "admin", "worker", "gateway")]
     return partners + others
 
 
@@ -87,7 +87,8 @@ def credentials(state: State) -> dict[str, object]:
     """What a developer needs to talk to the stack as each of its users."""
     secrets = state.secrets
     people = {
-        name: {"username": name, "password": secrets[name], "token": secrets[name]} for name in ("reviewer", "operator")
+        name: {"username": name, "password": secrets[name], "token": secrets[name]}
+        for name in ("reviewer", "operator", "admin")
     }
     return {
         "clients": {

@@ -27,6 +27,7 @@ SECRET_NAMES = (
     "operator",
     "worker",
     "gateway",
+    "admin",
     "sealing",
     "callback_ddh",
     "callback_arcgis",
