@@ -61,7 +61,8 @@ def _tolerance_law(value: int | str) -> tuple[str, str] | None:
         fine = bool(found) and float(found.group(1) if found else 0) <= 100
     else:
         fine = value >= 0
-    return None if fine else (f"{excerpt(value)} is neither a count nor a percentage", 'write 3, or "5%"')
+    hint = 'write a count, such as 3, or a percentage up to "100%"'
+    return None if fine else (f"{excerpt(value)} is neither a count nor a percentage", hint)
 
 
 TOLERANCE = Kind(
@@ -71,7 +72,7 @@ TOLERANCE = Kind(
     _tolerance_law,
     wrong_code="bad-tolerance",
     bad_code="bad-tolerance",
-    hint='write 3, or "5%"',
+    hint='write a count, such as 3, or a percentage up to "100%"',
 )
 
 RETRY = mapping(

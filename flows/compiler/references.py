@@ -117,7 +117,8 @@ def _call(node: nodes.Call) -> Iterator[Complaint]:
         yield Complaint("method-name", message, _brackets(called.attr))
         return
     name = called.name if isinstance(called, nodes.Name) else ""
-    hint = f"use a filter: value | {name or 'filter'}; there are {listing(FILTERS, 30)}"
+    known = f"there are filters, as in value | lower: {listing(FILTERS, 30)}"
+    hint = f"write it as a filter: value | {name}" if name in FILTERS else known
     yield Complaint("template-syntax", "templates call nothing", hint)
 
 

@@ -34,7 +34,7 @@ def a_fan_in_follows_its_fan_out(subject: Subject) -> Iterator[Fault]:
         # Two fan_outs in front of one fan_in are told once, at the second fan_out.
         if kinds != {"fan_out"}:
             message = f"{node.id!r} must follow a fan_out and nothing else, not {' and '.join(sources) or 'nothing'}"
-            hint = f"let a fan_out name it: next: {node.id}"
+            hint = f"let a fan_out name it (next: {node.id}), or make it another node"
             yield subject.model.document.at_key(node.path, "fan-in-without-fan-out", message, hint)
 
 

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 from flows.compiler.checks.subject import Subject
-from flows.compiler.faults import Fault, did_you_mean, excerpt
+from flows.compiler.faults import Fault, did_you_mean, excerpt, listing, nearest
 from flows.compiler.language import POOLS
+from flows.compiler.model import NodeModel
 
 QUEUE_KEYS = ("queue", "pool")
 
@@ -14,9 +15,19 @@ def every_handler_is_declared(subject: Subject) -> Iterator[Fault]:
     for node in subject.model.of_type("task", "fan_out"):
         name = node.task.get("handler")
         if name is not None and name not in subject.handlers:
-            hint = did_you_mean(name, subject.handlers)
+            hint = did_you_mean(name, subject.handlers) + _what_it_needs(subject, node, name)
             path = (*node.task_path, "handler")
             yield subject.model.document.at_value(path, "unknown-handler", f"there is no handler {excerpt(name)}", hint)
+
+
+def _what_it_needs(subject: Subject, node: NodeModel, name: str) -> str:
+    """What the proposed handler needs and the node lacks: else the next check would be the first to say so."""
+    proposed = nearest(name, subject.handlers)
+    fields = subject.handlers[proposed].params.model_fields if proposed else {}
+    params = node.task.get("params")
+    given = params if isinstance(params, dict) else {}
+    lacking = [field for field, info in fields.items() if info.is_required() and field not in given]
+    return f" It needs {listing(lacking)} in params." if lacking else ""
 
 
 def every_sub_workflow_exists(subject: Subject) -> Iterator[Fault]:
