@@ -7,7 +7,6 @@ The domain's relay is off: what Prefect costs is not the submitter's time. The p
 import asyncio
 import cProfile
 import json
-import os
 import platform
 import pstats
 import statistics
@@ -19,15 +18,13 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import psycopg
 
 from benchmarks._history import add_history, analyze
+from benchmarks._load import CONCURRENCY, TOKEN, add_clients, expect, steady, submission, this_machine
 from benchmarks._servers import Connection, Postgres, connections, postgres, served
-from domain.security import secret_hash
 
-CONCURRENCY = 32
 SECONDS = 6.0
 WARM_UP = 64
 WARM_UP_SECONDS = 2.0  # of tables that were empty: what is measured is a database in use
@@ -36,25 +33,25 @@ P99_TARGET = 0.050
 HISTORY = 100_000
 FLAT_TARGET = 0.9
 PROFILED = 200
-TOKEN = "bench-gateway"  # noqa: S105 - of a database that lives for one benchmark
 PACKAGES = ("sqlalchemy", "psycopg", "pydantic", "fastapi", "starlette", "domain", "flows", "asyncio", "json")
 
 
 def run(seconds: float = SECONDS, history: int = HISTORY) -> dict[str, Any]:
     """Measure, and report in the shape of all benchmarks."""
     with postgres() as cluster, tempfile.TemporaryDirectory() as storage:
-        _prepare(cluster)
+        _add_bare_table(cluster)
+        add_clients(cluster)
         with served("benchmarks._bare:create_app", {"BENCH_URL": cluster.url()}) as port:
             bare, _ = asyncio.run(_flood(port, "/submit", seconds))
         with served("domain.app:create_app", _environment(cluster, storage)) as port:
             asyncio.run(_flood(port, "/api/v1/submit", min(seconds, WARM_UP_SECONDS)))
             analyze(cluster.url())
             own, count = asyncio.run(_flood(port, "/api/v1/submit", seconds))
-            delays = asyncio.run(_steady(port, "/api/v1/submit", own / 2, seconds))
+            delays = asyncio.run(steady(port, "/api/v1/submit", own / 2, seconds))
             add_history(cluster.url(), history)
             grown, grown_count = asyncio.run(_flood(port, "/api/v1/submit", seconds))
         with served("benchmarks._bare:create_app", {"BENCH_URL": cluster.url()}) as port:
-            bare_delays = asyncio.run(_steady(port, "/submit", own / 2, seconds))
+            bare_delays = asyncio.run(steady(port, "/submit", own / 2, seconds))
         shares = asyncio.run(_profile(cluster, storage))
     results = [
         _result("submissions_per_second", own, "1/s", count, baseline=bare, target=RATIO_TARGET, holds=own / bare),
@@ -63,18 +60,12 @@ def run(seconds: float = SECONDS, history: int = HISTORY) -> dict[str, Any]:
         _growth(grown, own, history, grown_count),
         *(_share(name, share) for name, share in shares.items()),
     ]
-    return {"bench": "submit", "machine": _machine(), "versions": _versions(), "results": results}
+    return {"bench": "submit", "machine": this_machine(), "versions": _versions(), "results": results}
 
 
-def _prepare(cluster: Postgres) -> None:
+def _add_bare_table(cluster: Postgres) -> None:
     with psycopg.connect(cluster.url()) as connection:
         connection.execute("create table public.bench_rows (id bigserial primary key, body jsonb not null)")
-        for client_id, role, platform_id in (("ddh-bench", "partner", "ddh"), ("gateway", "gateway", None)):
-            connection.execute(
-                "insert into app.clients (client_id, role, platform_id, display_name, secret_hash)"
-                " values (%s, %s, %s, %s, %s)",
-                [client_id, role, platform_id, client_id, secret_hash(TOKEN if role == "gateway" else client_id)],
-            )
 
 
 def _environment(cluster: Postgres, storage: str) -> dict[str, str]:
@@ -87,62 +78,22 @@ def _environment(cluster: Postgres, storage: str) -> dict[str, str]:
     }
 
 
-def _body() -> bytes:
-    """A submission of its own asset: what waits for another submission's lock is not what is measured."""
-    refs = {"dataset_id": "bench", "resource_id": uuid4().hex}
-    return json.dumps(
-        {
-            "request_id": str(uuid4()),
-            "platform_id": "ddh",
-            "client_id": "ddh-bench",
-            "refs": refs,
-            "version_label": "1",
-            "data_type": "raster",
-            "operation": "ingest",
-            "source": "uploads/bench.tif",
-        }
-    ).encode()
-
-
 async def _flood(port: int, path: str, seconds: float) -> tuple[float, int]:
     """As much as this many clients get through, each sending its next when the last is answered."""
 
     async def client(connection: Connection, until: float) -> int:
         sent = 0
         while time.perf_counter() < until:
-            _expect(await connection.post(path, TOKEN, _body()))
+            expect(await connection.post(path, TOKEN, submission()))
             sent += 1
         return sent
 
     async with connections(port, CONCURRENCY) as opened:
         for number in range(WARM_UP):
-            _expect(await opened[number % CONCURRENCY].post(path, TOKEN, _body()))
+            expect(await opened[number % CONCURRENCY].post(path, TOKEN, submission()))
         began = time.perf_counter()
         sent = sum(await asyncio.gather(*(client(connection, began + seconds) for connection in opened)))
         return sent / (time.perf_counter() - began), sent
-
-
-async def _steady(port: int, path: str, rate: float, seconds: float) -> list[float]:
-    """Delays at a fixed rate, each counted from when its submission was due: waiting for a slow one is delay too."""
-    async with connections(port, CONCURRENCY) as opened:
-        free: asyncio.Queue[Connection] = asyncio.Queue()
-        for connection in opened:
-            free.put_nowait(connection)
-        began = time.perf_counter()
-
-        async def send(due: float) -> float:
-            await asyncio.sleep(due - time.perf_counter())
-            connection = await free.get()
-            _expect(await connection.post(path, TOKEN, _body()))
-            free.put_nowait(connection)
-            return time.perf_counter() - due
-
-        return await asyncio.gather(*(send(began + number / rate) for number in range(int(rate * seconds))))
-
-
-def _expect(status: int) -> None:
-    if status != 202:
-        raise RuntimeError(f"A submission was answered with {status}.")
 
 
 async def _profile(cluster: Postgres, storage: str) -> dict[str, float]:
@@ -162,10 +113,10 @@ async def _profile(cluster: Postgres, storage: str) -> dict[str, float]:
     )
     profile = cProfile.Profile()
     async with app.router.lifespan_context(app):
-        await _call(app, _body())
+        await _call(app, submission())
         profile.enable()
         for _ in range(PROFILED):
-            await _call(app, _body())
+            await _call(app, submission())
         profile.disable()
     return _shares(profile)
 
@@ -180,7 +131,7 @@ async def _call(app: Callable[..., Any], body: bytes) -> None:
 
     async def send(message: dict[str, Any]) -> None:
         if message["type"] == "http.response.start":
-            _expect(message["status"])
+            expect(message["status"])
 
     await app(scope, receive, send)
 
@@ -236,10 +187,6 @@ def _share(name: str, share: float) -> dict[str, Any]:
     facts = {"name": f"profile_{name}", "value": round(share, 3), "unit": "1", "baseline": None, "ratio": None}
     note = "share of the process's own time"
     return facts | {"target": None, "holds": None, "n": PROFILED, "note": note}
-
-
-def _machine() -> dict[str, Any]:
-    return {"system": platform.system(), "machine": platform.machine(), "cpus": os.cpu_count()}
 
 
 def _versions() -> dict[str, str]:

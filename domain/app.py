@@ -11,7 +11,10 @@ from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse
+from sqlalchemy.exc import InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as NoConnectionFree
 
 from domain import failpoints, logs
 from domain.adapters.sealing import Vault
@@ -22,6 +25,7 @@ from domain.bell import Bell
 from domain.contracts import rendering
 from domain.db import Database
 from domain.delivery import Courier
+from domain.errors import DatabaseUnavailable
 from domain.repositories.runs import Runs
 from domain.sealer import Sealer
 from domain.services.definitions import Definitions
@@ -31,6 +35,7 @@ from domain.state import Service
 from flows.storage import Zones
 
 log = logging.getLogger("cairn.domain")
+RETRY_SECONDS = 1  # told to whoever asked while the database was away
 
 
 def create_app(configured: DomainSettings | None = None) -> FastAPI:
@@ -62,12 +67,21 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
 
     app = FastAPI(title="Cairn domain", version="1", lifespan=lifespan)
     rendering.install(app)
+    for outage in (OperationalError, InterfaceError, NoConnectionFree):
+        app.add_exception_handler(outage, _without_database)
     app.add_middleware(logs.LogContext)
     app.include_router(routes.probes)
     for audience in (assets, audit, callbacks, clients, commands, control, records):
         app.include_router(audience.router)
     app.include_router(routes.api)
     return app
+
+
+async def _without_database(request: Request, error: Exception) -> JSONResponse:
+    """It restarts, or is gone, or has no connection to spare. Every call of ours may be made again."""
+    log.warning("no database for a request", extra={"path": request.url.path, "error": type(error).__name__})
+    problem = DatabaseUnavailable("Nothing that was accepted is lost. Ask again.", retry_after_seconds=RETRY_SECONDS)
+    return rendering.render(problem.problem())
 
 
 def _loops(config: DomainSettings, database: Database) -> list[Coroutine[Any, Any, None]]:

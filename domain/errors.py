@@ -91,6 +91,10 @@ class NotInDevelopment(DomainError):
     code, status, title = "development-only", 403, "This is done in development only"
 
 
+class DatabaseUnavailable(DomainError):
+    code, status, title = "database-unavailable", 503, "Our database does not answer"
+
+
 class ExternalUnavailable(DomainError):
     code, status, title = "external-unavailable", 503, "Another system does not answer"
 

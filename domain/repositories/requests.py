@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import or_, select
+from sqlalchemy import func, or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.models import Event, Request
@@ -30,6 +30,11 @@ class Requests:
             return await self.session.get(Request, request_id)
         query = select(Request).where(Request.request_id == request_id).with_for_update()
         return await self.session.scalar(query.execution_options(**FRESH))
+
+    async def take_key(self, platform_id: str, key: str) -> None:
+        """Have submissions with one key take turns: those about different assets share no other lock."""
+        # The platform's id has no space in it, so no two platforms' keys are the same words.
+        await self.session.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(f"{platform_id} {key}", 0))))
 
     async def seen(self, request_id: UUID, platform_id: str, key: str | None) -> Seen | None:
         """The request of this id, else the platform's request of this key."""

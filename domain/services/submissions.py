@@ -38,6 +38,8 @@ class Submissions:
         inputs = resolve_inputs(plan, submission.source, submission.parameters)
         fingerprint = _fingerprint(submission)
         asset_id = identity.asset_id(platform.platform_id, submission.refs)
+        if submission.idempotency_key is not None:
+            await Requests(self.session).take_key(platform.platform_id, submission.idempotency_key)
         assets = Assets(self.session)
         asset = await assets.take(asset_id, platform.platform_id, submission.refs, submission.data_type)
         if earlier := await self._seen_before(submission, fingerprint):

@@ -57,6 +57,13 @@ async def test_a_key_with_another_body_is_refused(domain: Domain) -> None:
     assert (answer.status_code, answer.json()["code"]) == (422, "idempotency-key-reused")
 
 
+async def test_racing_bodies_with_one_key_keep_the_first(domain: Domain) -> None:
+    refs = [{"dataset_id": "elevation", "resource_id": f"dem-{number}"} for number in range(20)]
+    answers = await asyncio.gather(*(submit(domain, idempotency_key="k", refs=one) for one in refs))
+    assert sorted(answer.status_code for answer in answers) == [202] + [422] * 19
+    assert domain.rows("select (select count(*) from app.requests), (select count(*) from app.assets)") == [(1, 1)]
+
+
 async def test_two_platforms_may_use_the_same_key(domain: Domain) -> None:
     await submit(domain, idempotency_key="k")
     other = await submit(

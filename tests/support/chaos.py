@@ -100,11 +100,9 @@ class Platform:
             "PREFECT_CLIENT_MAX_RETRIES": "0",
             "PREFECT_HOME": str(self.folder / "prefect"),
         } | ({"CAIRN_FAILPOINT": f"{failpoint}:once"} if failpoint else {})
-        command = [sys.executable, "-m", "uvicorn", "--factory", "domain.app:create_app", "--no-access-log"]
+        command = [sys.executable, "-m", "uvicorn", "--factory", "domain.app:create_app", "--port", str(port)]
         with (self.folder / f"domain-{port}.log").open("wb") as log:
-            return subprocess.Popen(
-                [*command, "--port", str(port)], cwd=REPOSITORY, env=environment, stdout=log, stderr=log
-            )
+            return subprocess.Popen(command, cwd=REPOSITORY, env=environment, stdout=log, stderr=log)
 
     async def _ready(self, process: Process) -> None:
         async with httpx.AsyncClient() as http, asyncio.timeout(START_SECONDS):
@@ -116,16 +114,19 @@ class Platform:
                     await asyncio.sleep(0.1)
         raise RuntimeError(f"A domain process ended at its start; its log is in {self.folder}.")
 
-    async def ask(self, client_id: str, path: str, body: dict[str, Any]) -> httpx.Response:
-        """Post until some process answers, as the gateway and flow runs do. Every message may arrive twice."""
+    async def ask(self, client_id: str, path: str, body: dict[str, Any], of: Process | None = None) -> httpx.Response:
+        """Post until some process, `of` before others, answers, as callers do. Every message may arrive twice."""
         headers = {"Authorization": f"Bearer secret-{client_id}"}
         async with httpx.AsyncClient(headers=headers, timeout=10) as http:
             while True:
-                for process in [process for process in self.processes if not process.dead]:
+                alive = [process for process in self.processes if not process.dead]
+                for process in sorted(alive, key=lambda process: process is not of):
                     try:
-                        return await http.post(f"{process.url}/api/v1{path}", json=body)
+                        answer = await http.post(f"{process.url}/api/v1{path}", json=body)
                     except httpx.HTTPError:
                         continue
+                    if answer.status_code != httpx.codes.SERVICE_UNAVAILABLE:
+                        return answer
                 await asyncio.sleep(0.05)
 
     async def submit(self) -> None:
@@ -149,14 +150,13 @@ class Platform:
             await self.ask("worker", f"{path}/commit", {"attempt_token": token, "outputs": OUTPUTS})
         run["state"] |= {"type": "COMPLETED", "name": "Completed"}
 
-    def rows(self, query: str) -> list[tuple[Any, ...]]:
-        with psycopg.connect(self.database.url()) as connection:
-            return connection.execute(query.encode()).fetchall()
+    def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        with psycopg.connect(self.database.url()) as asked:
+            return asked.execute(query.encode(), values or None).fetchall()
 
     async def rest(self) -> None:
         """Wait until nothing is open; give up after a minute and let the invariants say what is."""
-        deadline = asyncio.get_running_loop().time() + QUIET_SECONDS
-        while asyncio.get_running_loop().time() < deadline:
+        for _ in range(int(QUIET_SECONDS * 10)):
             if not self.rows("select 1 from app.requests where status in ('pending', 'processing') limit 1"):
                 return
             await asyncio.sleep(0.1)
@@ -165,9 +165,7 @@ class Platform:
         """How many rows break each invariant, and what the journal and Prefect know that the database does not."""
         found = {name: len(self.rows(query)) for name, query in INVARIANTS.items()}
         stored = {str(row[0]) for row in self.rows("select request_id from app.requests")}
-        linked = {
-            str(row[0]) for row in self.rows("select flow_run_id from app.attempts where flow_run_id is not null")
-        }
+        linked = {str(row[0]) for row in self.rows("select flow_run_id from app.attempts")} - {"None"}
         in_prefect = {run["id"] for run in self.standin.by_key.values()}
         found["I1 every intended request is there"] = len(set(self.journal) ^ stored)
         found["I4 links and flow runs agree"] = len(linked ^ in_prefect)
@@ -175,14 +173,16 @@ class Platform:
 
 
 @asynccontextmanager
-async def platform(database: TestDatabase, folder: Path, drop_rate: float = 0.0) -> AsyncIterator[Platform]:
-    """The platform with one unarmed domain process and all its workers."""
+async def platform(
+    database: TestDatabase, folder: Path, drop_rate: float = 0.0, *, working: bool = True
+) -> AsyncIterator[Platform]:
+    """The platform with one unarmed domain process and, unless a test does their work, all its workers."""
     add_clients(database)
     async with standing_in(drop_rate) as standin:
         made = Platform(database, standin, folder)
         with _ending(made.processes):
             await made.start()
-            workers = asyncio.create_task(made.work())
+            workers = asyncio.create_task(made.work() if working else asyncio.sleep(0))
             try:
                 yield made
             finally:

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -55,12 +55,42 @@ class TestDatabase:
 
 
 @dataclass
+class TestServer:
+    """The server's process: started, stopped, and broken."""
+
+    __test__ = False
+
+    command: Sequence[str]
+    log: Path
+    url: str
+    popen: "subprocess.Popen[bytes]" = field(init=False)
+
+    def start(self) -> None:
+        """Start, and wait until it lets somebody in."""
+        with self.log.open("ab") as log:
+            self.popen = subprocess.Popen(self.command, cwd="/", stdout=log, stderr=log, start_new_session=True)
+        _wait_until_ready(self.url, self.popen)
+
+    def crash(self) -> None:
+        """What `pg_ctl stop -m immediate` does: no session ends in order, the next start recovers from the log."""
+        self._end(signal.SIGQUIT)
+
+    def stop(self) -> None:
+        self._end(signal.SIGINT)  # a fast shutdown: sessions that tests forgot are ended
+
+    def _end(self, how: signal.Signals) -> None:
+        self.popen.send_signal(how)
+        self.popen.wait(30)
+
+
+@dataclass
 class TestCluster:
     """A running cluster, and copies of the migrated template."""
 
     __test__ = False
 
     admin_url: str
+    server: TestServer
     _numbers: Iterator[int] = field(default_factory=itertools.count)
     _keep: ExitStack = field(default_factory=ExitStack)
     _shared: TestDatabase | None = None
@@ -96,13 +126,17 @@ class TestCluster:
     def database(self, template: str = TEMPLATE) -> Iterator[TestDatabase]:
         """A fresh copy: real commits, no leaks between tests."""
         name = f"test_{next(self._numbers)}"
+        copy = sql.SQL("create database {} template {}")
+        self._order(copy.format(sql.Identifier(name), sql.Identifier(template)))
+        try:
+            yield TestDatabase(self, name)
+        finally:
+            self._order(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+
+    def _order(self, command: sql.Composed) -> None:
+        """On a connection of its own: the server may have been restarted since the last one."""
         with psycopg.connect(self.admin_url, autocommit=True) as connection:
-            copy = sql.SQL("create database {} template {}")
-            connection.execute(copy.format(sql.Identifier(name), sql.Identifier(template)))
-            try:
-                yield TestDatabase(self, name)
-            finally:
-                connection.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+            connection.execute(command)
 
 
 @contextmanager
@@ -127,20 +161,16 @@ def running_cluster() -> Iterator[TestCluster]:
         password = state.secrets["postgres_admin"]
         cluster.initialise(password)
         port = free_port()
-        with state.log("postgres").open("wb") as log:
-            server = subprocess.Popen(
-                cluster.server_command(port), cwd="/", stdout=log, stderr=log, start_new_session=True
-            )
+        url = f"postgresql://{ADMIN}:{password}@127.0.0.1:{port}/postgres"
+        server = TestServer(cluster.server_command(port), state.log("postgres"), url)
         try:
-            url = f"postgresql://{ADMIN}:{password}@127.0.0.1:{port}/postgres"
-            _wait_until_ready(url, server)
-            ready = TestCluster(url)
+            server.start()
+            ready = TestCluster(url, server)
             ready.prepare()
             with contextlib.closing(ready):
                 yield ready
         finally:
-            server.send_signal(signal.SIGINT)  # a fast shutdown: sessions that tests forgot are ended
-            server.wait(30)
+            server.stop()
 
 
 def _wait_until_ready(url: str, server: "subprocess.Popen[bytes]") -> None:
