@@ -89,7 +89,9 @@ def served(factory: str, environment: dict[str, str]) -> Iterator[int]:
     port = free_port()
     command = [sys.executable, "-m", "uvicorn", "--factory", factory, "--port", str(port), "--no-access-log"]
     inherited = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-    process = subprocess.Popen([*command, "--log-level", "warning"], cwd=REPOSITORY, env=inherited | environment)
+    # At a slow rate a client's connection rests for longer than the 5 s after which uvicorn would close it.
+    command += ["--log-level", "warning", "--timeout-keep-alive", "120"]
+    process = subprocess.Popen(command, cwd=REPOSITORY, env=inherited | environment)
     try:
         _wait(port, process)
         yield port
