@@ -140,7 +140,7 @@ async def _run_parent(line: Line, settings: WorkerSettings) -> PrefectState[Any]
             return FailedState(name="Fenced", message=str(fenced))
         except ChildLost as lost:
             problem = RunProblem(code="child-run-lost", message=str(lost))
-            await line.fail(problem, may_reattempt=True)
+            await line.fail(problem, "lost")
             return FailedState(message=str(lost))
 
 

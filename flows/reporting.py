@@ -23,6 +23,7 @@ from domain.contracts.runs import (
     RunProblem,
     RunRegister,
     RunStart,
+    Verdict,
     WorkOrder,
 )
 from flows.settings import WorkerSettings
@@ -71,10 +72,10 @@ class Line:
         message = Commit(attempt_token=self.token, outputs=outputs, artifacts=artifacts)
         await self._post("commit", message.model_dump(mode="json"))
 
-    async def fail(self, problem: RunProblem, *, may_reattempt: bool = False) -> None:
-        """Report that the run failed."""
+    async def fail(self, problem: RunProblem, verdict: Verdict = "failed") -> None:
+        """Report that the run ended without an outcome, and whose doing that was."""
         await self.flush()
-        message = Fail(attempt_token=self.token, problem=problem, may_reattempt=may_reattempt)
+        message = Fail(attempt_token=self.token, problem=problem, verdict=verdict)
         await self._post("fail", message.model_dump(mode="json"))
 
     @asynccontextmanager

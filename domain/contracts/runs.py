@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from domain.contracts.artifacts import Artifact
 
+Verdict = Literal["failed", "lost", "handed-over", "cancelled"]
 NodeState = Literal["pending", "ready", "dispatched", "running", "completed", "failed", "skipped", "cancelled"]
 
 
@@ -53,8 +54,10 @@ class WorkOrder(BaseModel):
     """Everything a flow run needs to do its work: the pinned plan, resolved inputs, facts."""
 
     plan: dict[str, Any]
+    plans: dict[str, dict[str, Any]] = Field(description="Plans of all its sub-workflows, theirs included, by id")
     inputs: dict[str, Any]
     facts: RunFacts
+    memory: int = Field(description="Generation of what the engine remembers: another one begins from nothing")
     heartbeat_seconds: float
     attempt_token: str = Field(description="What every later message carries: a retried flow run gets a new one")
 
@@ -66,6 +69,7 @@ class NodeEvent(BaseModel):
 
     node_id: str = Field(max_length=100)
     state: NodeState
+    pool: str | None = Field(default=None, max_length=63, description="Where a dispatched node was sent")
     tries: int | None = Field(default=None, ge=0)
     fraction: float | None = Field(default=None, ge=0, le=1)
     message: str | None = Field(default=None, max_length=500)
@@ -99,7 +103,13 @@ class Fail(BaseModel):
 
     attempt_token: str = Field(max_length=200)
     problem: RunProblem
-    may_reattempt: bool = Field(default=False, description="The machinery failed, not the work: try once more")
+    verdict: Verdict = Field(
+        default="failed",
+        description=(
+            "`failed`: the work failed. `lost`: the machinery failed, try again, counted. `handed-over`: the worker "
+            "was told to stop, try again at once, not counted. `cancelled`: an operator cancelled it in Prefect"
+        ),
+    )
 
 
 class Outcome(BaseModel):

@@ -49,7 +49,10 @@ class Run(Base):
     step_id: Mapped[str | None]
     depends_on: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default="{}")
     inputs: Mapped[Json]
+    pins: Mapped[Json] = mapped_column(server_default="{}")  # sub-workflow id -> its version and digest
+    memory: Mapped[int] = mapped_column(server_default="1")  # generation: a higher one remembers nothing
     first_attempt: Mapped[int] = mapped_column(server_default="1")  # of this opening: attempts are counted from here
+    hand_overs: Mapped[int] = mapped_column(server_default="0")  # attempts of this opening that do not count
     state: Mapped[RunState] = mapped_column(EnumText(RunState), server_default=RunState.PENDING.value)
     reason: Mapped[str | None]
     outputs: Mapped[Json | None]

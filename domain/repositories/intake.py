@@ -5,7 +5,7 @@ The same rows could be added one by one; each trip to the database costs as much
 
 import json
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID, uuid4
@@ -39,8 +39,9 @@ ACCEPTED = (
 EVENTS = "insert into app.events (request_id, run_id, kind, actor, details) values"
 WITHOUT_RUN = text(f"{REQUEST} {EVENTS} {ACCEPTED}")
 WITH_RUN = text(f"""{REQUEST}, run as (
-        insert into app.runs (run_id, request_id, sequence, workflow_id, version, digest, priority, pool, inputs)
-        values (:run_id, :request_id, 1, :workflow_id, :version, :digest, :priority, :pool, cast(:inputs as jsonb))
+        insert into app.runs (run_id, request_id, sequence, workflow_id, version, digest, pins, priority, pool, inputs)
+        values (:run_id, :request_id, 1, :workflow_id, :version, :digest, cast(:pins as jsonb), :priority, :pool,
+            cast(:inputs as jsonb))
     ), nodes as (
         insert into app.run_nodes (run_id, position, node_id, type, handler, pool)
         select :run_id, position - 1, node ->> 0, node ->> 1, node ->> 2, node ->> 3
@@ -70,6 +71,7 @@ class FirstRun:
     workflow_id: str
     version: str
     digest: str
+    pins: Mapping[str, Mapping[str, str]]
     pool: str
     inputs: dict[str, Any]
     nodes: Sequence[tuple[str, str, str | None, str | None]]
@@ -108,6 +110,7 @@ def _run(run: FirstRun, run_id: UUID) -> dict[str, Any]:
         "workflow_id": run.workflow_id,
         "version": run.version,
         "digest": run.digest,
+        "pins": json.dumps(run.pins),
         "pool": run.pool,
         "inputs": json.dumps(run.inputs),
         "nodes": json.dumps(run.nodes),

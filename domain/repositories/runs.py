@@ -1,12 +1,12 @@
 """Runs, attempts, nodes, artifacts and workflow definitions."""
 
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import delete, func, select, update
+from sqlalchemy import delete, func, null, select, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -49,6 +49,13 @@ class Runs:
         """The run's nodes as before it ran."""
         await self.session.execute(delete(RunNode).where(RunNode.run_id == run_id))
         self.session.add_all(nodes)
+
+    async def reset_unfinished(self, run_id: UUID) -> None:
+        """Have every node wait again but those that completed: these the engine remembers."""
+        unknown = ("fraction", "message", "items_total", "items_done", "items_failed", "problem")
+        bare = {"state": "pending", "tries": 0} | dict.fromkeys((*unknown, "started_at", "finished_at"), null())
+        place = (RunNode.run_id == run_id, RunNode.state != "completed")
+        await self.session.execute(update(RunNode).where(*place).values(bare))
 
     def new_attempt(self, run_id: UUID, number: int) -> Attempt:
         """An attempt that nobody is told of."""
@@ -135,6 +142,15 @@ class Runs:
 
     async def definition(self, workflow_id: str, version: str) -> WorkflowDefinition | None:
         return await self.session.get(WorkflowDefinition, (workflow_id, version))
+
+    async def pinned_plans(self, pins: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, Any]]:
+        """The plans of these definitions, by workflow. What was published never changes and never goes."""
+        if not pins:
+            return {}
+        wanted = [(workflow_id, pin["version"]) for workflow_id, pin in pins.items()]
+        place = tuple_(WorkflowDefinition.workflow_id, WorkflowDefinition.version).in_(wanted)
+        rows = await self.session.execute(select(WorkflowDefinition.workflow_id, WorkflowDefinition.plan).where(place))
+        return {row[0]: row[1] for row in rows}
 
     async def publish(self, definition: WorkflowDefinition) -> str:
         """Keep the definition unless its id and version are taken; returns the digest that is kept."""

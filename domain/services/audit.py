@@ -12,6 +12,7 @@ from domain.security import Identity
 
 BATCH = 500
 THE_SERVICE = Identity("cairn-domain", "admin")
+PREFECT = Identity("prefect", "operator")  # who orders in Prefect's UI; it does not tell us their name
 
 
 def record(session: AsyncSession, who: Identity, action: str, subject: str, **details: Any) -> None:

@@ -68,7 +68,7 @@ class Control:
         again = reopened(order.scope, run.sequence, [(one.sequence, one.state) for one in locked])
         for one in locked:
             if one.sequence in again:
-                await self._reopen(one, current=order.definition == "current")
+                await self._reopen(one, order)
         request = await self._request(request.request_id, lock=True)
         request.problem = request.result = request.finished_at = None
         Requests(self.session).add_event(
@@ -114,24 +114,31 @@ class Control:
         record(self.session, self.who, "limit", name, kind=order.kind, value=order.value)
         Runs(self.session).wake_relays()
 
-    async def _reopen(self, run: Run, *, current: bool) -> None:
+    async def _reopen(self, run: Run, order: Rerun) -> None:
+        """Back to pending. What the engine remembers stays only for what failed, on the definition it ran by."""
         state = next_state(RUN, run.state, RunEvent.REOPENED)
         if state is None:
             raise NotRerunnable(f"Run {run.sequence} of the request is {run.state.value}. Wait for its end first.")
         run.state = state
         run.outputs = run.problem = run.reason = run.started_at = run.finished_at = None
-        if current:
-            self._repin(run)
+        changed = order.definition == "current" and self._repin(run)
+        if order.scope == "failed" and not changed:
+            await Runs(self.session).reset_unfinished(run.run_id)
+            return
+        run.memory += 1
         await Runs(self.session).replace_nodes(run.run_id, node_rows(run.run_id, await self._plan(run)))
 
-    def _repin(self, run: Run) -> None:
-        plan = self.definitions.named(run.workflow_id).plan
+    def _repin(self, run: Run) -> bool:
+        """Pin the current definitions, of the sub-workflows too; whether any of them is another."""
+        definition = self.definitions.named(run.workflow_id)
+        plan, before = definition.plan, (run.inputs, run.digest, run.pins)
         if run.step_id is None:
             try:
                 run.inputs = plan.resolve_inputs({k: v for k, v in run.inputs.items() if v is not None})
             except InputFault as fault:
                 raise NotRerunnable(f"The current definition does not take the run's inputs: {fault}") from fault
-        run.version, run.digest = str(plan.version), plan.digest
+        run.version, run.digest, run.pins = str(plan.version), plan.digest, dict(definition.pins)
+        return before != (run.inputs, run.digest, run.pins)
 
     async def _plan(self, run: Run) -> Plan:
         definition = await Runs(self.session).definition(run.workflow_id, run.version)

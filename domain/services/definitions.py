@@ -1,6 +1,7 @@
 """The workflows this service knows: compiled from its image at start, published, and looked up by what they accept."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from domain.errors import NoWorkflow
@@ -19,10 +20,16 @@ class ChangedDefinition(RuntimeError):
     """A published (workflow, version) has other content now."""
 
 
+Pins = Mapping[str, Mapping[str, str]]
+
+
 @dataclass(frozen=True)
 class Definition:
+    """A workflow, and which definitions its sub-workflows have in the same image, theirs included."""
+
     plan: Plan
     source: str
+    pins: Pins = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -39,11 +46,12 @@ class Definitions:
         faults = [fault for result in compiled for fault in result.faults]
         if faults:
             raise BrokenDefinitions("\n".join(_line(fault) for fault in faults))
-        workflows = {
+        ready = {
             result.plan.workflow_id: Definition(result.plan, result.text)
             for result in compiled
             if result.plan is not None and not unready(result.plan)
         }
+        workflows = pinned(ready)
         plans = [result.request_plan for result in compiled if result.request_plan is not None]
         return cls(
             workflows, tuple(plan for plan in plans if workflows.keys() >= {step.workflow for step in plan.steps})
@@ -84,6 +92,31 @@ class Definitions:
                     f"Workflow {plan.workflow_id} version {plan.version} is published with other content. "
                     f"Give the changed file a new version."
                 )
+
+
+def pinned(ready: Mapping[str, Definition]) -> dict[str, Definition]:
+    """Each workflow with its sub-workflows' definitions; without those of which a sub-workflow is not ready."""
+    plans = {name: definition.plan for name, definition in ready.items()}
+    below = {name: _below(plan, plans) for name, plan in plans.items()}
+    return {
+        name: replace(definition, pins={sub: _pin(plans[sub]) for sub in sorted(below[name])})
+        for name, definition in ready.items()
+        if below[name] <= plans.keys()
+    }
+
+
+def _below(plan: Plan, plans: Mapping[str, Plan]) -> set[str]:
+    """The ids of all workflows that a run of this plan may come to, at any depth."""
+    found: set[str] = set()
+    wanted = set(plan.sub_workflows)
+    while wanted:
+        found |= wanted
+        wanted = {sub for name in wanted & plans.keys() for sub in plans[name].sub_workflows} - found
+    return found
+
+
+def _pin(plan: Plan) -> dict[str, str]:
+    return {"version": str(plan.version), "digest": plan.digest}
 
 
 def _line(fault: Fault) -> str:

@@ -1,6 +1,5 @@
 """Opens runs: for submissions, for operators, and for flow runs that somebody started in Prefect's UI."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID, uuid4
@@ -17,33 +16,34 @@ from domain.rules import identity
 from domain.rules.lifecycle import AttemptState, RequestState, RunState
 from domain.security import Identity
 from domain.services.audit import record
-from domain.services.definitions import Definitions
+from domain.services.definitions import Definition, Definitions
 from domain.services.steps import queue_ready
 from flows.compiler import InputFault, Plan, RequestPlan, Step
 from flows.segments import home_pool
 
 
-async def queue_run(session: AsyncSession, request: Request, plan: Plan, inputs: dict[str, Any]) -> Run:
-    """Add a run to the request, on the plan as it is now, with an attempt for the relay to send."""
+async def queue_run(session: AsyncSession, request: Request, definition: Definition, inputs: dict[str, Any]) -> Run:
+    """Add a run to the request, on the definition as it is now, with an attempt for the relay to send."""
     accept(session, request)
-    run = await add_run(session, request, plan, inputs)
+    run = await add_run(session, request, definition, inputs)
     Runs(session).add_attempt(run.run_id, 1)
     return run
 
 
-def first_run(plan: Plan, inputs: dict[str, Any]) -> FirstRun:
+def first_run(definition: Definition, inputs: dict[str, Any]) -> FirstRun:
     """The one run of a submission, ready to be written with it."""
+    plan = definition.plan
     nodes = [(node.id, node.type, node.handler, node.pool) for node in plan.nodes.values()]
-    return FirstRun(plan.workflow_id, str(plan.version), plan.digest, home_pool(plan), inputs, nodes)
+    return FirstRun(plan.workflow_id, str(plan.version), plan.digest, definition.pins, home_pool(plan), inputs, nodes)
 
 
 async def queue_steps(
-    session: AsyncSession, request: Request, plan: RequestPlan, inputs: dict[str, Any], workflows: Mapping[str, Plan]
+    session: AsyncSession, request: Request, plan: RequestPlan, inputs: dict[str, Any], definitions: Definitions
 ) -> None:
     """Add a run for every step of the plan, each on its workflow as it is now; queue those that wait for nothing."""
     request.plan = {"plan": plan.to_json(), "inputs": inputs}
     for place, step in enumerate(plan.steps):
-        await add_run(session, request, workflows[step.workflow], {}, place + 1, step)
+        await add_run(session, request, definitions.named(step.workflow), {}, place + 1, step)
     if refused := await queue_ready(session, request):
         raise InvalidSubmission(f"Step {refused[0].run.step_id} cannot be given its inputs: {refused[0].reason}")
 
@@ -57,12 +57,13 @@ def accept(session: AsyncSession, request: Request) -> None:
 async def add_run(
     session: AsyncSession,
     request: Request,
-    plan: Plan,
+    definition: Definition,
     inputs: dict[str, Any],
     sequence: int = 1,
     step: Step | None = None,
 ) -> Run:
     """The run and its nodes, without an attempt."""
+    plan = definition.plan
     run = Run(
         run_id=uuid4(),
         request_id=request.request_id,
@@ -73,6 +74,7 @@ async def add_run(
         workflow_id=plan.workflow_id,
         version=str(plan.version),
         digest=plan.digest,
+        pins=dict(definition.pins),
         priority=request.priority,
         inputs=inputs,
         state=RunState.PENDING,
@@ -101,11 +103,11 @@ class InternalRuns:
 
     async def create(self, order: RunCreate, caller: Identity) -> RunCreated:
         """Queue an operator's run."""
-        plan = self.definitions.named(order.workflow_id).plan
-        inputs = checked_inputs(plan, order.inputs)
-        request = await self._request(plan, inputs, caller, order.priority)
-        run = await queue_run(self.session, request, plan, inputs)
-        record(self.session, caller, "run.create", f"run/{run.run_id}", workflow=plan.workflow_id)
+        definition = self.definitions.named(order.workflow_id)
+        inputs = checked_inputs(definition.plan, order.inputs)
+        request = await self._request(definition.plan, inputs, caller, order.priority)
+        run = await queue_run(self.session, request, definition, inputs)
+        record(self.session, caller, "run.create", f"run/{run.run_id}", workflow=run.workflow_id)
         return RunCreated(run_id=run.run_id, request_id=request.request_id)
 
     async def register(self, order: RunRegister, caller: Identity) -> Registered:
@@ -116,11 +118,11 @@ class InternalRuns:
         runs = Runs(self.session)
         if attempt := await runs.attempt_of_flow_run(order.flow_run_id):
             return Registered(run_id=attempt.run_id, attempt_token=attempt.token)
-        plan = self.definitions.named(order.workflow_id).plan
-        inputs = checked_inputs(plan, order.inputs)
-        request = await self._request(plan, inputs, caller, "normal")
+        definition = self.definitions.named(order.workflow_id)
+        inputs = checked_inputs(definition.plan, order.inputs)
+        request = await self._request(definition.plan, inputs, caller, "normal")
         accept(self.session, request)
-        run = await add_run(self.session, request, plan, inputs)
+        run = await add_run(self.session, request, definition, inputs)
         attempt = runs.new_attempt(run.run_id, 1)
         attempt.state = AttemptState.SENT
         attempt.flow_run_id = order.flow_run_id

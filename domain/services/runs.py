@@ -1,7 +1,7 @@
 """What flow runs tell us, and what follows: start, heartbeat, commit, fail, loss. All of it fenced by tokens."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, assert_never
 from uuid import UUID
 
 from sqlalchemy import func
@@ -39,11 +39,12 @@ from domain.rules.lifecycle import (
     request_state,
 )
 from domain.rules.reconcile import Action, AttemptFacts, FlowState, Patience, decide
-from domain.services.audit import THE_SERVICE, record
+from domain.services.audit import PREFECT, THE_SERVICE, record
 from domain.services.steps import queue_ready, result_of
 
 EXHAUSTED = "attempts-exhausted"
 HOLD_SECONDS = 5
+MOST_HAND_OVERS = 20
 ENDED_SILENTLY = "ended-without-outcome"
 NO_OUTCOME = "its flow run ended without handing in an outcome"
 HIDDEN_FAILURE = "The platform could not finish this. Its operators see why; submit again later or ask them."
@@ -168,16 +169,23 @@ class RunLifecycle:
         return Outcome(run_id=run_id, state=run.state.value)
 
     async def fail(self, run_id: UUID, message: Fail) -> Outcome:
-        """Accept a run's failure. Work that failed stays failed; machinery that failed gets another attempt."""
+        """Accept a run's failure. Work that failed stays failed; what machinery or operators ended goes its own way."""
         run, attempt = await self._fenced(run_id, message.attempt_token)
         if attempt.state is AttemptState.FAILED:
             return Outcome(run_id=run_id, state=run.state.value)
         self._end_attempt(attempt, AttemptEvent.FAILED)
         attempt.problem = message.problem.model_dump(mode="json")
-        if message.may_reattempt:
-            await self._reattempt_or_park(run, attempt, message.problem.message)
-        else:
-            await self._fail_run(run, message.problem)
+        match message.verdict:
+            case "failed":
+                await self._fail_run(run, message.problem)
+            case "lost":
+                await self._reattempt_or_park(run, attempt, message.problem.message)
+            case "handed-over":
+                await self._hand_over(run, attempt, message.problem.message)
+            case "cancelled":
+                await self._cancelled_in_prefect(run)
+            case _:
+                assert_never(message.verdict)
         return Outcome(run_id=run_id, state=run.state.value)
 
     async def reconcile(self, suspect: Suspect, flow: FlowState, patience: Patience) -> Action:
@@ -186,7 +194,7 @@ class RunLifecycle:
         facts = await Sweep(self.session).again(suspect)
         action = decide(facts, flow, patience)
         if action is Action.CANCEL:
-            await self.cancel_request(await self._request_of(run), actor="prefect")
+            await self._cancelled_in_prefect(run)
         if action is Action.FAIL_ENDED:
             attempt.problem = RunProblem(code=ENDED_SILENTLY, message=NO_OUTCOME).model_dump(mode="json")
         if action in {Action.LOSE, Action.FAIL_ENDED}:
@@ -255,20 +263,36 @@ class RunLifecycle:
         attempt.state = ended
         attempt.finished_at = func.clock_timestamp()
 
+    async def _cancelled_in_prefect(self, run: Run) -> None:
+        """An operator cancelled the flow run where Prefect shows it: the request is cancelled as if ordered here."""
+        request = await self._request_of(run)
+        await self.session.flush()  # an attempt that has said its last word is no live one
+        await self.cancel_request(request, actor=PREFECT.client_id)
+        record(self.session, PREFECT, "cancel", f"request/{request.request_id}", run_id=str(run.run_id))
+
+    async def _hand_over(self, run: Run, attempt: Attempt, why: str) -> None:
+        """Another worker goes on where this one was told to stop. Endless handing over is a loss like others."""
+        if run.hand_overs >= MOST_HAND_OVERS:
+            await self._reattempt_or_park(run, attempt, f"handed over {run.hand_overs} times; {why}")
+            return
+        run.hand_overs += 1
+        await self._reattempt(run, attempt, "attempt.handed-over", why)
+
     async def _reattempt_or_park(self, run: Run, attempt: Attempt, why: str) -> None:
         """Try once more; after the last attempt leave the run to a human, with the reason."""
-        used = attempt.number - run.first_attempt + 1
+        used = attempt.number - run.first_attempt + 1 - run.hand_overs
         if used < self.max_attempts:
-            await self._reattempt(run, attempt, why)
+            await self._reattempt(run, attempt, "attempt.lost", why)
             return
         run.reason = "parked"
         message = f"Given up after {used} attempts; the last one: {why.rstrip('.')}."
         await self._fail_run(run, RunProblem(code=EXHAUSTED, message=message))
 
-    async def _reattempt(self, run: Run, attempt: Attempt, why: str) -> None:
+    async def _reattempt(self, run: Run, attempt: Attempt, event: str, why: str) -> None:
         run.state = RunState.PENDING
-        self._record(run, "attempt.lost", attempt=attempt.number, why=why)
+        self._record(run, event, attempt=attempt.number, why=why)
         await self.session.flush()  # the old attempt must have left the live ones before the next one joins them
+        await Runs(self.session).reset_unfinished(run.run_id)
         Runs(self.session).add_attempt(run.run_id, attempt.number + 1)
 
     async def _fail_run(self, run: Run, problem: RunProblem) -> None:
@@ -333,11 +357,19 @@ class RunLifecycle:
         )
         return WorkOrder(
             plan=definition.plan,
+            plans=await self._pinned_plans(run),
             inputs=run.inputs,
             facts=facts,
+            memory=run.memory,
             heartbeat_seconds=heartbeat_seconds,
             attempt_token=attempt.token,
         )
+
+    async def _pinned_plans(self, run: Run) -> dict[str, dict[str, Any]]:
+        plans = await Runs(self.session).pinned_plans(run.pins)
+        if missing := sorted(run.pins.keys() - plans.keys()):
+            raise NotFound(f"Sub-workflow {missing[0]} version {run.pins[missing[0]]['version']} is not published.")
+        return plans
 
     def _record(self, run: Run, kind: str, **details: Any) -> None:
         Requests(self.session).add_event(run.request_id, kind, run_id=run.run_id, **details)

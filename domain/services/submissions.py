@@ -66,7 +66,7 @@ class Submissions:
         if isinstance(plan, RequestPlan):
             await self._queue_steps(accepted, plan, inputs)
         else:
-            await Intake(self.session).write(accepted, first_run(plan, inputs))
+            await Intake(self.session).write(accepted, first_run(self.definitions.named(plan.workflow_id), inputs))
         return SubmissionAnswer(request_id=submission.request_id, status=RequestState.PENDING.value)
 
     async def _platform(self, submission: SubmissionCreate) -> Platform:
@@ -84,8 +84,7 @@ class Submissions:
         request = await Requests(self.session).get(accepted.submission.request_id)
         if request is None:
             raise NotFound("The request that was just written is gone.")
-        workflows = {step.workflow: self.definitions.named(step.workflow).plan for step in plan.steps}
-        await queue_steps(self.session, request, plan, inputs, workflows)
+        await queue_steps(self.session, request, plan, inputs, self.definitions)
 
     async def _seen_before(self, submission: SubmissionCreate, fingerprint: str) -> Seen | None:
         """The request of the same id or key: the gateway may ask again where it never heard the answer."""

@@ -26,7 +26,7 @@ DECIDED = {
     "approve": {"revision": 1, "clearance_level": "ouo"},
     "reject": {"revision": 1, "reason": "not this one"},
 }
-FAILED = {"problem": {"code": "broken-raster", "message": "It is broken."}, "may_reattempt": False}
+FAILED = {"problem": {"code": "broken-raster", "message": "It is broken."}}
 REVISION = """
     select r.approval, v.served_revision from app.revisions r join app.asset_versions v using (asset_id, ordinal)
     where asset_id = %s"""

@@ -177,11 +177,11 @@ async def test_a_failed_run_is_done_again(domain: Domain) -> None:
 async def test_a_parked_run_gets_all_its_attempts_anew(domain: Domain) -> None:
     await submit(domain)
     for _ in range(3):
-        await (await started(domain)).fail(may_reattempt=True)
+        await (await started(domain)).fail("lost")
     [(run_id,)] = domain.rows("select run_id from app.runs where reason = 'parked'")
     assert (await order(domain, f"/runs/{run_id}/rerun", {})).status_code == 202
     for left in ("pending", "pending", "failed"):
-        assert (await (await started(domain)).fail(may_reattempt=True)).json()["state"] == left
+        assert (await (await started(domain)).fail("lost")).json()["state"] == left
 
 
 async def test_a_completed_run_is_done_again_on_demand_and_leaves_one_set_of_artifacts(domain: Domain) -> None:

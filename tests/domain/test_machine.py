@@ -181,7 +181,7 @@ class Lifecycle(RuleBasedStateMachine):
             assert answer.is_success is (was_open or version.processing == "failed")
             version.processing = "failed" if was_open else version.processing
         elif was_open:
-            lost = self.do(flow.fail(may_reattempt=True)).json()["state"]
+            lost = self.do(flow.fail("lost")).json()["state"]
             self.fenced.append(flow)
             version.processing = "failed" if lost == "failed" else "open"
             version.flow = flow if lost == "failed" else self._flow()

@@ -78,7 +78,7 @@ async def test_of_racing_outcomes_one_is_taken(domain: Domain) -> None:
 async def test_a_late_commit_after_fencing_changes_nothing(domain: Domain) -> None:
     await submit(domain)
     late = await started(domain)
-    assert (await late.fail(may_reattempt=True, **LOST)).json()["state"] == "pending"
+    assert (await late.fail("lost", **LOST)).json()["state"] == "pending"
     [flow] = await dispatched(domain)
     assert (await late.commit({"cog": "stale"})).status_code == 409
     assert (await late.start()).status_code == 409
@@ -100,7 +100,7 @@ async def test_lost_machinery_is_tried_up_to_the_last_attempt(domain: Domain) ->
     await submit(domain)
     for left in ("pending", "pending", "failed"):
         flow = await started(domain)
-        assert (await flow.fail(may_reattempt=True, **LOST)).json()["state"] == left
+        assert (await flow.fail("lost", **LOST)).json()["state"] == left
     assert await dispatched(domain) == []
     [(state, reason, code)] = domain.rows("select state, reason, problem->>'code' from app.runs")
     assert (state, reason, code) == ("failed", "parked", "attempts-exhausted")

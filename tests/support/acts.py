@@ -46,9 +46,9 @@ class Flow:
     async def commit(self, outputs: dict[str, Any] | None = None, **more: Any) -> httpx.Response:
         return await self.say("commit", outputs=OUTPUTS if outputs is None else outputs, **more)
 
-    async def fail(self, *, may_reattempt: bool = False, **problem: Any) -> httpx.Response:
+    async def fail(self, verdict: str = "failed", **problem: Any) -> httpx.Response:
         told = {"code": "broken-raster", "message": "It is broken.", "partner_may_read": True} | problem
-        return await self.say("fail", problem=told, may_reattempt=may_reattempt)
+        return await self.say("fail", problem=told, verdict=verdict)
 
 
 async def dispatched(domain: Domain) -> list[Flow]:
