@@ -1,194 +1,219 @@
-"""A try in a process of its own, without secrets, that can be killed: how GDAL handlers run.
+"""A try in a process of its own, without secrets, that can be killed: how GDAL handlers run. The flow's side.
 
-The parent sends one JSON line and reads JSON lines back: progress, then a result or an error. A crash of the child is
-one failed try.
+`flows.sandbox` is the other side. A crash of the child is one failed try.
 """
 
-import contextlib
-import ctypes
 import json
 import os
-import resource
-import selectors
+import select
 import signal
+import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
-from flows.errors import HandlerError, InvalidInput, Stopped, Transient
+from flows.context import Checkpoint
+from flows.errors import Crashed, HandlerError, InvalidInput, OutOfMemory, PlannedHandler, Stopped, Transient
+from flows.patience import Patience, Step
+from flows.settings import TryLimits
 from flows.storage import LocalStore, Zones
+from flows.workdir import Workdir
 
 if TYPE_CHECKING:
-    from flows.tries import Progress, Try
+    from flows.tries import Metric, Progress, Try
 
-STOP_SECONDS = 10.0
-POLL_SECONDS = 0.2
-MEMORY_BYTES = 8 * 2**30
-PASSED_ON = ("PATH", "LANG", "TZ", "TMPDIR")
-PR_SET_PDEATHSIG = 1
-
-
-class Crashed(HandlerError):
-    """The child ended without an answer: GDAL crashed, or the kernel took its memory away."""
-
-    code = "handler-crashed"
+PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ")
+LARGEST_ANSWER = 64 * 2**20
+CHUNK = 64 * 1024
+TELLABLE = {error.code: error for error in (InvalidInput, Transient, Stopped, OutOfMemory, PlannedHandler)}
 
 
-class TimedOut(HandlerError):
-    """The try took longer than it may."""
+@dataclass(frozen=True)
+class Ears:
+    """Who hears what the child tells on its way to the answer."""
 
-    code = "timeout"
+    progress: "Progress"
+    metric: "Metric"
+    checkpoint: Checkpoint
 
 
-def run(attempt: "Try", zones: Zones, stop: Event, progress: "Progress") -> dict[str, Any]:
+def run(attempt: "Try", zones: Zones, stop: Event, ears: Ears, patience: Patience) -> dict[str, Any]:
     """Run the try in a child process and return its result."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "flows.child"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=None,  # GDAL's own complaints go to the flow run's log
-        env=_environment(),
-        start_new_session=True,
-    )
-    try:
-        _send(process, attempt, zones)
-        return _listen(process, attempt.timeout_seconds, stop, progress)
-    finally:
-        _end(process)
+    with Workdir() as workdir:
+        order = _order(attempt, zones, ears.checkpoint, workdir.path())
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            process = Interpreter(order, theirs)
+            theirs.close()  # so that its end shows at ours
+            try:
+                return Conversation(ours, ears).until_answered(stop, patience)
+            except EOFError:
+                raise _crashed(process.end()) from None
+            finally:
+                process.end()
 
 
-def _environment() -> dict[str, str]:
-    """Nothing of Prefect, the domain or any storage credential reaches the child."""
-    return {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+def _order(attempt: "Try", zones: Zones, checkpoint: Checkpoint, workdir: Path) -> dict[str, Any]:
+    """All that the child is told. Nothing of Prefect, the domain or any storage credential is in it."""
+    environment = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+    return {
+        "environment": environment | {"TMPDIR": str(workdir)},
+        "try": attempt.as_json(),
+        "roots": dict(_roots(zones)),
+        "workdir": str(workdir),
+        "checkpoint": checkpoint.load(),
+        "limits": TryLimits().for_seconds(attempt.timeout_seconds),
+    }
 
 
-def _send(process: subprocess.Popen[bytes], attempt: "Try", zones: Zones) -> None:
-    roots = {}
+def _roots(zones: Zones) -> Iterator[tuple[str, str]]:
     for zone in ("bronze", "silver", "external", "runs"):
         store = getattr(zones, zone)
         if not isinstance(store, LocalStore):
             raise HandlerError(f"GDAL handlers read local zones only; {zone} is a {type(store).__name__}.")
-        roots[zone] = str(store.root)
-    order = {
-        "node_id": attempt.node_id,
-        "handler": attempt.handler,
-        "params": dict(attempt.params),
-        "facts": attempt.facts.model_dump(mode="json"),
-        "timeout_seconds": attempt.timeout_seconds,
-        "item_key": attempt.item_key,
-        "number": attempt.number,
-    }
-    assert process.stdin is not None  # noqa: S101 - opened as a pipe
-    with contextlib.suppress(BrokenPipeError):  # it died at once: its silence is judged below
-        process.stdin.write(json.dumps({"try": order, "roots": roots}).encode() + b"\n")
-        process.stdin.close()
+        yield zone, str(store.root)
 
 
-def _listen(
-    process: subprocess.Popen[bytes], timeout_seconds: float, stop: Event, progress: "Progress"
-) -> dict[str, Any]:
-    """Read until the answer; ask the child to leave when the run stops or time is up."""
-    assert process.stdout is not None  # noqa: S101 - opened as a pipe
-    deadline = time.monotonic() + timeout_seconds
-    pending = b""
-    with selectors.DefaultSelector() as selector:
-        selector.register(process.stdout, selectors.EVENT_READ)
+class Interpreter:
+    """The child as a fresh interpreter: the order is its standard input, the channel its standard output."""
+
+    def __init__(self, order: dict[str, Any], channel: socket.socket) -> None:
+        with held(order) as stdin:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "flows.sandbox"],
+                stdin=stdin,
+                stdout=channel.fileno(),
+                stderr=None,  # GDAL's own complaints go to the flow run's log
+                env=order["environment"],
+                start_new_session=True,
+            )
+
+    def end(self) -> int:
+        """Leave nothing of it behind, and tell how it ended. What it began by itself is in its process group."""
+        if self._process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+        return self._process.wait()
+
+
+@contextmanager
+def held(content: dict[str, Any]) -> Iterator[int]:
+    """A file without a name that holds the content: however long it is, nobody waits until somebody reads it."""
+    with os.fdopen(os.memfd_create("order"), "wb") as file:
+        file.write(json.dumps(content).encode())
+        file.flush()
+        os.lseek(file.fileno(), 0, os.SEEK_SET)
+        yield file.fileno()
+
+
+@dataclass
+class Conversation:
+    """What is said between the two until there is an answer. The child may be hostile: its file was."""
+
+    channel: socket.socket
+    ears: Ears
+    _unfinished: bytearray = field(default_factory=bytearray)
+
+    def until_answered(self, stop: Event, patience: Patience) -> dict[str, Any]:
+        """The result, or its error raised. Ask the child to leave when the run stops or time is up."""
         while True:
-            if stop.is_set():
-                raise Stopped("The run was asked to stop.")
-            if time.monotonic() > deadline:
-                raise TimedOut(f"The try took longer than its {timeout_seconds:.0f} s.")
-            if not selector.select(POLL_SECONDS):
-                continue
-            chunk = os.read(process.stdout.fileno(), 65536)
-            if not chunk:
-                raise Crashed(f"The handler's process ended without an answer (exit code {process.wait()}).")
-            *lines, pending = (pending + chunk).split(b"\n")
-            for line in lines:
-                if (answer := _take(json.loads(line), progress)) is not None:
-                    return answer
+            now = time.monotonic()
+            step = patience.look(now, stop.is_set())
+            if step is Step.ASK:
+                self._tell(stop=True)
+            elif step is Step.GIVE_UP and patience.why:
+                raise patience.why
+            for message in self._hear(patience.pause(now)):
+                if (answer := self._take(message)) is not None:
+                    patience.check()
+                    return answer.result()
 
+    def _hear(self, seconds: float) -> list[bytes]:
+        """The lines that came in the meantime."""
+        if not select.select([self.channel], [], [], seconds)[0]:
+            return []
+        chunk = _received(self.channel)
+        if not chunk:
+            raise EOFError
+        head, newline, rest = chunk.rpartition(b"\n")
+        if not newline:
+            self._unfinished += chunk
+            if len(self._unfinished) > LARGEST_ANSWER:
+                raise Crashed(f"The handler's process answered with more than {LARGEST_ANSWER:,} bytes.")
+            return []
+        lines = (bytes(self._unfinished) + head).split(b"\n")
+        self._unfinished = bytearray(rest)
+        return lines
 
-def _take(message: dict[str, Any], progress: "Progress") -> dict[str, Any] | None:
-    if "progress" in message:
-        progress(*message["progress"])
+    def _take(self, line: bytes) -> "Answer | None":
+        """Pass on what is told on the way; return the answer when it is one."""
+        try:
+            match json.loads(line):
+                case {"progress": [float() | int() as fraction, str() as text]}:
+                    self.ears.progress(fraction, text)
+                case {"metric": [str() as name, float() | int() as value]}:
+                    self.ears.metric(name, value)
+                case {"checkpoint": dict() as state}:
+                    self._keep(state)
+                case {"result": dict() as result}:
+                    return Answer(result)
+                case {"error": {"code": str() as code, "message": str() as text}}:
+                    return Answer(error=TELLABLE.get(code, HandlerError)(text))
+                case _:
+                    raise Crashed("The handler's process said what no handler says.")
+        except ValueError:
+            raise Crashed("The handler's process said what is not JSON.") from None
         return None
-    if "error" in message:
-        raise _error(**message["error"])
-    result: dict[str, Any] = message["result"]
-    return result
+
+    def _keep(self, state: dict[str, Any]) -> None:
+        """Acknowledged once it is stored, so that the handler never goes on from what could be lost."""
+        fault = None
+        try:
+            self.ears.checkpoint.save(state)
+        except Exception as error:  # noqa: BLE001 - the handler decides what a lost checkpoint means
+            fault = f"{type(error).__name__}: {error}"
+        self._tell(saved=fault)
+
+    def _tell(self, **message: Any) -> None:
+        with suppress(OSError):  # it is gone: that shows where we listen
+            self.channel.sendall(json.dumps(message).encode() + b"\n")
 
 
-def _error(kind: str, message: str) -> HandlerError:
-    known = {"invalid": InvalidInput, "transient": Transient, "stopped": Stopped}
-    return known.get(kind, HandlerError)(message)
+@dataclass(frozen=True)
+class Answer:
+    """How the handler ended."""
+
+    value: dict[str, Any] = field(default_factory=dict)
+    error: HandlerError | None = None
+
+    def result(self) -> dict[str, Any]:
+        if self.error:
+            raise self.error
+        return self.value
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Leave no child behind: asked first, killed if it stays, with everything it started."""
-    if process.poll() is None:
-        process.send_signal(signal.SIGTERM)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(STOP_SECONDS)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    if process.stdout is not None:
-        process.stdout.close()
-
-
-# --- the child's side ---
-
-
-def main() -> None:
-    """Read the order, run the try, answer on what was standard output."""
-    _limit()
-    answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # whatever a library prints must not mix with the answers
-    order = json.loads(sys.stdin.readline())
-    stop = Event()
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    answer = _answer(order, stop, answers)
-    answers.write(json.dumps(answer) + "\n")
-    answers.flush()
-
-
-def _limit() -> None:
-    """Die with the parent, dump no core, take no more memory than a worker can spare."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-
-
-def _answer(order: dict[str, Any], stop: Event, answers: IO[str]) -> dict[str, Any]:
-    from domain.contracts.runs import RunFacts
-    from flows.tries import Try, run_here
-
-    attempt = Try(**{**order["try"], "facts": RunFacts.model_validate(order["try"]["facts"])})
-    zones = Zones(**{zone: LocalStore(Path(root)) for zone, root in order["roots"].items()})
-
-    def progress(fraction: float, message: str) -> None:
-        answers.write(json.dumps({"progress": [fraction, message]}) + "\n")
-
+def _received(channel: socket.socket) -> bytes:
+    """What has come; empty at the end, however it came about."""
     try:
-        return {"result": run_here(attempt, zones, stop, progress)}
-    except InvalidInput as error:
-        return _failure("invalid", error)
-    except Transient as error:
-        return _failure("transient", error)
-    except Stopped as error:
-        return _failure("stopped", error)
-    except Exception as error:  # noqa: BLE001 - whatever it was, the parent must hear of it
-        return _failure("other", error)
+        return channel.recv(CHUNK)
+    except ConnectionError:  # it died with something unread
+        return b""
 
 
-def _failure(kind: str, error: Exception) -> dict[str, Any]:
-    text = str(error) if isinstance(error, HandlerError) else f"{type(error).__name__}: {error}"
-    return {"error": {"kind": kind, "message": text[:2000]}}
-
-
-if __name__ == "__main__":
-    main()
+def _crashed(code: int) -> HandlerError:
+    """Why there is no answer, from the exit code."""
+    if code == -signal.SIGKILL:
+        return Crashed("The handler's process was killed (SIGKILL): most likely the machine ran out of memory.")
+    if code == -signal.SIGXCPU:
+        return Crashed("The handler's process used up the processor time of its timeout (SIGXCPU).")
+    if code == -signal.SIGABRT:
+        return Crashed("The handler's process gave up (SIGABRT): native code found a fault, or no memory.")
+    if code < 0:
+        return Crashed(f"The handler's process crashed ({signal.Signals(-code).name}).")
+    return Crashed(f"The handler's process ended without an answer (exit code {code}).")

@@ -29,11 +29,11 @@ class NoCheckpoint:
         """Forget the state."""
 
 
-def _ignore_progress(fraction: float, message: str) -> None:
+def ignore_progress(fraction: float, message: str) -> None:
     """Report to nobody."""
 
 
-def _ignore_metric(name: str, value: float) -> None:
+def ignore_metric(name: str, value: float) -> None:
     """Report to nobody."""
 
 
@@ -51,8 +51,8 @@ class Context:
     facts: dict[str, object] = field(default_factory=dict)
     logger: logging.Logger = field(default_factory=lambda: logging.getLogger("cairn.handler"))
     checkpoint: Checkpoint = field(default_factory=NoCheckpoint)
-    progress: Callable[[float, str], None] = _ignore_progress
-    metric: Callable[[str, float], None] = _ignore_metric
+    progress: Callable[[float, str], None] = ignore_progress
+    metric: Callable[[str, float], None] = ignore_metric
     stop_event: Event = field(default_factory=Event)
 
     @property

@@ -37,3 +37,21 @@ class PlannedHandler(HandlerError):
 
     code = "handler-planned"
     retryable = False
+
+
+class TimedOut(HandlerError):
+    """The try took longer than it may."""
+
+    code = "timeout"
+
+
+class Crashed(HandlerError):
+    """The try's process ended without an answer: native code crashed, or it was killed."""
+
+    code = "handler-crashed"
+
+
+class OutOfMemory(HandlerError):
+    """The try needed more memory than one may take."""
+
+    code = "out-of-memory"

@@ -1,9 +1,13 @@
 """What a worker's processes need to know. Read when a flow run starts, never at import."""
 
+import math
+import os
 from pathlib import Path
 
 from pydantic import Field, HttpUrl, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+SPARE_SECONDS = 60
 
 
 class WorkerSettings(BaseSettings):
@@ -16,3 +20,18 @@ class WorkerSettings(BaseSettings):
     storage_root: Path | None = Field(default=None, description="Folder of the local storage zones")
     child_silence_seconds: float = Field(default=60.0, gt=0, description="Silence after which a child run is given up")
     storage_block: str | None = Field(default=None, description="Prefect block that names the zones, kind/name")
+
+
+class TryLimits(BaseSettings):
+    """What a try of a GDAL handler may take, in variables `CAIRN_TRY_*`. Its time is the handler's timeout."""
+
+    model_config = SettingsConfigDict(env_prefix="CAIRN_TRY_", extra="ignore")
+
+    memory_mb: int = Field(default=8192, ge=512, description="Address space of one GDAL try")
+    file_mb: int = Field(default=262_144, ge=1, description="Largest file that a GDAL try may write")
+    open_files: int = Field(default=1024, ge=64, description="Files that a GDAL try may have open")
+
+    def for_seconds(self, timeout_seconds: float) -> dict[str, int]:
+        """All limits of a try. Processor time only stops a try that nobody watches: all processors, all the time."""
+        cpu_seconds = math.ceil((timeout_seconds + SPARE_SECONDS) * (os.cpu_count() or 1))
+        return {**self.model_dump(), "cpu_seconds": cpu_seconds}

@@ -1,6 +1,7 @@
 """One try of one node or item: parameters checked, the handler run where it belongs, its result as plain JSON."""
 
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,12 +12,15 @@ from pydantic import ValidationError
 
 from domain.contracts.runs import RunFacts
 from flows import child
-from flows.context import Context
+from flows.checkpoint import StoredCheckpoint, checkpoint_name
+from flows.context import Checkpoint, Context, NoCheckpoint, ignore_metric
 from flows.errors import HandlerError, InvalidInput, PlannedHandler
 from flows.handlers.registry import AnyHandler, registry
+from flows.patience import Patience
 from flows.storage import Zones
 
 Progress = Callable[[float, str], None]
+Metric = Callable[[str, float], None]
 
 
 class BadParameters(HandlerError):
@@ -37,6 +41,15 @@ class Try:
     timeout_seconds: float
     item_key: str | None = None
     number: int = 0
+    memory: str | None = None  # where in run storage the run's memory lies; without it, nothing is remembered
+
+    def as_json(self) -> dict[str, Any]:
+        """For another process; read by `from_json`."""
+        return {**vars(self), "params": dict(self.params), "facts": self.facts.model_dump(mode="json")}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Try":
+        return cls(**{**data, "facts": RunFacts.model_validate(data["facts"])})
 
     @property
     def output_prefix(self) -> str:
@@ -47,36 +60,51 @@ class Try:
         return f"assets/{facts.asset_id}/{facts.version_ordinal}-r{facts.revision}/a{facts.attempt}"
 
 
-def run(attempt: Try, zones: Zones, stop: Event, progress: Progress) -> dict[str, Any]:
+def run(attempt: Try, zones: Zones, stop: Event, progress: Progress, metric: Metric = ignore_metric) -> dict[str, Any]:
     """Run the handler to its end and return its result. GDAL handlers run in a process that can be killed."""
     handler = registry()[attempt.handler]
     if handler.planned:
         raise PlannedHandler(f"Handler {attempt.handler} is declared but not written yet.")
-    check_params(handler, attempt.params)
-    if handler.pool == "gdal":
-        return child.run(attempt, zones, stop, progress)
-    return run_here(attempt, zones, stop, progress)
-
-
-def run_here(attempt: Try, zones: Zones, stop: Event, progress: Progress) -> dict[str, Any]:
-    """Run the handler in this process and thread."""
-    handler = registry()[attempt.handler]
     params = check_params(handler, attempt.params)
+    checkpoint = checkpoint_of(attempt, zones)
+    if handler.pool == "gdal":
+        patience = Patience(time.monotonic(), attempt.timeout_seconds)
+        return child.run(attempt, zones, stop, child.Ears(progress, metric, checkpoint), patience)
     with tempfile.TemporaryDirectory(prefix="cairn-try-") as workdir:
         context = Context(
-            run_id=attempt.facts.id,
-            node_id=attempt.node_id,
+            **facts_of(attempt),
             storage=zones,
             workdir=Path(workdir),
-            item_key=attempt.item_key,
-            try_number=attempt.number,
-            output_prefix=attempt.output_prefix,
-            facts=attempt.facts.model_dump(mode="json"),
+            checkpoint=checkpoint,
             progress=progress,
+            metric=metric,
             stop_event=stop,
         )
-        result = handler(params, context)
-    dumped: dict[str, Any] = result.model_dump(mode="json")
+        return call(handler, params, context)
+
+
+def checkpoint_of(attempt: Try, zones: Zones) -> Checkpoint:
+    """What the node or item remembers from one try to the next."""
+    if attempt.memory is None:
+        return NoCheckpoint()
+    return StoredCheckpoint(zones.runs, checkpoint_name(attempt.memory, attempt.node_id))
+
+
+def facts_of(attempt: Try) -> dict[str, Any]:
+    """What a handler's context says of the try, wherever the handler runs."""
+    return {
+        "run_id": attempt.facts.id,
+        "node_id": attempt.node_id,
+        "item_key": attempt.item_key,
+        "try_number": attempt.number,
+        "output_prefix": attempt.output_prefix,
+        "facts": attempt.facts.model_dump(mode="json"),
+    }
+
+
+def call(handler: AnyHandler, params: Any, context: Context) -> dict[str, Any]:
+    """Run the handler in this process and thread."""
+    dumped: dict[str, Any] = handler(params, context).model_dump(mode="json")
     return dumped
 
 

@@ -8,7 +8,7 @@ from pydantic_settings import BaseSettings
 
 from deployments.cli import VERBS
 from domain.settings import DomainSettings
-from flows.settings import WorkerSettings
+from flows.settings import TryLimits, WorkerSettings
 from gateway.serving.settings import ServingSettings
 from gateway.settings import GatewaySettings
 
@@ -23,10 +23,11 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize("settings", [DomainSettings, GatewaySettings, ServingSettings, WorkerSettings])
+@pytest.mark.parametrize("settings", [DomainSettings, GatewaySettings, ServingSettings, WorkerSettings, TryLimits])
 def test_every_setting_is_documented(settings: type[BaseSettings]) -> None:
     documented = (REPOSITORY / "docs/reference/settings.md").read_text()
-    missing = [name for name in settings.model_fields if f"`CAIRN_{name.upper()}`" not in documented]
+    prefix = settings.model_config["env_prefix"]
+    missing = [name for name in settings.model_fields if f"`{prefix}{name.upper()}`" not in documented]
     assert missing == []
 
 

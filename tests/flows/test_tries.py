@@ -12,9 +12,9 @@ import pytest
 from pydantic import BaseModel
 
 from domain.contracts.runs import RunFacts
-from flows import child, tries
+from flows import patience, tries
 from flows.context import Context
-from flows.errors import HandlerError, InvalidInput, PlannedHandler, Stopped
+from flows.errors import Crashed, HandlerError, InvalidInput, PlannedHandler, Stopped, TimedOut
 from flows.handlers import registry
 from flows.handlers.registry import handler
 from flows.storage import Zones
@@ -71,14 +71,6 @@ def test_a_gdal_handler_answers_from_its_own_process(tmp_path: Path) -> None:
         run(attempt("raster.validate", source="up/text.tif"), tmp_path)
 
 
-def test_the_child_gets_none_of_our_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("CAIRN_WORKER_TOKEN", "PREFECT_API_AUTH_STRING", "CAIRN_DATABASE_URL", "AZURE_CLIENT_SECRET"):
-        monkeypatch.setenv(name, "canary")
-    environment = child._environment()
-    assert "canary" not in environment.values()
-    assert environment["PATH"] == os.environ["PATH"]
-
-
 class Slow:
     """A stand-in for the child's program that says nothing and ignores SIGTERM."""
 
@@ -101,13 +93,13 @@ def run_instead(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
 def stubborn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Children that would never end by themselves, and parents that wait for them only briefly."""
     run_instead(monkeypatch, Slow.COMMAND)
-    monkeypatch.setattr(child, "STOP_SECONDS", 0.3)
+    monkeypatch.setattr(patience, "GRACE_SECONDS", 0.3)
 
 
 @pytest.mark.usefixtures("stubborn")
 def test_a_try_that_takes_too_long_is_killed(tmp_path: Path) -> None:
     begun, before = time.monotonic(), _children()
-    with pytest.raises(child.TimedOut, match="longer than its 1 s"):
+    with pytest.raises(TimedOut, match=r"longer than its 0\.6 s"):
         run(attempt("raster.validate", 0.6, source="a/b"), tmp_path)
     assert time.monotonic() - begun < 5
     assert _children() == before
@@ -124,7 +116,7 @@ def test_a_stop_reaches_the_child(tmp_path: Path) -> None:
 
 def test_a_child_that_dies_is_one_failed_try(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_instead(monkeypatch, "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
-    with pytest.raises(child.Crashed, match="exit code -11") as crash:
+    with pytest.raises(Crashed, match="SIGSEGV") as crash:
         run(attempt("raster.validate", source="a/b"), tmp_path)
     assert isinstance(crash.value, HandlerError)
     assert crash.value.retryable

@@ -1,0 +1,169 @@
+"""The inside of a GDAL try's own process: limited, without secrets, spoken to over one socket.
+
+The order is what standard input holds, the socket is what standard output was. Lines of JSON go both ways: progress,
+metrics, checkpoints and one answer to the flow's process; acknowledgements and the wish to stop from it.
+"""
+
+import contextlib
+import ctypes
+import faulthandler
+import json
+import os
+import resource
+import signal
+import socket
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Event, Lock, Thread
+from typing import Any
+
+from flows.checkpoint import checked_state
+from flows.context import Context
+from flows.errors import HandlerError, OutOfMemory, Transient
+from flows.storage import LocalStore, Zones
+
+PR_SET_PDEATHSIG = 1
+MEGABYTE = 2**20
+FIRST_VICTIM = "800"
+LONGEST_MESSAGE = 2000
+
+
+@dataclass
+class Channel:
+    """The line to the flow's process."""
+
+    socket: socket.socket
+    stop: Event = field(default_factory=Event)
+    saved: SimpleQueue[str | None] = field(default_factory=SimpleQueue)
+    _sending: Lock = field(default_factory=Lock)
+
+    def tell(self, **message: Any) -> None:
+        """Send one message; handlers may have threads of their own."""
+        content = json.dumps(message).encode() + b"\n"
+        with self._sending:
+            self.socket.sendall(content)
+
+    def hear(self) -> None:
+        """Take what comes until the other end is gone. Without it this process has nobody to work for."""
+        with contextlib.suppress(OSError), self.socket.makefile("r", encoding="utf-8") as lines:
+            for line in lines:
+                message = json.loads(line)
+                if "saved" in message:
+                    self.saved.put(message["saved"])
+                else:
+                    self.stop.set()
+        os.killpg(0, signal.SIGKILL)
+
+
+@dataclass
+class SentCheckpoint:
+    """A checkpoint that the flow's process keeps: this one has no storage of its own to trust."""
+
+    channel: Channel
+    state: dict[str, object] | None
+    _turn: Lock = field(default_factory=Lock)
+
+    def load(self) -> dict[str, object] | None:
+        return self.state
+
+    def save(self, state: dict[str, object]) -> None:
+        """Wait until it is stored."""
+        checked_state(state)
+        with self._turn:
+            self.channel.tell(checkpoint=state)
+            if fault := self.channel.saved.get():
+                raise Transient(f"The checkpoint could not be stored: {fault}")
+            self.state = state
+
+
+def main() -> None:
+    """A fresh interpreter: the order is all that standard input holds."""
+    with os.fdopen(os.dup(0), "rb") as stdin:
+        order = json.load(stdin)
+    live(order)
+    os._exit(0)  # GDAL has nothing worth a farewell, and its farewells have been known to crash
+
+
+def live(order: Mapping[str, Any]) -> None:
+    """Run the ordered try in this process and answer. Whoever calls this ends the process afterwards."""
+    channel = Channel(socket.socket(fileno=os.dup(1)))
+    _close_standard_streams()
+    os.environ.clear()
+    os.environ.update(order["environment"])
+    os.chdir(order["workdir"])
+    tempfile.tempdir = None  # a fork may have looked it up under another environment
+    limit(order["limits"])
+    signal.signal(signal.SIGTERM, lambda *_: channel.stop.set())
+    Thread(target=channel.hear, name="hear", daemon=True).start()
+    answer = _answer(order, channel)
+    sys.stdout.flush()
+    channel.tell(**answer)
+
+
+def _close_standard_streams() -> None:
+    """Whatever a library prints goes to the flow's log and never mixes with the answers."""
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+
+
+def limit(limits: Mapping[str, int]) -> None:
+    """Die with the parent, leave no core, and take no more than a try may."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    faulthandler.enable()
+    for what, most in (
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_AS, limits["memory_mb"] * MEGABYTE),
+        (resource.RLIMIT_CPU, limits["cpu_seconds"]),
+        (resource.RLIMIT_FSIZE, limits["file_mb"] * MEGABYTE),
+        (resource.RLIMIT_NOFILE, limits["open_files"]),
+    ):
+        _, hard = resource.getrlimit(what)
+        allowed = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        # Only a limit below the hard one ends the process by the signal that tells what it was.
+        resource.setrlimit(what, (allowed, hard if what == resource.RLIMIT_CPU else allowed))
+    with contextlib.suppress(OSError):  # where memory runs out all the same, the try goes before its flow
+        Path("/proc/self/oom_score_adj").write_text(FIRST_VICTIM)
+
+
+def _answer(order: Mapping[str, Any], channel: Channel) -> dict[str, Any]:
+    try:
+        return {"result": _run(order, channel)}
+    except MemoryError:
+        return _failure(OutOfMemory(f"The try needed more than its {order['limits']['memory_mb']:,} MB of memory."))
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it was, the flow must hear of it
+        return _failure(error)
+
+
+def _run(order: Mapping[str, Any], channel: Channel) -> dict[str, Any]:
+    from flows.handlers.registry import registry
+    from flows.tries import Try, call, check_params, facts_of
+
+    attempt = Try.from_json(order["try"])
+    handler = registry()[attempt.handler]
+    context = Context(
+        **facts_of(attempt),
+        storage=Zones(**{zone: LocalStore(Path(root)) for zone, root in order["roots"].items()}),
+        workdir=Path(order["workdir"]),
+        checkpoint=SentCheckpoint(channel, order["checkpoint"]),
+        progress=lambda fraction, message: channel.tell(progress=[fraction, message]),
+        metric=lambda name, value: channel.tell(metric=[name, value]),
+        stop_event=channel.stop,
+    )
+    return call(handler, check_params(handler, attempt.params), context)
+
+
+def _failure(error: BaseException) -> dict[str, Any]:
+    if isinstance(error, HandlerError):
+        return {"error": {"code": error.code, "message": str(error)[:LONGEST_MESSAGE]}}
+    message = f"{type(error).__name__}: {error}"[:LONGEST_MESSAGE]
+    return {"error": {"code": HandlerError.code, "message": message}}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,185 @@
+"""A GDAL try in a process of its own: what it may see, how it ends, and what it leaves behind. Real processes.
+
+Every child here is a fresh interpreter.
+"""
+
+import json
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Event, Timer
+from typing import Any
+
+import pytest
+
+from domain.contracts.runs import RunFacts
+from flows import patience, tries
+from flows.errors import Crashed, HandlerError, OutOfMemory, Stopped, TimedOut
+from flows.storage import Zones
+from flows.tries import Try
+from flows.workdir import PREFIX
+from tests.support import probes
+
+FACTS = RunFacts(id="run", request_id="request", received_at=datetime(2026, 1, 1, tzinfo=UTC), attempt=1)
+CHILD = "from tests.support import probes; probes.declare(); from flows import sandbox; sandbox.main()"
+
+
+@pytest.fixture(autouse=True)
+def fresh_interpreters(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Children that know the probes."""
+    real = subprocess.Popen
+
+    def popen(command: list[str], **options: Any) -> Any:
+        ours = command[1:] == ["-m", "flows.sandbox"]
+        return real([command[0], "-c", CHILD] if ours else command, **options)
+
+    monkeypatch.setattr(subprocess, "Popen", popen)
+    with probes.declared():
+        yield
+
+
+class Run:
+    """One try of a probe, and all that was heard of it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.stop = root, Event()
+        self.progress: list[tuple[float, str]] = []
+        self.metrics: list[tuple[str, float]] = []
+
+    def __call__(self, what: str, timeout_seconds: float = 30, **params: Any) -> dict[str, Any]:
+        one = Try(
+            node_id="n",
+            handler="probe.gdal",
+            params={"what": what, **params},
+            facts=FACTS,
+            timeout_seconds=timeout_seconds,
+            memory="run/m1",
+        )
+        zones = Zones.local(self.root)
+        seen: dict[str, Any] = tries.run(
+            one, zones, self.stop, lambda *told: self.progress.append(told), lambda *told: self.metrics.append(told)
+        )["seen"]
+        return seen
+
+    def remembered(self) -> Any:
+        return json.loads((self.root / "runs/run/m1/checkpoints/n.json").read_text())
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return Run(tmp_path)
+
+
+def test_a_checkpoint_survives_the_process(run: Run) -> None:
+    assert run("phases") == {"phase": 0}
+    assert run("phases") == {"phase": 1}
+    assert run.remembered() == {"phase": 2}
+    assert run.metrics == [("pixels", 12.5)] * 2
+    assert run.progress == [(0.5, "half")] * 2
+
+
+def test_a_checkpoint_that_cannot_be_stored_fails_the_handler(run: Run) -> None:
+    (run.root / "runs").write_text("a file where the zone's folder should be")
+    with pytest.raises(HandlerError, match="could not be stored"):
+        run("phases")
+
+
+def test_nothing_secret_and_nothing_open_is_inherited(
+    run: Run, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("CAIRN_WORKER_TOKEN", "PREFECT_API_AUTH_STRING", "CAIRN_DATABASE_URL", "AZURE_CLIENT_SECRET"):
+        monkeypatch.setenv(name, "canary")
+    with (run.root / "open").open("w"):
+        seen = run("look")
+    assert "canary" not in json.dumps([seen["environment"], seen["initial"]])
+    assert set(seen["environment"]) <= {"PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "LC_CTYPE"}
+    targets = {number: target.partition(":")[0] for number, target in seen["descriptors"].items()}
+    assert targets["0"] == "/dev/null"
+    assert targets["1"] == targets["2"]
+    assert sorted(target for number, target in targets.items() if int(number) > 2) in (
+        ["socket"],
+        [f"/proc/{seen['pid']}/fd", "socket"],
+    )
+    assert seen["group"] == seen["pid"]
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "noise on standard output" in err
+    assert "more noise" in err
+
+
+@pytest.mark.parametrize(
+    ("what", "kind", "message"),
+    [
+        ("segfault", Crashed, "crashed \\(SIGSEGV\\)"),
+        ("exit", Crashed, "exit code 7"),
+        ("memory", OutOfMemory, "needed more than its 8,192 MB of memory"),
+        ("leave python", HandlerError, "SystemExit: handlers do not exit"),
+        ("garbage", Crashed, "what is not JSON"),
+    ],
+)
+def test_a_crash_is_one_failed_try(run: Run, what: str, kind: type[HandlerError], message: str) -> None:
+    with pytest.raises(kind, match=message) as crash:
+        run(what)
+    assert crash.value.retryable
+
+
+def test_processor_time_is_limited(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flows.settings.SPARE_SECONDS", -29.5)
+    with pytest.raises(Crashed, match="SIGXCPU"):
+        run("spin")
+
+
+def test_a_handler_that_leaves_saves_what_it_has(run: Run) -> None:
+    Timer(0.8, run.stop.set).start()
+    begun = time.monotonic()
+    with pytest.raises(Stopped):
+        run("leave")
+    assert time.monotonic() - begun < 2.8
+    assert run.remembered() == {"left": True}
+
+
+@pytest.mark.parametrize("stopped", [True, False], ids=["stop", "timeout"])
+def test_one_that_stays_is_killed_with_all_it_started(run: Run, stopped: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "GRACE_SECONDS", 0.3)
+    if stopped:
+        Timer(1.0, run.stop.set).start()
+    begun = time.monotonic()
+    with pytest.raises(Stopped if stopped else TimedOut):
+        run("stay", timeout_seconds=30 if stopped else 1)
+    assert time.monotonic() - begun < 4
+    (told,) = run.progress
+    assert all(is_gone(pid) for pid in json.loads(told[1]))
+
+
+def test_tries_leave_nothing_behind(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(run.root))
+    before = held()
+    for what in ("nothing", "segfault", "nothing"):
+        try:
+            run(what)
+        except Crashed:
+            continue
+    assert held() == before
+    assert list(run.root.glob(f"{PREFIX}*")) == []
+
+
+def held() -> tuple[int, int]:
+    """How many descriptors and threads this process has."""
+    return len(list(Path("/proc/self/fd").iterdir())), threading.active_count()
+
+
+def is_gone(pid: int) -> bool:
+    """Dead, though perhaps nobody has asked yet how it died."""
+    deadline = time.monotonic() + 2
+    while time.monotonic() < deadline:
+        try:
+            if "State:\tZ" in Path(f"/proc/{pid}/status").read_text():
+                return True
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        time.sleep(0.02)
+    return False

@@ -1,0 +1,132 @@
+"""Handlers that misbehave on order, for tests of tries. Declared by whoever asks, so that no catalogue shows them."""
+
+import ctypes
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from flows.context import Context
+from flows.handlers import registry
+from flows.handlers.registry import Pool, handler
+
+NAMES = ("probe.gdal", "probe.light")
+
+
+class Act(BaseModel):
+    what: str
+    seconds: float = 60.0
+
+
+class Seen(BaseModel):
+    seen: dict[str, Any] = {}
+
+
+def act(params: Act, context: Context) -> Seen:
+    """Do what is asked."""
+    return Seen(seen=ACTS[params.what](params, context) or {})
+
+
+def _look(params: Act, context: Context) -> dict[str, Any]:
+    """Everything a handler could find in its process."""
+    sys.stdout.write("noise on standard output\n")
+    subprocess.run(["echo", "more noise"], check=True)
+    descriptors = {path.name: str(path.readlink()) for path in Path("/proc/self/fd").iterdir() if path.is_symlink()}
+    return {
+        "environment": dict(os.environ),
+        "initial": Path("/proc/self/environ").read_text().split("\0"),
+        "descriptors": descriptors,
+        "pid": os.getpid(),
+        "parent": os.getppid(),
+        "group": os.getpgid(0),
+        "workdir": str(context.workdir),
+    }
+
+
+def _phases(params: Act, context: Context) -> dict[str, Any]:
+    """Save a phase, tell of it, and be stopped in the next."""
+    state = context.checkpoint.load() or {"phase": 0}
+    context.checkpoint.save({"phase": int(str(state["phase"])) + 1})
+    context.metric("pixels", 12.5)
+    context.progress(0.5, "half")
+    return state
+
+
+def _leave(params: Act, context: Context) -> None:
+    """Wait for the stop and save while leaving."""
+    context.progress(0.1, str(os.getpid()))
+    context.stop_event.wait(params.seconds)
+    context.checkpoint.save({"left": True})
+    context.raise_if_stopping()
+
+
+def _stay(params: Act, context: Context) -> None:
+    """Take no notice of anything, and have a grandchild."""
+    sleeper = subprocess.Popen(["sleep", "60"])
+    context.progress(0.1, json.dumps([os.getpid(), sleeper.pid]))
+    time.sleep(params.seconds)
+    context.checkpoint.save({"stayed": True})
+
+
+def _segfault(params: Act, context: Context) -> None:
+    (context.workdir / "large").write_bytes(b"0" * 1000)
+    ctypes.string_at(0)
+
+
+def _memory(params: Act, context: Context) -> None:
+    bytearray(64 * 2**30)
+
+
+def _exit(params: Act, context: Context) -> None:
+    os._exit(7)
+
+
+def _leave_python(params: Act, context: Context) -> None:
+    sys.exit("handlers do not exit")
+
+
+def _spin(params: Act, context: Context) -> None:
+    while True:
+        pass
+
+
+def _print_garbage(params: Act, context: Context) -> None:
+    """Write to every descriptor there is, as broken native code might."""
+    for path in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):
+            os.write(int(path.name), b"garbage\n")
+    time.sleep(5)
+
+
+ACTS: dict[str, Callable[[Act, Context], dict[str, Any] | None]] = {
+    "look": _look, "phases": _phases, "leave": _leave, "stay": _stay, "segfault": _segfault, "memory": _memory,
+    "exit": _exit, "leave python": _leave_python, "spin": _spin, "garbage": _print_garbage,
+    "nothing": lambda params, context: None,
+}  # fmt: skip
+
+
+def declare() -> None:
+    """Make the probes known to this process."""
+    pools: dict[str, Pool] = {"probe.gdal": "gdal", "probe.light": "light"}
+    for name, pool in pools.items():
+        handler(name, pool=pool, example=Seen())(act)
+    registry.registry.cache_clear()
+
+
+@contextmanager
+def declared() -> Iterator[None]:
+    """The probes, for as long as a test needs them."""
+    declare()
+    try:
+        yield
+    finally:
+        for name in NAMES:
+            registry._declared.pop(name)
+        registry.registry.cache_clear()
