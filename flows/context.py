@@ -37,6 +37,19 @@ def ignore_metric(name: str, value: float) -> None:
     """Report to nobody."""
 
 
+class MadeWhenAsked:
+    """The field of a folder that may be given as such, or as what makes it when a handler first asks."""
+
+    def __get__(self, context: "Context | None", owner: type["Context"]) -> Path:
+        if context is None:
+            raise AttributeError("A context has a folder; the class has none.")
+        given: Path | Callable[[], Path] = vars(context)["_workdir"]
+        return given() if callable(given) else given
+
+    def __set__(self, context: "Context", given: Path | Callable[[], Path]) -> None:
+        vars(context)["_workdir"] = given
+
+
 @dataclass(frozen=True)
 class Context:
     """One try of one node (or of one item of a fan-out)."""
@@ -44,7 +57,7 @@ class Context:
     run_id: str
     node_id: str
     storage: Zones
-    workdir: Path
+    workdir: MadeWhenAsked = MadeWhenAsked()
     item_key: str | None = None
     try_number: int = 0
     output_prefix: str = "scratch"

@@ -1,23 +1,25 @@
 """One try of one node or item: parameters checked, the handler run where it belongs, its result as plain JSON."""
 
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from threading import Event
 from typing import Any
 
 from pydantic import ValidationError
 
 from domain.contracts.runs import RunFacts
-from flows import child
+from flows import child, threads
 from flows.checkpoint import StoredCheckpoint, checkpoint_name
 from flows.context import Checkpoint, Context, NoCheckpoint, ignore_metric
-from flows.errors import HandlerError, InvalidInput, PlannedHandler
+from flows.errors import HandlerError, InvalidInput, PlannedHandler, Stopped
 from flows.handlers.registry import AnyHandler, registry
-from flows.patience import Patience
+from flows.patience import Patience, usual_grace
 from flows.storage import Zones
+from flows.threads import GuardedCheckpoint, Job, overstaying
+from flows.workdir import Workdir
+
+__all__ = ["BadParameters", "Metric", "Progress", "Try", "overstaying", "run"]
 
 Progress = Callable[[float, str], None]
 Metric = Callable[[str, float], None]
@@ -60,27 +62,44 @@ class Try:
         return f"assets/{facts.asset_id}/{facts.version_ordinal}-r{facts.revision}/a{facts.attempt}"
 
 
-def run(attempt: Try, zones: Zones, stop: Event, progress: Progress, metric: Metric = ignore_metric) -> dict[str, Any]:
-    """Run the handler to its end and return its result. GDAL handlers run in a process that can be killed."""
+def run(
+    attempt: Try,
+    zones: Zones,
+    stop: Event,
+    progress: Progress,
+    metric: Metric = ignore_metric,
+    grace_seconds: Callable[[], float] = usual_grace,
+) -> dict[str, Any]:
+    """Run the handler and return its result. GDAL handlers run in a process that can be killed.
+
+    A handler told to leave has its grace, asked for at that moment; then it is killed, a light one abandoned.
+    """
     handler = registry()[attempt.handler]
     if handler.planned:
         raise PlannedHandler(f"Handler {attempt.handler} is declared but not written yet.")
     params = check_params(handler, attempt.params)
+    if stop.is_set():
+        raise Stopped("The run was asked to stop.")
     checkpoint = checkpoint_of(attempt, zones)
+    patience = Patience(time.monotonic(), attempt.timeout_seconds, grace_seconds)
     if handler.pool == "gdal":
-        patience = Patience(time.monotonic(), attempt.timeout_seconds)
         return child.run(attempt, zones, stop, child.Ears(progress, metric, checkpoint), patience)
-    with tempfile.TemporaryDirectory(prefix="cairn-try-") as workdir:
-        context = Context(
-            **facts_of(attempt),
-            storage=zones,
-            workdir=Path(workdir),
-            checkpoint=checkpoint,
-            progress=progress,
-            metric=metric,
-            stop_event=stop,
-        )
-        return call(handler, params, context)
+
+    def work(job: Job) -> dict[str, Any]:
+        """In a thread that may have to be abandoned: everything the handler reports goes through the job."""
+        with Workdir() as workdir:
+            context = Context(
+                **facts_of(attempt),
+                storage=zones,
+                workdir=workdir.path,
+                checkpoint=GuardedCheckpoint(checkpoint, job),
+                progress=job.guarded(progress),
+                metric=job.guarded(metric),
+                stop_event=job.stop,
+            )
+            return call(handler, params, context)
+
+    return threads.run(work, stop, patience)
 
 
 def checkpoint_of(attempt: Try, zones: Zones) -> Checkpoint:

@@ -149,7 +149,7 @@ def test_one_that_stays_is_killed_with_all_it_started(run: Run, stopped: bool, m
         Timer(1.0, run.stop.set).start()
     begun = time.monotonic()
     with pytest.raises(Stopped if stopped else TimedOut):
-        run("stay", timeout_seconds=30 if stopped else 1)
+        run("stay in company", timeout_seconds=30 if stopped else 1)
     assert time.monotonic() - begun < 4
     (told,) = run.progress
     assert all(is_gone(pid) for pid in json.loads(told[1]))

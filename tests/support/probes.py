@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from flows.context import Context
+from flows.errors import HandlerError
 from flows.handlers import registry
 from flows.handlers.registry import Pool, handler
 
@@ -68,16 +69,26 @@ def _leave(params: Act, context: Context) -> None:
 
 
 def _stay(params: Act, context: Context) -> None:
-    """Take no notice of anything, and have a grandchild."""
-    sleeper = subprocess.Popen(["sleep", "60"])
-    context.progress(0.1, json.dumps([os.getpid(), sleeper.pid]))
+    """Take no notice of anything."""
+    context.progress(0.1, json.dumps([os.getpid()]))
     time.sleep(params.seconds)
     context.checkpoint.save({"stayed": True})
+
+
+def _stay_in_company(params: Act, context: Context) -> None:
+    """Take no notice of anything, with a grandchild that takes none either."""
+    with subprocess.Popen(["sleep", "60"]) as sleeper:
+        context.progress(0.1, json.dumps([os.getpid(), sleeper.pid]))
 
 
 def _segfault(params: Act, context: Context) -> None:
     (context.workdir / "large").write_bytes(b"0" * 1000)
     ctypes.string_at(0)
+
+
+def _fail(params: Act, context: Context) -> None:
+    (context.workdir / "work").write_bytes(b"0" * 1000)
+    raise HandlerError("Failed after work.")
 
 
 def _memory(params: Act, context: Context) -> None:
@@ -106,9 +117,9 @@ def _print_garbage(params: Act, context: Context) -> None:
 
 
 ACTS: dict[str, Callable[[Act, Context], dict[str, Any] | None]] = {
-    "look": _look, "phases": _phases, "leave": _leave, "stay": _stay, "segfault": _segfault, "memory": _memory,
-    "exit": _exit, "leave python": _leave_python, "spin": _spin, "garbage": _print_garbage,
-    "nothing": lambda params, context: None,
+    "look": _look, "phases": _phases, "leave": _leave, "stay": _stay, "stay in company": _stay_in_company, "segfault": _segfault,
+    "memory": _memory, "exit": _exit, "fail with work done": _fail, "leave python": _leave_python,
+    "spin": _spin, "garbage": _print_garbage, "nothing": lambda params, context: None,
 }  # fmt: skip
 
 
