@@ -70,7 +70,8 @@ def runnable_plans(folder: Path) -> tuple[list[Plan], dict[str, list[str]]]:
     if faults:
         raise SystemExit("\n".join(["Nothing was deployed; these workflows have faults:", *faults]))
     plans = [result.plan for result in compiled if result.plan is not None]
-    reasons = {plan.workflow_id: unready(plan) for plan in plans}
+    by_id = {plan.workflow_id: plan for plan in plans}
+    reasons = {plan.workflow_id: unready(plan, by_id) for plan in plans}
     runnable = [plan for plan in plans if not reasons[plan.workflow_id]]
     return runnable, {name: why for name, why in reasons.items() if why}
 

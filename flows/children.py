@@ -1,35 +1,56 @@
-"""Child runs: a stretch of a plan executed by another flow run on another pool, told and answered by run storage.
+"""Child runs: work of a run done by other flow runs on another pool, told and answered by run storage.
 
 A child shows that it lives by rewriting a small blob. Prefect alone cannot tell: a flow run whose worker was killed
-with it stays `Running` for ever.
+with it stays `Running` for ever. Waiting costs a look at storage now and then, and a rare one at Prefect.
 """
 
 import asyncio
 import contextlib
 import json
+import logging
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from uuid import UUID
 
+import httpx
 from prefect.client.orchestration import PrefectClient
-from prefect.client.schemas.objects import FlowRun
+from prefect.client.schemas.objects import FlowRun, StateType
+from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
+from prefect.states import Cancelled
 
 from domain.contracts.artifacts import Artifact
 from domain.contracts.runs import RunFacts
-from flows.compiler import Outcome, RunError, State
-from flows.reporting import Line
+from flows.compiler import Item, Outcome, RunError, State
+from flows.engine import CountedItems, Engine, Place
+from flows.errors import Stopped
+from flows.ledger import error_json
+from flows.stopping import Stop
 from flows.storage import Store
+from flows.values import Values, to_json
 
+log = logging.getLogger("cairn.children")
 SEGMENT_FLOW = "segment"
-FIRST_LOOK_SECONDS = 0.3
-LONGEST_LOOK_SECONDS = 3.0
+HANDED_OVER = "HandedOver"
+FIRST_LOOK_SECONDS = 0.1
+LONGEST_LOOK_SECONDS = 1.0
+ASK_PREFECT_SECONDS = 5.0
+BEAT_SECONDS = 2.0
 
 
 class ChildLost(Exception):
     """A child run died, or ended without leaving its outcome: the machinery failed, not the work."""
+
+
+class ChildCancelled(Exception):
+    """An operator cancelled a child run in Prefect: the run that needs it is cancelled with it."""
+
+
+class NoWorker(Exception):
+    """No worker took the child up in the time that its node allows."""
 
 
 @dataclass
@@ -50,82 +71,216 @@ class Life:
 
 
 @dataclass
+class Child:
+    """One child run, as its parent watches it."""
+
+    place: str
+    flow_run_id: UUID
+    life: Life
+    wait_seconds: float
+    created_at: float = field(default_factory=time.monotonic)
+    asked_at: float = field(default_factory=time.monotonic)
+    sign: bytes | None = None
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """How many of its items have ended well, and how many badly."""
+        told = json.loads(self.sign) if self.sign else {}
+        return told.get("done", 0), told.get("failed", 0)
+
+
+@dataclass
 class SegmentRuns:
     """Starts child runs for one flow run and waits for them."""
 
     prefect: PrefectClient
-    store: Store
-    line: Line
-    facts: RunFacts
-    artifacts: list[Artifact]
+    engine: Engine
     silence_seconds: float
-    _count: int = field(default=0)
+    queue: str | None = None
+    _count: int = 0
 
-    async def run(self, pool: str, nodes: list[str], known: Mapping[str, Outcome]) -> Mapping[str, Outcome]:
+    @property
+    def _store(self) -> Store:
+        return self.engine.zones.runs
+
+    async def stretch(
+        self,
+        pool: str,
+        place: Place,
+        nodes: Sequence[str],
+        known: Mapping[str, Outcome],
+        wait_seconds: float,
+        stop: Stop,
+    ) -> Mapping[str, Outcome]:
         """Execute the nodes on the pool; returns how each of them ended."""
-        self._count += 1
-        place = segment_name(self.facts, self._count)
-        order = {"nodes": nodes, "known": {name: outcome_json(outcome) for name, outcome in known.items()}}
-        self.store.write_bytes(f"{place}/order.json", json.dumps(order).encode())
-        run = await self._create(pool, self._count, nodes)
-        await self._until_over(run.id, place)
-        return self._collect(place)
+        values = self.engine.ledger.values
+        order = _order(place) | {
+            "nodes": list(nodes),
+            "known": {name: outcome_json(outcome, values) for name, outcome in known.items()},
+        }
+        told = await self._done(pool, ", ".join(nodes), {"order.json": to_json(order)}, wait_seconds, stop)
+        return {name: outcome_from_json(ended, values) for name, ended in told["nodes"].items()}
 
-    async def _create(self, pool: str, number: int, nodes: list[str]) -> FlowRun:
+    async def items(
+        self,
+        pool: str,
+        place: Place,
+        node_id: str,
+        shares: Sequence[tuple[Sequence[Item], int]],
+        wait_seconds: float,
+        stop: Stop,
+        counted: CountedItems,
+    ) -> Mapping[int, Outcome]:
+        """Execute shares of a fan-out's items side by side; returns how each item ended that was not stopped."""
+        values, counts = self.engine.ledger.values, dict.fromkeys(range(len(shares)), (0, 0))
+        cap = -(-self.engine.task_runs_cap // len(shares))
+        enough = stop.inner()
+
+        def heard(number: int, child: Child) -> None:
+            counts[number] = child.counts
+            if not counted(*(sum(column) for column in zip(*counts.values(), strict=True))):
+                enough.set("over")
+
+        async def share(number: int, items: Sequence[Item], at_once: int) -> dict[str, Any]:
+            order = _order(place) | {"node": node_id, "at_once": at_once or None, "task_runs_cap": cap}
+            lines = "".join(to_json([item.index, item.key, item.params]) + "\n" for item in items)
+            name = f"{node_id} {items[0].index}-{items[-1].index}"
+            files = {"order.json": to_json(order), "items.jsonl": lines}
+            try:
+                return await self._done(pool, name, files, wait_seconds, enough, partial(heard, number))
+            except Stopped:  # it had not begun: none of its items has ended
+                return {"items": {}}
+
+        told = await asyncio.gather(*(share(number, *one) for number, one in enumerate(shares)))
+        return {int(index): outcome_from_json(ended, values) for one in told for index, ended in one["items"].items()}
+
+    async def _done(
+        self,
+        pool: str,
+        name: str,
+        files: Mapping[str, str],
+        wait_seconds: float,
+        stop: Stop,
+        heard: Callable[[Child], None] = lambda _: None,
+    ) -> dict[str, Any]:
+        """One child run's outcome. Where its worker handed it over, another one goes on from what is remembered."""
+        while True:
+            self._count += 1
+            place = segment_name(self.engine.facts, self._count)
+            for file, content in files.items():
+                await asyncio.to_thread(self._store.write_bytes, f"{place}/{file}", content.encode())
+            run = await self._create(pool, self._count, name)
+            child = Child(place, run.id, Life(self.silence_seconds), wait_seconds)
+            if await self._until_over(child, stop, heard):
+                outcome: dict[str, Any] = json.loads(
+                    await asyncio.to_thread(self._store.read_bytes, f"{place}/outcome.json")
+                )
+                self.engine.artifacts += [Artifact.model_validate(artifact) for artifact in outcome["artifacts"]]
+                return outcome
+
+    async def _create(self, pool: str, number: int, name: str) -> FlowRun:
+        line, facts = self.engine.line, self.engine.facts
         deployment = await self.prefect.read_deployment_by_name(f"{SEGMENT_FLOW}/{pool}")
         return await self.prefect.create_flow_run_from_deployment(
             deployment.id,
-            parameters={"run_id": str(self.line.run_id), "attempt_token": self.line.token, "segment": number},
-            name=f"{self.facts.id[:8]} {', '.join(nodes)}"[:200],
-            idempotency_key=f"{SEGMENT_FLOW}/{pool}:{self.facts.id}:{self.facts.attempt}:{number}",
+            parameters={"run_id": str(line.run_id), "attempt_token": line.token, "segment": number},
+            name=f"{facts.id[:8]} {name}"[:200],
+            work_queue_name=self.queue,
+            idempotency_key=f"{SEGMENT_FLOW}/{pool}:{facts.id}:{facts.attempt}:{number}",
         )
 
-    async def _until_over(self, flow_run_id: UUID, place: str) -> None:
-        """Look now and then until the run has ended; raise if it has died. When ours is told to stop, so is it."""
-        pause, life = FIRST_LOOK_SECONDS, Life(self.silence_seconds)
+    async def _until_over(self, child: Child, stop: Stop, heard: Callable[[Child], None]) -> bool:
+        """Look now and then until there is an outcome. False where the child was handed over; raises if it is lost."""
+        pause, told = FIRST_LOOK_SECONDS, False
         while True:
             await asyncio.sleep(pause)
             pause = min(pause * 1.3, LONGEST_LOOK_SECONDS)
-            run = await self.prefect.read_flow_run(flow_run_id)
-            if run.state is not None and run.state.is_final():
-                return
-            if life.is_over(self._sign(place), time.monotonic()):
-                raise ChildLost(f"The child run for {place} has shown no life for {self.silence_seconds:.0f} s.")
+            is_over, child.sign = await asyncio.to_thread(_look, self._store, child.place)
+            heard(child)
+            if is_over:
+                return True
+            if stop.is_set() and not told:
+                told = True
+                await asyncio.to_thread(self._store.write_bytes, f"{child.place}/stop", b"")
+                if stop.reason != "over" or child.sign is None:
+                    raise Stopped("The run was asked to stop.")
+            now = time.monotonic()
+            if child.sign is None and now - child.created_at > child.wait_seconds:
+                await self._withdraw(child)
+                raise NoWorker(f"No worker took the child run up within {child.wait_seconds:.0f} s.")
+            if child.life.is_over(child.sign, now):
+                raise ChildLost(f"The child run for {child.place} has shown no life for {self.silence_seconds:.0f} s.")
+            if now - child.asked_at > ASK_PREFECT_SECONDS:
+                child.asked_at = now
+                if (over := await self._judged(child)) is not None:
+                    return over
 
-    def _sign(self, place: str) -> bytes | None:
-        name = sign_of_life(place)
-        return self.store.read_bytes(name) if self.store.size_bytes(name) is not None else None
+    async def _judged(self, child: Child) -> bool | None:
+        """What Prefect says: None while the child may still end well."""
+        try:
+            run = await self.prefect.read_flow_run(child.flow_run_id)
+        except ObjectNotFound:
+            raise ChildLost(f"The child run for {child.place} is gone from Prefect.") from None
+        except (httpx.HTTPError, PrefectHTTPStatusError):
+            return None  # its silence says nothing of the child
+        if run.state is None or not run.state.is_final():
+            return None
+        is_over, _ = await asyncio.to_thread(_look, self._store, child.place)
+        if is_over:
+            return True
+        if run.state.name == HANDED_OVER:
+            return False
+        if run.state.type is StateType.CANCELLED:
+            raise ChildCancelled(f"The child run for {child.place} was cancelled.")
+        raise ChildLost(f"The child run for {child.place} ended as {run.state.name} without an outcome.")
 
-    def _collect(self, place: str) -> Mapping[str, Outcome]:
-        if self.store.size_bytes(f"{place}/outcome.json") is None:
-            raise ChildLost(f"The child run for {place} ended without an outcome.")
-        outcome = json.loads(self.store.read_bytes(f"{place}/outcome.json"))
-        self.artifacts += [Artifact.model_validate(artifact) for artifact in outcome["artifacts"]]
-        return {name: outcome_from_json(ended) for name, ended in outcome["nodes"].items()}
+    async def _withdraw(self, child: Child) -> None:
+        with contextlib.suppress(httpx.HTTPError, PrefectHTTPStatusError, ObjectNotFound):
+            await self.prefect.set_flow_run_state(child.flow_run_id, Cancelled(message="Nobody took it up in time."))
+
+
+def _order(place: Place) -> dict[str, Any]:
+    return {"path": place.path, "workflow": place.workflow, "inputs": dict(place.inputs)}
+
+
+def _look(store: Store, place: str) -> tuple[bool, bytes | None]:
+    """Whether there is an outcome, and the sign of life."""
+    name = sign_of_life(place)
+    sign = store.read_bytes(name) if store.size_bytes(name) is not None else None
+    return store.size_bytes(f"{place}/outcome.json") is not None, sign
 
 
 def segment_name(facts: RunFacts, number: int) -> str:
-    """Where a segment's order and outcome lie in run storage."""
+    """Where a child run's order and outcome lie in run storage."""
     return f"{facts.id}/a{facts.attempt}/segment-{number}"
 
 
 def sign_of_life(place: str) -> str:
-    """The blob that a segment rewrites while it lives."""
+    """The blob that a child run rewrites while it lives."""
     return f"{place}/alive"
 
 
 @asynccontextmanager
-async def showing_life(store: Store, place: str, every_seconds: float) -> AsyncIterator[None]:
-    """Rewrite the segment's sign of life while the block runs."""
+async def showing_life(
+    store: Store, place: str, counts: Callable[[], tuple[int, int]], stop: Stop
+) -> AsyncIterator[None]:
+    """Rewrite the child's sign of life while the block runs, and see whether its parent wants it to stop."""
 
-    async def beat() -> None:
-        count = 0
+    def beat(number: int) -> bool:
+        done, failed = counts()
+        sign = {"beat": number, "done": done, "failed": failed}
+        store.write_bytes(sign_of_life(place), json.dumps(sign).encode())
+        return store.size_bytes(f"{place}/stop") is not None
+
+    async def beats() -> None:
+        number = 0
         while True:
-            count += 1
-            store.write_bytes(sign_of_life(place), str(count).encode())
-            await asyncio.sleep(every_seconds)
+            number += 1
+            if await asyncio.to_thread(beat, number):
+                stop.set("over")
+            await asyncio.sleep(BEAT_SECONDS)
 
-    heart = asyncio.create_task(beat())
+    heart = asyncio.create_task(beats())
     try:
         yield
     finally:
@@ -134,11 +289,17 @@ async def showing_life(store: Store, place: str, every_seconds: float) -> AsyncI
             await heart
 
 
-def outcome_json(outcome: Outcome) -> dict[str, Any]:
-    error = outcome.error.__dict__ if outcome.error else None
-    return {"state": outcome.state.value, "output": outcome.output, "error": error}
+def read_items(store: Store, place: str) -> Iterable[Item]:
+    """The share of a fan-out that a child run was given."""
+    for line in store.read_bytes(f"{place}/items.jsonl").splitlines():
+        yield Item(*json.loads(line))
 
 
-def outcome_from_json(data: Mapping[str, Any]) -> Outcome:
+def outcome_json(outcome: Outcome, values: Values) -> dict[str, Any]:
+    error = error_json(outcome.error) if outcome.error else None
+    return {"state": outcome.state.value, "output": values.told(outcome.output), "error": error}
+
+
+def outcome_from_json(data: Mapping[str, Any], values: Values) -> Outcome:
     error = RunError(**data["error"]) if data["error"] else None
-    return Outcome(State(data["state"]), data["output"], error)
+    return Outcome(State(data["state"]), values.heard(data["output"]), error)

@@ -1,14 +1,12 @@
 """What can go wrong in a handler, as classes that already know whether to retry and what a partner may read."""
 
-from typing import ClassVar
-
 
 class HandlerError(Exception):
     """A handler could not do its work. Unknown exceptions count as this: retried, and hidden from partners."""
 
-    code: ClassVar[str] = "handler-failed"
-    retryable: ClassVar[bool] = True
-    partner_may_read: ClassVar[bool] = False
+    code: str = "handler-failed"
+    retryable: bool = True
+    partner_may_read: bool = False
 
 
 class InvalidInput(HandlerError):
@@ -55,3 +53,13 @@ class OutOfMemory(HandlerError):
     """The try needed more memory than one may take."""
 
     code = "out-of-memory"
+
+
+class Nested(HandlerError):
+    """A sub-workflow failed, for the reason that one of its nodes gave."""
+
+    def __init__(self, message: str, code: str, *, is_invalid: bool = False) -> None:
+        super().__init__(message)
+        self.code = code
+        self.partner_may_read = is_invalid
+        self.retryable = not is_invalid

@@ -1,12 +1,19 @@
 """Whether a valid workflow can be run today. Pure."""
 
+from collections.abc import Mapping
+
 from flows.compiler import Plan
 from flows.handlers.registry import registry
 
 
-def unready(plan: Plan) -> list[str]:
-    """What keeps a valid workflow from being run: handlers that are declared but not written yet, sub-workflows."""
+def unready(plan: Plan, plans: Mapping[str, Plan] | None = None) -> list[str]:
+    """What keeps a valid workflow from being run: handlers that are declared but not written yet, here or below."""
     known = registry()
     planned = [f"handler {name} is planned" for name in sorted(plan.handlers()) if known[name].planned]
-    nested = [f"node {node.id} runs a workflow" for node in plan.nodes.values() if node.workflow]
-    return planned + nested
+    below = [f"workflow {name}: {why}" for name in sorted(plan.sub_workflows) for why in _unready(name, plans or {})]
+    return planned + below
+
+
+def _unready(name: str, plans: Mapping[str, Plan]) -> list[str]:
+    others = {other: plan for other, plan in plans.items() if other != name}  # a workflow below itself: told elsewhere
+    return unready(plans[name], others) if name in plans else []

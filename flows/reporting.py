@@ -6,7 +6,6 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from threading import Event
 from typing import Any
 from uuid import UUID
 
@@ -27,6 +26,7 @@ from domain.contracts.runs import (
     WorkOrder,
 )
 from flows.settings import WorkerSettings
+from flows.stopping import Stop
 
 log = logging.getLogger("cairn.reporting")
 SEND_EVENTS_SECONDS = 0.5
@@ -51,7 +51,7 @@ class Line:
     http: httpx.AsyncClient
     run_id: UUID
     token: str
-    stop: Event = field(default_factory=Event)
+    stop: Stop = field(default_factory=Stop)
     _events: list[NodeEvent] = field(default_factory=list)
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -111,7 +111,7 @@ class Line:
                 self._events[:0] = events  # nothing is lost: they go with the next beat
                 raise
             if answer.stop:
-                self.stop.set()
+                self.stop.set("fenced")
             if not self._events:
                 return
 

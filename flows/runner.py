@@ -1,21 +1,17 @@
-"""The scheduler's hands: carries out its decisions as Prefect task runs and child runs, and tells it how they ended."""
+"""The scheduler's hands: carries out its decisions, here or by child runs, and tells it how they ended."""
 
 import asyncio
-import logging
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, assert_never, cast
+from collections.abc import Coroutine, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Any, assert_never
 
-from prefect import Task
-from prefect.cache_policies import NO_CACHE
+from prefect import Flow
 from prefect.client.schemas.objects import State as PrefectState
-from prefect.client.schemas.objects import TaskRun
-from prefect.futures import PrefectConcurrentFuture
-from prefect.runtime import task_run
+from prefect.client.schemas.objects import StateType
 
-from domain.contracts.artifacts import Artifact
-from domain.contracts.runs import NodeEvent, RunFacts, RunProblem
-from flows import tries
+from domain.contracts.runs import NodeEvent, RunProblem
+from flows.children import NoWorker
 from flows.compiler import (
     Cancelled,
     Decision,
@@ -23,8 +19,9 @@ from flows.compiler import (
     Execute,
     Expand,
     Failed,
+    FanOut,
     Finished,
-    Item,
+    InputFault,
     ItemCompleted,
     ItemFailed,
     Node,
@@ -40,63 +37,73 @@ from flows.compiler import (
     State,
     StopRunning,
 )
-from flows.errors import HandlerError
-from flows.reporting import Line
-from flows.segments import stretch
-from flows.storage import Zones
-from flows.tries import Try
+from flows.engine import Engine, Place
+from flows.errors import InvalidInput, Nested, Stopped
+from flows.items import Counts, Share, do_items
+from flows.segments import shards, stretch
+from flows.stopping import Stop
+from flows.values import plain
+from flows.work import TIMEOUT_SECONDS, Hands, TaskRuns, Work, grace_seconds, show_skipped
 
-log = logging.getLogger("cairn.runner")
-STOP_POLL_SECONDS = 0.5
-ITEMS_AT_ONCE = 32
-ITEM_REPORT_STEPS = 50
+LEAVE_SECONDS = 1.5  # more than a handler has: by then it was killed or given up
 
 Verdict = Finished | Failed
 
 
-class ChildRuns(Protocol):
-    """Executes a stretch of the plan on another pool."""
-
-    async def run(self, pool: str, nodes: list[str], known: Mapping[str, Outcome]) -> Mapping[str, Outcome]: ...
-
-
 @dataclass
 class Runner:
-    """One flow run's work: a schedule, and the means to carry out what it decides."""
+    """Runs one plan, or a part of one. The run's own has task runs in Prefect and tells the domain of its nodes.
 
+    A sub-workflow's runner does so where it is a flow run of its own; inside an item of a fan-out it works unseen.
+    """
+
+    engine: Engine
     schedule: Schedule
-    facts: RunFacts
-    pool: str
-    zones: Zones
-    line: Line
-    children: ChildRuns | None = None
-    artifacts: list[Artifact] = field(default_factory=list)
-    _activities: set[asyncio.Task[list[Event]]] = field(default_factory=set)
+    stop: Stop
+    place: Place = field(default_factory=Place)
+    visible: bool = True
+    _activities: set["asyncio.Task[list[Event]]"] = field(default_factory=set)
     _elsewhere: set[str] = field(default_factory=set)
     _verdict: Verdict | None = None
 
+    def __post_init__(self) -> None:
+        self.hands = Hands(self.engine, self.stop, SubWorkflows(self))
+
     async def run(self) -> Verdict:
         """Carry out decisions until the schedule says that the run is over."""
+        stopped, loop = asyncio.Event(), asyncio.get_running_loop()
+        self.stop.on_set(lambda: loop.call_soon_threadsafe(stopped.set))
+        waiting = asyncio.create_task(stopped.wait())
         self._carry_out(self.schedule.begin())
         try:
             while self._verdict is None:
-                await self._next_events()
+                await self._next_events(waiting)
         finally:
+            waiting.cancel()
             await self._settle_activities()
         return self._verdict
 
-    async def _next_events(self) -> None:
-        done, _ = await asyncio.wait(self._activities, timeout=STOP_POLL_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-        for activity in done:
+    async def _next_events(self, stopped: "asyncio.Task[Any]") -> None:
+        await asyncio.wait({*self._activities, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        for activity in [one for one in self._activities if one.done()]:
             self._activities.discard(activity)
             for event in activity.result():
-                self._carry_out(self.schedule.apply(event))
-        if self.line.stop.is_set() and self._verdict is None:
-            self._carry_out(self.schedule.apply(Cancelled()))
+                self.apply(event)
+        if self.stop.is_set() and self._verdict is None:
+            self.apply(Cancelled())
+
+    def apply(self, event: Event) -> None:
+        """Tell the schedule, and do what it decides."""
+        self._carry_out(self.schedule.apply(event))
 
     async def _settle_activities(self) -> None:
-        """Let what still runs notice the stop and leave: no thread may outlive its run."""
-        self.line.stop.set()
+        """Let what still runs notice the stop and leave: no thread may outlive its run. What only waits need not."""
+        self.stop.set("over")
+        self.hands.cut_waits()
+        if self._activities:
+            await asyncio.wait(self._activities, timeout=grace_seconds(self.stop.reason) + LEAVE_SECONDS)
+        for activity in self._activities:
+            activity.cancel()
         await asyncio.gather(*self._activities, return_exceptions=True)
 
     def _carry_out(self, decisions: Iterable[Decision]) -> None:
@@ -107,9 +114,9 @@ class Runner:
                 case Settled():
                     self._report(decision.node_id, decision.state.value, decision.error)
                 case Skipped():
-                    self._report(decision.node_id, "skipped", None)
+                    self._skipped(self.schedule.plan.nodes[decision.node_id])
                 case StopRunning():
-                    self.line.stop.set()
+                    self.stop.set("over")
                 case Finished() | Failed():
                     self._verdict = decision
                 case _:
@@ -119,159 +126,186 @@ class Runner:
         node = self.schedule.plan.nodes[decision.node_id]
         if node.id in self._elsewhere:  # a child run has it already; its end will be told with the stretch's
             return
-        if node.pool and node.pool != self.pool:
-            activity = self._delegate(node)
-        elif isinstance(decision, Expand):
-            activity = self._run_items(node, decision)
+        elsewhere = node.handler is not None and node.pool != self.engine.pool
+        if isinstance(decision, Expand):
+            activity = self._items_elsewhere(node, decision) if elsewhere else self._items_here(node, decision)
         else:
-            activity = self._run_node(node, decision)
-        self._activities.add(asyncio.create_task(activity))
+            activity = self._stretch_elsewhere(node) if elsewhere else self._node_here(node, decision)
+        self._activities.add(asyncio.create_task(_unless_stopped(activity)))
 
     # --- here ---
 
-    async def _run_node(self, node: Node, decision: Execute) -> list[Event]:
+    async def _node_here(self, node: Node, decision: Execute) -> list[Event]:
         self.schedule.apply(NodeStarted(node.id))
-        self.line.note(NodeEvent(node_id=node.id, state="running", tries=1))
-        outcome, tries_made = await self._run_tries(node, decision.params, None)
-        self._report(node.id, outcome.state.value, outcome.error, tries_made)
+        work = Work(node, self.place.of(node.id), decision.params)
+        known = await asyncio.to_thread(self.hands.remembered, work)
+        if known is None:
+            self._note(node.id, "running", tries=1)
+        tries = 0
+        if self.visible and node.handler is not None:
+            outcome, tries = await TaskRuns(self.hands, node).run(work, known)
+        else:
+            outcome = known or await self.hands.perform(work)
+        self._report(node.id, outcome.state.value, outcome.error, tries or None)
         return [_node_event(node.id, outcome)]
 
-    async def _run_items(self, node: Node, decision: Expand) -> list[Event]:
+    async def _items_here(self, node: Node, decision: Expand) -> list[Event]:
         """Every child of a fan-out, at most `max_concurrency` at once; each tells the schedule as it ends."""
-        self.schedule.apply(NodeStarted(node.id))
-        counts = _Counts(self.line, node.id, decision.count)
-        gate = asyncio.Semaphore(min(decision.max_concurrency or ITEMS_AT_ONCE, ITEMS_AT_ONCE))
+        share = Share(node, self.place.of(node.id), decision.items, decision.max_concurrency)
+        async with self._counted(node, decision) as counts:
 
-        async def run_item(item: Item) -> None:
-            async with gate:
-                if self.line.stop.is_set():
-                    return
-                outcome, _ = await self._run_tries(node, item.params, item)
-            counts.add(outcome)
-            self._carry_out(self.schedule.apply(_item_event(node.id, item.index, outcome)))
+            def tell(index: int, outcome: Outcome) -> None:
+                counts.add(outcome)
+                self.apply(_item_event(node.id, index, outcome))
 
-        counts.report()
-        await asyncio.gather(*(run_item(item) for item in decision.items))
+            await do_items(self.hands, share, tell, visible=self.visible)
         return []
 
-    async def _run_tries(self, node: Node, params: Mapping[str, Any], item: Item | None) -> tuple[Outcome, int]:
-        """One Prefect task run, with the node's retries: how it ended, and how many tries that took."""
-        assert node.handler is not None  # noqa: S101 - only nodes with a handler are executed here
-        name = node.id if item is None else f"{node.id}__{item.index}"
-        attempt = Try(
-            node_id=name,
-            handler=node.handler,
-            params=params,
-            facts=self.facts,
-            timeout_seconds=node.timeout_seconds or 3600.0,
-            item_key=item.key if item else None,
-        )
-        numbers: list[int] = []
-        task = _task(node, name, self._body(node, attempt, numbers))
-        future = cast("PrefectConcurrentFuture[Any]", task.submit())  # the flow's task runner has threads
-        state: PrefectState[Any] = await asyncio.wrap_future(future.wrapped_future)
-        result = await state.aresult(raise_on_failure=False)
-        if isinstance(result, dict):
-            self.artifacts += [Artifact.model_validate(artifact) for artifact in result.get("artifacts") or []]
-            return Outcome(State.COMPLETED, result), len(numbers)
-        return Outcome(State.FAILED, None, _run_error(result, node.id)), len(numbers)
+    def _counted(self, node: Node, decision: Expand) -> AbstractAsyncContextManager[Counts]:
+        self.schedule.apply(NodeStarted(node.id))
+        line = self.engine.line if not self.place.path else None
+        return Counts(line, node.id, decision.count).reported()
 
-    def _body(self, node: Node, attempt: Try, numbers: list[int]) -> Callable[[], dict[str, Any]]:
-        """What the task run does at each try; the number of each is noted."""
-        loop = asyncio.get_running_loop()
+    def _skipped(self, node: Node) -> None:
+        self._report(node.id, "skipped", None)
+        if self.visible and (node.handler or node.workflow):
 
-        def progress(fraction: float, message: str) -> None:
-            """Called from the handler's thread; heartbeats are sent by the loop's."""
-            event = NodeEvent(
-                node_id=node.id, state="running", fraction=min(max(fraction, 0), 1), message=message[:500]
-            )
-            loop.call_soon_threadsafe(self.line.note, event)
+            async def show() -> list[Event]:
+                await show_skipped(node)
+                return []
 
-        def body() -> dict[str, Any]:
-            numbers.append((task_run.run_count or 1) - 1)
-            numbered = replace(attempt, number=numbers[-1])
-            is_item = attempt.item_key is not None
-            return tries.run(numbered, self.zones, self.line.stop, (lambda *_: None) if is_item else progress)
-
-        return body
+            self._activities.add(asyncio.create_task(show()))
 
     # --- elsewhere ---
 
-    async def _delegate(self, node: Node) -> list[Event]:
+    async def _stretch_elsewhere(self, node: Node) -> list[Event]:
         """Have the whole stretch that begins here executed by one child run on its pool."""
         settled = [name for name, state in self.schedule.states.items() if state.is_terminal]
         nodes = stretch(self.schedule.plan, node.id, settled)
         self._elsewhere.update(nodes)
-        if self.children is None or node.pool is None:
-            error = RunError("wrong-pool", f"Node {node.id} belongs on pool {node.pool}; this is {self.pool}.", node.id)
+        if self.engine.children is None or node.pool is None:
+            error = RunError(
+                "wrong-pool", f"Node {node.id} belongs on pool {node.pool}; this is {self.engine.pool}.", node.id
+            )
             return [NodeFailed(node.id, error)]
-        outcomes = await self.children.run(node.pool, nodes, self.schedule.outcomes)
+        self._note(node.id, "dispatched", pool=node.pool)
+        known, wait = self.schedule.outcomes, _wait_seconds(node)
+        try:
+            outcomes = await self.engine.children.stretch(node.pool, self.place, nodes, known, wait, self.stop)
+        except NoWorker as nobody:
+            self._elsewhere.difference_update(nodes)
+            return [NodeFailed(node.id, RunError("dispatch-timeout", str(nobody), node.id))]
         return [_node_event(name, outcomes[name]) for name in nodes if name in outcomes]
 
-    def _report(self, node_id: str, state: str, error: RunError | None, tries_made: int | None = None) -> None:
-        problem = run_problem(error) if error else None
-        event = {"node_id": node_id, "state": state, "problem": problem, "tries": tries_made}
-        self.line.note(NodeEvent.model_validate(event))
+    async def _items_elsewhere(self, node: Node, decision: Expand) -> list[Event]:
+        """A large fan-out by several child runs that this run starts itself; a small one as part of a stretch."""
+        parts = shards(decision, self.engine.shards_cap)
+        if len(parts) <= 1 or self.engine.children is None or node.pool is None:
+            return await self._stretch_elsewhere(node)
+        self._note(node.id, "dispatched", pool=node.pool)
+        shares = [(decision.items[part.start : part.stop], at_once) for part, at_once in parts]
+        async with self._counted(node, decision) as counts:
+
+            def counted(done: int, failed: int) -> bool:
+                counts.set(done, failed)
+                return node.on_failure == "continue" or _fan_out(node).tolerates(failed, decision.count)
+
+            try:
+                ended = await self.engine.children.items(
+                    node.pool, self.place, node.id, shares, _wait_seconds(node), self.stop, counted
+                )
+            except NoWorker as nobody:
+                return [NodeFailed(node.id, RunError("dispatch-timeout", str(nobody), node.id))]
+            states = [outcome.state for outcome in ended.values()]
+            counts.set(states.count(State.COMPLETED), states.count(State.FAILED))
+        return [_item_event(node.id, index, outcome) for index, outcome in ended.items()]
+
+    # --- telling ---
+
+    def _note(self, node_id: str, state: str, **more: Any) -> None:
+        """Tell the domain, of the run's own nodes only: those of sub-workflows are theirs."""
+        if not self.place.path:
+            event = {"node_id": node_id, "state": state} | {key: value for key, value in more.items() if value}
+            self.engine.line.note(NodeEvent.model_validate(event))
+
+    def _report(self, node_id: str, state: str, error: RunError | None, tries: int | None = None) -> None:
+        self._note(node_id, state, problem=run_problem(error) if error else None, tries=tries)
 
 
-@dataclass
-class _Counts:
-    """How far a fan-out is. Told in steps: a fan-out of thousands must not send thousands of messages."""
+@dataclass(frozen=True)
+class SubWorkflows:
+    """Runs the workflows that nodes name, in this process: a run never waits for a place on its own pool."""
 
-    line: Line
-    node_id: str
-    total: int
-    done: int = 0
-    failed: int = 0
+    outer: Runner
 
-    def add(self, outcome: Outcome) -> None:
-        if outcome.state is State.COMPLETED:
-            self.done += 1
-        else:
-            self.failed += 1
-        if (self.done + self.failed) % max(1, self.total // ITEM_REPORT_STEPS) == 0:
-            self.report()
-
-    def report(self) -> None:
-        self.line.note(
-            NodeEvent(
-                node_id=self.node_id,
-                state="running",
-                items_total=self.total,
-                items_done=self.done,
-                items_failed=self.failed,
-            )
+    async def run(self, work: Work, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        engine, name = self.outer.engine, work.node.workflow or ""
+        plan = engine.plans[name]
+        try:
+            resolved = plan.resolve_inputs(inputs)
+        except InputFault as fault:
+            raise InvalidInput(f"Workflow {name} does not take these inputs: {fault}") from fault
+        inner = Runner(
+            engine,
+            Schedule(plan, resolved, engine.schedule_facts),
+            self.outer.stop.inner(),
+            Place(f"{work.name}.", name, resolved),
+            visible=self.outer.visible and work.item is None,
         )
+        bound = work.node.timeout_seconds or TIMEOUT_SECONDS
+        try:
+            async with asyncio.timeout(bound):
+                verdict = await (_as_flow_run(inner, work) if inner.visible else inner.run())
+        except TimeoutError:
+            raise Nested(f"Workflow {name} took longer than its {bound:.0f} s.", "timeout") from None
+        if isinstance(verdict, Failed):
+            raise Nested(verdict.error.message, verdict.error.code, is_invalid=verdict.error.partner_may_read)
+        outputs: dict[str, Any] = plain(dict(verdict.outputs))
+        return outputs
 
 
-def _task(node: Node, name: str, body: Callable[[], dict[str, Any]]) -> Task[[], dict[str, Any]]:
-    """The Prefect task of one node or item: named after it, retried as it says."""
-    delays = list(node.retry.delays())
-    return Task(
+async def _as_flow_run(inner: Runner, work: Work) -> Verdict:
+    """The sub-workflow as a flow run of its own inside ours, so that operators see its nodes together."""
+    verdicts: list[Verdict] = []
+
+    async def body() -> PrefectState[Any]:
+        verdict = await inner.run()
+        verdicts.append(verdict)
+        if isinstance(verdict, Failed):
+            return PrefectState(type=StateType.FAILED, message=verdict.error.message)
+        return PrefectState(type=StateType.COMPLETED)
+
+    plan = inner.schedule.plan
+    flow = Flow(
         fn=body,
-        name=node.id,
-        task_run_name=name,
-        tags=[tag for tag in (node.pool, node.handler) if tag],
-        retries=len(delays),
-        retry_delay_seconds=delays or None,
-        retry_condition_fn=_worth_another_try,
-        cache_policy=NO_CACHE,
+        name=plan.workflow_id,
+        version=str(plan.version),
+        flow_run_name=work.node.id,
+        validate_parameters=False,
         persist_result=False,
         log_prints=False,
     )
+    await flow(return_state=True)
+    return verdicts[0]
 
 
-def _worth_another_try(_task: Task[..., Any], _run: TaskRun, state: PrefectState[Any]) -> bool:
-    """Whether a failed try may be repeated: what the partner got wrong stays wrong."""
-    error = state.data
-    error = getattr(error, "result", error)
-    return not isinstance(error, HandlerError) or error.retryable
+async def _unless_stopped(activity: Coroutine[Any, Any, list[Event]]) -> list[Event]:
+    """What the activity tells; nothing where it left because it was told to."""
+    try:
+        return await activity
+    except Stopped:
+        return []
 
 
-def _run_error(error: object, node_id: str) -> RunError:
-    if isinstance(error, HandlerError):
-        return RunError(error.code, str(error), node_id, tries.partner_may_read(error))
-    return RunError("handler-failed", f"{type(error).__name__}: {error}", node_id)
+def _fan_out(node: Node) -> FanOut:
+    assert node.fan_out is not None  # noqa: S101 - only fan-outs expand
+    return node.fan_out
+
+
+def _wait_seconds(node: Node) -> float:
+    """How long a child run may wait for a worker. Waiting anew, once for each retry, would be no other wait."""
+    once = node.dispatch_timeout_seconds or node.timeout_seconds or TIMEOUT_SECONDS
+    return once * (1 + len(node.retry.delays()))
 
 
 def run_problem(error: RunError) -> RunProblem:

@@ -1,23 +1,48 @@
 """A plan cut by pool: which nodes a flow run executes itself, and which stretches become child runs. Pure."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
-from flows.compiler import Node, Plan
+from flows.compiler import Expand, Node, Plan
 
 LIGHT, GDAL = "light", "gdal"
+ITEMS_PER_SHARD = 16  # a child run more should save more than the second that starting it costs
 
 
 def home_pool(plan: Plan) -> str:
-    """Where the workflow's own flow run lives: on `gdal` only if nothing of it runs elsewhere."""
-    pools = {node.pool for node in plan.nodes.values() if node.pool}
-    return GDAL if pools == {GDAL} else LIGHT
+    """Where the workflow's own flow run lives: on `gdal` only if it does nothing but GDAL work itself.
+
+    What waits for others lives on `light`: it must not hold a place of the pool that its shards or sub-workflows need.
+    """
+    nodes = plan.nodes.values()
+    waits = any(node.workflow or (node.fan_out and (node.fan_out.shards or 1) > 1) for node in nodes)
+    return GDAL if {node.pool for node in nodes if node.handler} == {GDAL} and not waits else LIGHT
+
+
+def split(count: int, parts: int) -> Iterator[range]:
+    """So many numbers cut into at most so many runs of nearly equal length, none of them empty."""
+    parts = min(count, parts)
+    for part in range(parts):
+        yield range(part * count // parts, (part + 1) * count // parts)
+
+
+def shards(decision: Expand, cap: int) -> list[tuple[range, int]]:
+    """The shares of a fan-out that runs on another pool: positions of items, and how many of these at once.
+
+    The places that `max_concurrency` grants are dealt out beforehand, so that no two processes need to agree later.
+    """
+    count, bound = len(decision.items), decision.max_concurrency
+    wanted = decision.shards or min(cap, count // ITEMS_PER_SHARD) or 1
+    parts = list(split(count, min(wanted, bound or wanted)))
+    places = [len(part) for part in split(bound, len(parts))] if bound else [0] * len(parts)
+    return list(zip(parts, places, strict=True))
 
 
 def stretch(plan: Plan, first: str, settled: Collection[str]) -> list[str]:
     """The nodes that one child run executes when `first` becomes ready, in topological order.
 
     It takes along every follower of the same pool whose other predecessors have ended or come along too: each one
-    saves a hop. A fan-in comes with its fan-out, whose children only the child run knows.
+    saves a hop. A fan-in comes with its fan-out, whose children only the child run knows; a fan-out that may become
+    several child runs stays behind, because they are its run's to start.
     """
     pool = plan.nodes[first].pool
     taken = {first}
@@ -32,5 +57,9 @@ def _comes_along(node: Node, pool: str | None, taken: set[str], settled: Collect
         return False
     if node.fan_in:
         return node.fan_in.source in taken
-    runs_here = node.type in {"task", "fan_out"} and node.pool == pool
+    runs_here = (node.type == "task" or _is_undivided(node)) and node.pool == pool
     return runs_here and all(name in taken or name in settled for name in node.predecessors)
+
+
+def _is_undivided(node: Node) -> bool:
+    return node.fan_out is not None and node.fan_out.shards == 1

@@ -20,6 +20,8 @@ class WorkerSettings(BaseSettings):
     storage_root: Path | None = Field(default=None, description="Folder of the local storage zones")
     child_silence_seconds: float = Field(default=60.0, gt=0, description="Silence after which a child run is given up")
     storage_block: str | None = Field(default=None, description="Prefect block that names the zones, kind/name")
+    fan_out_task_runs: int = Field(default=200, ge=1, description="Prefect task runs that a fan-out makes at most")
+    shards: int = Field(default=4, ge=1, description="Child runs that a fan-out becomes at most where it declares none")
 
 
 class TryLimits(BaseSettings):

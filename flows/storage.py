@@ -39,8 +39,14 @@ class Store(Protocol):
     def write_bytes(self, name: str, content: bytes) -> None:
         """Write the whole blob or nothing."""
 
+    def append(self, name: str, content: bytes) -> None:
+        """Add to the blob's end, making it where there is none. One writer a blob; readers may see part of the last."""
+
     def put_file(self, name: str, source: Path) -> None:
         """Copy a local file in; readers see the whole blob or nothing."""
+
+    def names(self, folder: str) -> list[str]:
+        """The blobs directly in the folder, sorted; empty where there is no such folder."""
 
     def delete(self, name: str) -> None:
         """Remove the blob; a blob that is not there is no error."""
@@ -78,6 +84,23 @@ class LocalStore:
         temporary = self._temporary(name)
         temporary.write_bytes(content)
         temporary.replace(self._path(name))
+
+    def append(self, name: str, content: bytes) -> None:
+        path = self._path(name)
+        try:
+            handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        except FileNotFoundError:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        with os.fdopen(handle, "ab", buffering=0) as blob:
+            blob.write(content)
+
+    def names(self, folder: str) -> list[str]:
+        path = self._path(folder)
+        if not path.is_dir():
+            return []
+        files = (entry.name for entry in os.scandir(path) if entry.is_file() and not entry.name.startswith("."))
+        return [f"{folder}/{name}" for name in sorted(files)]
 
     def put_file(self, name: str, source: Path) -> None:
         temporary = self._temporary(name)

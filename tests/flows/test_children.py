@@ -1,15 +1,19 @@
 """Child runs: whether they live, and what they hand over."""
 
 import asyncio
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from domain.contracts.runs import RunFacts
+from flows import children
 from flows.children import Life, outcome_from_json, outcome_json, segment_name, showing_life, sign_of_life
 from flows.compiler import Outcome, RunError, State
+from flows.stopping import Stop
 from flows.storage import LocalStore
+from flows.values import Values, plain
 
 FACTS = RunFacts(id="run", request_id="request", received_at=datetime(2026, 1, 1, tzinfo=UTC), attempt=2)
 
@@ -27,14 +31,30 @@ def test_a_child_that_goes_silent_is_given_up_and_one_that_beats_is_not() -> Non
     assert not life.is_over(b"4", 40)  # it was only slow
 
 
-async def test_a_sign_of_life_changes_for_as_long_as_the_block_runs(tmp_path: Path) -> None:
+async def test_a_child_stops_when_its_parent_leaves_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, place, stop = LocalStore(tmp_path), segment_name(FACTS, 1), Stop()
+    monkeypatch.setattr(children, "BEAT_SECONDS", 0.01)
+    async with showing_life(store, place, lambda: (0, 0), stop):
+        await asyncio.sleep(0.05)
+        assert not stop.is_set()
+        store.write_bytes(f"{place}/stop", b"")
+        await asyncio.sleep(0.1)
+    assert stop.reason == "over"
+
+
+async def test_a_sign_of_life_changes_for_as_long_as_the_block_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store, place = LocalStore(tmp_path), segment_name(FACTS, 1)
     signs = set()
-    async with showing_life(store, place, 0.01):
+    monkeypatch.setattr(children, "BEAT_SECONDS", 0.01)
+    async with showing_life(store, place, lambda: (2, 1), Stop()):
         for _ in range(20):
             await asyncio.sleep(0.01)
-            signs.add(store.read_bytes(sign_of_life(place)))
+            if store.size_bytes(sign_of_life(place)):
+                signs.add(store.read_bytes(sign_of_life(place)))
     assert len(signs) > 3
+    assert all({"done": 2, "failed": 1}.items() <= json.loads(sign).items() for sign in signs)
     last = store.read_bytes(sign_of_life(place))
     await asyncio.sleep(0.05)
     assert store.read_bytes(sign_of_life(place)) == last
@@ -44,9 +64,13 @@ async def test_a_sign_of_life_changes_for_as_long_as_the_block_runs(tmp_path: Pa
     "outcome",
     [
         Outcome(State.COMPLETED, {"a": [1, None, "x"]}),
+        Outcome(State.COMPLETED, {"large": ["x" * 100] * 1000}),
         Outcome(State.SKIPPED),
         Outcome(State.FAILED, None, RunError("invalid-input", "no", "n", partner_may_read=True)),
     ],
 )
-def test_an_outcome_is_the_same_after_its_trip(outcome: Outcome) -> None:
-    assert outcome_from_json(outcome_json(outcome)) == outcome
+def test_an_outcome_is_the_same_after_its_trip(outcome: Outcome, tmp_path: Path) -> None:
+    values = Values(LocalStore(tmp_path), "run/m1")
+    told = json.loads(json.dumps(outcome_json(outcome, values)))
+    back = outcome_from_json(told, values)
+    assert Outcome(back.state, plain(back.output), back.error) == outcome

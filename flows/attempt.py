@@ -1,0 +1,299 @@
+"""What a flow run of ours does: claims its attempt, works, hands in what came of it, or leaves it to another one."""
+
+import asyncio
+import json
+import signal
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import httpx
+from prefect.client.orchestration import PrefectClient, get_client
+from prefect.client.schemas.objects import State as PrefectState
+from prefect.client.schemas.objects import StateType
+from prefect.context import FlowRunContext, SyncClientContext
+from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
+from prefect.runtime import flow_run
+from prefect.states import Completed
+from prefect.states import Failed as FailedState
+
+from domain.contracts.runs import RunProblem, RunStart, WorkOrder
+from domain.contracts.runs import Verdict as DomainVerdict
+from flows.children import (
+    HANDED_OVER,
+    ChildCancelled,
+    ChildLost,
+    SegmentRuns,
+    outcome_from_json,
+    outcome_json,
+    read_items,
+    segment_name,
+    showing_life,
+)
+from flows.compiler import Failed, Finished, Outcome, Plan, Schedule
+from flows.engine import Engine, Place
+from flows.items import Counts, Share, do_items
+from flows.ledger import Ledger
+from flows.outline import show_outline
+from flows.reporting import DomainUnreachable, Fenced, Line, domain_http
+from flows.runner import Runner, Verdict, run_problem
+from flows.segments import home_pool
+from flows.settings import WorkerSettings
+from flows.stopping import Stop, listed, process_is_shared
+from flows.storage import Zones
+from flows.values import Values, plain, to_json
+from flows.work import Hands
+
+OUTLINE_SECONDS = 3.0
+
+
+async def connect(stack: AsyncExitStack) -> tuple[WorkerSettings, Any]:
+    settings = WorkerSettings()
+    # Without this context every task would build an API client of its own, at 16 ms of CA loading each.
+    stack.enter_context(SyncClientContext.get_or_create())
+    return settings, await stack.enter_async_context(domain_http(settings))
+
+
+async def run_attempt(line: Line, settings: WorkerSettings) -> PrefectState[Any]:
+    """Claim the attempt, run the plan, hand in what came of it."""
+    try:
+        order = await line.start(_claim(line))
+    except Fenced as fenced:
+        return Completed(name="Superseded", message=f"Nothing was done: {fenced}")
+    plan = Plan.from_json(order.plan)
+    engine = await _engine(line, settings, order, home_pool(plan))
+    schedule = Schedule(plan, order.inputs, engine.schedule_facts)
+    async with _alive(line, order), get_client(sync_client=False) as prefect:
+        engine.children = SegmentRuns(prefect, engine, settings.child_silence_seconds, _queue())
+        runner = Runner(engine, schedule, line.stop)
+        try:
+            async with _outlined(engine, schedule, settings) as outlined:
+                outlined.verdict = verdict = await runner.run()
+            return await _hand_in(line, engine, verdict, prefect)
+        except Fenced as fenced:
+            return _cancelled("Fenced", str(fenced))
+        except ChildCancelled as cancelled:
+            return await _give_up(line, "cancelled", str(cancelled))
+        except ChildLost as lost:
+            await line.fail(RunProblem(code="child-run-lost", message=str(lost)), "lost")
+            return FailedState(message=str(lost))
+
+
+@dataclass
+class _Outlined:
+    verdict: Verdict | None = None
+
+
+@asynccontextmanager
+async def _outlined(engine: Engine, schedule: Schedule, settings: WorkerSettings) -> AsyncIterator[_Outlined]:
+    """Show the run's graph once it has run for a moment, and its outcome. Short runs show both at once."""
+    domain_url, outlined = str(settings.domain_url), _Outlined()
+
+    async def soon() -> None:
+        await asyncio.sleep(OUTLINE_SECONDS)
+        await show_outline(engine, schedule, None, domain_url)
+
+    showing = asyncio.create_task(soon())
+    try:
+        yield outlined
+    finally:
+        showing.cancel()
+        await asyncio.gather(showing, return_exceptions=True)
+    await show_outline(engine, schedule, outlined.verdict, domain_url)
+
+
+async def _hand_in(line: Line, engine: Engine, verdict: Verdict, prefect: PrefectClient) -> PrefectState[Any]:
+    if isinstance(verdict, Finished):
+        await line.commit(_travelling(plain(dict(verdict.outputs)), engine.ledger.values), engine.artifacts)
+        return Completed(message="Committed.")
+    match line.stop.reason:
+        case "fenced":
+            return _cancelled("Fenced", "The attempt was cancelled, or another one has taken its place.")
+        case "cancelled":
+            return await _give_up(line, "cancelled", "The flow run was cancelled in Prefect.")
+        case "draining" if await _is_being_cancelled(prefect):
+            return await _give_up(line, "cancelled", "The flow run was cancelled in Prefect.")
+        case "draining":
+            return await _give_up(line, "handed-over", "The worker was told to stop; another one goes on.")
+        case "over" | None:
+            pass
+    await line.fail(run_problem(verdict.error))
+    return FailedState(message=f"{verdict.error.node_id or 'run'}: {verdict.error.message}")
+
+
+def _travelling(outputs: dict[str, Any], values: Values) -> dict[str, Any]:
+    """The run's outputs as the domain keeps them: what is too large lies in run storage, and this says where."""
+    told = {name: values.told(value) for name, value in outputs.items()}
+    return {name: one.get("value", one) for name, one in told.items()}
+
+
+async def _give_up(line: Line, verdict: DomainVerdict, why: str) -> PrefectState[Any]:
+    """Leave the run to the domain, which cancels it or has another attempt go on."""
+    try:
+        await line.fail(RunProblem(code="stopped", message=why), verdict)
+    except Fenced as fenced:
+        return _cancelled("Fenced", str(fenced))
+    return _cancelled("Cancelled" if verdict == "cancelled" else HANDED_OVER, why)
+
+
+def _cancelled(name: str, message: str) -> PrefectState[Any]:
+    return PrefectState(type=StateType.CANCELLED, name=name, message=message)
+
+
+async def _is_being_cancelled(prefect: PrefectClient) -> bool:
+    """Whether the signal that reached us was meant for this run, not for its worker."""
+    try:
+        state = (await prefect.read_flow_run(flow_run_id())).state
+    except (httpx.HTTPError, PrefectHTTPStatusError, ObjectNotFound):
+        return False
+    return state is not None and state.type in {StateType.CANCELLING, StateType.CANCELLED}
+
+
+async def run_segment(line: Line, settings: WorkerSettings, number: int) -> PrefectState[Any]:
+    """Do what the parent ordered, and leave the outcome where the parent looks for it."""
+    try:
+        order = await line.start(_claim(line, segment=number))
+    except Fenced as fenced:
+        return Completed(name="Superseded", message=f"Nothing was done: {fenced}")
+    engine = await _engine(line, settings, order, "")
+    place = segment_name(order.facts, number)
+    told = json.loads(engine.zones.runs.read_bytes(f"{place}/order.json"))
+    plan = engine.plans[told["workflow"]] if told["workflow"] else Plan.from_json(order.plan)
+    inputs = told["inputs"] if told["workflow"] else order.inputs
+    where = Place(told["path"], told["workflow"], inputs)
+    async with _alive(line, order):
+        if "node" in told:
+            outcome, verdict = await _do_share(engine, plan, where, told, place)
+        else:
+            outcome, verdict = await _do_stretch(engine, plan, where, told, place)
+        with suppress(DomainUnreachable):  # what it did is in storage; its parent tells the domain how it ended
+            await line.flush()
+    if line.stop.reason in {"draining", "cancelled"}:
+        return _cancelled(
+            HANDED_OVER if line.stop.reason == "draining" else "Cancelled", "The worker was told to stop."
+        )
+    if line.stop.reason == "fenced":
+        return _cancelled("Fenced", "The attempt is over.")
+    outcome["artifacts"] = [artifact.model_dump(mode="json") for artifact in engine.artifacts]
+    engine.zones.runs.write_bytes(f"{place}/outcome.json", to_json(outcome).encode())
+    if isinstance(verdict, Failed):
+        return FailedState(message=f"{verdict.error.node_id or 'segment'}: {verdict.error.message}")
+    return Completed(message="Done.")
+
+
+async def _left_early(stop: Stop) -> PrefectState[Any]:
+    """How a child run ends that was told to stop, for its parent to read: without an outcome."""
+    if stop.reason == "draining":
+        async with get_client(sync_client=False) as prefect:
+            if not await _is_being_cancelled(prefect):
+                return _cancelled(HANDED_OVER, "The worker was told to stop; another one goes on.")
+    return _cancelled("Fenced" if stop.reason == "fenced" else "Cancelled", "The run was told to stop.")
+
+
+async def _do_stretch(
+    engine: Engine, plan: Plan, where: Place, told: dict[str, Any], place: str
+) -> tuple[dict[str, Any], Verdict]:
+    values = engine.ledger.values
+    known = {name: outcome_from_json(ended, values) for name, ended in told["known"].items()}
+    engine.pool = plan.nodes[told["nodes"][0]].pool or home_pool(plan)
+    schedule = Schedule(plan, where.inputs, engine.schedule_facts, told["nodes"], known)
+    async with showing_life(engine.zones.runs, place, lambda: (0, 0), engine.line.stop):
+        verdict = await Runner(engine, schedule, engine.line.stop, where).run()
+    ended = {name: schedule.outcomes[name] for name in told["nodes"] if name in schedule.outcomes}
+    return {"nodes": {name: outcome_json(outcome, values) for name, outcome in ended.items()}}, verdict
+
+
+async def _do_share(
+    engine: Engine, plan: Plan, where: Place, told: dict[str, Any], place: str
+) -> tuple[dict[str, Any], Verdict]:
+    node, values = plan.nodes[told["node"]], engine.ledger.values
+    engine.pool, engine.task_runs_cap = node.pool or engine.pool, told["task_runs_cap"]
+    items = list(read_items(engine.zones.runs, place))
+    share, counts = Share(node, where.of(node.id), items, told["at_once"]), Counts(None, node.id, len(items))
+    ended: dict[int, Outcome] = {}
+
+    def tell(index: int, outcome: Outcome) -> None:
+        counts.add(outcome)
+        ended[index] = outcome
+
+    async with showing_life(engine.zones.runs, place, lambda: (counts.done, counts.failed), engine.line.stop):
+        await do_items(Hands(engine, engine.line.stop), share, tell, visible=True)
+    return {"items": {index: outcome_json(outcome, values) for index, outcome in ended.items()}}, Finished({})
+
+
+async def _engine(line: Line, settings: WorkerSettings, order: WorkOrder, pool: str) -> Engine:
+    zones = await _zones(settings)
+    writer = f"{flow_run_id()}-{flow_run.run_count or 1}"
+    return Engine(
+        facts=order.facts,
+        pool=pool,
+        zones=zones,
+        line=line,
+        ledger=Ledger(zones.runs, f"{order.facts.id}/m{order.memory}", writer),
+        plans={name: Plan.from_json(plan) for name, plan in order.plans.items()},
+        task_runs_cap=settings.fan_out_task_runs,
+        shards_cap=settings.shards,
+    )
+
+
+@asynccontextmanager
+async def _alive(line: Line, order: WorkOrder) -> AsyncIterator[None]:
+    """Tell the domain that we live, and hear from anybody that we should stop, while the block runs."""
+    with listed(flow_run_id(), line.stop), _heeding_sigterm(line.stop):
+        async with line.beating(order.heartbeat_seconds):
+            yield
+
+
+@contextmanager
+def _heeding_sigterm(stop: Stop) -> Iterator[None]:
+    """Take SIGTERM as a request to leave soon. Prefect's own answer, an exception anywhere, would lose checkpoints."""
+    if process_is_shared() or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before, loop = signal.getsignal(signal.SIGTERM), asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, stop.set, "draining")
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGTERM)
+        signal.signal(signal.SIGTERM, before)
+
+
+def _queue() -> str | None:
+    """The queue that this run came by: its child runs take the same."""
+    context = FlowRunContext.get()
+    return context.flow_run.work_queue_name if context and context.flow_run else None
+
+
+async def _zones(settings: WorkerSettings) -> Zones:
+    """The storage zones: a folder in the embedded stack, else what a Prefect block names."""
+    if settings.storage_root is not None:
+        return Zones.local(settings.storage_root)
+    if settings.storage_block is None:
+        raise ValueError(
+            "Set CAIRN_STORAGE_ROOT to a folder, or CAIRN_STORAGE_BLOCK to a block, as in local-zones/cairn."
+        )
+    from blocks.storage import load_zones
+
+    return await load_zones(settings.storage_block)
+
+
+def _claim(line: Line, segment: int | None = None) -> RunStart:
+    """What this flow run tells the domain of itself."""
+    context = FlowRunContext.get()
+    pool = context.flow_run.work_pool_name if context and context.flow_run else None
+    return RunStart(
+        attempt_token=line.token,
+        flow_run_id=flow_run_id(),
+        run_count=flow_run.run_count or 1,
+        segment=segment,
+        pool=pool,
+    )
+
+
+def flow_run_id() -> UUID:
+    """This flow run's id."""
+    return UUID(str(flow_run.id))

@@ -1,0 +1,88 @@
+"""What all of one flow run's work shares: facts, storage, memory, the line to the domain, threads."""
+
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from domain.contracts.artifacts import Artifact
+from domain.contracts.runs import RunFacts
+from flows.compiler import Item, Outcome, Plan
+from flows.ledger import Ledger
+from flows.reporting import Line
+from flows.stopping import Stop
+from flows.storage import Zones
+
+THREADS = 256  # made when needed; how many work at once is decided by fan-outs, not here
+SCHEDULE_FACTS = ("id", "request_id", "asset_id", "version_ordinal")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Which plan a piece of work belongs to: the run's own, or a sub-workflow's at the end of a path of nodes."""
+
+    path: str = ""
+    workflow: str | None = None
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+
+    def of(self, node_id: str) -> str:
+        """The node's name in the run's memory."""
+        return f"{self.path}{node_id}"
+
+
+class CountedItems(Protocol):
+    """Hears how many items have ended well and badly so far; answers whether going on makes sense."""
+
+    def __call__(self, done: int, failed: int) -> bool: ...
+
+
+class ChildRuns(Protocol):
+    """Has work done by flow runs on another pool."""
+
+    async def stretch(
+        self,
+        pool: str,
+        place: Place,
+        nodes: Sequence[str],
+        known: Mapping[str, Outcome],
+        wait_seconds: float,
+        stop: Stop,
+    ) -> Mapping[str, Outcome]:
+        """Execute these nodes; returns how each of them ended."""
+
+    async def items(
+        self,
+        pool: str,
+        place: Place,
+        node_id: str,
+        shares: Sequence[tuple[Sequence[Item], int]],
+        wait_seconds: float,
+        stop: Stop,
+        counted: CountedItems,
+    ) -> Mapping[int, Outcome]:
+        """Execute items of a fan-out, each share of them by a run of its own; returns how each item ended."""
+
+
+@dataclass
+class Engine:
+    """One flow run's means. Sub-workflows inside it use the same."""
+
+    facts: RunFacts
+    pool: str
+    zones: Zones
+    line: Line
+    ledger: Ledger
+    plans: Mapping[str, Plan] = field(default_factory=dict)
+    task_runs_cap: int = 200
+    shards_cap: int = 4
+    children: ChildRuns | None = None
+    artifacts: list[Artifact] = field(default_factory=list)
+    worker: str = field(default_factory=lambda: f"{os.uname().nodename}/{os.getpid()}")
+    threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(THREADS, "cairn-work"))
+
+    @property
+    def schedule_facts(self) -> dict[str, Any]:
+        """What expressions may know of the run."""
+        facts = self.facts.model_dump(include=set(SCHEDULE_FACTS))
+        return {name: facts[name] for name in SCHEDULE_FACTS}

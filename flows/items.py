@@ -1,0 +1,174 @@
+"""The items of one fan-out, done in this process: how many at once, in which task runs, and what is told of them."""
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from domain.contracts.runs import NodeEvent
+from flows.compiler import Item, Node, Outcome, State
+from flows.ledger import Entry
+from flows.reporting import Line
+from flows.segments import split
+from flows.work import Hands, TaskRuns, Work, run_group
+
+AT_ONCE = 16  # of a fan-out that declares no bound: enough to hide waiting, few enough to spare two cores
+REPORT_SECONDS = 0.5
+
+Result = TypeVar("Result")
+Tell = Callable[[int, Outcome], None]
+
+
+@dataclass(frozen=True)
+class Share:
+    """The items that this process does, and how many of them at once."""
+
+    node: Node
+    path: str
+    items: Sequence[Item]
+    at_once: int | None = None
+
+
+@dataclass(frozen=True)
+class Items:
+    """One share being done. `tell` hears how each item ended, as it ends."""
+
+    hands: Hands
+    share: Share
+    entries: Mapping[str, Entry]
+    gate: asyncio.Semaphore
+    tell: Tell
+
+    async def each_visible(self, works: Sequence[Work]) -> None:
+        """A task run for every item."""
+        runs = TaskRuns(self.hands, self.share.node, of_items=True)
+
+        async def do(work: Work) -> None:
+            async with self.gate:
+                if not self.hands.stop.is_set():
+                    outcome, _ = await runs.run(work, self.hands.remembered_item(self.entries, work))
+                    self._tell(work, outcome)
+
+        await gathered(do(work) for work in works)
+
+    async def in_groups(self, works: Sequence[Work], at_once: int) -> None:
+        """Never more task runs than the cap. Where more items than groups may run at once, a group runs several."""
+        groups = [works[part.start : part.stop] for part in split(len(works), self.hands.engine.task_runs_cap)]
+        groups_at_once = asyncio.Semaphore(at_once)
+        node = self.share.node
+
+        async def do(group: Sequence[Work]) -> None:
+            name = f"{node.id}__{_index(group[0])}-{_index(group[-1])}"
+            async with groups_at_once:
+                if not self.hands.stop.is_set():
+                    await run_group(node, name, lambda: self.each(group, math.ceil(at_once / len(groups))))
+
+        await gathered(do(group) for group in groups)
+
+    async def each(self, works: Sequence[Work], at_once: int) -> list[bool]:
+        """Items without task runs of their own; which of them ended well."""
+        places = asyncio.Semaphore(at_once)
+
+        async def do(work: Work) -> bool:
+            async with places, self.gate:
+                return await self._perform(work)
+
+        if at_once == 1:
+            return [await do(work) for work in works]
+        return await gathered(do(work) for work in works)
+
+    async def _perform(self, work: Work) -> bool:
+        """Stopped work is neither done nor told."""
+        if self.hands.stop.is_set():
+            return False
+        outcome = self.hands.remembered_item(self.entries, work) or await self.hands.perform(work)
+        self._tell(work, outcome)
+        return outcome.state is State.COMPLETED
+
+    def _tell(self, work: Work, outcome: Outcome) -> None:
+        self.tell(_index(work), outcome)
+
+
+async def do_items(hands: Hands, share: Share, tell: Tell, *, visible: bool) -> None:
+    """Do every item of the share."""
+    entries = await asyncio.to_thread(hands.engine.ledger.items, share.path)
+    works = [Work(share.node, share.path, item.params, item) for item in share.items]
+    at_once = share.at_once or AT_ONCE
+    items = Items(hands, share, entries, asyncio.Semaphore(at_once), tell)
+    if not visible:
+        await items.each(works, at_once)
+    elif len(works) <= hands.engine.task_runs_cap:
+        await items.each_visible(works)
+    else:
+        await items.in_groups(works, at_once)
+
+
+async def gathered(each: Iterable[Coroutine[Any, Any, Result]]) -> list[Result]:
+    """What each returned. Those that were cut short are left out; the first error comes only after all have ended."""
+    ended = await asyncio.gather(*each, return_exceptions=True)
+    for one in ended:
+        if isinstance(one, BaseException) and not isinstance(one, asyncio.CancelledError):
+            raise one
+    return [one for one in ended if not isinstance(one, BaseException)]
+
+
+def _index(work: Work) -> int:
+    assert work.item is not None  # noqa: S101 - what is done here are items
+    return work.item.index
+
+
+@dataclass
+class Counts:
+    """How far a fan-out is, told now and then: one of thousands must not send thousands of messages.
+
+    Without a line nobody is told: those of sub-workflows are their own business.
+    """
+
+    line: Line | None
+    node_id: str
+    total: int
+    done: int = 0
+    failed: int = 0
+
+    def add(self, outcome: Outcome) -> None:
+        if outcome.state is State.COMPLETED:
+            self.done += 1
+        else:
+            self.failed += 1
+
+    def set(self, done: int, failed: int) -> None:
+        """What other processes have counted."""
+        self.done, self.failed = done, failed
+
+    def report(self) -> None:
+        if self.line is None:
+            return
+        self.line.note(
+            NodeEvent(
+                node_id=self.node_id,
+                state="running",
+                items_total=self.total,
+                items_done=self.done,
+                items_failed=self.failed,
+            )
+        )
+
+    @asynccontextmanager
+    async def reported(self) -> "AsyncIterator[Counts]":
+        """Report while the block runs, where anything has changed, and at its end."""
+        reporter = asyncio.create_task(self._keep_reporting())
+        try:
+            yield self
+        finally:
+            reporter.cancel()
+            self.report()
+
+    async def _keep_reporting(self) -> None:
+        told = None
+        while True:
+            if (now := (self.done, self.failed)) != told:
+                self.report()
+                told = now
+            await asyncio.sleep(REPORT_SECONDS)

@@ -1,0 +1,45 @@
+"""What a run shows in Prefect's UI beside its task runs: its graph, how its nodes stand, where its timeline is."""
+
+import base64
+import contextlib
+
+import httpx
+from prefect.artifacts import acreate_markdown_artifact
+from prefect.exceptions import PrefectHTTPStatusError
+
+from flows.compiler import Failed, Finished, Plan, Schedule
+from flows.compiler.svg import svg
+from flows.engine import Engine
+
+SHOWN_ERROR = 500
+
+
+async def show_outline(engine: Engine, schedule: Schedule, verdict: Finished | Failed | None, domain_url: str) -> None:
+    """Make the artifact, or its next version. A run does not fail because its picture could not be hung."""
+    text = outline(engine, schedule, verdict, domain_url)
+    with contextlib.suppress(httpx.HTTPError, PrefectHTTPStatusError):
+        await acreate_markdown_artifact(markdown=text, key=f"run-{engine.facts.id}", description="Graph and outcome")
+
+
+def outline(engine: Engine, schedule: Schedule, verdict: Finished | Failed | None, domain_url: str) -> str:
+    """The artifact's Markdown. Errors may quote partners: they stand in a block that nothing can leave."""
+    facts, plan = engine.facts, schedule.plan
+    head = f"**{plan.workflow_id}** version {plan.version}, attempt {facts.attempt}: {_standing(verdict)}"
+    timeline = f"[Timeline of the request]({domain_url.rstrip('/')}/api/v1/requests/{facts.request_id}/timeline)"
+    rows = ["| node | state |", "|---|---|"]
+    rows += [f"| {name} | {state.value} |" for name, state in schedule.states.items()]
+    parts = [head, timeline, _picture(plan), "\n".join(rows)]
+    if isinstance(verdict, Failed):
+        quoted = verdict.error.message[:SHOWN_ERROR].replace("`", "'")
+        parts.insert(1, f"```text\n{verdict.error.node_id or 'run'}: {quoted}\n```")
+    return "\n\n".join(parts)
+
+
+def _standing(verdict: Finished | Failed | None) -> str:
+    if verdict is None:
+        return "running"
+    return "completed" if isinstance(verdict, Finished) else f"failed ({verdict.error.code})"
+
+
+def _picture(plan: Plan) -> str:
+    return f"![Graph](data:image/svg+xml;base64,{base64.b64encode(svg(plan).encode()).decode()})"

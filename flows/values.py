@@ -1,0 +1,83 @@
+"""Values that are too large to travel: kept in run storage by their content, read when somebody looks into them.
+
+Which values were kept is said beside them, never by a mark inside: partner data must not pass for a reference.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from flows.storage import Store
+
+TRAVELS_BYTES = 16_000
+
+
+@dataclass(frozen=True)
+class Values:
+    """The kept values of one run."""
+
+    store: Store
+    memory: str
+
+    def told(self, value: Any) -> dict[str, Any]:
+        """The value as it travels: `{"value": …}`, or `{"stored": name}` where it is too large for that."""
+        if isinstance(value, Stored):
+            return {"stored": value.name}
+        text = to_json(value)
+        if len(text) <= TRAVELS_BYTES:
+            return {"value": value}
+        name = f"{self.memory}/values/{hashlib.sha256(text.encode()).hexdigest()[:40]}.json"
+        if self.store.size_bytes(name) is None:
+            self.store.write_bytes(name, text.encode())
+        return {"stored": name}
+
+    def heard(self, told: Mapping[str, Any]) -> Any:
+        """The value again. A kept mapping is read only if somebody looks into it."""
+        return Stored(self.store, told["stored"]) if "stored" in told else told["value"]
+
+
+@dataclass(frozen=True, eq=False)
+class Stored(Mapping[str, Any]):
+    """A kept mapping."""
+
+    store: Store
+    name: str
+
+    @cached_property
+    def content(self) -> dict[str, Any]:
+        content: dict[str, Any] = json.loads(self.store.read_bytes(self.name))
+        return content
+
+    def __getitem__(self, key: str) -> Any:
+        return self.content[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.content)
+
+    def __len__(self) -> int:
+        return len(self.content)
+
+
+def plain(value: Any) -> Any:
+    """The value with every kept mapping in it read."""
+    if isinstance(value, Stored):
+        return value.content
+    if isinstance(value, Mapping):
+        return {key: plain(member) for key, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(member) for member in value]
+    return value
+
+
+def to_json(value: Any) -> str:
+    """One text for equal values."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), default=_read)
+
+
+def _read(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} is no JSON")
