@@ -11,7 +11,7 @@ from typing import Any
 from prefect import Flow
 
 from flows.build import build_flow, build_segment_flow
-from flows.compiler import Plan, compile_text
+from flows.compiler import Plan, compile_files
 from flows.handlers.registry import registry
 
 WORKFLOWS = Path(os.environ.get("CAIRN_WORKFLOWS_DIR") or Path(__file__).resolve().parent.parent / "workflows")
@@ -23,8 +23,7 @@ class BrokenWorkflow(ValueError):
 
 def plan_of(workflow_id: str) -> Plan:
     """The compiled plan of one file."""
-    path = WORKFLOWS / f"{workflow_id}.yaml"
-    compiled = compile_text(path.read_text(), str(path), registry())
+    (compiled,) = compile_files([WORKFLOWS / f"{workflow_id}.yaml"], registry())
     if compiled.plan is None:
         raise BrokenWorkflow("\n".join(f"{fault.file}:{fault.line}: {fault.message}" for fault in compiled.faults))
     return compiled.plan

@@ -165,11 +165,11 @@ class SegmentRuns:
     ) -> dict[str, Any]:
         """One child run's outcome. Where its worker handed it over, another one goes on from what is remembered."""
         while True:
-            self._count += 1
-            place = segment_name(self.engine.facts, self._count)
+            number = self._count = self._count + 1
+            place = segment_name(self.engine.facts, number)
             for file, content in files.items():
                 await asyncio.to_thread(self._store.write_bytes, f"{place}/{file}", content.encode())
-            run = await self._create(pool, self._count, name)
+            run = await self._create(pool, number, name)
             child = Child(place, run.id, Life(self.silence_seconds), wait_seconds)
             if await self._until_over(child, stop, heard):
                 outcome: dict[str, Any] = json.loads(
