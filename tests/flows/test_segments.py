@@ -1,8 +1,12 @@
 """Which nodes travel together to the other pool."""
 
-from flows.compiler import Plan, compile_text
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flows.compiler import Expand, Item, Plan, compile_text
 from flows.handlers.registry import registry
-from flows.segments import home_pool, stretch
+from flows.segments import home_pool, shards, split, stretch
 
 HEAD = "workflow_id: w\nversion: 1\nnodes:\n  start: {type: start, next: a}\n"
 VALIDATE = "handler: raster.validate, params: {source: x/y}"
@@ -45,3 +49,43 @@ def test_a_workflow_lives_on_gdal_only_if_all_of_it_does() -> None:
     only = plan(f"  a: {{{VALIDATE}, next: end}}\n  end: {{type: end}}\n")
     mixed = plan(f"  a: {{{VALIDATE}, next: b}}\n  b: {{{ECHO}, next: end}}\n  end: {{type: end}}\n")
     assert (home_pool(only), home_pool(mixed)) == ("gdal", "light")
+
+
+def test_a_fan_out_that_may_become_several_runs_is_left_to_its_run() -> None:
+    def fan(more: str) -> Plan:
+        return plan(
+            f"  a: {{{VALIDATE}, next: b}}\n"
+            f"  b: {{type: fan_out, source: '{{{{ [1, 2] }}}}', {more}task: {{{VALIDATE}}}, next: c}}\n"
+            f"  c: {{type: fan_in, next: end}}\n  end: {{type: end}}\n"
+        )
+
+    assert stretch(fan(""), "a", ["start"]) == ["a"]
+    assert stretch(fan("shards: 1, "), "a", ["start"]) == ["a", "b", "c"]
+    assert (home_pool(fan("")), home_pool(fan("shards: 2, "))) == ("gdal", "light")
+
+
+@given(st.integers(0, 5000), st.integers(1, 300))
+def test_a_split_loses_nothing_and_is_even(count: int, parts: int) -> None:
+    cut = list(split(count, parts))
+    assert [number for part in cut for number in part] == list(range(count))
+    assert len(cut) == min(count, parts)
+    assert not cut or max(map(len, cut)) - min(map(len, cut)) <= 1
+
+
+@given(st.integers(1, 500), st.one_of(st.none(), st.integers(1, 40)), st.one_of(st.none(), st.integers(1, 12)))
+def test_shards_share_the_places_that_a_fan_out_grants(count: int, bound: int | None, declared: int | None) -> None:
+    items = tuple(Item(index, str(index), {}) for index in range(count))
+    parts = shards(Expand("n", items, count, bound, declared), cap=4)
+    assert [index for part, _ in parts for index in part] == list(range(count))
+    assert len(parts) <= (declared or 4)
+    if bound:
+        assert sum(places for _, places in parts) == bound
+        assert all(places >= 1 for _, places in parts)
+    else:
+        assert all(places == 0 for _, places in parts)
+
+
+@pytest.mark.parametrize(("count", "expected"), [(1, 1), (31, 1), (32, 2), (63, 3), (64, 4), (10_000, 4)])
+def test_only_fan_outs_that_are_worth_it_are_divided(count: int, expected: int) -> None:
+    items = tuple(Item(index, str(index), {}) for index in range(count))
+    assert len(shards(Expand("n", items, count), cap=4)) == expected

@@ -1,0 +1,113 @@
+"""What a run remembers, and what a kill in the middle of a line leaves of it."""
+
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flows.compiler import State
+from flows.ledger import NODES, Entry, Ledger, digest, latest, read
+from flows.storage import LocalStore
+
+MEMORY = "run/m1"
+
+
+def entry(
+    node: str = "n", index: int | None = None, state: State = State.COMPLETED, at: float = 1.0, **params: int
+) -> Entry:
+    return Entry(
+        node=node,
+        digest=digest("echo", params),
+        state=state.value,
+        tries=1,
+        worker="w",
+        started_at=at,
+        ended_at=at,
+        index=index,
+        key=None if index is None else f"key {index}",
+        output={"value": {"n": index}} if state is State.COMPLETED else None,
+    )
+
+
+def ledger(root: Path, writer: str = "a") -> Ledger:
+    return Ledger(LocalStore(root), MEMORY, writer)
+
+
+def test_a_node_that_succeeded_is_remembered_by_the_next_attempt(tmp_path: Path) -> None:
+    ledger(tmp_path).record(entry(a=1))
+    again = ledger(tmp_path, "b").node("n", digest("echo", {"a": 1}))
+    assert again is not None
+    assert (again.state, again.output) == (State.COMPLETED, {"n": None})
+
+
+def test_other_parameters_another_handler_or_a_failure_are_not_taken_for_it(tmp_path: Path) -> None:
+    ledger(tmp_path).record(entry(a=1))
+    ledger(tmp_path).record(entry("failed", state=State.FAILED, a=1))
+    again = ledger(tmp_path, "b")
+    assert again.node("n", digest("echo", {"a": 2})) is None
+    assert again.node("n", digest("sleep", {"a": 1})) is None
+    assert again.node("failed", digest("echo", {"a": 1})) is None
+    assert again.node("unknown", digest("echo", {"a": 1})) is None
+
+
+def test_items_of_all_processes_are_read_together(tmp_path: Path) -> None:
+    for number, writer in enumerate("abc"):
+        ledger(tmp_path, writer).record(entry("tiles", number))
+    remembered = ledger(tmp_path, "d").items("tiles")
+    assert set(remembered) == {"key 0", "key 1", "key 2"}
+    found = ledger(tmp_path).item(remembered, "key 2", digest("echo", {}))
+    assert found is not None
+    assert found.output == {"n": 2}
+
+
+@given(st.integers(min_value=0, max_value=400))
+def test_a_line_that_was_cut_short_is_no_line(cut: int) -> None:
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory() as folder:
+        root = Path(folder)
+        for number in range(2):
+            ledger(root).record(entry("tiles", number))
+        file = root / MEMORY / "ledger/tiles/a.jsonl"
+        whole = file.read_bytes()
+        kept = whole[: min(cut, len(whole))]
+        file.write_bytes(kept)
+        assert len(list(read(LocalStore(root), MEMORY, "tiles"))) == kept.count(b"\n")
+        ledger(root, "b").record(entry("tiles", 7))  # the next process has a file of its own
+        assert "key 7" in ledger(root).items("tiles")
+
+
+def test_a_success_outweighs_failures_and_later_news_older_ones() -> None:
+    entries = [
+        entry("t", 1, State.COMPLETED, at=1),
+        entry("t", 1, State.FAILED, at=5),
+        entry("t", 0, State.FAILED, at=1),
+        entry("t", 0, State.FAILED, at=2),
+    ]
+    assert [(one.index, one.state, one.ended_at) for one in latest(iter(entries))] == [
+        (0, "failed", 2),
+        (1, "completed", 1),
+    ]
+
+
+def test_large_outputs_are_kept_beside_and_small_ones_in_the_line(tmp_path: Path) -> None:
+    first = ledger(tmp_path)
+    small, large = first.values.told({"a": 1}), first.values.told({"a": "x" * 20_000})
+    assert small == {"value": {"a": 1}}
+    assert set(large) == {"stored"}
+    assert dict(first.values.heard(large)) == {"a": "x" * 20_000}
+    assert first.values.told(first.values.heard(large)) == large
+
+
+def test_what_a_partner_sends_never_passes_for_a_reference(tmp_path: Path) -> None:
+    values = ledger(tmp_path).values
+    sent = {"stored": "other-run/m1/values/secret.json"}
+    assert values.heard(values.told(sent)) == sent
+
+
+def test_nodes_and_items_do_not_mix(tmp_path: Path) -> None:
+    ledger(tmp_path).record(entry("tiles", 0))
+    ledger(tmp_path).record(entry("tiles"))
+    store = LocalStore(tmp_path)
+    assert [one.index for one in read(store, MEMORY, "tiles")] == [0]
+    assert [one.index for one in read(store, MEMORY, NODES)] == [None]
