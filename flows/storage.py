@@ -1,9 +1,11 @@
 """The storage protocol and its kinds: what zones and run storage are made of. Knows nothing of Prefect or GDAL."""
 
+import contextlib
 import os
 import re
 import shutil
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -12,6 +14,8 @@ from flows.errors import InvalidInput
 
 _SEGMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._ +=@-]{0,199}")
 _MAX_NAME = 900
+_CHUNK_BYTES = 4 * 1024 * 1024
+_PARTIAL = ".partial-"
 
 
 def checked_name(name: str) -> str:
@@ -36,6 +40,9 @@ class Store(Protocol):
 
     def read_bytes(self, name: str) -> bytes: ...
 
+    def chunks(self, name: str) -> Iterator[bytes]:
+        """The blob's content in pieces that fit into memory."""
+
     def write_bytes(self, name: str, content: bytes) -> None:
         """Write the whole blob or nothing."""
 
@@ -50,6 +57,9 @@ class Store(Protocol):
 
     def delete(self, name: str) -> None:
         """Remove the blob; a blob that is not there is no error."""
+
+    def delete_below(self, folder: str) -> list[str]:
+        """Remove all blobs whose names begin with this folder, half-written ones too; returns their names."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +89,11 @@ class LocalStore:
 
     def read_bytes(self, name: str) -> bytes:
         return Path(self.readable_path(name)).read_bytes()
+
+    def chunks(self, name: str) -> Iterator[bytes]:
+        with Path(self.readable_path(name)).open("rb") as file:
+            while chunk := file.read(_CHUNK_BYTES):
+                yield chunk
 
     def write_bytes(self, name: str, content: bytes) -> None:
         temporary = self._temporary(name)
@@ -110,11 +125,18 @@ class LocalStore:
     def delete(self, name: str) -> None:
         self._path(name).unlink(missing_ok=True)
 
+    def delete_below(self, folder: str) -> list[str]:
+        place = self._path(folder)
+        files = [path for path in place.rglob("*") if path.is_file() and not path.name.startswith(_PARTIAL)]
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(place)
+        return sorted(path.relative_to(self.root).as_posix() for path in files)
+
     def _temporary(self, name: str) -> Path:
         """A fresh file beside the blob's place, so that the final rename is atomic."""
         path = self._path(name)
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=".partial-", dir=path.parent)
+        handle, temporary = tempfile.mkstemp(prefix=_PARTIAL, dir=path.parent)
         os.close(handle)
         return Path(temporary)
 

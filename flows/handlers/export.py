@@ -1,22 +1,33 @@
-"""The export family: copies of what is approved and public in the external zone, and their removal. Not yet written."""
+"""The export family: copies of what is approved and public in the external zone, and their removal.
 
+A copy and a removal of one export may meet: a worker that was fenced writes on until it notices. The removal therefore
+leaves a mark first, and a copy looks for the mark after each file it has written: whichever comes second cleans up.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
 from typing import Any, NoReturn
 
 from pydantic import BaseModel, Field
 
 from domain.contracts.artifacts import Artifact
 from flows.context import Context
-from flows.errors import PlannedHandler
+from flows.errors import HandlerError, PlannedHandler, Stopped
 from flows.handlers.raster.declarations import COG
 from flows.handlers.registry import handler
+from flows.storage import Store
 
 
-def _planned(name: str) -> NoReturn:
-    raise PlannedHandler(f"{name} is declared for authors but not written yet.")
+class Withdrawn(Stopped):
+    """The export was taken back while it was made."""
+
+    code = "export-withdrawn"
 
 
 class CopyParams(BaseModel):
     artifacts: list[Artifact] = Field(min_length=1, description="What to copy, as the version's run recorded it")
+    destination: str = Field(max_length=700, description="Generated folder of the external zone, of this export alone")
 
 
 class ExportResult(BaseModel):
@@ -27,15 +38,74 @@ class ExportResult(BaseModel):
     artifacts: list[Artifact]
 
 
-EXPORTED = ExportResult(
-    external_blob_path="rasters/asset/0-r1", artifacts=[COG.model_copy(update={"zone": "external"})]
-)
+EXPORTED = ExportResult(external_blob_path="asset/0-r1/export", artifacts=[COG.model_copy(update={"zone": "external"})])
 
 
-@handler("export.copy", pool="light", timeout_seconds=7200, example=EXPORTED, planned=True)
+@handler("export.copy", pool="light", timeout_seconds=7200, example=EXPORTED)
 def copy(params: CopyParams, context: Context) -> ExportResult:
     """Copy the artifacts to the external zone, each verified by its checksum."""
-    _planned("export.copy")
+    copies = []
+    for done, artifact in enumerate(params.artifacts):
+        context.progress(done / len(params.artifacts), f"{done} of {len(params.artifacts)} files")
+        target = f"{params.destination}/{_generated_name(artifact)}"
+        _refuse_withdrawn(params.destination, target, context)
+        if not _holds(context.storage.external, target, artifact, context):  # an earlier try may have made it
+            _copy(artifact, target, context)
+            _refuse_withdrawn(params.destination, target, context)
+        copies.append(artifact.model_copy(update={"zone": "external", "name": target}))
+    return ExportResult(external_blob_path=params.destination, artifacts=copies)
+
+
+def _generated_name(artifact: Artifact) -> str:
+    """By role and content, so that the same file has the same name in every try."""
+    return f"{artifact.role}-{artifact.sha256[:16]}{PurePosixPath(artifact.name).suffix}"
+
+
+def _copy(artifact: Artifact, target: str, context: Context) -> None:
+    source: Store = getattr(context.storage, artifact.zone)
+    file = context.workdir / "copied"
+    if _written(file, _chunks(source, artifact.name, context)) != artifact.sha256:
+        raise HandlerError(f"{artifact.zone}/{artifact.name} is not what its run recorded: its checksum differs.")
+    context.storage.external.put_file(target, file)
+    if not _holds(context.storage.external, target, artifact, context):
+        raise HandlerError(f"The copy {target} is not what was sent there: its checksum differs.")
+
+
+def _written(file: Path, chunks: Iterator[bytes]) -> str:
+    """The SHA-256 of what was written."""
+    digest = hashlib.sha256()
+    with file.open("wb") as out:
+        for chunk in chunks:
+            digest.update(chunk)
+            out.write(chunk)
+    return digest.hexdigest()
+
+
+def _holds(store: Store, name: str, artifact: Artifact, context: Context) -> bool:
+    """Whether the blob is there with the artifact's content."""
+    if store.size_bytes(name) != artifact.size_bytes:
+        return False
+    digest = hashlib.sha256()
+    for chunk in _chunks(store, name, context):
+        digest.update(chunk)
+    return digest.hexdigest() == artifact.sha256
+
+
+def _chunks(store: Store, name: str, context: Context) -> Iterator[bytes]:
+    for chunk in store.chunks(name):
+        context.raise_if_stopping()
+        yield chunk
+
+
+def _mark(destination: str) -> str:
+    """In run storage: what says that nothing may be below this destination any more."""
+    return f"withdrawn/{destination}"
+
+
+def _refuse_withdrawn(destination: str, target: str, context: Context) -> None:
+    if context.storage.runs.size_bytes(_mark(destination)) is not None:
+        context.storage.external.delete(target)
+        raise Withdrawn("This export was withdrawn. What is public again is exported anew.")
 
 
 class AdfParams(CopyParams):
@@ -56,8 +126,12 @@ def adf(params: AdfParams, context: Context) -> ExportResult:
     _planned("export.adf")
 
 
+def _planned(name: str) -> NoReturn:
+    raise PlannedHandler(f"{name} is declared for authors but not written yet.")
+
+
 class WithdrawParams(BaseModel):
-    external_blob_path: str = Field(max_length=900, description="As the export reported it")
+    external_blob_path: str = Field(max_length=700, description="The destination that the export was given")
 
 
 class WithdrawResult(BaseModel):
@@ -68,9 +142,9 @@ class WithdrawResult(BaseModel):
     "export.withdraw",
     pool="light",
     timeout_seconds=1800,
-    example=WithdrawResult(removed=["rasters/asset/0-r1/cog.tif"]),
-    planned=True,
+    example=WithdrawResult(removed=["asset/0-r1/export/cog-0123456789abcdef.tif"]),
 )
 def withdraw(params: WithdrawParams, context: Context) -> WithdrawResult:
     """Remove an export's copies from the external zone. What is gone already is no error."""
-    _planned("export.withdraw")
+    context.storage.runs.write_bytes(_mark(params.external_blob_path), b"")
+    return WithdrawResult(removed=context.storage.external.delete_below(params.external_blob_path))

@@ -48,7 +48,7 @@ def test_its_plan_is_the_same_after_a_trip_through_json(path: Path) -> None:
 def test_its_plan_runs(name: str) -> None:
     plan = plans()[name]
     given = {"source": "a/b.tif", "needed": "x", "amount": 1, "artifacts": [{}], "external_blob_path": "a/b"}
-    given |= {"product": {}, "source_sha256": "0" * 64, "source_crs": "EPSG:4326"}
+    given |= {"destination": "a/b", "product": {}, "source_sha256": "0" * 64, "source_crs": "EPSG:4326"}
     inputs = {key: value for key, value in given.items() if key in plan.inputs}
     result = simulate(plan, inputs, World(registry(), plans()))
     assert result.error is None
