@@ -29,6 +29,7 @@ from domain.errors import DatabaseUnavailable
 from domain.repositories.runs import Runs
 from domain.sealer import Sealer
 from domain.services.definitions import Definitions
+from domain.services.exports import WITHDRAWAL
 from domain.services.quotas import Quotas
 from domain.settings import DomainSettings, settings
 from domain.state import Service
@@ -48,6 +49,8 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         definitions = Definitions.load(config.workflows_dir)
+        for workflow_id in (config.export_workflow, WITHDRAWAL):
+            definitions.named(workflow_id)  # refused now rather than at an approval
         database = Database(config.sqlalchemy_url(), config.pool_size)
         try:
             await database.refuse_stale_schema()

@@ -45,6 +45,7 @@ class DomainSettings(BaseSettings):
     pool_size: int = Field(default=10, ge=1, le=200, description="Largest number of database connections")
     development: bool = Field(default=False, description="Allow what only a developer's machine may do")
     admin_url: SecretStr | None = Field(default=None, description="PostgreSQL as administrator, for migrations by API")
+    export_workflow: str = Field(default="adf_export", description="Workflow that copies what is approved and public")
     external_database_url: SecretStr | None = Field(default=None, description="Where published layers are copied to")
     secrets_keys: tuple[SecretStr, ...] = Field(
         default=(), description="Fernet keys that seal callback secrets, newest first; none stores them readable"

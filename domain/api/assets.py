@@ -8,6 +8,8 @@ from fastapi import APIRouter, Depends, Query, Response
 from domain.api.dependencies import Session, allowed, asset_changes, reviews
 from domain.contracts.assets import (
     Approval,
+    ArtifactPage,
+    ArtifactView,
     AssetPage,
     AssetView,
     ChangeClearance,
@@ -111,6 +113,16 @@ async def read_version(asset_id: str, ordinal: int, session: Session, response: 
 async def list_revisions(asset_id: str, ordinal: int, session: Session) -> list[RevisionView]:
     """What each processing of the version produced, and what was decided about it."""
     return [RevisionView.model_validate(row) for row in await AssetLists(session).revisions(asset_id, ordinal)]
+
+
+@router.get("/assets/{asset_id}/versions/{ordinal}/artifacts", tags=["reviewers"], dependencies=STAFF_ONLY)
+async def list_artifacts(
+    asset_id: str, ordinal: int, session: Session, after: Annotated[int, Query(ge=0)] = 0, limit: Limit = 100
+) -> ArtifactPage:
+    """The files of the version's revisions, and where they have copies outside."""
+    rows = await AssetLists(session).artifacts(asset_id, ordinal, after, limit)
+    last = rows[-1].artifact_id if len(rows) == limit else None
+    return ArtifactPage(artifacts=[ArtifactView.model_validate(row) for row in rows], next_after=last)
 
 
 @router.post("/assets/{asset_id}/versions/{ordinal}/approve", tags=["reviewers"])

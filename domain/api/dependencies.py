@@ -14,6 +14,7 @@ from domain.security import Identity, Role, secret_hash
 from domain.services.assets import AssetChanges
 from domain.services.callbacks import CallbackDesk
 from domain.services.clients import ClientDesk
+from domain.services.exports import ExportDesk
 from domain.services.queueing import InternalRuns
 from domain.services.records import RecordDesk
 from domain.services.reviews import Reviews
@@ -110,12 +111,19 @@ async def lifecycle(session: Session, state: ServiceState) -> RunLifecycle:
 IfMatch = Annotated[str | None, Header(description="The ETag of what was read, or * for whatever is there")]
 
 
-async def reviews(session: Session, state: ServiceState, if_match: IfMatch = None) -> Reviews:
-    return Reviews(session, state.zones, str(state.settings.public_url), if_match)
+async def export_desk(session: Session, state: ServiceState) -> ExportDesk:
+    return ExportDesk(session, state.definitions, state.settings.export_workflow)
 
 
-async def asset_changes(session: Session, if_match: IfMatch = None) -> AssetChanges:
-    return AssetChanges(session, if_match)
+Exports = Annotated[ExportDesk, Depends(export_desk)]
+
+
+async def reviews(session: Session, state: ServiceState, exports: Exports, if_match: IfMatch = None) -> Reviews:
+    return Reviews(session, state.zones, str(state.settings.public_url), exports, if_match)
+
+
+async def asset_changes(session: Session, exports: Exports, if_match: IfMatch = None) -> AssetChanges:
+    return AssetChanges(session, exports, if_match)
 
 
 async def callback_desk(session: Session, state: ServiceState) -> CallbackDesk:

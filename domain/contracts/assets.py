@@ -69,6 +69,22 @@ class RevisionView(BaseModel):
     created_at: datetime
 
 
+class ArtifactView(BaseModel):
+    """A file of a revision. `external_blob_path` names its copy outside, as long as there is one."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    revision: int
+    role: str
+    zone: str
+    name: str
+    media_type: str
+    sha256: str
+    size_bytes: int
+    external_blob_path: str | None
+    adf_run_id: str | None
+
+
 class VersionView(BaseModel):
     """One version with its newest revision; `served_revision` is the approved one, if there is any."""
 
@@ -91,6 +107,11 @@ class AssetPage(BaseModel):
 class VersionPage(BaseModel):
     versions: list[VersionView]
     next_after: str | None
+
+
+class ArtifactPage(BaseModel):
+    artifacts: list[ArtifactView]
+    next_after: int | None
 
 
 class PlatformView(BaseModel):

@@ -158,4 +158,6 @@ class Artifact(Base):
     sha256: Mapped[str]
     size_bytes: Mapped[int] = mapped_column(BigInteger)
     bbox: Mapped[list[float] | None] = mapped_column(ARRAY(DOUBLE_PRECISION))
+    external_blob_path: Mapped[str | None]  # of its copy, from the export's commit until it is withdrawn
+    adf_run_id: Mapped[str | None]
     created_at: Mapped[CreatedAt]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sqlalchemy import func, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from domain.models import Asset, AssetVersion, Platform, Revision
+from domain.models import Artifact, Asset, AssetVersion, Platform, Revision
 
 LATEST = (
     select(func.max(AssetVersion.ordinal))
@@ -86,6 +86,13 @@ class AssetLists:
     async def revisions(self, asset_id: str, ordinal: int) -> Sequence[Revision]:
         query = select(Revision).where(Revision.asset_id == asset_id, Revision.ordinal == ordinal)
         return (await self.session.scalars(query.order_by(Revision.revision))).all()
+
+    async def artifacts(self, asset_id: str, ordinal: int, after: int, limit: int) -> Sequence[Artifact]:
+        """The files of all revisions of a version, in the order they were recorded."""
+        query = select(Artifact).where(
+            Artifact.asset_id == asset_id, Artifact.ordinal == ordinal, Artifact.artifact_id > after
+        )
+        return (await self.session.scalars(query.order_by(Artifact.artifact_id).limit(limit))).all()
 
     async def platforms(self) -> Sequence[Platform]:
         return (await self.session.scalars(select(Platform).order_by(Platform.platform_id))).all()

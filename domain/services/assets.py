@@ -15,6 +15,8 @@ from domain.rules.clearance import Clearance
 from domain.rules.locking import Precondition, check
 from domain.security import Identity
 from domain.services.audit import record
+from domain.services.exports import ExportDesk
+from domain.services.runs import RunLifecycle
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,7 @@ class AssetChanges:
     """Every change is made under the asset's lock and only to the state that `if_match` names."""
 
     session: AsyncSession
+    exports: ExportDesk
     if_match: str | None
 
     async def clearance(self, asset_id: str, change: ChangeClearance, who: Identity) -> AssetView:
@@ -30,6 +33,7 @@ class AssetChanges:
         await self._refuse_requester(asset_id, who)
         before = asset.clearance
         set_clearance(asset, change.clearance_level, who)
+        await self.exports.settle(asset, who)
         facts = {"before": before, "after": change.clearance_level, "reason": change.reason}
         record(self.session, who, "clearance", f"asset/{asset_id}", **facts)
         return await view(self.session, asset)
@@ -39,6 +43,7 @@ class AssetChanges:
         asset = await self._asset(asset_id)
         before, asset.exposure = asset.exposure, change.exposure
         asset.lock_version += 1
+        await self.exports.settle(asset, who)
         record(self.session, who, "exposure", f"asset/{asset_id}", before=before, after=change.exposure)
         return await view(self.session, asset)
 
@@ -63,8 +68,6 @@ class AssetChanges:
         record(self.session, who, "asset.delete", f"asset/{asset_id}", reason=reason)
 
     async def _delete(self, version: AssetVersion, who: Identity) -> None:
-        from domain.services.runs import RunLifecycle  # deleting cancels, and runs complete versions
-
         if version.served_revision is not None:
             raise StillServed(f"Version {version.ordinal} is approved and served. Unpublish it, then delete it.")
         request = await Requests(self.session).of_version(version.asset_id, version.ordinal, version.newest_revision)

@@ -103,12 +103,16 @@ class InternalRuns:
 
     async def create(self, order: RunCreate, caller: Identity) -> RunCreated:
         """Queue an operator's run."""
-        definition = self.definitions.named(order.workflow_id)
-        inputs = checked_inputs(definition.plan, order.inputs)
-        request = await self._request(definition.plan, inputs, caller, order.priority)
-        run = await queue_run(self.session, request, definition, inputs)
+        run = await self.queue(order.workflow_id, order.inputs, caller, order.priority)
         record(self.session, caller, "run.create", f"run/{run.run_id}", workflow=run.workflow_id)
-        return RunCreated(run_id=run.run_id, request_id=request.request_id)
+        return RunCreated(run_id=run.run_id, request_id=run.request_id)
+
+    async def queue(self, workflow_id: str, given: dict[str, Any], caller: Identity, priority: str = "normal") -> Run:
+        """A run of the workflow, for a request of its own."""
+        definition = self.definitions.named(workflow_id)
+        inputs = checked_inputs(definition.plan, given)
+        request = await self._request(definition.plan, inputs, caller, priority)
+        return await queue_run(self.session, request, definition, inputs)
 
     async def register(self, order: RunRegister, caller: Identity) -> Registered:
         """Make a run of a flow run that Prefect has already started: nothing is left to dispatch.

@@ -21,6 +21,7 @@ from domain.rules.lifecycle import REVIEW, Approval, RequestState, ReviewEvent, 
 from domain.security import Identity
 from domain.services.assets import refuse_if_changed, set_clearance
 from domain.services.audit import record
+from domain.services.exports import ExportDesk
 from flows.storage import Zones
 
 
@@ -31,6 +32,7 @@ class Reviews:
     session: AsyncSession
     zones: Zones
     public_url: str
+    exports: ExportDesk
     if_match: str | None = None
 
     async def approve(self, asset_id: str, ordinal: int, decision: Approve, reviewer: Identity) -> Decision:
@@ -42,7 +44,9 @@ class Reviews:
         set_clearance(asset, after_approval(cast("Clearance", asset.clearance), decision.clearance_level), reviewer)
         await self.session.flush()
         await self._publish(asset, ordinal, revision.revision, replaced)
-        return await self._decided(asset, revision, reviewer, "approve")
+        decided = await self._decided(asset, revision, reviewer, "approve")
+        await self.exports.settle(asset, reviewer)
+        return decided
 
     async def reject(self, asset_id: str, ordinal: int, decision: Reject, reviewer: Identity) -> Decision:
         """Refuse this revision; whatever was served before goes on being served."""
@@ -62,7 +66,9 @@ class Reviews:
         version.lock_version += 1
         await self.session.flush()
         await Catalogue(self.session).withdraw(item_id(asset_id, ordinal, revision.revision), asset_id)
-        return await self._decided(asset, revision, reviewer, "unpublish")
+        decided = await self._decided(asset, revision, reviewer, "unpublish")
+        await self.exports.settle(asset, reviewer)
+        return decided
 
     async def _reviewable(
         self, asset_id: str, ordinal: int, number: int, reviewer: Identity

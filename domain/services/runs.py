@@ -23,6 +23,7 @@ from domain.models import Attempt, Request, Run
 from domain.repositories.assets import Assets
 from domain.repositories.callbacks import Callbacks
 from domain.repositories.controls import Controls
+from domain.repositories.exports import Exports
 from domain.repositories.requests import Requests
 from domain.repositories.runs import Runs
 from domain.repositories.sweep import Suspect, Sweep
@@ -161,6 +162,8 @@ class RunLifecycle:
         run.outputs = message.outputs
         run.finished_at = func.clock_timestamp()
         await Runs(self.session).put_artifacts(run, request, message.artifacts)
+        if request.is_internal:
+            await Exports(self.session).publish(request.request_id, message.outputs.get("adf_run_id"))
         self._record(run, "run.completed", attempt=attempt.number, artifacts=len(message.artifacts))
         if request.status is RequestState.PROCESSING:
             await self.go_on(request)

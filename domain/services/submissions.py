@@ -19,6 +19,7 @@ from domain.services.assets import revive
 from domain.services.definitions import Definitions
 from domain.services.queueing import checked_inputs, first_run, queue_steps
 from domain.services.quotas import Quotas
+from domain.services.runs import RunLifecycle
 from flows.compiler import Plan, RequestPlan
 
 
@@ -102,8 +103,6 @@ class Submissions:
 
     async def _supersede(self, asset_id: str, ordinal: int, revision: int) -> None:
         """Stage a new revision of a known version; what still runs for the one before is cancelled and fenced."""
-        from domain.services.runs import RunLifecycle  # the two call each other: submissions cancel, runs complete
-
         version = await Assets(self.session).version(asset_id, ordinal)
         if version is None:
             raise NotFound("The version was deleted in the meantime.")

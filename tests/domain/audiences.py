@@ -50,6 +50,7 @@ AUDIENCES: dict[tuple[str, str], frozenset[str]] = {
     ("GET", "/api/v1/versions"): STAFF,
     ("GET", "/api/v1/assets/{asset_id}/versions/{ordinal}"): STAFF,
     ("GET", "/api/v1/assets/{asset_id}/versions/{ordinal}/revisions"): STAFF,
+    ("GET", "/api/v1/assets/{asset_id}/versions/{ordinal}/artifacts"): STAFF,
     ("POST", "/api/v1/assets/{asset_id}/versions/{ordinal}/unpublish"): REVIEWERS,
     ("POST", "/api/v1/assets/{asset_id}/clearance"): REVIEWERS,
     ("POST", "/api/v1/assets/{asset_id}/exposure"): REVIEWERS,

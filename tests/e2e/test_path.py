@@ -1,5 +1,6 @@
 """Whole stories on the whole stack: real PostgreSQL, real Prefect, real workers, real GDAL."""
 
+import hashlib
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -59,7 +60,7 @@ def test_the_request_its_run_and_its_flow_runs_are_linked(stack: RunningStack) -
     ]
     assert events == [
         "request.accepted", "run.queued", "attempt.started", "request.processing",
-        "run.completed", "request.completed", "revision.approved",
+        "run.completed", "request.completed", "revision.approved", "export.queued",
     ]  # fmt: skip
     nodes = stack.rows("select node_id, state, tries from app.run_nodes where run_id = %s order by position", run_id)
     assert nodes == [
@@ -75,6 +76,21 @@ def test_the_request_its_run_and_its_flow_runs_are_linked(stack: RunningStack) -
         "run_id",
     ]
     assert flow_run["name"].startswith("ddh ")
+
+
+def test_what_is_public_is_exported_and_taken_back_when_it_is_not(stack: RunningStack) -> None:
+    """The demo approves with clearance public; afterwards a reviewer thinks better of it."""
+    request_id = stack.json("demo", "--seed", "4")["request_id"]
+    [(asset_id,)] = stack.rows("select asset_id from app.requests where request_id = %s", request_id)
+    copies = "select external_blob_path, sha256 from app.artifacts where asset_id = %s and role = 'cog'"
+    [(name, sha256)] = until(lambda: [row for row in stack.rows(copies, asset_id) if row[0]])
+    external = stack.folder / "storage" / "external"
+    assert hashlib.sha256((external / name).read_bytes()).hexdigest() == sha256
+    assert stack.cairn("clearance", asset_id, "ouo", "--reason", "too early").returncode == 0
+    assert stack.rows(copies, asset_id)[0][0] is None
+    until(lambda: not (external / name).exists())
+    withdrawal = "select q.status from app.exports e join app.requests q on q.request_id = e.withdrawal_id"
+    until(lambda: stack.rows(withdrawal) == [("completed",)])
 
 
 def test_prefect_shows_a_typed_form(stack: RunningStack) -> None:

@@ -1,0 +1,77 @@
+"""Exports: what is out, what may go out, and the addresses that a finished export gives to a version's artifacts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlalchemy import func, select, text, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from domain.models import Artifact, Asset, AssetVersion, Export
+from domain.rules.exports import Publicity, Served
+
+# Copies are told apart by what they hold, and count only below the destination that this export was given.
+PUBLISH = text("""
+    update app.artifacts original set external_blob_path = copy.name, adf_run_id = cast(:adf_run_id as text)
+    from app.exports e join app.runs r using (request_id) join app.artifacts copy on copy.run_id = r.run_id
+    where e.request_id = :request_id and e.withdrawn_at is null
+        and copy.zone = 'external' and starts_with(copy.name, e.destination || '/')
+        and (original.asset_id, original.ordinal, original.revision) = (e.asset_id, e.ordinal, e.revision)
+        and original.zone = 'silver' and (original.role, original.sha256) = (copy.role, copy.sha256)
+""")
+
+
+@dataclass(frozen=True)
+class Exports:
+    session: AsyncSession
+
+    async def publicity(self, asset: Asset) -> Publicity:
+        """How public the asset is now. Its lock is held."""
+        query = select(AssetVersion.ordinal, AssetVersion.served_revision).where(
+            AssetVersion.asset_id == asset.asset_id,
+            AssetVersion.served_revision.is_not(None),
+            AssetVersion.deleted_at.is_(None),
+        )
+        served = {row[0]: row[1] for row in await self.session.execute(query)}
+        return Publicity(asset.clearance, asset.exposure, asset.deleted_at is not None, served)  # type: ignore[arg-type]
+
+    async def live(self, asset_id: str) -> dict[Served, Export]:
+        """What is out or on its way."""
+        query = select(Export).where(Export.asset_id == asset_id, Export.withdrawn_at.is_(None))
+        return {(export.ordinal, export.revision): export for export in await self.session.scalars(query)}
+
+    async def artifacts(self, asset_id: str, revision: Served) -> Sequence[Artifact]:
+        """A revision's files that may go out. Its staged item names internal places, so it is not among them."""
+        query = select(Artifact).where(
+            Artifact.asset_id == asset_id,
+            Artifact.ordinal == revision[0],
+            Artifact.revision == revision[1],
+            Artifact.zone == "silver",
+            Artifact.role != "stac_item",
+        )
+        return (await self.session.scalars(query.order_by(Artifact.artifact_id))).all()
+
+    def add(self, request_id: UUID, asset_id: str, revision: Served, destination: str) -> None:
+        ordinal, number = revision
+        self.session.add(
+            Export(request_id=request_id, asset_id=asset_id, ordinal=ordinal, revision=number, destination=destination)
+        )
+
+    async def publish(self, request_id: UUID, adf_run_id: str | None) -> None:
+        """Give the version's artifacts the addresses of their copies, unless this is no export or was withdrawn.
+
+        The caller holds the lock of the export's run; a withdrawal waits for it before it takes addresses away.
+        """
+        await self.session.flush()
+        await self.session.execute(PUBLISH, {"request_id": request_id, "adf_run_id": adf_run_id})
+
+    async def withdraw(self, export: Export, withdrawal_id: UUID) -> None:
+        """Take the addresses away. The export's run is over: it was cancelled, or had ended."""
+        export.withdrawn_at = func.clock_timestamp()
+        export.withdrawal_id = withdrawal_id
+        addresses = update(Artifact).where(
+            Artifact.asset_id == export.asset_id,
+            Artifact.ordinal == export.ordinal,
+            Artifact.revision == export.revision,
+        )
+        await self.session.execute(addresses.values(external_blob_path=None, adf_run_id=None))

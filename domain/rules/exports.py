@@ -1,0 +1,53 @@
+"""What of an asset belongs into the external zone, and what a change of it asks for. Pure."""
+
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
+from enum import StrEnum
+
+from domain.rules.clearance import Clearance, Exposure
+from domain.rules.versions import latest
+
+Served = tuple[int, int]  # ordinal, revision
+
+
+@dataclass(frozen=True)
+class Publicity:
+    """All that decides who is shown an asset's versions. `served` are the undeleted ones' approved revisions."""
+
+    clearance: Clearance
+    exposure: Exposure
+    deleted: bool
+    served: Mapping[int, int]
+
+
+class Order(StrEnum):
+    EXPORT = "export"
+    WITHDRAW = "withdraw"
+    NOTHING = "nothing"
+
+
+def exposed(asset: Publicity) -> frozenset[Served]:
+    """The revisions that everybody may read: approved, of a public asset, and offered by its exposure."""
+    if asset.deleted or asset.clearance != "public":
+        return frozenset()
+    newest = latest(list(asset.served))
+    return frozenset(
+        (ordinal, revision)
+        for ordinal, revision in asset.served.items()
+        if asset.exposure == "all_versions" or ordinal == newest
+    )
+
+
+def order(*, is_out: bool, belongs_out: bool) -> Order:
+    """What brings one revision from where it is to where it belongs."""
+    if is_out == belongs_out:
+        return Order.NOTHING
+    return Order.EXPORT if belongs_out else Order.WITHDRAW
+
+
+def orders(out: Set[Served], asset: Publicity) -> dict[Served, Order]:
+    """What to do about each revision that is out, or on its way out, or belongs there. Oldest first."""
+    wanted = exposed(asset)
+    return {
+        revision: order(is_out=revision in out, belongs_out=revision in wanted) for revision in sorted(out | wanted)
+    }

@@ -1,0 +1,55 @@
+"""What goes out and what comes back, over every change of everything that decides it."""
+
+from itertools import product
+
+import pytest
+
+from domain.rules.clearance import may_read, may_see_version
+from domain.rules.exports import Order, Publicity, exposed, order, orders
+
+CLEARANCES = ("uncleared", "ouo", "public")
+EXPOSURES = ("latest_only", "all_versions")
+SERVED = [
+    {ordinal: revision for ordinal, revision in enumerate(revisions) if revision is not None}
+    for revisions in product((None, 1, 2), repeat=2)
+]
+STATES = [
+    Publicity(clearance, exposure, deleted, served)  # type: ignore[arg-type]
+    for clearance, exposure, deleted, served in product(CLEARANCES, EXPOSURES, (False, True), SERVED)
+]
+
+
+@pytest.mark.parametrize("asset", STATES, ids=str)
+def test_exposed_is_what_anybody_may_read(asset: Publicity) -> None:
+    """The same as the rule of serving, asked for nobody in particular."""
+    anybody = {
+        (ordinal, revision)
+        for ordinal, revision in asset.served.items()
+        if may_read(None, asset.clearance, "ddh", approved=True)
+        and may_see_version(None, asset.exposure, "ddh", is_latest=ordinal == max(asset.served))
+    }
+    assert exposed(asset) == (set() if asset.deleted else anybody)
+
+
+def test_every_change_of_state_ends_with_out_what_belongs_out() -> None:
+    for before, after in product(STATES, repeat=2):
+        out = set(exposed(before))
+        given = orders(out, after)
+        for revision in {(ordinal, revision) for ordinal in (0, 1) for revision in (1, 2)}:
+            was, belongs = revision in out, revision in exposed(after)
+            expected = {(False, True): Order.EXPORT, (True, False): Order.WITHDRAW}.get((was, belongs), Order.NOTHING)
+            assert given.get(revision, Order.NOTHING) is expected, (before, after)
+        assert set(orders(exposed(after), after).values()) <= {Order.NOTHING}  # asked again, nothing more
+
+
+@pytest.mark.parametrize(
+    ("is_out", "belongs_out", "expected"),
+    [
+        (False, False, Order.NOTHING),
+        (False, True, Order.EXPORT),
+        (True, False, Order.WITHDRAW),
+        (True, True, Order.NOTHING),
+    ],
+)
+def test_one_revision(is_out: bool, belongs_out: bool, expected: Order) -> None:
+    assert order(is_out=is_out, belongs_out=belongs_out) is expected
