@@ -31,6 +31,10 @@ class KeyReused(DomainError):
     code, status, title = "idempotency-key-reused", 422, "This idempotency key belongs to another submission"
 
 
+class RequestIdTaken(DomainError):
+    code, status, title = "request-id-taken", 409, "This request id belongs to another submission"
+
+
 class VersionBlocked(DomainError):
     code, status, title = "version-blocked", 409, "An earlier version must be resolved first"
 

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID, uuid4
 
+import psycopg
 from sqlalchemy import text
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.contracts.submissions import SubmissionCreate
@@ -36,6 +38,7 @@ REQUEST = """
 ACCEPTED = (
     "(:request_id, cast(null as uuid), 'request.accepted', :client_id, jsonb_build_object('revision', :revision))"
 )
+REQUEST_ID = "pk_requests"
 EVENTS = "insert into app.events (request_id, run_id, kind, actor, details) values"
 WITHOUT_RUN = text(f"{REQUEST} {EVENTS} {ACCEPTED}")
 WITH_RUN = text(f"""{REQUEST}, run as (
@@ -81,14 +84,23 @@ class FirstRun:
 class Intake:
     session: AsyncSession
 
-    async def write(self, accepted: Accepted, run: FirstRun | None) -> None:
-        """All rows of the submission, with its run and an attempt for the relays, or without a run."""
+    async def write(self, accepted: Accepted, run: FirstRun | None) -> bool:
+        """All rows of the submission, with its run and an attempt for the relays, or without a run.
+
+        False where its id is taken: submissions about different assets share no lock, so two may bring one id at once.
+        Nothing else can be done in this transaction then.
+        """
         await self.session.flush()  # what was changed to make room for it
-        if run is None:
-            await self.session.execute(WITHOUT_RUN, _request(accepted))
-            return
-        await self.session.execute(WITH_RUN, _request(accepted) | _run(run, uuid4()))
-        self.session.info["wake"] = True
+        statement, run_values = (WITHOUT_RUN, {}) if run is None else (WITH_RUN, _run(run, uuid4()))
+        try:
+            await self.session.execute(statement, _request(accepted) | run_values)
+        except IntegrityError as error:
+            if isinstance(error.orig, psycopg.Error) and error.orig.diag.constraint_name == REQUEST_ID:
+                return False
+            raise
+        if run is not None:
+            self.session.info["wake"] = True
+        return True
 
 
 def _request(accepted: Accepted) -> dict[str, Any]:

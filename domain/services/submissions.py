@@ -7,10 +7,10 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.contracts.submissions import SubmissionAnswer, SubmissionCreate
-from domain.errors import InvalidSubmission, KeyReused, NotFound, VersionBlocked
+from domain.errors import InvalidSubmission, KeyReused, NotFound, RequestIdTaken, VersionBlocked
 from domain.models import Platform
 from domain.repositories.assets import Assets
-from domain.repositories.intake import Accepted, Intake
+from domain.repositories.intake import Accepted, FirstRun, Intake
 from domain.repositories.platforms import Platforms
 from domain.repositories.requests import Requests, Seen
 from domain.rules import identity, versions
@@ -67,7 +67,7 @@ class Submissions:
         if isinstance(plan, RequestPlan):
             await self._queue_steps(accepted, plan, inputs)
         else:
-            await Intake(self.session).write(accepted, first_run(self.definitions.named(plan.workflow_id), inputs))
+            await self._write(accepted, first_run(self.definitions.named(plan.workflow_id), inputs))
         return SubmissionAnswer(request_id=submission.request_id, status=RequestState.PENDING.value)
 
     async def _platform(self, submission: SubmissionCreate) -> Platform:
@@ -79,9 +79,13 @@ class Submissions:
             raise InvalidSubmission("; ".join(faults) + ".", faults=faults)
         return platform
 
+    async def _write(self, accepted: Accepted, run: FirstRun | None) -> None:
+        if not await Intake(self.session).write(accepted, run):
+            raise _id_taken(accepted.submission)
+
     async def _queue_steps(self, accepted: Accepted, plan: RequestPlan, inputs: dict[str, Any]) -> None:
         """A request of several runs: written alone, then given its steps."""
-        await Intake(self.session).write(accepted, None)
+        await self._write(accepted, None)
         request = await Requests(self.session).get(accepted.submission.request_id)
         if request is None:
             raise NotFound("The request that was just written is gone.")
@@ -91,9 +95,11 @@ class Submissions:
         """The request of the same id or key: the gateway may ask again where it never heard the answer."""
         requests = Requests(self.session)
         earlier = await requests.seen(submission.request_id, submission.platform_id, submission.idempotency_key)
-        if earlier and earlier.fingerprint != fingerprint:
-            raise KeyReused("This idempotency key was used with another body. Send the same body, or a new key.")
-        return earlier
+        if earlier is None or earlier.fingerprint == fingerprint:
+            return earlier
+        if earlier.request_id == submission.request_id:
+            raise _id_taken(submission)
+        raise KeyReused("This idempotency key was used with another body. Send the same body, or a new key.")
 
     async def _standing(self, request_id: UUID, *, duplicate: bool) -> SubmissionAnswer:
         request = await Requests(self.session).get(request_id)
@@ -124,6 +130,10 @@ def _fingerprint(submission: SubmissionCreate) -> str:
     """What makes two submissions ask for the same: everything but who asked when, and under which key."""
     identifying = submission.model_dump(mode="json", exclude={"request_id", "client_id", "idempotency_key"})
     return identity.fingerprint(identifying)
+
+
+def _id_taken(submission: SubmissionCreate) -> RequestIdTaken:
+    return RequestIdTaken(f"Request {submission.request_id} is another submission. Send this one under a new id.")
 
 
 def _blocked(label: str, blocked: versions.Blocked) -> VersionBlocked:

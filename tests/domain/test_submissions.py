@@ -64,6 +64,21 @@ async def test_racing_bodies_with_one_key_keep_the_first(domain: Domain) -> None
     assert domain.rows("select (select count(*) from app.requests), (select count(*) from app.assets)") == [(1, 1)]
 
 
+async def test_of_racing_submissions_with_one_id_one_is_taken(domain: Domain) -> None:
+    refs = [{"dataset_id": "elevation", "resource_id": f"dem-{number}"} for number in range(20)]
+    same_id = str(uuid4())
+    answers = await asyncio.gather(*(submit(domain, request_id=same_id, refs=one) for one in refs))
+    assert sorted(answer.status_code for answer in answers) == [202] + [409] * 19
+    assert {answer.json()["code"] for answer in answers if answer.status_code == 409} == {"request-id-taken"}
+    assert domain.rows("select (select count(*) from app.requests), (select count(*) from app.assets)") == [(1, 1)]
+
+
+async def test_a_request_id_that_was_used_for_something_else_is_refused(domain: Domain) -> None:
+    first = (await submit(domain)).json()["request_id"]
+    answer = await submit(domain, request_id=first, source="uploads/other.tif")
+    assert (answer.status_code, answer.json()["code"]) == (409, "request-id-taken")
+
+
 async def test_two_platforms_may_use_the_same_key(domain: Domain) -> None:
     await submit(domain, idempotency_key="k")
     other = await submit(
