@@ -18,13 +18,13 @@ from sqlalchemy.exc import TimeoutError as NoConnectionFree
 
 from domain import failpoints, logs
 from domain.adapters.sealing import Vault
-from domain.adapters.tokens import KeySet, TokenVerifier, fetcher
 from domain.adapters.webhooks import Webhooks
 from domain.api import assets, audit, callbacks, clients, commands, control, records, routes
 from domain.bell import Bell
 from domain.contracts import rendering
 from domain.db import Database
 from domain.delivery import Courier
+from domain.doorkeeper import Doorkeeper
 from domain.errors import DatabaseUnavailable
 from domain.repositories.runs import Runs
 from domain.sealer import Sealer
@@ -59,7 +59,8 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
             quotas = Quotas(config.open_requests_per_platform, config.quota_cache_seconds)
             vault = Vault([key.get_secret_value() for key in config.secrets_keys])
             zones = Zones.local(config.storage_root)
-            app.state.service = Service(config, database, definitions, zones, quotas, vault, _token_verifier(config))
+            doorkeeper = Doorkeeper(config.token_verifier())
+            app.state.service = Service(config, database, definitions, zones, quotas, vault, doorkeeper)
             async with _in_background([*_loops(config, database), *_couriers(config, database, vault)]):
                 if configured is None:  # a server's own start; what it has loaded stays until its end
                     gc.collect()
@@ -115,14 +116,6 @@ async def _reconcile(config: DomainSettings, database: Database) -> None:
     async with PrefectRuns() as flow_runs:
         every, attempts = config.reconcile_seconds, config.max_attempts
         await Reconciler(database, flow_runs, every, config.patience(), attempts).run()
-
-
-def _token_verifier(config: DomainSettings) -> TokenVerifier | None:
-    """Who verifies JWTs, where an issuer is configured."""
-    if config.jwt_issuer is None or config.jwt_audience is None or config.jwt_jwks_url is None:
-        return None
-    keys = KeySet(fetcher(str(config.jwt_jwks_url)))
-    return TokenVerifier(config.jwt_issuer, config.jwt_audience, config.jwt_client_claim, config.jwt_max_seconds, keys)
 
 
 def _couriers(config: DomainSettings, database: Database, vault: Vault) -> list[Coroutine[Any, Any, None]]:

@@ -11,10 +11,6 @@ class NotFound(DomainError):
     code, status, title = "not-found", 404, "There is no such thing"
 
 
-class Unauthenticated(DomainError):
-    code, status, title = "unauthenticated", 401, "No valid credential was given"
-
-
 class Forbidden(DomainError):
     code, status, title = "forbidden", 403, "This credential may not do that"
 
@@ -73,10 +69,6 @@ class ClientRevoked(DomainError):
 
 class InvalidClient(DomainError):
     code, status, title = "invalid-client", 422, "Such a client cannot be made"
-
-
-class IssuerUnavailable(DomainError):
-    code, status, title = "issuer-unavailable", 503, "Tokens cannot be verified right now"
 
 
 class InvalidCommand(DomainError):

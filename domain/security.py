@@ -1,23 +1,15 @@
-"""What the service keeps of a credential, and who holds one."""
+"""Credentials as the domain makes them, and who may make whose."""
 
 import base64
-import hashlib
 import secrets
 
+from domain.doorkeeper import secret_hash
 from domain.rules.callbacks import SECRET_PREFIX
 from domain.rules.clearance import STAFF, Identity, Role
 
 __all__ = ["KEY_PREFIX", "STAFF", "Identity", "Role", "may_manage", "new_callback_secret", "new_key", "secret_hash"]
 
 KEY_PREFIX = "cairn_"
-
-
-def secret_hash(secret: str) -> str:
-    """What is stored of a credential. Secrets are 256 random bits: there is nothing to guess, so no slow hash.
-
-    Keys are looked up by this hash: how long that takes tells about the hash of a guess, which nobody can steer.
-    """
-    return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def new_callback_secret() -> str:

@@ -4,15 +4,16 @@ from functools import lru_cache
 from pathlib import Path
 
 from pydantic import Field, HttpUrl, IPvAnyNetwork, SecretStr, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import SettingsConfigDict
 
 from domain.rules.addresses import AddressPolicy
 from domain.rules.reconcile import Patience
+from domain.tokens import TokenSettings
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 
-class DomainSettings(BaseSettings):
+class DomainSettings(TokenSettings):
     """Environment variables `CAIRN_*`."""
 
     model_config = SettingsConfigDict(env_prefix="CAIRN_", extra="ignore")
@@ -68,23 +69,12 @@ class DomainSettings(BaseSettings):
     key_overlap_seconds: float = Field(
         default=86_400, ge=0, description="How long the key before works on after a rotation"
     )
-    jwt_issuer: str | None = Field(default=None, description="`iss` of tokens; with audience and key set, or none")
-    jwt_audience: str | None = Field(default=None, description="`aud` of tokens that are meant for us")
-    jwt_jwks_url: HttpUrl | None = Field(default=None, description="Where the issuer publishes its keys")
-    jwt_client_claim: str = Field(default="client_id", description="The claim that names the client")
-    jwt_max_seconds: float = Field(default=900, gt=0, description="Longest life of a token that is believed")
     callback_ca_file: Path | None = Field(default=None, description="Certificates trusted beside the system's")
 
     @model_validator(mode="after")
     def _development_only(self) -> "DomainSettings":
         if self.callback_networks and not self.development:
             raise ValueError("CAIRN_CALLBACK_NETWORKS opens private networks to partners: only with CAIRN_DEVELOPMENT")
-        return self
-
-    @model_validator(mode="after")
-    def _all_or_none(self) -> "DomainSettings":
-        if len({self.jwt_issuer is None, self.jwt_audience is None, self.jwt_jwks_url is None}) > 1:
-            raise ValueError("Set all of CAIRN_JWT_ISSUER, CAIRN_JWT_AUDIENCE and CAIRN_JWT_JWKS_URL, or none of them")
         return self
 
     def callback_policy(self) -> AddressPolicy:

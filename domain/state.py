@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from domain.adapters.sealing import Vault
-from domain.adapters.tokens import TokenVerifier
 from domain.db import Database
+from domain.doorkeeper import Doorkeeper
 from domain.services.definitions import Definitions
 from domain.services.quotas import Quotas
 from domain.settings import DomainSettings
@@ -21,4 +21,4 @@ class Service:
     zones: Zones
     quotas: Quotas
     vault: Vault
-    tokens: TokenVerifier | None = None
+    doorkeeper: Doorkeeper

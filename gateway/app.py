@@ -9,6 +9,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from domain import logs
 from domain.contracts import rendering
+from domain.doorkeeper import Doorkeeper
 from gateway.blueprints import front_door, platform, probes
 from gateway.domain_client import DomainClient
 from gateway.limits import BodyLimit
@@ -30,7 +31,7 @@ def create_app(configured: GatewaySettings | None = None) -> FastAPI:
         serving = httpx.AsyncClient(base_url=str(config.serving_url), timeout=30.0)
         async with pool, domain, serving:
             client = DomainClient(domain, config.service_token.get_secret_value())
-            app.state.gateway = Gateway(config, Queries(pool), client, serving)
+            app.state.gateway = Gateway(config, Queries(pool), client, serving, Doorkeeper(config.token_verifier()))
             yield
 
     app = FastAPI(title="Cairn", version="1", lifespan=lifespan)

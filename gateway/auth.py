@@ -1,30 +1,30 @@
 """Who calls, and which audiences may call what."""
 
-import hashlib
 from typing import Annotated
 
 from fastapi import Depends, Request
 
+from domain.doorkeeper import required_credential
 from domain.rules.clearance import Identity
-from gateway.errors import Forbidden, Unauthenticated
+from gateway.errors import Forbidden
 from gateway.state import Gateway, gateway
 
 
 def credential(request: Request) -> str:
-    """The secret of `Authorization: Bearer …` or `X-API-Key`."""
-    scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    secret = token.strip() if scheme.lower() == "bearer" else request.headers.get("x-api-key", "")
-    if not secret:
-        raise Unauthenticated("Send your API key in X-API-Key, or a token in Authorization: Bearer.")
-    return secret
+    """The secret that came with the request."""
+    return required_credential(request.headers)
 
 
-async def caller(secret: Annotated[str, Depends(credential)], state: Annotated[Gateway, Depends(gateway)]) -> Identity:
+def address_of(request: Request) -> str:
+    """Where a request comes from. Behind a proxy, uvicorn has to believe the proxy's word for it."""
+    return request.client.host if request.client else ""
+
+
+async def caller(
+    request: Request, secret: Annotated[str, Depends(credential)], state: Annotated[Gateway, Depends(gateway)]
+) -> Identity:
     """The client that holds the credential."""
-    found = await state.queries.caller(hashlib.sha256(secret.encode()).hexdigest())
-    if found is None:
-        raise Unauthenticated("This credential is unknown or was withdrawn.")
-    return found
+    return await state.doorkeeper.identify(secret, address_of(request), state.queries)
 
 
 async def partner(found: Annotated[Identity, Depends(caller)]) -> Identity:

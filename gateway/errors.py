@@ -11,10 +11,6 @@ class NotFound(GatewayError):
     code, status, title = "not-found", 404, "There is no such thing"
 
 
-class Unauthenticated(GatewayError):
-    code, status, title = "unauthenticated", 401, "No valid credential was given"
-
-
 class Forbidden(GatewayError):
     code, status, title = "forbidden", 403, "This credential may not do that"
 

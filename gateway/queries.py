@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, LiteralString
 from uuid import UUID
 
 from psycopg.rows import class_row
@@ -50,13 +50,18 @@ REQUEST_COLUMNS = ", ".join(RequestRow.__dataclass_fields__)
 class Queries:
     pool: AsyncConnectionPool
 
-    async def caller(self, secret_hash: str) -> Identity | None:
+    async def identity(self, secret_hash: str) -> Identity | None:
         """The active client whose secret has this hash."""
+        return await self._identity("secret_hash = %s", secret_hash)
+
+    async def identity_of(self, client_id: str) -> Identity | None:
+        """The active client of this id, whose token was verified."""
+        return await self._identity("client_id = %s", client_id)
+
+    async def _identity(self, condition: LiteralString, value: str) -> Identity | None:
+        query = "select client_id, role, platform_id from api.identities where is_active and " + condition + " limit 1"  # noqa: S608 - our words
         async with self.pool.connection() as connection, connection.cursor(row_factory=class_row(Identity)) as cursor:
-            await cursor.execute(
-                "select client_id, role, platform_id from api.identities where secret_hash = %s and is_active",
-                [secret_hash],
-            )
+            await cursor.execute(query, [value])
             return await cursor.fetchone()
 
     async def platform(self, platform_id: str) -> PlatformRow | None:

@@ -3,10 +3,12 @@
 from functools import lru_cache
 
 from pydantic import Field, HttpUrl, SecretStr
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import SettingsConfigDict
+
+from domain.tokens import TokenSettings
 
 
-class GatewaySettings(BaseSettings):
+class GatewaySettings(TokenSettings):
     """Environment variables `CAIRN_*`."""
 
     model_config = SettingsConfigDict(env_prefix="CAIRN_", extra="ignore")

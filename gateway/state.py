@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import httpx
 from fastapi import Request
 
+from domain.doorkeeper import Doorkeeper
 from gateway.domain_client import DomainClient
 from gateway.queries import Queries
 from gateway.settings import GatewaySettings
@@ -18,6 +19,7 @@ class Gateway:
     queries: Queries
     domain: DomainClient
     serving: httpx.AsyncClient
+    doorkeeper: Doorkeeper
 
 
 def gateway(request: Request) -> Gateway:

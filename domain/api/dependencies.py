@@ -1,16 +1,16 @@
 """What routes ask for: the caller, a transaction, the use cases on it. All async: FastAPI sends the rest to threads."""
 
 from collections.abc import AsyncIterator, Callable, Coroutine
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import Depends, Header, Request
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from domain.adapters import tokens
-from domain.adapters.tokens import InvalidToken, looks_like_token
-from domain.errors import Forbidden, IssuerUnavailable, Unauthenticated
+from domain.doorkeeper import required_credential
+from domain.errors import Forbidden
 from domain.repositories.platforms import Platforms
-from domain.security import Identity, Role, secret_hash
+from domain.security import Identity, Role
 from domain.services.assets import AssetChanges
 from domain.services.callbacks import CallbackDesk
 from domain.services.clients import ClientDesk
@@ -42,23 +42,26 @@ async def transaction(state: ServiceState) -> AsyncIterator[AsyncSession]:
 Session = Annotated[AsyncSession, Depends(transaction, scope="function")]
 
 
-async def credential(request: Request) -> str:
-    """The secret of `Authorization: Bearer …` or `X-API-Key`."""
-    scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    secret = token.strip() if scheme.lower() == "bearer" else request.headers.get("x-api-key", "")
-    if not secret:
-        raise Unauthenticated("Send an API key in X-API-Key, or a token in Authorization: Bearer.")
-    return secret
+@dataclass(frozen=True)
+class Caller:
+    """What a request shows of who sent it. Behind a proxy, uvicorn has to believe the proxy's word for the address."""
+
+    secret: str
+    address: str
 
 
-Secret = Annotated[str, Depends(credential)]
+async def caller(request: Request) -> Caller:
+    return Caller(required_credential(request.headers), request.client.host if request.client else "")
+
+
+Shown = Annotated[Caller, Depends(caller)]
 
 
 def allowed(*roles: Role) -> Callable[..., Coroutine[Any, Any, Identity]]:
     """A dependency that lets only these roles through."""
 
-    async def identify(session: Session, state: ServiceState, secret: Secret) -> Identity:
-        return _let_in(await _identity(session, state, secret), roles)
+    async def identify(session: Session, state: ServiceState, shown: Shown) -> Identity:
+        return await _let_in(session, state, shown, roles)
 
     return identify
 
@@ -66,34 +69,19 @@ def allowed(*roles: Role) -> Callable[..., Coroutine[Any, Any, Identity]]:
 def allowed_beforehand(*roles: Role) -> Callable[..., Coroutine[Any, Any, Identity]]:
     """The same, in a transaction that is over before the route begins."""
 
-    async def identify(state: ServiceState, secret: Secret) -> Identity:
+    async def identify(state: ServiceState, shown: Shown) -> Identity:
         async with state.database.transaction() as session:
-            return _let_in(await _identity(session, state, secret), roles)
+            return await _let_in(session, state, shown, roles)
 
     return identify
 
 
-def _let_in(identity: Identity | None, roles: tuple[Role, ...]) -> Identity:
-    if identity is None:
-        raise Unauthenticated("This credential is unknown or was withdrawn.")
+async def _let_in(session: AsyncSession, state: Service, shown: Caller, roles: tuple[Role, ...]) -> Identity:
+    # An issuer's keys may be fetched here. The session has no connection before its first statement.
+    identity = await state.doorkeeper.identify(shown.secret, shown.address, Platforms(session))
     if identity.role not in roles:
         raise Forbidden(f"This needs one of the roles {', '.join(roles)}; the credential is a {identity.role}'s.")
     return identity
-
-
-async def _identity(session: AsyncSession, state: Service, secret: str) -> Identity | None:
-    """Who holds this credential: one of our keys, or a token where an issuer is configured."""
-    platforms = Platforms(session)
-    if state.tokens is None or not looks_like_token(secret):
-        return await platforms.identity(secret_hash(secret))
-    try:
-        # The issuer's keys may be fetched here. The session has no connection before its first statement.
-        client_id = await state.tokens.client_id(secret)
-    except InvalidToken:
-        return None
-    except tokens.IssuerUnavailable as error:
-        raise IssuerUnavailable("The issuer of this token does not answer. Try again, or use an API key.") from error
-    return await platforms.identity_of(client_id)
 
 
 async def submissions(session: Session, state: ServiceState) -> Submissions:

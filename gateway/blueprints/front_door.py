@@ -7,6 +7,8 @@ import httpx
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import StreamingResponse
 
+from domain.doorkeeper import shown_credential
+from gateway.auth import address_of
 from gateway.errors import BehindUnavailable
 from gateway.state import Gateway, gateway
 
@@ -31,6 +33,9 @@ PASSED_OUT = (
 @router.api_route("/stac/search", methods=["POST"])
 async def forward(request: Request, state: Annotated[Gateway, Depends(gateway)]) -> StreamingResponse:
     """Pass a read on and stream its answer back."""
+    secret, address = shown_credential(request.headers), address_of(request)
+    if secret is not None:
+        state.doorkeeper.refuse_guesser(secret, address)
     outgoing = state.serving.build_request(
         request.method,
         httpx.URL(path=request.url.path, query=request.url.query.encode()),
@@ -41,6 +46,8 @@ async def forward(request: Request, state: Annotated[Gateway, Depends(gateway)])
         answer = await state.serving.send(outgoing, stream=True)
     except httpx.HTTPError as error:
         raise BehindUnavailable("Data cannot be read right now. Try again in a moment.") from error
+    if secret is not None:  # serving judges; here it is counted, for serving knows no addresses
+        state.doorkeeper.note(secret, address, right=answer.status_code != httpx.codes.UNAUTHORIZED)
     headers = {name: answer.headers[name] for name in PASSED_OUT if name in answer.headers}
     return StreamingResponse(_body(answer), status_code=answer.status_code, headers=headers)
 

@@ -5,12 +5,12 @@ from typing import Annotated, Final
 
 from fastapi import Path, Query, Request
 
+from domain.doorkeeper import Doorkeeper, IssuerUnavailable, Unauthenticated, shown_credential
 from domain.rules.clearance import Identity, may_read, may_see_version
 from gateway.serving.lookup import Lookup, Product
-from gateway.serving.problems import NOT_FOUND, UNKNOWN_CREDENTIAL
+from gateway.serving.problems import NOT_FOUND, NOT_READY, UNKNOWN_CREDENTIAL
 
 _ASSET_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
-_BEARER: Final = re.compile(r"Bearer +(\S+)", re.IGNORECASE)
 
 AssetId = Annotated[str, Path(description="The asset's id")]
 Version = Annotated[
@@ -25,21 +25,18 @@ def lookup_of(request: Request) -> Lookup:
     return lookup
 
 
-def credential_of(request: Request) -> str | None:
-    """The bearer token or API key of the request, if it brings one."""
-    bearer = _BEARER.fullmatch(request.headers.get("authorization", ""))
-    return bearer[1] if bearer else request.headers.get("x-api-key")
-
-
 async def identity_of(request: Request) -> Identity | None:
     """Who asks: None is the public. A credential that is not known is refused, whatever it asks for."""
-    credential = credential_of(request)
-    if credential is None:
+    secret = shown_credential(request.headers)
+    if secret is None:
         return None
-    identity = await lookup_of(request).identity(credential)
-    if identity is None:
-        raise UNKNOWN_CREDENTIAL
-    return identity
+    doorkeeper: Doorkeeper = request.app.state.doorkeeper
+    try:
+        return await doorkeeper.holder(secret, lookup_of(request))
+    except Unauthenticated:
+        raise UNKNOWN_CREDENTIAL from None
+    except IssuerUnavailable:
+        raise NOT_READY from None
 
 
 def is_readable(product: Product, identity: Identity | None) -> bool:

@@ -8,6 +8,7 @@ from fastapi import FastAPI, Request
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from domain.doorkeeper import Doorkeeper
 from flows.storage import Zones
 from gateway.serving import catalog, downloads, problems, tiles
 from gateway.serving.access import lookup_of
@@ -28,6 +29,7 @@ def create_app(settings: ServingSettings | None = None) -> FastAPI:
     stac = catalog.catalog_app()
     app = FastAPI(title="Cairn serving", lifespan=_lifespan(settings, stac), docs_url=None, redoc_url=None)
     app.state.catalog = stac
+    app.state.doorkeeper = stac.state.doorkeeper = Doorkeeper(settings.token_verifier())
     app.state.zones = Zones.local(settings.storage_root)
     problems.install(app)
     problems.install(stac)

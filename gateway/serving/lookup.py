@@ -1,6 +1,5 @@
 """All SQL of the serving room: two views, read as the role cairn_serving. Knows no HTTP and judges nothing."""
 
-import hashlib
 from dataclasses import dataclass, field
 from typing import Any, Final, LiteralString
 
@@ -17,7 +16,9 @@ _COLUMNS: Final = (
 )
 _LATEST: Final = _COLUMNS + " WHERE asset_id = %s AND is_latest"
 _VERSION: Final = _COLUMNS + " WHERE asset_id = %s AND ordinal = %s"
-_IDENTITY: Final = "SELECT client_id, role, platform_id FROM api.identities WHERE secret_hash = %s AND is_active"
+_IDENTITY: Final = "SELECT client_id, role, platform_id FROM api.identities WHERE is_active AND "
+_BY_SECRET: Final = _IDENTITY + "secret_hash = %s"
+_BY_CLIENT: Final = _IDENTITY + "client_id = %s LIMIT 1"
 
 
 @dataclass(frozen=True)
@@ -68,11 +69,17 @@ class Lookup:
         async with self._pool.connection() as connection:
             await connection.execute("SELECT 1 FROM api.served_products, api.identities LIMIT 1")
 
-    async def identity(self, credential: str) -> Identity | None:
-        """Who holds this token or key. Only its digest travels."""
-        digest = hashlib.sha256(credential.encode()).hexdigest()
+    async def identity(self, secret_hash: str) -> Identity | None:
+        """Who holds the token or key of this digest."""
+        return await self._identity(_BY_SECRET, secret_hash)
+
+    async def identity_of(self, client_id: str) -> Identity | None:
+        """The active client of this id, whose token was verified."""
+        return await self._identity(_BY_CLIENT, client_id)
+
+    async def _identity(self, query: LiteralString, value: str) -> Identity | None:
         async with self._pool.connection() as connection, connection.cursor(row_factory=class_row(Identity)) as cursor:
-            await cursor.execute(_IDENTITY, (digest,))
+            await cursor.execute(query, (value,))
             return await cursor.fetchone()
 
     async def product(self, asset_id: str, ordinal: int | None) -> Product | None:

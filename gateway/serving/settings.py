@@ -3,10 +3,12 @@
 from pathlib import Path
 
 from pydantic import Field, PostgresDsn, SecretStr, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import SettingsConfigDict
+
+from domain.tokens import TokenSettings
 
 
-class ServingSettings(BaseSettings):
+class ServingSettings(TokenSettings):
     """Read from variables with the prefix CAIRN_."""
 
     model_config = SettingsConfigDict(env_prefix="CAIRN_", extra="ignore")

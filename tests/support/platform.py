@@ -112,10 +112,10 @@ class Platform:
 
 
 @asynccontextmanager
-async def running_platform(database: TestDatabase, storage: Path) -> AsyncIterator[Platform]:
+async def running_platform(database: TestDatabase, storage: Path, **issuer: Any) -> AsyncIterator[Platform]:
     """Both applications, the gateway as its own database role, speaking HTTP to the domain without a socket."""
-    async with running_domain(database, storage) as domain:
-        app = create_gateway(gateway_settings(database))
+    async with running_domain(database, storage, **issuer) as domain:
+        app = create_gateway(gateway_settings(database, **issuer))
         async with app.router.lifespan_context(app):
             made: Gateway = app.state.gateway
             http = httpx.AsyncClient(transport=domain.transport, base_url="http://domain")
@@ -123,10 +123,11 @@ async def running_platform(database: TestDatabase, storage: Path) -> AsyncIterat
             yield Platform(httpx.ASGITransport(app, raise_app_exceptions=False), domain)
 
 
-def gateway_settings(database: TestDatabase) -> GatewaySettings:
+def gateway_settings(database: TestDatabase, **issuer: Any) -> GatewaySettings:
     return GatewaySettings(
         database_gateway_url=SecretStr(database.url("cairn_gateway")),
         domain_url=HttpUrl("http://domain.test"),
         serving_url=HttpUrl("http://127.0.0.1:9"),
         service_token=SecretStr("secret-gateway"),
+        **issuer,
     )

@@ -10,9 +10,10 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
-import httpx
+from pydantic import Field, HttpUrl, model_validator
+from pydantic_settings import BaseSettings
 
 if TYPE_CHECKING:
     from jwt import PyJWK
@@ -35,7 +36,7 @@ class InvalidToken(Exception):
     """This token proves nothing. Callers tell no more than that."""
 
 
-class IssuerUnavailable(Exception):
+class KeysUnavailable(Exception):
     """The issuer's keys cannot be had, and none that were had are young enough."""
 
 
@@ -56,7 +57,7 @@ class KeySet:
                 if kid not in self._keys or self._age() > FRESH_SECONDS:
                     await self._refresh()
         if self._age() > KEPT_SECONDS:
-            raise IssuerUnavailable("The token issuer's keys cannot be read.")
+            raise KeysUnavailable("The token issuer's keys cannot be read.")
         if kid not in self._keys:
             raise InvalidToken("unknown key")
         return self._keys[kid]
@@ -72,8 +73,10 @@ class KeySet:
         try:
             self._keys = _usable_keys(await self.fetch())
             self._had_at = self.clock()
-        except (httpx.HTTPError, ValueError, OSError) as error:
-            log.warning("the issuer's keys could not be fetched", extra={"error": type(error).__name__})
+        except (ValueError, OSError) as error:
+            log.warning(
+                "the issuer's keys could not be fetched", extra={"error": type(error.__cause__ or error).__name__}
+            )
 
 
 def _usable_keys(body: bytes) -> dict[str, "PyJWK"]:
@@ -145,14 +148,40 @@ class TokenVerifier:
         return client
 
 
+class TokenSettings(BaseSettings):
+    """The issuer, for every door that verifies its tokens."""
+
+    jwt_issuer: str | None = Field(default=None, description="`iss` of tokens; with audience and key set, or none")
+    jwt_audience: str | None = Field(default=None, description="`aud` of tokens that are meant for us")
+    jwt_jwks_url: HttpUrl | None = Field(default=None, description="Where the issuer publishes its keys")
+    jwt_client_claim: str = Field(default="client_id", description="The claim that names the client")
+    jwt_max_seconds: float = Field(default=900, gt=0, description="Longest life of a token that is believed")
+
+    @model_validator(mode="after")
+    def _all_or_none(self) -> Self:
+        if len({self.jwt_issuer is None, self.jwt_audience is None, self.jwt_jwks_url is None}) > 1:
+            raise ValueError("Set all of CAIRN_JWT_ISSUER, CAIRN_JWT_AUDIENCE and CAIRN_JWT_JWKS_URL, or none of them")
+        return self
+
+    def token_verifier(self) -> TokenVerifier | None:
+        """Who verifies tokens, where an issuer is configured."""
+        if self.jwt_issuer is None or self.jwt_audience is None or self.jwt_jwks_url is None:
+            return None
+        keys = KeySet(fetcher(str(self.jwt_jwks_url)))
+        return TokenVerifier(self.jwt_issuer, self.jwt_audience, self.jwt_client_claim, self.jwt_max_seconds, keys)
+
+
 def fetcher(url: str) -> Fetch:
     """Reads the key set at this address. The address is an operator's setting, never a token's word."""
 
     async def fetch() -> bytes:
-        async with httpx.AsyncClient(timeout=FETCH_SECONDS, follow_redirects=False, trust_env=False) as client:
-            answer = await client.get(url)
-            answer.raise_for_status()
-            return answer.content
+        import httpx
+
+        try:
+            async with httpx.AsyncClient(timeout=FETCH_SECONDS, follow_redirects=False, trust_env=False) as client:
+                return (await client.get(url)).raise_for_status().content
+        except httpx.HTTPError as error:
+            raise ConnectionError("the issuer's keys cannot be fetched") from error
 
     return fetch
 

@@ -1,0 +1,66 @@
+"""Wrong credentials are counted by source, in bounded memory, and those who share it go on."""
+
+import pytest
+
+from domain.rules.guesses import Guesses
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def guesses(clock: Clock | None = None, places: int = 10) -> Guesses:
+    return Guesses(limit=3, window_seconds=60, places=places, clock=clock or Clock())
+
+
+def test_a_source_waits_for_the_rest_of_its_minute() -> None:
+    clock = Clock()
+    counted = guesses(clock)
+    for _ in range(3):
+        assert counted.wait_seconds("10.0.0.1", "x") == 0
+        counted.was_wrong("10.0.0.1")
+    clock.now += 20.5
+    assert counted.wait_seconds("10.0.0.1", "x") == 40
+    assert counted.wait_seconds("10.0.0.2", "x") == 0
+    clock.now += 40
+    assert counted.wait_seconds("10.0.0.1", "x") == 0
+    counted.was_wrong("10.0.0.1")  # and begins to count anew
+    assert counted.wait_seconds("10.0.0.1", "x") == 0
+
+
+def test_what_was_good_there_goes_on_there_alone() -> None:
+    counted = guesses()
+    counted.was_right("10.0.0.1", "good")
+    for _ in range(9):
+        counted.was_wrong("10.0.0.1")
+        counted.was_wrong("10.0.0.2")
+    assert counted.wait_seconds("10.0.0.1", "good") == 0
+    assert counted.wait_seconds("10.0.0.2", "good") > 0
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_same"),
+    [
+        ("2001:db8:1:2::1", "2001:db8:1:2:ffff::9", True),
+        ("2001:db8:1:2::1", "2001:db8:1:3::1", False),
+        ("::ffff:10.0.0.1", "::ffff:10.0.0.2", False),
+        ("fe80::1%eth0", "fe80::2%eth0", True),
+        ("", "", True),
+    ],
+)
+def test_a_network_of_one_customer_is_one_source(first: str, second: str, *, is_same: bool) -> None:
+    counted = guesses()
+    for _ in range(3):
+        counted.was_wrong(first)
+    assert (counted.wait_seconds(second, "x") > 0) is is_same
+
+
+def test_memory_is_bounded() -> None:
+    counted = guesses(places=100)
+    for number in range(10_000):
+        counted.was_wrong(f"host-{number}")
+        counted.was_right(f"host-{number}", "good")
+    assert (len(counted._wrong), len(counted._good)) == (100, 100)

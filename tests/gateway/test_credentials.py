@@ -1,0 +1,90 @@
+"""Who gets in at partners' door: keys and tokens as the domain judges them, and nobody who guesses."""
+
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.support.cluster import TestDatabase
+from tests.support.issuer import AUDIENCE, EC, ISSUER, bad_tokens, published, token
+from tests.support.platform import Platform, running_platform
+from tests.support.receiver import Receiver, running_receiver
+
+NOTHING = "/api/platform/status/00000000-0000-4000-8000-000000000000"
+
+
+@pytest.fixture
+async def issuer() -> AsyncIterator[Receiver]:
+    async with running_receiver() as running:
+        running.reply = lambda _request: published("rsa", "ec")
+        yield running
+
+
+@pytest.fixture
+async def trusting(database: TestDatabase, tmp_path: Path, issuer: Receiver) -> AsyncIterator[Platform]:
+    configured = {"jwt_issuer": ISSUER, "jwt_audience": AUDIENCE, "jwt_jwks_url": issuer.url}
+    async with running_platform(database, tmp_path, **configured) as running:
+        yield running
+
+
+async def knock(platform: Platform, secret: str, address: str = "10.0.0.1", path: str = NOTHING) -> httpx.Response:
+    """404 is the answer to whoever is let in: there is no such request."""
+    app = platform.gateway.app  # type: ignore[attr-defined]
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False, client=(address, 1))
+    async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
+        return await client.get(path, headers={"Authorization": f"Bearer {secret}"})
+
+
+async def test_a_good_token_is_its_clients_key(trusting: Platform) -> None:
+    for secret in (token(client_id="ddh-dev"), token(EC, "ES256", "ec", client_id="reviewer"), "secret-ddh-dev"):
+        assert (await knock(trusting, secret)).status_code == 404
+    revoked = "update app.clients set is_active = false where client_id = 'ddh-dev' returning 1"
+    trusting.domain.rows(revoked)
+    assert (await knock(trusting, token(client_id="ddh-dev"))).status_code == 401
+
+
+async def test_a_partner_submits_and_a_reviewer_decides_by_token(trusting: Platform) -> None:
+    body = {"dataset_id": "a", "resource_id": "b", "version_id": "1", "data_type": "raster", "operation": "ingest"}
+    async with httpx.AsyncClient(transport=trusting.gateway, base_url="http://gateway") as client:
+        partner = {"Authorization": f"Bearer {token(client_id='ddh-dev')}"}
+        accepted = await client.post("/api/platform/submit", json=body | {"source": "u/a.tif"}, headers=partner)
+        decision = {"request_id": accepted.json()["request_id"], "clearance_level": "ouo"}
+        reviewer = {"Authorization": f"Bearer {token(client_id='reviewer')}"}
+        decided = await client.post("/api/platform/approve", json=decision, headers=reviewer)
+    assert accepted.status_code == 202
+    assert decided.json()["code"] == "not-reviewable"  # the domain let the reviewer in, and judged
+
+
+async def test_every_bad_token_is_turned_away(trusting: Platform) -> None:
+    answers = {name: (await knock(trusting, secret)).status_code for name, secret in bad_tokens().items()}
+    assert answers == dict.fromkeys(answers, 401)
+    assert (await knock(trusting, token(client_id="ddh-dev"))).status_code == 404  # the control
+
+
+async def test_without_an_issuer_no_token_is_believed(platform: Platform) -> None:
+    assert (await knock(platform, token(client_id="ddh-dev"))).status_code == 401
+
+
+@pytest.mark.parametrize("path", [NOTHING, "/tiles/some-asset/info"])
+async def test_who_guesses_waits_and_who_shares_the_address_goes_on(platform: Platform, path: str) -> None:
+    served = path == NOTHING
+    assert (await knock(platform, "secret-ddh-dev")).status_code == 404
+    answers = [await knock(platform, f"cairn_wrong{number}") for number in range(200)]
+    assert [answer.status_code for answer in answers] == [401] * 50 + [429] * 150
+    assert 0 < int(answers[-1].headers["retry-after"]) <= 60
+    assert (await knock(platform, "cairn_wrong", path=path)).json()["code"] == "too-many-wrong-credentials"
+    assert (await knock(platform, "secret-ddh-dev")).status_code == 404
+    assert (await knock(platform, "secret-reviewer")).status_code == 429  # new here: waits with the guesser
+    assert (await knock(platform, "secret-reviewer", "10.0.0.2")).status_code == 404
+    assert served or (await knock(platform, "secret-ddh-dev", path=path)).status_code == 503  # passed on: none is there
+
+
+async def test_a_revoked_key_is_refused_at_once(platform: Platform) -> None:
+    assert (await knock(platform, "secret-ddh-dev")).status_code == 404
+    async with platform.domain.as_("operator") as operator:
+        assert (await operator.post("/api/v1/clients/ddh-dev/revoke")).is_success
+    began = time.monotonic()
+    assert (await knock(platform, "secret-ddh-dev")).status_code == 401
+    assert time.monotonic() - began < 5
