@@ -1,0 +1,86 @@
+"""What both kinds of worker do when they are told to end: take nothing new, hand over what runs, leave in time."""
+
+import abc
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import httpx
+from prefect.workers.base import BaseWorker
+
+from deployments.workers.engine import OUTAGE_PAUSE_SECONDS, is_outage
+
+DRAIN_SECONDS = 24.0
+
+
+class Draining(BaseWorker[Any, Any, Any], abc.ABC):
+    """A worker that SIGTERM and SIGINT drain; a second one ends it at once."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._told = asyncio.Event()
+
+    def drain(self) -> None:
+        """Begin to drain. The worker has ended within 30 s."""
+        self._told.set()
+
+    @property
+    def draining(self) -> bool:
+        return self._told.is_set()
+
+    @property
+    def ready(self) -> bool:
+        """Whether it takes runs."""
+        return self._has_successfully_synced and not self.draining
+
+    @abc.abstractmethod
+    async def _hand_over(self) -> None:
+        """Have every run leave, and make sure that none is left."""
+
+    def _leave(self) -> None:
+        """The last that is done."""
+
+    async def start(
+        self, run_once: bool = False, with_healthcheck: bool = False, printer: Callable[..., None] = print
+    ) -> None:
+        """Work until told to end."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._on_signal, number)
+        serving = asyncio.create_task(super().start(run_once, with_healthcheck, printer))
+        told = asyncio.create_task(self._told.wait())
+        try:
+            await asyncio.wait({serving, told}, return_when=asyncio.FIRST_COMPLETED)
+            if not serving.done():
+                await self._hand_over()
+        finally:
+            told.cancel()
+            finished = serving.done()
+            serving.cancel()
+            with suppress(asyncio.CancelledError):
+                await serving
+        if not finished:
+            printer(f"Worker {self.name!r} has ended.")
+        self._leave()
+
+    async def get_and_submit_flow_runs(self) -> list[Any]:
+        """Look for runs. While Prefect is away a worker waits: the stock one gives up, and its runs with it."""
+        if self.draining:
+            return []
+        try:
+            return await super().get_and_submit_flow_runs()
+        except (httpx.TransportError, httpx.HTTPStatusError) as error:
+            if not is_outage(error):
+                raise
+            self._logger.warning("Prefect does not answer (%s); asking again", type(error).__name__)
+            await asyncio.sleep(OUTAGE_PAUSE_SECONDS)
+            return []
+
+    def _on_signal(self, number: signal.Signals) -> None:
+        if self.draining:
+            os._exit(128 + number)
+        self._logger.info("told to end: no new runs, those that run are asked to hand over")
+        self.drain()

@@ -1,0 +1,282 @@
+"""The worker type `cairn-inline`: every flow run is a task of the worker's own event loop, no process of its own.
+
+For the light pool: small handlers, and parents that wait for other pools by the hundred. Flows come from this image's
+own modules, by the deployment's entrypoint; there is no pull step, no environment and no command for a run.
+"""
+
+import asyncio
+import importlib
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import anyio
+from prefect.client.schemas.filters import (
+    FlowRunFilter,
+    FlowRunFilterState,
+    FlowRunFilterStateType,
+    WorkPoolFilter,
+    WorkPoolFilterName,
+)
+from prefect.client.schemas.objects import StateType
+from prefect.context import AsyncClientContext, SyncClientContext
+from prefect.exceptions import Abort, ObjectNotFound, Pause
+from prefect.flows import Flow
+from prefect.logging.handlers import APILogHandler
+from prefect.settings import get_current_settings
+from prefect.workers.base import BaseJobConfiguration, BaseWorkerResult
+
+from deployments.workers.draining import DRAIN_SECONDS, Draining
+from deployments.workers.engine import InlineEngine
+from flows import stopping
+
+if TYPE_CHECKING:
+    from prefect.client.schemas.objects import FlowRun
+    from prefect.client.schemas.responses import WorkerFlowRunResponse
+
+TYPE = "cairn-inline"
+AT_ONCE = "CAIRN_RUNS_AT_ONCE"
+RUNS_AT_ONCE = 500
+CANCEL_LOOK_SECONDS = 1.5
+CANCEL_GRACE_SECONDS = 6.0
+LEAVE_SECONDS = 2.0
+DEPLOYMENT_SECONDS = 60.0
+CODE_LOOK_SECONDS = 5.0
+HEARTBEAT_SECONDS = 30
+
+
+class MissingFlow(LookupError):
+    """The deployment names a flow that this worker's image does not have."""
+
+
+class InlineJobConfiguration(BaseJobConfiguration):
+    """Nothing can be set for a single run: it shares its process with others."""
+
+
+class InlineResult(BaseWorkerResult):
+    """Prefect asks for one; the flow's state says how the run went."""
+
+
+@dataclass
+class _Running:
+    """A run that this worker has claimed."""
+
+    engine: InlineEngine
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class InlineWorker(Draining):
+    """Runs flows in its own event loop."""
+
+    type = TYPE
+    job_configuration = InlineJobConfiguration
+    _description = "Runs flows of its own image inside the worker's process: for small work and waiting parents."
+    _display_name = "Cairn, in process"
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(
+            *arguments, **named | {"limit": named.get("limit") or int(os.environ.get(AT_ONCE, RUNS_AT_ONCE))}
+        )
+        self._running: dict[UUID, _Running] = {}
+        self._entrypoints: dict[UUID, tuple[str, float]] = {}
+        self._recycle = False
+
+    @classmethod
+    def get_default_base_job_template(cls) -> dict[str, Any]:
+        """No variables: what a template offers is refused here, not ignored."""
+        return {
+            "job_configuration": {"name": None},
+            "variables": {"type": "object", "properties": {}},
+        }  # both must be there
+
+    # --- the worker's life ---
+
+    async def setup(self) -> None:
+        """One client for the worker and all its runs: each has a pool of connections and its own CA store."""
+        await self._exit_stack.enter_async_context(AsyncClientContext())
+        self._exit_stack.enter_context(SyncClientContext())
+        await super().setup()
+        for watch in (self._watch_cancelled, self._watch_code, self._beat):
+            self._in_background(watch)
+
+    async def _setup_cancellation_observer(self) -> None:
+        """Prefect's own watches runs that have not begun; ours asks for all of them at once."""
+
+    async def _hand_over(self) -> None:
+        """Ask every run to hand over, for as long as it may take; those that then are still there are torn off."""
+        for run in self._running.values():
+            run.engine.stopped = run.engine.stopped or "draining"
+        with anyio.move_on_after(DRAIN_SECONDS):
+            while self._running:
+                stopping.stop_all("draining")  # repeated: a run may have begun just now
+                await asyncio.sleep(0.5)
+        for run in list(self._running.values()):
+            run.scope.cancel()
+        with anyio.move_on_after(LEAVE_SECONDS):
+            await asyncio.gather(*(run.ended.wait() for run in list(self._running.values())))
+
+    def _is_idle(self) -> bool:
+        return not self._running
+
+    def _leave(self) -> None:
+        """A handler that does not end would keep the interpreter from ending."""
+        if self._recycle:
+            APILogHandler().flush()
+            sys.stdout.flush()
+            os._exit(0)
+
+    # --- taking runs ---
+
+    async def _submit_scheduled_flow_runs(self, flow_run_response: "list[WorkerFlowRunResponse]") -> "list[FlowRun]":
+        """Begin what is new, in the server's order, while there is room."""
+        assert self._runs_task_group is not None  # noqa: S101 - set up before the first look
+        begun = []
+        for flow_run in (entry.flow_run for entry in flow_run_response):
+            if flow_run.id in self._submitting_flow_run_ids:
+                continue
+            try:
+                self.limiter.acquire_on_behalf_of_nowait(flow_run.id)
+            except anyio.WouldBlock:
+                break
+            self._submitting_flow_run_ids.add(flow_run.id)
+            self._runs_task_group.start_soon(self._submit_run, flow_run)
+            begun.append(flow_run)
+        return begun
+
+    async def _submit_run(self, flow_run: "FlowRun") -> None:
+        """Claim the run and see it to its end. Whatever happens to it, the worker lives."""
+        try:
+            if await self._propose_pending_state(flow_run):
+                await self.run(flow_run, InlineJobConfiguration())
+        except (Abort, Pause) as signal:
+            self._logger.info("flow run %s was taken from this worker: %s", flow_run.id, signal)
+        except ObjectNotFound:
+            self._logger.info("flow run %s or its deployment was deleted", flow_run.id)
+        except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - one run must not end the others
+            self.get_flow_run_logger(flow_run).error("The run could not be executed: %s", error, exc_info=error)
+            await self._propose_crashed_state(flow_run, f"{type(error).__name__}: {error}")
+        finally:
+            self._submitting_flow_run_ids.discard(flow_run.id)
+            self._release_limit_slot(flow_run.id)
+
+    async def run(
+        self, flow_run: "FlowRun", configuration: InlineJobConfiguration, task_status: Any = None
+    ) -> InlineResult:
+        """Await the flow here."""
+        flow = _load(await self._entrypoint(flow_run))
+        engine = InlineEngine.of(flow, flow_run)
+        running = self._running[flow_run.id] = _Running(engine)
+        try:
+            with running.scope:
+                await engine.run()
+        finally:
+            del self._running[flow_run.id]
+            running.ended.set()
+            self._in_background(self._notice_threads, engine)
+        return InlineResult(identifier=str(flow_run.id), status_code=0)
+
+    async def _entrypoint(self, flow_run: "FlowRun") -> str:
+        """Where the deployment says its flow is. Read now and then: a rollout may change it."""
+        if flow_run.deployment_id is None:
+            raise MissingFlow("The flow run has no deployment, so nothing says which flow it is.")
+        known, read_at = self._entrypoints.get(flow_run.deployment_id, ("", -DEPLOYMENT_SECONDS))
+        if time.monotonic() - read_at < DEPLOYMENT_SECONDS:
+            return known
+        deployment = await self.client.read_deployment(flow_run.deployment_id)
+        if not deployment.entrypoint:
+            raise MissingFlow(f"Deployment {deployment.name} has no entrypoint. Deploy it by `cairn deploy`.")
+        self._entrypoints[deployment.id] = (deployment.entrypoint, time.monotonic())
+        return deployment.entrypoint
+
+    async def _notice_threads(self, engine: InlineEngine) -> None:
+        """A handler that overstays has its run fenced; its thread cannot be ended but with the process."""
+        for _ in range(20):
+            if not engine.threads_left:
+                return
+            await asyncio.sleep(LEAVE_SECONDS / 20)
+        self._logger.warning("a handler did not leave; this process ends once it is idle")
+        self._recycle = True
+
+    # --- watching ---
+
+    async def _watch_cancelled(self) -> None:
+        """Ask for runs that an operator cancels: one question for all of them, and none while there are none."""
+        cancelling = FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.CANCELLING])))
+        pool = WorkPoolFilter(name=WorkPoolFilterName(any_=[self._work_pool_name]))
+        while True:
+            await asyncio.sleep(CANCEL_LOOK_SECONDS)
+            if not self._running:
+                continue
+            for flow_run in await self.client.read_flow_runs(flow_run_filter=cancelling, work_pool_filter=pool):
+                running = self._running.get(flow_run.id)
+                if running and running.engine.stopped != "cancelled":
+                    self._in_background(self._cancel, running)
+
+    async def _cancel(self, running: _Running) -> None:
+        """Ask the run to leave; tear it off if it does not."""
+        running.engine.stopped = "cancelled"
+        assert running.engine.flow_run is not None  # noqa: S101 - an engine has one
+        with anyio.move_on_after(CANCEL_GRACE_SECONDS):
+            while not running.ended.is_set():
+                stopping.stop(running.engine.flow_run.id, "cancelled")  # repeated: it may have begun just now
+                with anyio.move_on_after(0.5):
+                    await running.ended.wait()
+        running.scope.cancel()
+
+    async def _watch_code(self) -> None:
+        """End when idle where a handler overstayed; take no more where the code on disk is not ours any more."""
+        from deployments.warm.zygote import code_version
+
+        ours = code_version()
+        while True:
+            await asyncio.sleep(CODE_LOOK_SECONDS)
+            if self._recycle and self._is_idle() and not self._submitting_flow_run_ids:
+                self.drain()
+            if code_version() != ours:
+                self._logger.info("the code has changed: this worker hands over its runs and ends")
+                self.drain()
+
+    async def _beat(self) -> None:
+        """Prefect's heartbeat of every run, as its own engine would send it from a thread for each."""
+        every = get_current_settings().flows.heartbeat_frequency
+        while every is not None:
+            await asyncio.sleep(max(every, HEARTBEAT_SECONDS))
+            for running in list(self._running.values()):
+                running.engine._emit_flow_run_heartbeat()  # noqa: SLF001 - ours by inheritance
+
+    def _in_background(self, work: Callable[..., Any], *arguments: Any) -> None:
+        """Have it done beside the runs, until the worker ends. A fault is logged and the work begun again."""
+        assert self._runs_task_group is not None  # noqa: S101 - set up before anything asks
+
+        async def until_ended() -> None:
+            with anyio.CancelScope() as scope:
+                self._scheduled_task_scopes.add(scope)
+                while True:
+                    try:
+                        await work(*arguments)
+                        break
+                    except Exception:
+                        self._logger.warning("background work failed; trying again", exc_info=True)
+                        await asyncio.sleep(CANCEL_LOOK_SECONDS)
+            self._scheduled_task_scopes.discard(scope)
+
+        self._runs_task_group.start_soon(until_ended)
+
+
+def _load(entrypoint: str) -> Flow[..., Any]:
+    """The flow object at `package.module.name`."""
+    module, _, name = entrypoint.rpartition(".")
+    try:
+        flow = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise MissingFlow(
+            f"This worker has no flow {entrypoint} ({error}). Run workers and `cairn deploy` from the same release."
+        ) from error
+    if not isinstance(flow, Flow) or not flow.isasync:
+        raise MissingFlow(f"{entrypoint} is no async flow; a worker of type {TYPE} runs no other.")
+    return flow

@@ -1,0 +1,197 @@
+"""The worker type `cairn-inline`: real Prefect server, real worker process, flows that behave and misbehave."""
+
+import os
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.cluster import TestCluster
+from tests.support.prefect_server import REPOSITORY, PrefectServer, running_prefect, until
+
+FLOWS = "tests.support.inline_flows"
+
+
+@pytest.fixture(scope="module")
+def prefect(cluster: TestCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrefectServer]:
+    with running_prefect(cluster, tmp_path_factory.mktemp("prefect"), "prefect_inline") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def shared(prefect: PrefectServer) -> Iterator[PrefectServer]:
+    """A worker for tests that leave it as they found it."""
+    prefect.pool("shared")
+    with prefect.worker("shared"):
+        yield prefect
+
+
+@pytest.fixture
+def own(prefect: PrefectServer, request: pytest.FixtureRequest) -> str:
+    """A pool for tests that end its worker."""
+    name: str = request.node.name.replace("_", "-")[:60]
+    prefect.pool(name)
+    return name
+
+
+def begin(prefect: PrefectServer, pool: str, flow: str, count: int = 1, **parameters: object) -> list[str]:
+    """So many runs of the flow, once all are running."""
+    deployment = prefect.deploy(pool, f"{FLOWS}.{flow}")
+    runs = [prefect.trigger(deployment, **parameters) for _ in range(count)]
+    for run in runs:
+        prefect.until_state(run, "RUNNING")
+    return runs
+
+
+def test_a_run_goes_through_its_states_and_logs_its_own_lines(shared: PrefectServer) -> None:
+    deployment = shared.deploy("shared", f"{FLOWS}.quick")
+    runs = [shared.trigger(deployment, number=number) for number in range(8)]
+    assert {shared.until_state(run) for run in runs} == {"COMPLETED"}
+    for number, run in enumerate(runs):
+        assert shared.states(run) == ["Scheduled", "Pending", "Running", "Completed"]
+        until(lambda run=run: len(shared.logs(run)) > 2, 10)  # type: ignore[misc]
+        assert [line for line in shared.logs(run) if "line of" in line] == [f"line of {number}, run count 1"]
+
+
+def test_a_retry_in_the_ui_is_the_same_run_counted_once_more(shared: PrefectServer) -> None:
+    run = shared.trigger(shared.deploy("shared", f"{FLOWS}.quick"))
+    shared.until_state(run)
+    retry = {"state": {"type": "SCHEDULED", "name": "AwaitingRetry"}, "force": True}
+    shared.http.post(f"/flow_runs/{run}/set_state", json=retry).raise_for_status()
+    until(lambda: shared.run(run)["run_count"] == 2 and shared.state(run) == "COMPLETED", 20)
+    until(lambda: "line of 1, run count 2" in shared.logs(run), 10)
+
+
+@pytest.mark.parametrize(
+    ("flow", "state", "message"),
+    [
+        ("raises", "FAILED", "ValueError: on purpose"),
+        ("leaves_the_interpreter", "CRASHED", "SystemExit(3)"),
+        ("not_there", "CRASHED", f"This worker has no flow {FLOWS}.not_there"),
+        ("NO_FLOW", "CRASHED", "is no async flow"),
+    ],
+)
+def test_what_goes_wrong_in_one_run_is_told_and_ends_no_other(
+    shared: PrefectServer, flow: str, state: str, message: str
+) -> None:
+    [other] = begin(shared, "shared", "waits", seconds=3)
+    run = shared.trigger(shared.deploy("shared", f"{FLOWS}.{flow}"))
+    assert shared.until_state(run) == state
+    assert message in shared.run(run)["state"]["message"]
+    assert shared.until_state(other) == "COMPLETED"
+
+
+def test_a_run_whose_deployment_was_deleted_does_not_stay_pending(shared: PrefectServer) -> None:
+    [other] = begin(shared, "shared", "waits", seconds=2)
+    deployment = shared.deploy("shared", f"{FLOWS}.raises")
+    run = shared.trigger(deployment)
+    shared.http.delete(f"/deployments/{deployment}").raise_for_status()
+    assert shared.until_state(other) == "COMPLETED"
+    until(lambda: shared.http.get(f"/flow_runs/{run}").status_code == 404 or shared.state(run) != "PENDING", 20)
+
+
+@pytest.mark.parametrize(("flow", "seconds"), [("waits", 4.0), ("ignores", 10.0)])
+def test_a_cancelled_run_ends_cancelled_in_time(shared: PrefectServer, flow: str, seconds: float) -> None:
+    [cancelled] = begin(shared, "shared", flow)
+    [other] = begin(shared, "shared", "waits", seconds=9)
+    shared.cancel(cancelled)
+    assert shared.until_state(cancelled, seconds=seconds) == "CANCELLED"
+    assert shared.until_state(other) == "COMPLETED"
+
+
+def test_a_drained_worker_has_its_runs_leave_and_ends(prefect: PrefectServer, own: str) -> None:
+    with prefect.worker(own) as worker:
+        runs = begin(prefect, own, "waits", 5)
+        began = time.monotonic()
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(30) == 0
+        assert time.monotonic() - began < 10
+    assert [prefect.run(run)["state"]["message"] for run in runs] == ["told to stop: draining"] * 5
+
+
+def test_what_does_not_leave_a_draining_worker_is_recorded_as_crashed(prefect: PrefectServer, own: str) -> None:
+    with prefect.worker(own) as worker:
+        [run] = begin(prefect, own, "ignores")
+        worker.send_signal(signal.SIGTERM)
+        time.sleep(1)
+        late = prefect.trigger(prefect.deploy(own, f"{FLOWS}.quick"))
+        assert worker.wait(30) == 0
+    assert prefect.state(run) == "CRASHED"
+    assert prefect.state(late) == "SCHEDULED"  # nothing new was taken
+
+
+def test_a_second_signal_ends_the_worker_at_once(prefect: PrefectServer, own: str) -> None:
+    with prefect.worker(own) as worker:
+        begin(prefect, own, "ignores")
+        worker.send_signal(signal.SIGTERM)
+        time.sleep(0.5)
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(3) == 128 + signal.SIGTERM
+
+
+def test_a_handler_that_overstays_has_its_process_replaced_once_it_is_idle(prefect: PrefectServer, own: str) -> None:
+    with prefect.worker(own) as worker:
+        [run] = begin(prefect, own, "overstays", seconds=90)
+        [other] = begin(prefect, own, "waits", seconds=20)
+        prefect.cancel(run)
+        assert prefect.until_state(run, seconds=10) == "CANCELLED"
+        assert prefect.until_state(other) == "COMPLETED"  # the thread that is left keeps nobody from working
+        assert worker.wait(20) == 0
+
+
+def test_a_killed_workers_runs_do_not_keep_the_next_worker_from_working(prefect: PrefectServer, own: str) -> None:
+    with prefect.worker(own) as worker:
+        runs = begin(prefect, own, "waits", 10)
+        os.kill(worker.pid, signal.SIGKILL)
+        worker.wait()
+    with prefect.worker(own):
+        run = prefect.trigger(prefect.deploy(own, f"{FLOWS}.quick"))
+        assert prefect.until_state(run) == "COMPLETED"
+    assert {prefect.state(run) for run in runs} == {"RUNNING"}  # the domain's reconciler gives them another attempt
+
+
+def test_an_outage_of_prefect_costs_no_run(prefect: PrefectServer, own: str) -> None:
+    """Twelve seconds here, for thirty: longer than the client's own retries at this pace of polling."""
+    with prefect.worker(own) as worker:
+        runs = begin(prefect, own, "waits", 3, seconds=4)
+        prefect.kill()
+        time.sleep(12)
+        assert worker.poll() is None
+        prefect.start()
+        assert {prefect.until_state(run, seconds=60) for run in runs} == {"COMPLETED"}
+        run = prefect.trigger(prefect.deploy(own, f"{FLOWS}.quick"))
+        assert prefect.until_state(run, seconds=60) == "COMPLETED"
+
+
+def test_two_workers_of_a_pool_run_nothing_twice(prefect: PrefectServer, own: str) -> None:
+    with prefect.worker(own), prefect.worker(own):
+        deployment = prefect.deploy(own, f"{FLOWS}.quick")
+        runs = [prefect.trigger(deployment) for _ in range(12)]
+        assert {prefect.until_state(run) for run in runs} == {"COMPLETED"}
+    for run in runs:
+        assert (prefect.run(run)["run_count"], prefect.states(run).count("Running")) == (1, 1)
+
+
+def test_the_limit_holds(prefect: PrefectServer, own: str) -> None:
+    with prefect.worker(own, CAIRN_RUNS_AT_ONCE="2"):
+        deployment = prefect.deploy(own, f"{FLOWS}.waits")
+        runs = [prefect.trigger(deployment, seconds=1) for _ in range(5)]
+        most = 0
+        while any(prefect.state(run) != "COMPLETED" for run in runs):
+            most = max(most, sum(prefect.state(run) in {"PENDING", "RUNNING"} for run in runs))
+        assert most == 2
+
+
+def test_changed_code_has_the_worker_hand_over_and_end(prefect: PrefectServer, own: str, tmp_path: Path) -> None:
+    """A copy of the rooms stands in for the release that is replaced."""
+    for room in ("flows", "blocks", "domain", "deployments", "tests", "workflows"):
+        shutil.copytree(REPOSITORY / room, tmp_path / room, ignore=shutil.ignore_patterns("__pycache__"))
+    path = f"{tmp_path}:{prefect.environment['PYTHONPATH']}"
+    with prefect.worker(own, PYTHONPATH=path) as worker:
+        [run] = begin(prefect, own, "waits")
+        (tmp_path / "flows" / "context.py").touch()
+        assert worker.wait(30) == 0
+    assert prefect.run(run)["state"]["message"] == "told to stop: draining"

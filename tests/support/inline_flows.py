@@ -1,0 +1,73 @@
+"""Flows that behave and misbehave inside a worker's process."""
+
+import asyncio
+import threading
+import time
+from typing import Any
+from uuid import UUID
+
+from prefect import flow, get_run_logger, task
+from prefect.runtime import flow_run
+from prefect.states import Failed
+from prefect.task_runners import ThreadPoolTaskRunner
+
+from flows.stopping import Stop, listed
+
+
+@task
+def double(number: int) -> int:
+    return 2 * number
+
+
+@flow(task_runner=ThreadPoolTaskRunner(max_workers=2))  # type: ignore[arg-type]
+async def quick(number: int = 1) -> int:
+    """Does a little, and says who it is."""
+    get_run_logger().info("line of %s, run count %s", number, flow_run.run_count)
+    return double.submit(number).result()
+
+
+@flow
+async def raises() -> None:
+    raise ValueError("on purpose")
+
+
+@flow
+async def leaves_the_interpreter() -> None:
+    raise SystemExit(3)
+
+
+@flow
+async def waits(seconds: float = 60.0) -> Any:
+    """Waits, and leaves when it is told to stop."""
+    told = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    stop = Stop()
+    stop.on_set(lambda: loop.call_soon_threadsafe(told.set))
+    with listed(UUID(flow_run.id), stop):
+        try:
+            await asyncio.wait_for(told.wait(), seconds)
+        except TimeoutError:
+            return "done"
+    return Failed(name="Stopped", message=f"told to stop: {stop.reason}")
+
+
+@flow
+async def ignores() -> None:
+    """Never looks whether it is to stop."""
+    await asyncio.sleep(120)
+
+
+@task
+def sleep_in_thread(seconds: float) -> None:
+    time.sleep(seconds)
+
+
+@flow(task_runner=ThreadPoolTaskRunner(max_workers=1))  # type: ignore[arg-type]
+async def overstays(seconds: float = 40.0) -> None:
+    """Its handler does not end when its run does."""
+    future = sleep_in_thread.submit(seconds)
+    await asyncio.to_thread(threading.Event().wait, 0.2)
+    await asyncio.wrap_future(future.wrapped_future)  # type: ignore[attr-defined]
+
+
+NO_FLOW = "not a flow"

@@ -1,0 +1,206 @@
+"""A real Prefect server for tests, its pools, deployments and workers: messages in memory, database in the cluster."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psycopg
+from psycopg import sql
+
+from tests.support.cluster import PASSWORD, TestCluster
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+ENDED = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
+
+
+@dataclass
+class PrefectServer:
+    """A server and its clients' environment."""
+
+    folder: Path
+    port: int
+    database: str
+    http: httpx.Client = field(init=False)
+    process: "subprocess.Popen[bytes]" = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.http = httpx.Client(base_url=self.api, timeout=30)
+
+    @property
+    def api(self) -> str:
+        return f"http://127.0.0.1:{self.port}/api"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a client of this server gets, and nothing of the user's own profile."""
+        inherited = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+        return inherited | {
+            "HOME": str(self.folder),
+            "TMPDIR": str(self.folder),
+            "PREFECT_HOME": str(self.folder / "prefect"),
+            "PREFECT_API_URL": self.api,
+            "PREFECT_SERVER_ALLOW_EPHEMERAL_MODE": "false",
+            "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+            "PREFECT_UI_ENABLED": "false",
+            "PREFECT_WORKER_QUERY_SECONDS": "0.3",
+            "PYTHONPATH": f"{REPOSITORY}:{self._plugin()}",
+        }
+
+    def _plugin(self) -> Path:
+        """Where Prefect finds our worker type: the entry points of pyproject.toml as an installation writes them."""
+        place = self.folder / "plugin" / "cairn_for_tests-1.dist-info"
+        if not place.exists():
+            place.mkdir(parents=True)
+            declared = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["entry-points"]
+            lines = [f"{name} = {value}" for name, value in declared["prefect.collections"].items()]
+            (place / "entry_points.txt").write_text("\n".join(["[prefect.collections]", *lines]))
+            (place / "METADATA").write_text("Metadata-Version: 2.1\nName: cairn-for-tests\nVersion: 1\n")
+        return place.parent
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(self.port)]
+        with (self.folder / "server.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                command,
+                cwd=self.folder,
+                env=self.environment | {"PREFECT_API_DATABASE_CONNECTION_URL": self.database},
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        until(self._healthy, 90)
+
+    def _healthy(self) -> bool:
+        assert self.process.poll() is None, (self.folder / "server.log").read_text()[-2000:]
+        with suppress(httpx.HTTPError):
+            return self.http.get("/health").is_success
+        return False
+
+    def kill(self) -> None:
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    # --- pools, deployments, runs ---
+
+    def pool(self, name: str, kind: str = "cairn-inline") -> None:
+        template = {"job_configuration": {"name": None}, "variables": {"type": "object", "properties": {}}}
+        self._post("/work_pools/", {"name": name, "type": kind, "base_job_template": template})
+
+    def deploy(self, pool: str, entrypoint: str) -> str:
+        """A deployment of this flow, by its entrypoint; its id."""
+        name = entrypoint.rpartition(".")[2]
+        flow = self._post("/flows/", {"name": name})["id"]
+        body = {"name": pool, "flow_id": flow, "work_pool_name": pool, "entrypoint": entrypoint}
+        return str(self._post("/deployments/", body)["id"])
+
+    def trigger(self, deployment: str, **parameters: Any) -> str:
+        run = self._post(
+            f"/deployments/{deployment}/create_flow_run", {"parameters": parameters, "state": {"type": "SCHEDULED"}}
+        )
+        return str(run["id"])
+
+    def cancel(self, run: str) -> None:
+        self._post(f"/flow_runs/{run}/set_state", {"state": {"type": "CANCELLING", "name": "Cancelling"}})
+
+    def run(self, run: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.http.get(f"/flow_runs/{run}").raise_for_status().json()
+        return found
+
+    def state(self, run: str) -> str:
+        return str(self.run(run)["state_type"])
+
+    def states(self, run: str) -> list[str]:
+        """Every state that the run went through."""
+        history = self.http.get("/flow_run_states/", params={"flow_run_id": run}).raise_for_status().json()
+        return [state["name"] for state in sorted(history, key=lambda state: state["timestamp"])]
+
+    def until_state(self, run: str, *wanted: str, seconds: float = 30) -> str:
+        def there() -> bool:
+            with suppress(httpx.HTTPError):
+                return self.state(run) in (wanted or ENDED)
+            return False
+
+        until(there, seconds, lambda: f"{self.run(run)['state']}")
+        return self.state(run)
+
+    def logs(self, run: str) -> list[str]:
+        query = {"logs": {"flow_run_id": {"any_": [run]}}, "sort": "TIMESTAMP_ASC"}
+        return [line["message"] for line in self._post("/logs/filter", query)]
+
+    def _post(self, path: str, body: dict[str, Any]) -> Any:
+        answer = self.http.post(path, json=body)
+        assert answer.is_success, answer.text
+        return answer.json()
+
+    # --- workers ---
+
+    @contextmanager
+    def worker(self, pool: str, **settings: str) -> Iterator["subprocess.Popen[bytes]"]:
+        """A worker as anyone starts it."""
+        log = (self.folder / f"worker-{pool}.log").open("ab")
+        command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", pool, "--type", "cairn-inline"]
+        process = subprocess.Popen(
+            [*command, "--name", f"{pool}-1"],
+            cwd=self.folder,
+            env=self.environment | settings,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+        try:
+            until(lambda: self._online(pool, process), 60)
+            yield process
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            log.close()
+
+    def _online(self, pool: str, process: "subprocess.Popen[bytes]") -> bool:
+        assert process.poll() is None, self.worker_log(pool)
+        workers = self._post(f"/work_pools/{pool}/workers/filter", {})
+        return any(worker["status"] == "ONLINE" for worker in workers)
+
+    def worker_log(self, pool: str) -> str:
+        return (self.folder / f"worker-{pool}.log").read_text()
+
+
+@contextmanager
+def running_prefect(cluster: TestCluster, folder: Path, name: str = "prefect_tests") -> Iterator[PrefectServer]:
+    with psycopg.connect(cluster.admin_url, autocommit=True) as connection:
+        connection.execute(sql.SQL("create database {} owner cairn_prefect").format(sql.Identifier(name)))
+    port = psycopg.conninfo.conninfo_to_dict(cluster.admin_url)["port"]
+    server = PrefectServer(
+        folder, _free_port(), f"postgresql+asyncpg://cairn_prefect:{PASSWORD}@127.0.0.1:{port}/{name}"
+    )
+    server.start()
+    try:
+        yield server
+    finally:
+        server.kill()
+        server.http.close()
+
+
+def until(question: Callable[[], bool], seconds: float, tell: Callable[[], str] = lambda: "") -> None:
+    """Ask until the answer is yes."""
+    deadline = time.monotonic() + seconds
+    while not question():
+        assert time.monotonic() < deadline, tell()
+        time.sleep(0.05)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
