@@ -104,12 +104,13 @@ async def _ensure_pool(client: Any, name: str, description: str, *, warm: bool) 
     from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
     from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 
-    template = job_template(warm=warm)
+    kind, template = worker_type(name, warm=warm)
     try:
-        await client.read_work_pool(name)
+        if (await client.read_work_pool(name)).type != kind:
+            await _drop_pool(client, name, kind)  # the update below then finds none
         await client.update_work_pool(name, WorkPoolUpdate(base_job_template=template))
     except ObjectNotFound:
-        pool = WorkPoolCreate(name=name, type="process", description=description, base_job_template=template)
+        pool = WorkPoolCreate(name=name, type=kind, description=description, base_job_template=template)
         with contextlib.suppress(ObjectAlreadyExists):  # another rollout was faster
             await client.create_work_pool(pool)
     for queue, priority in QUEUES.items():
@@ -118,6 +119,40 @@ async def _ensure_pool(client: Any, name: str, description: str, *, warm: bool) 
         except ObjectNotFound:
             await client.create_work_queue(name=queue, work_pool_name=name, priority=priority)
     return f"pool {name} with queues {', '.join(QUEUES)}"
+
+
+async def _drop_pool(client: Any, name: str, kind: str) -> None:
+    """Make way for a pool of another type: Prefect cannot change it. Runs that wait there would lose their queue."""
+    from prefect.client.schemas.filters import (
+        FlowRunFilter,
+        FlowRunFilterState,
+        FlowRunFilterStateType,
+        WorkPoolFilter,
+        WorkPoolFilterName,
+    )
+    from prefect.client.schemas.objects import StateType
+
+    alive = [StateType.SCHEDULED, StateType.PENDING, StateType.RUNNING, StateType.CANCELLING, StateType.PAUSED]
+    open_runs = await client.read_flow_runs(
+        flow_run_filter=FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_=alive))),
+        work_pool_filter=WorkPoolFilter(name=WorkPoolFilterName(any_=[name])),
+        limit=1,
+    )
+    if open_runs:
+        raise SystemExit(
+            f"Pool {name} must become one of type {kind}, and runs are open in it. Pause dispatch (`cairn pause`), "
+            "let them end, and deploy again."
+        )
+    await client.delete_work_pool(name)
+
+
+def worker_type(pool: str, *, warm: bool) -> tuple[str, dict[str, Any]]:
+    """The type of worker that serves the pool, and its job template."""
+    if pool == LIGHT:
+        from deployments.workers.inline import InlineWorker
+
+        return InlineWorker.type, InlineWorker.get_default_base_job_template()
+    return "process", job_template(warm=warm)
 
 
 def job_template(*, warm: bool) -> dict[str, Any]:

@@ -30,6 +30,7 @@ VERBS: Mapping[str, tuple[str, str]] = {
     "platforms": ("assets", "List the partner systems."),
     "audit": ("audit", "Show who did what, and verify that the record was not touched."),
     "workflow": ("workflow", "Check, draw, simulate and run workflows."),
+    "worker": ("worker", "Run a pool's worker, or drain one."),
     "bench": ("bench", "Measure, with a baseline in the same run."),
 }
 

@@ -37,16 +37,6 @@ async def redis_answers(port: int, password: str) -> bool:
     return False
 
 
-async def listens(name: str) -> bool:
-    """Whether somebody listens at the abstract socket of this name."""
-    with contextlib.suppress(OSError, TimeoutError):
-        async with asyncio.timeout(TIMEOUT_SECONDS):
-            _, writer = await asyncio.open_unix_connection("\0" + name)
-            writer.close()
-            return True
-    return False
-
-
 async def _http(url: str, method: str, *, basic: str | None, body: bytes = b"") -> tuple[int, bytes]:
     """A bare HTTP/1.0 exchange: the supervisor asks ten times a second and must not load a client library for it."""
     target = urlsplit(url)

@@ -81,8 +81,7 @@ def services(layout: Layout) -> list[Service]:
     if not layout.external_database:
         made.insert(0, _postgres(layout))
     made += [_domain(layout), _gateway(layout), _serving(layout)]
-    made += [_zygote(layout, pool) for pool in POOLS] + [_worker(layout, pool) for pool in POOLS]
-    return made
+    return made + [_worker(layout, pool) for pool in POOLS]
 
 
 def base_environment(layout: Layout) -> dict[str, str]:
@@ -268,19 +267,6 @@ def _web_service(
     return Service(name, command, environment, needs=needs, ready=ready, url=layout.url(name))
 
 
-def _zygote(layout: Layout, pool: str) -> Service:
-    """Forks flow runs for the pool's worker. It gets no credential: each fork brings its own environment."""
-    name = zygote_name(layout.state, pool)
-    environment = base_environment(layout) | {ADDRESS: name, "PREFECT_HOME": str(layout.state.root / "prefect")}
-
-    async def ready() -> bool:
-        return await health.listens(name)
-
-    return Service(
-        f"zygote-{pool}", _python("-m", "deployments.warm.zygote"), environment, needs=("schema",), ready=ready
-    )
-
-
 def zygote_name(state: State, pool: str) -> str:
     """The abstract socket of one stack's zygote."""
     return f"cairn-zygote-{hashlib.sha256(str(state.root).encode()).hexdigest()[:16]}-{pool}"
@@ -292,17 +278,13 @@ def _worker(layout: Layout, pool: str) -> Service:
         "CAIRN_WORKER_TOKEN": layout.state.secrets["worker"],
         "CAIRN_STORAGE_ROOT": str(layout.state.storage),
         ADDRESS: zygote_name(layout.state, pool),
-        "PREFECT_WORKER_QUERY_SECONDS": "1",
-        "PREFECT_WORKER_ENABLE_CANCELLATION": "true",
-        "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
-        "PREFECT_RESULTS_DEFAULT_SERIALIZER": "json",
     }
 
     async def ready() -> bool:
         return await health.worker_online(layout.prefect_api, pool, basic=layout.prefect_auth)
 
-    command = _python("-m", "prefect", "worker", "start", "--pool", pool, "--name", f"{pool}-1", "--type", "process")
-    return Service(f"worker-{pool}", command, environment, needs=("deploy", f"zygote-{pool}"), ready=ready)
+    command = _python("-m", "deployments.cli", "worker", "start", "--pool", pool, "--name", f"{pool}-1")
+    return Service(f"worker-{pool}", command, environment, needs=("deploy", "schema"), ready=ready)
 
 
 def _with(url: str, *, user: str | None = None, password: str | None = None, database: str | None = None) -> str:

@@ -14,6 +14,7 @@ from prefect.workers.base import BaseWorker
 from deployments.workers.engine import OUTAGE_PAUSE_SECONDS, is_outage
 
 DRAIN_SECONDS = 24.0
+LEAVE_SECONDS = 2.0
 
 
 class Draining(BaseWorker[Any, Any, Any], abc.ABC):

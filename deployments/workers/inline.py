@@ -30,7 +30,7 @@ from prefect.logging.handlers import APILogHandler
 from prefect.settings import get_current_settings
 from prefect.workers.base import BaseJobConfiguration, BaseWorkerResult
 
-from deployments.workers.draining import DRAIN_SECONDS, Draining
+from deployments.workers.draining import DRAIN_SECONDS, LEAVE_SECONDS, Draining
 from deployments.workers.engine import InlineEngine
 from flows import stopping
 
@@ -43,7 +43,6 @@ AT_ONCE = "CAIRN_RUNS_AT_ONCE"
 RUNS_AT_ONCE = 500
 CANCEL_LOOK_SECONDS = 1.5
 CANCEL_GRACE_SECONDS = 6.0
-LEAVE_SECONDS = 2.0
 DEPLOYMENT_SECONDS = 60.0
 CODE_LOOK_SECONDS = 5.0
 HEARTBEAT_SECONDS = 30

@@ -92,9 +92,9 @@ class PrefectServer:
 
     # --- pools, deployments, runs ---
 
-    def pool(self, name: str, kind: str = "cairn-inline") -> None:
-        template = {"job_configuration": {"name": None}, "variables": {"type": "object", "properties": {}}}
-        self._post("/work_pools/", {"name": name, "type": kind, "base_job_template": template})
+    def pool(self, name: str, kind: str = "cairn-inline", template: dict[str, Any] | None = None) -> None:
+        bare = {"job_configuration": {"name": None}, "variables": {"type": "object", "properties": {}}}
+        self._post("/work_pools/", {"name": name, "type": kind, "base_job_template": template or bare})
 
     def deploy(self, pool: str, entrypoint: str) -> str:
         """A deployment of this flow, by its entrypoint; its id."""

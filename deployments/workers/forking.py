@@ -1,0 +1,67 @@
+"""The gdal pool's worker: Prefect's process worker, which hands each run to a zygote, and can be drained."""
+
+import abc
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from prefect.workers.process import ProcessJobConfiguration, ProcessWorker, ProcessWorkerResult
+
+from deployments.workers.draining import DRAIN_SECONDS, LEAVE_SECONDS, Draining
+
+if TYPE_CHECKING:
+    from prefect.client.schemas.objects import FlowRun
+
+LOOK_SECONDS = 0.2
+
+
+class _Begun:
+    """Told the pid of a run's process, as Prefect's task status is."""
+
+    def __init__(self, tell: Callable[[int], None]) -> None:
+        self.started = tell
+
+
+class ForkingWorker(Draining, ProcessWorker, abc.ABC):  # an abstract base is not registered: the type stays Prefect's
+    """Knows the process of each run, and has SIGTERM reach it."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._pids: dict[UUID, int] = {}
+
+    async def run(
+        self, flow_run: "FlowRun", configuration: ProcessJobConfiguration, task_status: Any = None
+    ) -> ProcessWorkerResult:
+        """As Prefect's, with the pid noted: the stock worker forgets it, and so cannot tell a run to leave."""
+
+        def begun(pid: int) -> None:
+            self._pids[flow_run.id] = pid
+            if task_status is not None:
+                task_status.started(pid)
+
+        told: Any = _Begun(begun)
+        try:
+            return await super().run(flow_run, configuration, told)
+        finally:
+            self._pids.pop(flow_run.id, None)
+
+    async def _hand_over(self) -> None:
+        """Ask every run's process to hand over; end those that then are still there."""
+        await self._tell_until_gone(signal.SIGTERM, DRAIN_SECONDS)
+        await self._tell_until_gone(signal.SIGKILL, LEAVE_SECONDS)
+
+    async def _tell_until_gone(self, number: signal.Signals, seconds: float) -> None:
+        """The signal to each process once, to those too that begin meanwhile."""
+        told: set[int] = set()
+        deadline = time.monotonic() + seconds
+        while (self._pids or self._submitting_flow_run_ids) and time.monotonic() < deadline:
+            for pid in set(self._pids.values()) - told:
+                told.add(pid)
+                with suppress(ProcessLookupError):
+                    os.kill(pid, number)
+            await asyncio.sleep(LOOK_SECONDS)

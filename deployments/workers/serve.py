@@ -1,0 +1,118 @@
+"""What `cairn worker start` runs: the pool's worker, its beacon to the domain, and for gdal the zygote to fork from."""
+
+import asyncio
+import logging
+import os
+import socket
+import sys
+import time
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any
+from uuid import uuid4
+
+import httpx
+
+from deployments.stack.postgres import as_user
+from deployments.stack.supervisor import MARKER
+from deployments.warm.launcher import ADDRESS
+from deployments.workers.draining import Draining
+from flows.reporting import domain_http
+from flows.segments import GDAL, LIGHT
+from flows.settings import WorkerSettings
+
+log = logging.getLogger("cairn.worker")
+BEACON_SECONDS = 10.0
+FIRST_LOOK_SECONDS = 0.2
+ZYGOTE_SECONDS = 30.0
+SHORT_LIFE_SECONDS = 5.0
+LONGEST_PAUSE_SECONDS = 30.0
+# A zygote has no credential: each fork brings the environment of its run.
+PLACES = ("PATH", "HOME", "LANG", "TZ", "TMPDIR", "PYTHONPATH", "PREFECT_HOME", "CAIRN_WORKFLOWS_DIR")
+ZYGOTE_KEEPS = (*PLACES, ADDRESS, MARKER)
+
+
+def default_name(pool: str) -> str:
+    """One worker of a pool for each machine, unless named otherwise."""
+    return f"{pool}-{socket.gethostname()}"
+
+
+async def serve(pool: str, name: str, limit: int | None, *, with_healthcheck: bool) -> None:
+    """Work until told to end."""
+    settings = WorkerSettings()
+    if pool == GDAL:
+        os.environ.setdefault(ADDRESS, f"cairn-zygote-{uuid4().hex}")
+    worker = _worker(pool, name, limit)
+    beside: list[Coroutine[Any, Any, None]] = [send_beacons(worker, pool, settings)]
+    if pool == GDAL:
+        beside.append(keep_zygote())
+    tasks = [asyncio.create_task(work) for work in beside]
+    try:
+        if pool == GDAL:
+            await _until_zygote()
+        await worker.start(with_healthcheck=with_healthcheck)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _worker(pool: str, name: str, limit: int | None) -> Draining:
+    """`cairn deploy` makes the pools: a worker that made one would not know its template."""
+    given: dict[str, Any] = {"name": name, "limit": limit, "create_pool_if_not_found": False}
+    if pool == LIGHT:
+        from deployments.workers.inline import InlineWorker
+
+        return InlineWorker(pool, **given)
+    from deployments.workers.forking import ForkingWorker
+
+    return ForkingWorker(pool, **given)
+
+
+async def send_beacons(worker: Draining, pool: str, settings: WorkerSettings) -> None:
+    """Tell the domain that this pool is served, for as long as the worker takes runs."""
+    answered = True
+    async with domain_http(settings) as http:
+        while True:
+            if not worker.ready:
+                await asyncio.sleep(FIRST_LOOK_SECONDS)
+                continue
+            try:
+                answer = await http.post(f"/api/v1/pools/{pool}/beacon", json={"worker": worker.name})
+                arrived = answer.is_success
+            except httpx.HTTPError:
+                arrived = False
+            if arrived != answered:
+                log.warning("the domain takes beacons again" if arrived else "the domain does not take beacons")
+            answered = arrived
+            await asyncio.sleep(BEACON_SECONDS)
+
+
+async def _until_zygote() -> None:
+    """Take no run before it can be forked. A zygote that does not come up is no reason to take none at all."""
+    for _ in range(int(ZYGOTE_SECONDS / FIRST_LOOK_SECONDS)):
+        with suppress(OSError):
+            _, writer = await asyncio.open_unix_connection("\0" + os.environ[ADDRESS])
+            writer.close()
+            return
+        await asyncio.sleep(FIRST_LOOK_SECONDS)
+    log.warning("the zygote did not come up; runs start cold")
+
+
+async def keep_zygote() -> None:
+    """Keep one zygote up. It ends by itself when the code changes; runs start cold while there is none."""
+    environment = {name: os.environ[name] for name in ZYGOTE_KEEPS if name in os.environ}
+    pause = 0.0
+    while True:
+        began = time.monotonic()
+        process = await asyncio.create_subprocess_exec(
+            *as_user(None), sys.executable, "-m", "deployments.warm.zygote", env=environment
+        )
+        try:
+            code = await process.wait()
+        finally:
+            with suppress(ProcessLookupError):
+                process.kill()
+        pause = min(2 * pause + 0.5, LONGEST_PAUSE_SECONDS) if time.monotonic() - began < SHORT_LIFE_SECONDS else 0.0
+        log.warning("the zygote has ended; starting another", extra={"exit_code": code, "pause_seconds": pause})
+        await asyncio.sleep(pause)

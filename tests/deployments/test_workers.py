@@ -1,0 +1,147 @@
+"""`cairn worker`: what it starts, that it shows the domain that it serves, how it is drained, that nothing is left."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager, suppress
+
+import pytest
+
+from deployments.deploy import job_template
+from deployments.stack.supervisor import MARKER, processes_marked
+from deployments.workers.drain import parse
+from tests.support.cluster import TestCluster
+from tests.support.prefect_server import REPOSITORY, PrefectServer, running_prefect, until
+from tests.support.receiver import Receiver, running_receiver
+
+FLOWS = "tests.support.inline_flows"
+
+
+@pytest.fixture(scope="module")
+def prefect(cluster: TestCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrefectServer]:
+    with running_prefect(cluster, tmp_path_factory.mktemp("prefect"), "prefect_workers") as server:
+        server.pool("light")
+        server.pool("gdal", "process", job_template(warm=True))
+        yield server
+
+
+@pytest.fixture
+async def domain() -> AsyncIterator[Receiver]:
+    async with running_receiver() as receiver:
+        yield receiver
+
+
+def marker(name: str) -> str:
+    """The state folder of the stack that a worker claims to be of."""
+    return f"/nowhere/{name}"
+
+
+@contextmanager
+def started(prefect: PrefectServer, domain: Receiver, pool: str, name: str) -> Iterator["subprocess.Popen[bytes]"]:
+    """`cairn worker start`, and whatever it left is ended."""
+    settings = {"CAIRN_DOMAIN_URL": domain.url.removesuffix("/hook"), "CAIRN_WORKER_TOKEN": "t", MARKER: marker(name)}
+    log = (prefect.folder / f"worker-{name}.log").open("ab")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "deployments.cli", "worker", "start", "--pool", pool, "--name", name],
+        cwd=prefect.folder,
+        env=prefect.environment | settings,
+        stdout=log,
+        stderr=log,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        for pid in {process.pid, *processes_marked(marker(name))}:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        process.wait()
+        log.close()
+
+
+def begin(prefect: PrefectServer, pool: str, flow: str) -> str:
+    run = prefect.trigger(prefect.deploy(pool, f"{FLOWS}.{flow}"))
+    prefect.until_state(run, "RUNNING", seconds=60)
+    return run
+
+
+def cairn(prefect: PrefectServer, *arguments: str, stack: str) -> "subprocess.CompletedProcess[str]":
+    environment = prefect.environment | {"CAIRN_STATE": marker(stack)}
+    command = [sys.executable, "-m", "deployments.cli", *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize("pool", ["light", "gdal"])
+async def test_a_worker_that_takes_runs_says_so_to_the_domain(
+    prefect: PrefectServer, domain: Receiver, pool: str
+) -> None:
+    with started(prefect, domain, pool, f"{pool}-beacon"):
+        await domain.wait_for(1, 60)
+    beacon = domain.received[0]
+    assert (beacon.path, beacon.body) == (f"/api/v1/pools/{pool}/beacon", f'{{"worker":"{pool}-beacon"}}'.encode())
+    assert beacon.headers["authorization"] == "Bearer t"
+
+
+async def test_a_gdal_worker_forks_its_runs_and_a_drain_has_them_leave(
+    prefect: PrefectServer, domain: Receiver
+) -> None:
+    with started(prefect, domain, "gdal", "gdal-drain") as worker:
+        run = begin(prefect, "gdal", "waits")
+        assert len(processes_marked(marker("gdal-drain"))) >= 4  # worker, zygote, launcher, fork
+        began = time.monotonic()
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(30) == 0
+        assert time.monotonic() - began < 15
+        until(lambda: not processes_marked(marker("gdal-drain")), 5)
+    assert prefect.until_state(run) == "CRASHED"
+
+
+async def test_a_killed_gdal_worker_leaves_no_process(prefect: PrefectServer, domain: Receiver) -> None:
+    with started(prefect, domain, "gdal", "gdal-kill") as worker:
+        begin(prefect, "gdal", "ignores")
+        worker.kill()
+        worker.wait()
+        until(lambda: not processes_marked(marker("gdal-kill")), 5)
+
+
+async def test_drain_ends_the_named_worker_and_no_other(prefect: PrefectServer, domain: Receiver) -> None:
+    with started(prefect, domain, "light", "one") as one, started(prefect, domain, "gdal", "two") as two:
+        await domain.wait_for(2, 60)
+        assert cairn(prefect, "worker", "drain", "one", stack="two").returncode == 1  # of another stack: not ours
+        done = cairn(prefect, "worker", "drain", "one", stack="one")
+        assert (done.returncode, done.stdout) == (0, "one: ended\n"), done.stderr
+        assert one.wait(5) == 0
+        assert two.poll() is None
+        assert cairn(prefect, "worker", "drain", "one", stack="one").returncode == 1
+
+
+def test_a_worker_says_what_it_needs() -> None:
+    command = [sys.executable, "-m", "deployments.cli", "worker", "start", "--pool", "light"]
+    environment = {"PATH": os.environ["PATH"], "PREFECT_API_URL": "http://127.0.0.1:1/api"}
+    done = subprocess.run(command, env=environment, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (
+        2,
+        "cairn: a worker needs CAIRN_DOMAIN_URL, CAIRN_WORKER_TOKEN in its environment.\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "found"),
+    [
+        ("python -m deployments.cli worker start --pool light --name a", ("light", "a")),
+        ("/usr/bin/cairn worker start --name=b --pool=gdal --with-healthcheck", ("gdal", "b")),
+        ("cairn worker start --pool gdal --limit 3", ("gdal", None)),
+        ("cairn worker drain a", None),
+        ("cairn worker", None),
+        ("worker start --pool light", None),
+        ("prefect worker start --pool light --type process", None),
+        ("grep worker start --pool light", None),
+        ("cairn worker start", None),
+        ("", None),
+    ],
+)
+def test_only_our_workers_are_found(command: str, found: tuple[str, str | None] | None) -> None:
+    assert parse(command.split()) == found
