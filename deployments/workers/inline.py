@@ -32,7 +32,7 @@ from prefect.workers.base import BaseJobConfiguration, BaseWorkerResult
 
 from deployments.workers.draining import DRAIN_SECONDS, LEAVE_SECONDS, Draining
 from deployments.workers.engine import InlineEngine
-from flows import stopping
+from flows import stopping, threads
 
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun
@@ -97,6 +97,7 @@ class InlineWorker(Draining):
 
     async def setup(self) -> None:
         """One client for the worker and all its runs: each has a pool of connections and its own CA store."""
+        stopping.share_process()
         await self._exit_stack.enter_async_context(AsyncClientContext())
         self._exit_stack.enter_context(SyncClientContext())
         await super().setup()
@@ -118,9 +119,6 @@ class InlineWorker(Draining):
             run.scope.cancel()
         with anyio.move_on_after(LEAVE_SECONDS):
             await asyncio.gather(*(run.ended.wait() for run in list(self._running.values())))
-
-    def _is_idle(self) -> bool:
-        return not self._running
 
     def _leave(self) -> None:
         """A handler that does not end would keep the interpreter from ending."""
@@ -234,7 +232,8 @@ class InlineWorker(Draining):
         ours = code_version()
         while True:
             await asyncio.sleep(CODE_LOOK_SECONDS)
-            if self._recycle and self._is_idle() and not self._submitting_flow_run_ids:
+            self._recycle |= threads.overstaying() > 0
+            if self._recycle and not self._submitting_flow_run_ids:
                 self.drain()
             if code_version() != ours:
                 self._logger.info("the code has changed: this worker hands over its runs and ends")
