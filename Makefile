@@ -35,7 +35,7 @@ check: setup-dev  ## Style, types, architecture: under a minute
 	@$(BIN)/cairn deploy --check >/dev/null
 
 bench: setup-dev  ## Run every benchmark in its short form
-	@for name in $$($(BIN)/cairn bench); do echo "== $$name"; $(BIN)/cairn bench $$name; done
+	@for name in $$($(BIN)/cairn bench); do echo "== $$name"; CAIRN_BENCH_SHORT=1 $(BIN)/cairn bench $$name; done
 
 chaos: setup-dev  ## Kill the stack's processes at work and check that nothing is lost
 	@CAIRN_CHAOS_RUNS=$${CAIRN_CHAOS_RUNS:-50} $(BIN)/python -m pytest tests/chaos -m chaos -s

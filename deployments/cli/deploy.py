@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option(
-    "--workflows", type=click.Path(exists=True, file_okay=False, path_type=Path), default=REPOSITORY / "workflows"
+    "--workflows",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default=REPOSITORY / "workflows",
+    envvar="CAIRN_WORKFLOWS_DIR",
 )
 @click.option("--write", is_flag=True, help="Write prefect.yaml instead of deploying.")
 @click.option("--check", is_flag=True, help="Fail if prefect.yaml is stale; deploy nothing.")

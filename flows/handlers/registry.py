@@ -22,6 +22,7 @@ DEFAULT_TIMEOUT_SECONDS = 3600.0
 # Where declarations live. A new family is one line here.
 FAMILIES = (
     "flows.handlers.examples",
+    "flows.handlers.trials",
     "flows.handlers.raster.declarations",
     "flows.handlers.raster.planned",
     "flows.handlers.vector.declarations",

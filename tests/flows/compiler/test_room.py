@@ -13,7 +13,7 @@ from flows.storage import Zones
 
 HEAVY = ("prefect", "sqlalchemy", "rasterio", "osgeo", "pyogrio", "httpx", "requests", "urllib3", "aiohttp", "psycopg")
 DECLARED = {
-    "test": "echo hello_world sleep fail flaky_echo multi_phase size_check chunk_processor",
+    "test": "echo hello_world sleep fail flaky_echo multi_phase size_check chunk_processor scripted",
     "raster": "blob_to_mount validate create_cog generate_tiling_scheme process_tile process_tile_batch mosaic "
     "stac_ensure_collection stac_register_item stac_register_items",
     "vector": "validate load_postgis load_chunk finalize stac_register_item",

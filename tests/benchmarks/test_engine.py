@@ -1,0 +1,22 @@
+"""The benchmark of the engine measures all it says it does. Whether targets hold is the machine's to say."""
+
+import pytest
+
+from benchmarks.engine import Size, run
+
+pytestmark = pytest.mark.stack
+FIELDS = {"name", "value", "unit", "baseline", "ratio", "target", "holds", "n", "note"}
+TINY = Size(rounds=1, rounds_documented=1, items=20, many_items=200, chain=5)
+
+
+def test_the_report_has_the_shape_of_all_benchmarks() -> None:
+    report = run(TINY)
+    assert report["bench"] == "engine"
+    results = {result["name"]: result for result in report["results"]}
+    assert all(set(result) == FIELDS for result in results.values())
+    assert results["items_per_second"]["ratio"] == pytest.approx(
+        results["items_per_second"]["value"] / results["items_per_second"]["baseline"], rel=0.01
+    )
+    assert results["domain_rows"]["value"] > 0
+    assert results["missing_records"]["value"] == 0
+    assert results["missing_records_ungrouped"]["note"].startswith("of 200 task runs")
