@@ -11,46 +11,11 @@ from flows.compiler import CODES, Plan, Schedule, State
 from flows.compiler.expressions import parse_condition, parse_template, render
 from flows.compiler.simulate import Simulation, World, simulate
 from flows.handlers.registry import registry
+from tests.flows.compiler.random_workflows import workflows
 from tests.flows.compiler.support import compiled, run_through
 
 EXAMPLES = int(os.environ.get("CAIRN_TEST_EXAMPLES", "100"))
 many = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-
-
-@st.composite
-def workflows(draw: st.DrawFn) -> str:
-    """A random valid workflow: layers of tasks, conditionals and fan-outs; whoever ends nowhere leads to the end."""
-    names = ["start"]
-    lines = {"start": "type: start"}
-    for number in range(draw(st.integers(1, 12))):
-        name = f"n{number}"
-        before = draw(st.lists(st.sampled_from(names), min_size=1, max_size=3, unique=True))
-        depends = f"depends_on: {draw(st.sampled_from(('', 'any_of: ')))}[{', '.join(before)}]"
-        depends = depends.replace("any_of: ", "{any_of: ") + ("}" if "any_of" in depends else "")
-        read = draw(st.sampled_from(before))
-        params = f'params: {{x: "{{{{ nodes.{read}.status }}}}", y: "{{{{ nodes.{read}.output | default(0) }}}}"}}'
-        when = f"when: 'inputs.n > {draw(st.integers(0, 9))}', " if draw(st.booleans()) else ""
-        soft = "on_failure: continue, " if draw(st.booleans()) else ""
-        match draw(st.sampled_from(("task", "fan", "conditional"))):
-            case "task":
-                lines[name] = f"handler: echo, {params}, {when}{soft}{depends}"
-                names.append(name)
-            case "fan":
-                source = list(range(draw(st.integers(0, 4))))
-                lines[name] = (
-                    f"type: fan_out, source: {source}, task: {{handler: echo}}, {when}{soft}{depends}, next: {name}in"
-                )
-                lines[f"{name}in"] = "type: fan_in"
-                names.append(f"{name}in")
-            case _:
-                lines[name] = (
-                    f"type: conditional, condition: 'inputs.n > 4', on_true: {name}a, on_false: {name}b, {depends}"
-                )
-                lines[f"{name}a"] = lines[f"{name}b"] = "handler: echo"
-                names += [f"{name}a", f"{name}b"]
-    body = "\n".join(f"  {name}: {{{fields}}}" for name, fields in lines.items())
-    end = f"  end: {{type: end, depends_on: [{', '.join(names)}]}}"
-    return f"workflow_id: test\nversion: 1\ninputs: {{n: {{type: integer, default: 5}}}}\nnodes:\n{body}\n{end}\n"
 
 
 def plan_from(text: str) -> Plan:
