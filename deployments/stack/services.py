@@ -21,6 +21,8 @@ from deployments.warm.launcher import ADDRESS
 
 POOLS = ("light", "gdal")
 PASSED_ON = ("PATH", "HOME", "LANG", "TZ")
+# A gdal run may take half a gigabyte and every core; what waits beyond the limit waits in Prefect's queues.
+GDAL_LIMIT = max(4, 2 * (os.cpu_count() or 1))
 OURS_ALONE = ("CAIRN_STATE", "CAIRN_DATABASE_URL")
 
 
@@ -221,9 +223,11 @@ def _prefect(layout: Layout) -> Service:
 
 
 def _deploy(layout: Layout) -> Service:
-    """Work pools and one deployment per workflow."""
-    command = _python("-m", "deployments.cli", "deploy", "--warm", "--storage-root", str(layout.state.storage))
-    return Service("deploy", command, prefect_client_environment(layout), needs=("prefect",))
+    """Work pools and one deployment per workflow. Nothing runs yet, so a pool of another type may be replaced."""
+    storage = ("--storage-root", str(layout.state.storage))
+    command = _python("-m", "deployments.cli", "deploy", "--warm", "--replace-pools", *storage)
+    environment = {"CAIRN_POOL_LIMITS": f"gdal={GDAL_LIMIT}"} | prefect_client_environment(layout)
+    return Service("deploy", command, environment, needs=("prefect",))
 
 
 def _domain(layout: Layout) -> Service:

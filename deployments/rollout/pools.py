@@ -1,0 +1,83 @@
+"""Work pools, their queues and their limits on a Prefect server."""
+
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from prefect.client.orchestration import PrefectClient
+from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
+from prefect.client.schemas.objects import WorkPool
+from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
+
+from deployments.rollout.report import Change, Verdict, differing
+from flows.segments import QUEUES
+
+
+class WrongType(RuntimeError):
+    """The pool exists with another type, which Prefect cannot change."""
+
+
+@dataclass(frozen=True)
+class WantedPool:
+    """A pool as it should be. `limits` go by pool and pool/queue; what they do not name is left as operators set it."""
+
+    name: str
+    type: str
+    description: str
+    template: Mapping[str, Any]
+    limits: Mapping[str, int | None]
+
+    def fields(self) -> dict[str, Any]:
+        named = {"concurrency_limit": self.limits[self.name]} if self.name in self.limits else {}
+        return {"description": self.description, "base_job_template": dict(self.template)} | named
+
+
+async def ensure_pool(client: PrefectClient, wanted: WantedPool, *, replace: bool) -> AsyncIterator[Change]:
+    """Make the pool and its queues so."""
+    found = await _find(client, wanted.name)
+    detail = ""
+    if found is not None and found.type != wanted.type:
+        if not replace:
+            raise WrongType(
+                f"Pool {wanted.name!r} is of type {found.type!r} and Prefect cannot change that to {wanted.type!r}. "
+                f"When none of its runs is under way, say `cairn deploy --replace-pools`: it is deleted and made anew."
+            )
+        await client.delete_work_pool(wanted.name)
+        detail, found = f"was of type {found.type}", None
+    if found is None:
+        create = WorkPoolCreate(name=wanted.name, type=wanted.type, **wanted.fields())
+        with contextlib.suppress(ObjectAlreadyExists):  # another rollout was faster
+            await client.create_work_pool(create)
+        yield Change(Verdict.CREATED, "pool", wanted.name, detail or wanted.type)
+    elif changed := differing(wanted.fields(), found):
+        await client.update_work_pool(wanted.name, WorkPoolUpdate(**wanted.fields()))
+        yield Change(Verdict.CHANGED, "pool", wanted.name, ", ".join(changed))
+    else:
+        yield Change(Verdict.UNCHANGED, "pool", wanted.name)
+    for queue, priority in QUEUES.items():
+        yield await _ensure_queue(client, wanted, queue, priority)
+
+
+async def _find(client: PrefectClient, name: str) -> WorkPool | None:
+    with contextlib.suppress(ObjectNotFound):
+        return await client.read_work_pool(name)
+    return None
+
+
+async def _ensure_queue(client: PrefectClient, pool: WantedPool, queue: str, priority: int) -> Change:
+    """Queues in their order. Prefect moves the ones behind when one is put before them, its own `default` too."""
+    name = f"{pool.name}/{queue}"
+    fields: dict[str, Any] = {"priority": priority}
+    if name in pool.limits:
+        fields["concurrency_limit"] = pool.limits[name]
+    try:
+        found = await client.read_work_queue_by_name(queue, work_pool_name=pool.name)
+    except ObjectNotFound:
+        with contextlib.suppress(ObjectAlreadyExists):
+            await client.create_work_queue(name=queue, work_pool_name=pool.name, **fields)
+        return Change(Verdict.CREATED, "queue", name)
+    if not (changed := differing(fields, found)):
+        return Change(Verdict.UNCHANGED, "queue", name)
+    await client.update_work_queue(found.id, **fields)
+    return Change(Verdict.CHANGED, "queue", name, ", ".join(changed))

@@ -1,0 +1,164 @@
+"""`cairn deploy` against a real Prefect server: what it makes, that it makes it once, and that it says so."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from tests.support.bare_prefect import REPOSITORY, PrefectServer
+
+DEPLOYMENTS = yaml.safe_load((REPOSITORY / "prefect.yaml").read_text())["deployments"]
+VOLATILE = {"created", "updated", "last_polled", "status", "next_trigger", "last_triggered"}
+
+
+@pytest.fixture
+def prefect(prefect_server: PrefectServer) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=prefect_server.api, timeout=30) as client:
+        yield client
+
+
+def deploy(server: PrefectServer, *arguments: str, **settings: str) -> list[tuple[str, str]]:
+    """Run the command; returns verdict and `kind name` of each thing."""
+    done = server.run("deployments.cli", "deploy", "--json", "--storage-root", "/srv/zones", *arguments, **settings)
+    assert done.returncode == 0, done.stderr
+    return [(change["verdict"], f"{change['kind']} {change['name']}") for change in json.loads(done.stdout)["changes"]]
+
+
+def not_unchanged(changes: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    return [change for change in changes if change[0] != "unchanged"]
+
+
+def server_state(prefect: httpx.Client) -> dict[str, Any]:
+    """Everything that a rollout touches, as the server has it, its times left out."""
+    pools = found(prefect, "work_pools")
+    return {
+        "pools": pools,
+        "queues": [found(prefect, f"work_pools/{pool['name']}/queues") for pool in pools],
+        "deployments": found(prefect, "deployments"),
+        "automations": found(prefect, "automations"),
+        "blocks": found(prefect, "block_documents"),
+        "flows": found(prefect, "flows"),
+    }
+
+
+def found(prefect: httpx.Client, kind: str) -> list[Any]:
+    answer = prefect.post(f"/{kind}/filter", json={}).raise_for_status().json()
+    return sorted((_stable(one) for one in answer), key=lambda one: str(one["id"]))
+
+
+def _stable(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _stable(inner) for name, inner in value.items() if name not in VOLATILE}
+    return [_stable(inner) for inner in value] if isinstance(value, list) else value
+
+
+def test_a_second_rollout_changes_nothing(prefect_server: PrefectServer, prefect: httpx.Client) -> None:
+    deploy(prefect_server)
+    before = server_state(prefect)
+    assert before["deployments"]
+    assert not_unchanged(deploy(prefect_server)) == []
+    assert server_state(prefect) == before
+
+
+def test_prefect_deploys_the_generated_file_to_the_same_state(
+    prefect_server: PrefectServer, prefect: httpx.Client
+) -> None:
+    """Prefect's own command, with the file as it is in the clone."""
+    deploy(prefect_server)
+    for deployment in prefect.post("/deployments/filter", json={}).json():
+        prefect.delete(f"/deployments/{deployment['id']}").raise_for_status()
+    done = prefect_server.run("prefect", "--no-prompt", "deploy", "--all")
+    assert done.returncode == 0, done.stdout + done.stderr
+    there = {one["entrypoint"]: one for one in prefect.post("/deployments/filter", json={}).json()}
+    assert set(there) == {entry["entrypoint"] for entry in DEPLOYMENTS}
+    assert "message" in there["flows.catalog.echo_test"]["parameter_openapi_schema"]["properties"]
+    assert not_unchanged(deploy(prefect_server)) == []
+
+
+def test_queues_have_their_order(prefect_server: PrefectServer, prefect: httpx.Client) -> None:
+    deploy(prefect_server)
+    for pool in ("light", "gdal"):
+        queues = found(prefect, f"work_pools/{pool}/queues")
+        order = [queue["name"] for queue in sorted(queues, key=lambda queue: queue["priority"])]
+        assert order == ["high", "normal", "low", "default"]
+
+
+def test_limits_are_set_corrected_and_otherwise_left_to_operators(
+    prefect_server: PrefectServer, prefect: httpx.Client
+) -> None:
+    assert ("changed", "pool gdal") in deploy(prefect_server, CAIRN_POOL_LIMITS="gdal=4,gdal/low=1")
+    assert prefect.get("/work_pools/gdal").json()["concurrency_limit"] == 4
+    assert prefect.get("/work_pools/gdal/queues/low").json()["concurrency_limit"] == 1
+    assert not_unchanged(deploy(prefect_server)) == []
+    assert prefect.get("/work_pools/gdal").json()["concurrency_limit"] == 4
+    deploy(prefect_server, "--limit", "gdal=none,gdal/low=none")
+    assert prefect.get("/work_pools/gdal").json()["concurrency_limit"] is None
+
+
+@pytest.mark.parametrize("limit", ["gdal", "gdal=", "gdal=0", "gdal=-1", "gdal=many", "other=3", "gdal/urgent=1"])
+def test_a_senseless_limit_is_refused(prefect_server: PrefectServer, limit: str) -> None:
+    done = prefect_server.run("deployments.cli", "deploy", "--limit", limit)
+    assert done.returncode == 2
+    assert "Invalid value for '--limit'" in done.stderr
+
+
+def test_what_somebody_changed_is_put_right_and_named(prefect_server: PrefectServer, prefect: httpx.Client) -> None:
+    deploy(prefect_server)
+    deployment = prefect.get("/deployments/name/echo_test/echo_test").json()
+    prefect.patch(f"/deployments/{deployment['id']}", json={"tags": ["mine"]}).raise_for_status()
+    prefect.patch("/work_pools/light", json={"description": "mine"}).raise_for_status()
+    assert not_unchanged(deploy(prefect_server)) == [
+        ("changed", "pool light"),
+        ("changed", "deployment echo_test/echo_test"),
+    ]
+
+
+def test_a_removed_workflow_is_reported_and_pruned_once_its_runs_are_over(
+    prefect_server: PrefectServer, prefect: httpx.Client, tmp_path: Path
+) -> None:
+    deploy(prefect_server)
+    fewer = tmp_path / "workflows"
+    shutil.copytree(REPOSITORY / "workflows", fewer)
+    (fewer / "echo_test.yaml").unlink()
+    name = "deployment echo_test/echo_test"
+    arguments = ("--workflows", str(fewer))
+    assert not_unchanged(deploy(prefect_server, *arguments)) == [("left over", name)]
+    deployment = prefect.get("/deployments/name/echo_test/echo_test").json()
+    run = prefect.post(f"/deployments/{deployment['id']}/create_flow_run", json={}).json()
+    assert not_unchanged(deploy(prefect_server, *arguments, "--prune")) == [("left over", name)]
+    cancelled = {"state": {"type": "CANCELLED"}, "force": True}
+    prefect.post(f"/flow_runs/{run['id']}/set_state", json=cancelled).raise_for_status()
+    assert not_unchanged(deploy(prefect_server, *arguments, "--prune")) == [("removed", name)]
+    assert prefect.get("/deployments/name/echo_test/echo_test").status_code == 404
+
+
+def test_others_deployments_are_none_of_ours(prefect_server: PrefectServer, prefect: httpx.Client) -> None:
+    flow = prefect.post("/flows/", json={"name": "theirs"}).json()
+    theirs = {"flow_id": flow["id"], "name": "theirs", "tags": ["cairn"], "entrypoint": "their_flows.py:flow"}
+    made = prefect.post("/deployments/", json=theirs).raise_for_status().json()
+    deploy(prefect_server, "--prune")
+    assert prefect.get(f"/deployments/{made['id']}").is_success
+    prefect.delete(f"/deployments/{made['id']}").raise_for_status()
+
+
+def test_a_pool_of_another_type_is_replaced_only_when_told_to(
+    prefect_server: PrefectServer, prefect: httpx.Client
+) -> None:
+    deploy(prefect_server)
+    right = prefect.get("/work_pools/gdal").json()["type"]
+    prefect.delete("/work_pools/gdal").raise_for_status()
+    prefect.post("/work_pools/", json={"name": "gdal", "type": "ecs"}).raise_for_status()
+    refused = prefect_server.run("deployments.cli", "deploy")
+    assert refused.returncode == 2
+    assert "'ecs'" in refused.stderr
+    assert "--replace-pools" in refused.stderr
+    assert ("created", "pool gdal") in deploy(prefect_server, "--replace-pools")
+    assert prefect.get("/work_pools/gdal").json()["type"] == right
+    # Deleting the pool took its deployments' queue away: they have one again.
+    deployment = prefect.get("/deployments/name/validate_dataset/validate_dataset").json()
+    assert (deployment["work_pool_name"], deployment["work_queue_name"]) == ("gdal", "normal")
