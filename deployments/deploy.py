@@ -10,7 +10,7 @@ import yaml
 from flows.compiler import Plan, compile_files
 from flows.handlers.registry import registry
 from flows.readiness import unready
-from flows.segments import GDAL, LIGHT, home_pool, queue_of
+from flows.segments import GDAL, LIGHT, home_pool, priority_of
 
 OURS = "cairn"  # the tag of all that we deploy
 POOLS = {LIGHT: "Small handlers, waiting parents", GDAL: "Raster and vector work"}
@@ -51,7 +51,7 @@ def targets(plans: Sequence[Plan]) -> Iterator[Target]:
             plan.workflow_id,
             plan.workflow_id,
             pool,
-            queue_of("normal", plan.type),
+            priority_of("normal", plan.type),
             f"flows.catalog.{plan.workflow_id}",
             plan.description or plan.name,
             str(plan.version),
@@ -60,7 +60,7 @@ def targets(plans: Sequence[Plan]) -> Iterator[Target]:
     for pool in POOLS:
         description = "A stretch of a run on this pool. Started by its run, never by hand."
         yield Target(
-            SEGMENT, pool, pool, queue_of("normal"), f"flows.catalog.{SEGMENT}", description, "1", (OURS, "segment")
+            SEGMENT, pool, pool, priority_of("normal"), f"flows.catalog.{SEGMENT}", description, "1", (OURS, "segment")
         )
 
 

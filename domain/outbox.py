@@ -60,7 +60,8 @@ CLAIM = text("""
     from due, app.runs r, app.requests q
     left join app.asset_versions v on v.asset_id = q.asset_id and v.ordinal = q.ordinal
     where a.run_id = due.run_id and a.number = due.number and r.run_id = a.run_id and q.request_id = r.request_id
-    returning a.run_id, a.number, a.token, r.workflow_id, r.priority, q.platform_id, q.asset_id, v.label, q.revision
+    returning a.run_id, a.number, a.token, r.workflow_id, r.priority, r.request_id, q.platform_id, q.asset_id, v.label,
+              q.revision
 """)
 
 # `sending` becomes `sent` only if the flow has not reported first; its id is written where none is known.
@@ -88,6 +89,7 @@ class Dispatch:
     token: str
     workflow_id: str
     priority: str
+    request_id: UUID
     platform_id: str | None
     asset_id: str | None
     label: str | None

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import re
 from dataclasses import dataclass
 
 import psycopg
@@ -19,6 +20,8 @@ from domain.services.runs import RunLifecycle
 
 log = logging.getLogger("cairn.relay")
 BATCH = 10
+NOT_SHOWN = re.compile(r"[^A-Za-z0-9.+-]+")
+LONGEST_SHOWN = 40
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,8 @@ class Relay:
                 key=outbox.key(dispatch.workflow_id, dispatch.run_id, dispatch.number),
                 name=flow_run_name(dispatch),
                 parameters={"run_id": str(dispatch.run_id), "attempt_token": dispatch.token},
-                tags=[tag for tag in (dispatch.platform_id, f"priority:{dispatch.priority}") if tag],
+                tags=flow_run_tags(dispatch),
+                queue=dispatch.priority,
             )
         except Unclear as error:
             # The lease stays: the same key, sent again later, cannot make a second run.
@@ -100,5 +104,17 @@ def flow_run_name(dispatch: Dispatch) -> str:
     """What an operator recognises in a list: platform, asset, version, revision, attempt."""
     if dispatch.asset_id is None:
         return f"{dispatch.workflow_id} {dispatch.run_id.hex[:8]} #{dispatch.number}"
-    place = f"{dispatch.asset_id[:8]} {dispatch.label} r{dispatch.revision}"
-    return f"{dispatch.platform_id} {place} #{dispatch.number}"
+    place = f"{dispatch.asset_id[:8]} {shown(dispatch.label or '')} r{dispatch.revision}"
+    return f"{shown(dispatch.platform_id or '')} {place} #{dispatch.number}"
+
+
+def flow_run_tags(dispatch: Dispatch) -> list[str]:
+    """What operators filter by; the deployment adds `cairn` and its pool. No partner's text: tags reach every task run,
+    where a tag that bears the name of a concurrency limit is held by it."""
+    tags = [f"workflow:{dispatch.workflow_id}", f"priority:{dispatch.priority}", f"request:{dispatch.request_id}"]
+    return [f"platform:{shown(dispatch.platform_id)}", *tags] if dispatch.platform_id else tags
+
+
+def shown(text: str) -> str:
+    """Partner's text as a name in Prefect may carry it: no markup, no template, no control character."""
+    return NOT_SHOWN.sub("_", text)[:LONGEST_SHOWN]

@@ -9,9 +9,9 @@ ITEMS_PER_SHARD = 16  # a child run more should save more than the second that s
 QUEUES = {"high": 1, "normal": 2, "low": 3}  # of each pool, with the order in which workers look at them
 
 
-def queue_of(priority: str, kind: str = "offline") -> str:
-    """The queue of a run on its pool: that of its priority. Realtime workflows ride high whatever was asked."""
-    return "high" if kind == "realtime" else priority
+def priority_of(asked: str, kind: str = "offline") -> str:
+    """A run's priority, which is also the name of its queue. Realtime workflows ride high whatever was asked."""
+    return "high" if kind == "realtime" else asked
 
 
 def home_pool(plan: Plan) -> str:

@@ -63,7 +63,7 @@ class PrefectRuns:
         await self._client.__aexit__(kind, error, trace)
 
     async def create(
-        self, deployment: str, *, key: str, name: str, parameters: dict[str, str], tags: list[str]
+        self, deployment: str, *, key: str, name: str, parameters: dict[str, str], tags: list[str], queue: str
     ) -> UUID:
         """Create the flow run of this key, or find the one that was created before."""
         run = await _asked(
@@ -73,6 +73,7 @@ class PrefectRuns:
                 name=name,
                 tags=tags,
                 idempotency_key=key,
+                work_queue_name=queue,
             ),
             f"deployment {deployment}",
         )

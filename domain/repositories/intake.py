@@ -43,7 +43,7 @@ EVENTS = "insert into app.events (request_id, run_id, kind, actor, details) valu
 WITHOUT_RUN = text(f"{REQUEST} {EVENTS} {ACCEPTED}")
 WITH_RUN = text(f"""{REQUEST}, run as (
         insert into app.runs (run_id, request_id, sequence, workflow_id, version, digest, pins, priority, pool, inputs)
-        values (:run_id, :request_id, 1, :workflow_id, :version, :digest, cast(:pins as jsonb), :priority, :pool,
+        values (:run_id, :request_id, 1, :workflow_id, :version, :digest, cast(:pins as jsonb), :run_priority, :pool,
             cast(:inputs as jsonb))
     ), nodes as (
         insert into app.run_nodes (run_id, position, node_id, type, handler, pool)
@@ -76,6 +76,7 @@ class FirstRun:
     digest: str
     pins: Mapping[str, Mapping[str, str]]
     pool: str
+    priority: str
     inputs: dict[str, Any]
     nodes: Sequence[tuple[str, str, str | None, str | None]]
 
@@ -124,6 +125,7 @@ def _run(run: FirstRun, run_id: UUID) -> dict[str, Any]:
         "digest": run.digest,
         "pins": json.dumps(run.pins),
         "pool": run.pool,
+        "run_priority": run.priority,
         "inputs": json.dumps(run.inputs),
         "nodes": json.dumps(run.nodes),
         "token": secrets.token_urlsafe(32),

@@ -19,7 +19,7 @@ from domain.services.audit import record
 from domain.services.definitions import Definition, Definitions
 from domain.services.steps import queue_ready
 from flows.compiler import InputFault, Plan, RequestPlan, Step
-from flows.segments import home_pool
+from flows.segments import home_pool, priority_of
 
 
 async def queue_run(session: AsyncSession, request: Request, definition: Definition, inputs: dict[str, Any]) -> Run:
@@ -30,11 +30,12 @@ async def queue_run(session: AsyncSession, request: Request, definition: Definit
     return run
 
 
-def first_run(definition: Definition, inputs: dict[str, Any]) -> FirstRun:
+def first_run(definition: Definition, inputs: dict[str, Any], asked_priority: str) -> FirstRun:
     """The one run of a submission, ready to be written with it."""
     plan = definition.plan
     nodes = [(node.id, node.type, node.handler, node.pool) for node in plan.nodes.values()]
-    return FirstRun(plan.workflow_id, str(plan.version), plan.digest, definition.pins, home_pool(plan), inputs, nodes)
+    pool, priority = home_pool(plan), priority_of(asked_priority, plan.type)
+    return FirstRun(plan.workflow_id, str(plan.version), plan.digest, definition.pins, pool, priority, inputs, nodes)
 
 
 async def queue_steps(
@@ -75,7 +76,7 @@ async def add_run(
         version=str(plan.version),
         digest=plan.digest,
         pins=dict(definition.pins),
-        priority=request.priority,
+        priority=priority_of(request.priority, plan.type),
         inputs=inputs,
         state=RunState.PENDING,
     )

@@ -67,7 +67,8 @@ class Submissions:
         if isinstance(plan, RequestPlan):
             await self._queue_steps(accepted, plan, inputs)
         else:
-            await self._write(accepted, first_run(self.definitions.named(plan.workflow_id), inputs))
+            definition = self.definitions.named(plan.workflow_id)
+            await self._write(accepted, first_run(definition, inputs, submission.priority))
         return SubmissionAnswer(request_id=submission.request_id, status=RequestState.PENDING.value)
 
     async def _platform(self, submission: SubmissionCreate) -> Platform:

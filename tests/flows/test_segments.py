@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from flows.compiler import Expand, Item, Plan, compile_text
 from flows.handlers.registry import registry
-from flows.segments import home_pool, shards, split, stretch
+from flows.segments import QUEUES, home_pool, priority_of, shards, split, stretch
 
 HEAD = "workflow_id: w\nversion: 1\nnodes:\n  start: {type: start, next: a}\n"
 VALIDATE = "handler: raster.validate, params: {source: x/y}"
@@ -89,3 +89,10 @@ def test_shards_share_the_places_that_a_fan_out_grants(count: int, bound: int | 
 def test_only_fan_outs_that_are_worth_it_are_divided(count: int, expected: int) -> None:
     items = tuple(Item(index, str(index), {}) for index in range(count))
     assert len(shards(Expand("n", items, count), cap=4)) == expected
+
+
+@pytest.mark.parametrize("asked", ["high", "normal", "low"])
+def test_realtime_rides_high_and_the_rest_as_asked(asked: str) -> None:
+    assert priority_of(asked, "realtime") == "high"
+    assert priority_of(asked) == priority_of(asked, "offline") == asked
+    assert asked in QUEUES
