@@ -9,7 +9,13 @@ from typing import Any
 from flows.segments import GDAL, LIGHT
 
 PREFERRED = {LIGHT: "process", GDAL: "process"}
-TYPES = ("process",)
+# What a flow run gets, by type of worker and by pool. The files hold the sizes of `gdal`.
+SMALL: dict[str, dict[str, Any]] = {
+    "process": {},
+    "docker": {"mem_limit": "1g"},
+    "kubernetes": {"cpu_request": "250m", "cpu_limit": "1", "memory_request": "512Mi", "memory_limit": "1Gi"},
+    "azure-container-instance": {"cpu": 1.0, "memory": 1.5},
+}
 LAUNCHER = Path(__file__).resolve().parent.parent / "warm" / "launcher.py"
 
 
@@ -20,12 +26,17 @@ class UnknownType(ValueError):
 def template(kind: str, pool: str, *, image: str | None = None, warm: bool = False) -> dict[str, Any]:
     """The template of a pool that is served by workers of this type.
 
-    With `warm`, process workers of this machine fork runs through the launcher.
+    With `warm`, process workers of this machine fork runs through the launcher. A container of its own has nothing to
+    fork from: there a run starts as its worker says.
     """
-    if kind not in TYPES:
-        raise UnknownType(f"There is no template for pools of type {kind!r}. Known types: {', '.join(TYPES)}.")
+    if kind not in SMALL:
+        raise UnknownType(f"There is no template for pools of type {kind!r}. Known types: {', '.join(SMALL)}.")
     content: dict[str, Any] = json.loads((Path(__file__).parent / f"{kind}.json").read_text())
     variables = content["variables"]["properties"]
+    for name, value in (SMALL[kind] if pool == LIGHT else {}).items():
+        variables[name]["default"] = value
+    if "image" in variables:
+        variables["image"]["default"] = image or f"cairn-worker-{pool}"
     if warm and kind == "process":
         variables["command"]["default"] = shlex.join([sys.executable, "-I", "-S", str(LAUNCHER)])
     return content

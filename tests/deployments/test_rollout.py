@@ -162,3 +162,18 @@ def test_a_pool_of_another_type_is_replaced_only_when_told_to(
     # Deleting the pool took its deployments' queue away: they have one again.
     deployment = prefect.get("/deployments/name/validate_dataset/validate_dataset").json()
     assert (deployment["work_pool_name"], deployment["work_queue_name"]) == ("gdal", "normal")
+
+
+def test_a_pool_may_be_served_by_containers(prefect_server: PrefectServer, prefect: httpx.Client) -> None:
+    chosen = ("--pool-type", "gdal=kubernetes", "--image", "gdal=registry/worker:2")
+    assert ("created", "pool gdal") in deploy(prefect_server, *chosen, "--replace-pools")
+    try:
+        pool = prefect.get("/work_pools/gdal").json()
+        assert pool["type"] == "kubernetes"
+        assert pool["base_job_template"]["variables"]["properties"]["image"]["default"] == "registry/worker:2"
+        assert not_unchanged(deploy(prefect_server, *chosen)) == []
+        unknown = prefect_server.run("deployments.cli", "deploy", "--pool-type", "gdal=ecs")
+        assert unknown.returncode == 2
+        assert "process, docker, kubernetes, azure-container-instance" in unknown.stderr
+    finally:
+        deploy(prefect_server, "--replace-pools")

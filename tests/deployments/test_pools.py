@@ -1,0 +1,130 @@
+"""The base job templates hold against the workers that read them.
+
+The workers for processes, Docker and Azure Container Instances are installed, so their own classes read the templates.
+The one for Kubernetes is not: its template is held against the schema that the pinned Prefect carries in its registry
+of worker types.
+"""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import jsonschema  # type: ignore[import-untyped]
+import prefect
+import pytest
+
+from deployments import pools
+from deployments.deploy import POOLS
+from tests.support.job_templates import INSTALLED
+from tests.support.prefect_server import PrefectServer
+
+REGISTRY = Path(prefect.__file__).parent / "server/api/collections_data/views/aggregate-worker-metadata.json"
+PLACEHOLDER = re.compile(r"\{\{ (\w+) \}\}")
+REFERENCE = re.compile(r"\{\{ prefect\.(blocks|variables)\..+ \}\}")
+EACH = pytest.mark.parametrize(("kind", "pool"), [(kind, pool) for kind in pools.SMALL for pool in POOLS])
+
+
+def own_template(kind: str) -> dict[str, Any]:
+    """What the worker itself would use."""
+    if kind in INSTALLED:
+        return INSTALLED[kind].get_default_base_job_template()
+    registry = json.loads(REGISTRY.read_text())
+    (found,) = (workers[kind] for workers in registry.values() if kind in workers)
+    template: dict[str, Any] = found["default_base_job_configuration"]
+    return template
+
+
+@EACH
+def test_every_variable_is_one_of_the_workers_own(kind: str, pool: str) -> None:
+    ours, theirs = pools.template(kind, pool), own_template(kind)
+    own = theirs["variables"]["properties"]
+    for name, field in ours["variables"]["properties"].items():
+        assert _without_default(field) == _without_default(own[name])
+    assert set(ours["job_configuration"]) <= set(theirs["job_configuration"])
+
+
+def _without_default(field: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in field.items() if name != "default"}
+
+
+@EACH
+def test_every_placeholder_is_a_variable_and_every_variable_is_used(kind: str, pool: str) -> None:
+    template = pools.template(kind, pool)
+    used = set(PLACEHOLDER.findall(json.dumps(template["job_configuration"])))
+    assert used == set(template["variables"]["properties"])
+
+
+@EACH
+def test_every_default_is_what_its_schema_allows(kind: str, pool: str) -> None:
+    variables = pools.template(kind, pool)["variables"]
+    for name, field in variables["properties"].items():
+        if "default" in field and field["default"] is not None:
+            jsonschema.validate(
+                field["default"], {**field, **{k: variables.get(k, {}) for k in ("$defs", "definitions")}}
+            )
+        assert name not in variables.get("required", []) or "default" in field
+
+
+@EACH
+def test_no_secret_is_written_down(kind: str, pool: str) -> None:
+    fields = pools.template(kind, pool)["variables"]["properties"]
+    values = list(fields["env"].get("default", {}).values())
+    values += [field["default"] for field in fields.values() if field.get("writeOnly") and "default" in field]
+    assert all(REFERENCE.fullmatch(value) for value in values)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in pools.SMALL if kind != "process"])
+def test_light_gets_less_than_gdal_and_each_its_image(kind: str) -> None:
+    light, gdal = (pools.template(kind, pool)["variables"]["properties"] for pool in ("light", "gdal"))
+    assert light["image"]["default"] == "cairn-worker-light"
+    assert gdal["image"]["default"] == "cairn-worker-gdal"
+    for name, small in pools.SMALL[kind].items():
+        assert small != gdal[name]["default"]
+    named = pools.template(kind, "gdal", image="registry/worker:2")
+    assert named["variables"]["properties"]["image"]["default"] == "registry/worker:2"
+
+
+def test_an_unknown_type_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(pools.UnknownType, match=r"'ecs'.*process, docker, kubernetes, azure-container-instance"):
+        pools.template("ecs", "gdal")
+
+
+def test_a_pod_has_the_workers_secret_its_limits_and_no_privilege() -> None:
+    spec = pools.template("kubernetes", "gdal")["job_configuration"]["job_manifest"]["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    assert container["envFrom"] == [{"secretRef": {"name": "cairn-worker"}}]
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert spec["terminationGracePeriodSeconds"] > 30  # a drain's time
+    assert spec["restartPolicy"] == "Never"
+
+
+@pytest.fixture(scope="module")
+def read(prefect_server: PrefectServer) -> dict[str, dict[str, Any]]:
+    """What each worker makes of its template for one flow run. In a process of its own: Prefect leaves sockets open."""
+    done = prefect_server.run("tests.support.job_templates")
+    assert done.returncode == 0, done.stderr
+    answers: dict[str, dict[str, Any]] = json.loads(done.stdout)
+    return answers
+
+
+@pytest.mark.parametrize("pool", POOLS)
+@pytest.mark.parametrize("kind", INSTALLED)
+def test_the_worker_itself_reads_the_template(read: dict[str, dict[str, Any]], kind: str, pool: str) -> None:
+    made = read[f"{kind}/{pool}"]
+    assert made["command"]
+    if kind == "process":
+        return
+    assert made["env"]["CAIRN_WORKER_TOKEN"] == "the-token"
+    assert made["env"]["CAIRN_DOMAIN_URL"] == "the-cairn_domain_url"
+    assert made["image"] == f"cairn-worker-{pool}"
+
+
+def test_a_container_of_azure_runs_our_image_without_prefects_entrypoint(read: dict[str, dict[str, Any]]) -> None:
+    """Our images have no /opt/prefect/entrypoint.sh, which the worker would put before the command."""
+    made = read["azure-container-instance/gdal"]
+    container = made["arm_template"]["resources"][0]["properties"]["containers"][0]["properties"]
+    assert container["command"][0] != "/opt/prefect/entrypoint.sh"
+    assert container["resources"]["requests"] == {"cpu": 2.0, "memoryInGB": 4.0}
+    assert made["resource_group_name"] == "the-cairn_azure_resource_group"
