@@ -203,6 +203,10 @@ def _prefect(layout: Layout) -> Service:
     environment = prefect_client_environment(layout) | {
         "PREFECT_API_DATABASE_CONNECTION_URL": database.replace("postgresql://", "postgresql+asyncpg://", 1),
         "PREFECT_SERVER_API_AUTH_STRING": layout.prefect_auth,
+        "PREFECT_SERVER_ENCRYPTION_KEY": layout.state.prefect_encryption_key,
+        # No page of another origin may read the API. Its login is a header that no browser adds by itself, so forged
+        # requests carry none, and tokens against forgery (one more call of every client) would guard nothing.
+        "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": layout.url("prefect"),
         "PREFECT_MESSAGING_BROKER": "prefect_redis.messaging",
         "PREFECT_MESSAGING_CACHE": "prefect_redis.messaging",
         "PREFECT_SERVER_EVENTS_CAUSAL_ORDERING": "prefect_redis.ordering",

@@ -29,6 +29,7 @@ SECRET_NAMES = (
     "gateway",
     "admin",
     "sealing",
+    "prefect_encryption",
     "callback_ddh",
     "callback_arcgis",
     "callback_geonode",
@@ -95,6 +96,11 @@ class State:
     def sealing_key(self) -> str:
         """The key that seals what the domain must read again: 32 bytes as Fernet writes them."""
         return self.secrets["sealing"] + "="
+
+    @property
+    def prefect_encryption_key(self) -> str:
+        """The key that seals the content of Prefect's blocks, outside the database that holds them."""
+        return self.secrets["prefect_encryption"] + "="
 
     def callback_secret(self, platform: str) -> str:
         """What a development client verifies its callbacks with."""
