@@ -40,8 +40,11 @@ bench: setup-dev  ## Run every benchmark in its short form
 chaos: setup-dev  ## Kill the stack's processes at work and check that nothing is lost
 	@CAIRN_CHAOS_RUNS=$${CAIRN_CHAOS_RUNS:-50} $(BIN)/python -m pytest tests/chaos -m chaos -s
 
+images: setup-dev  ## Do what Dockerfile.worker does, in fresh environments, and measure it
+	@CAIRN_IMAGES=1 $(BIN)/python -m pytest tests/deployments/test_images.py -s
+
 clean: down  ## Delete everything that was made here: .venv, .cairn, caches
 	@[ ! -x $(BIN)/cairn ] || $(BIN)/cairn down --wipe >/dev/null
 	rm -rf .venv .cairn .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: help setup setup-dev demo up down test check bench chaos clean
+.PHONY: help setup setup-dev demo up down test check bench chaos images clean
