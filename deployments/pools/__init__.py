@@ -8,9 +8,10 @@ from typing import Any
 
 from flows.segments import GDAL, LIGHT
 
-PREFERRED = {LIGHT: "process", GDAL: "process"}
+PREFERRED = {LIGHT: "cairn-inline", GDAL: "process"}
 # What a flow run gets, by type of worker and by pool. The files hold the sizes of `gdal`.
 SMALL: dict[str, dict[str, Any]] = {
+    "cairn-inline": {},
     "process": {},
     "docker": {"mem_limit": "1g"},
     "kubernetes": {"cpu_request": "250m", "cpu_limit": "1", "memory_request": "512Mi", "memory_limit": "1Gi"},

@@ -7,11 +7,20 @@ from typing import Any
 
 from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
-from prefect.client.schemas.objects import WorkPool
+from prefect.client.schemas.filters import (
+    FlowRunFilter,
+    FlowRunFilterState,
+    FlowRunFilterStateType,
+    WorkPoolFilter,
+    WorkPoolFilterName,
+)
+from prefect.client.schemas.objects import StateType, WorkPool
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 
 from deployments.rollout.report import Change, Verdict, differing
 from flows.segments import QUEUES
+
+UNDER_WAY = [StateType.SCHEDULED, StateType.PENDING, StateType.RUNNING, StateType.CANCELLING, StateType.PAUSED]
 
 
 class WrongType(RuntimeError):
@@ -43,6 +52,7 @@ async def ensure_pool(client: PrefectClient, wanted: WantedPool, *, replace: boo
                 f"Pool {wanted.name!r} is of type {found.type!r} and Prefect cannot change that to {wanted.type!r}. "
                 f"When none of its runs is under way, say `cairn deploy --replace-pools`: it is deleted and made anew."
             )
+        await _refuse_while_used(client, wanted)
         await client.delete_work_pool(wanted.name)
         detail, found = f"was of type {found.type}", None
     if found is None:
@@ -57,6 +67,20 @@ async def ensure_pool(client: PrefectClient, wanted: WantedPool, *, replace: boo
         yield Change(Verdict.UNCHANGED, "pool", wanted.name)
     for queue, priority in QUEUES.items():
         yield await _ensure_queue(client, wanted, queue, priority)
+
+
+async def _refuse_while_used(client: PrefectClient, wanted: WantedPool) -> None:
+    """A run that waits in a pool that is deleted waits nowhere."""
+    under_way = await client.read_flow_runs(
+        flow_run_filter=FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_=UNDER_WAY))),
+        work_pool_filter=WorkPoolFilter(name=WorkPoolFilterName(any_=[wanted.name])),
+        limit=1,
+    )
+    if under_way:
+        raise WrongType(
+            f"Pool {wanted.name!r} must become one of type {wanted.type!r}, and runs are under way in it. "
+            "Pause dispatch (`cairn pause`), let them end, and deploy again."
+        )
 
 
 async def _find(client: PrefectClient, name: str) -> WorkPool | None:

@@ -30,9 +30,11 @@ from prefect.logging.handlers import APILogHandler
 from prefect.settings import get_current_settings
 from prefect.workers.base import BaseJobConfiguration, BaseWorkerResult
 
+from deployments import pools
 from deployments.workers.draining import DRAIN_SECONDS, LEAVE_SECONDS, Draining
 from deployments.workers.engine import InlineEngine
 from flows import stopping, threads
+from flows.segments import LIGHT
 
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun
@@ -88,10 +90,7 @@ class InlineWorker(Draining):
     @classmethod
     def get_default_base_job_template(cls) -> dict[str, Any]:
         """No variables: what a template offers is refused here, not ignored."""
-        return {
-            "job_configuration": {"name": None},
-            "variables": {"type": "object", "properties": {}},
-        }  # both must be there
+        return pools.template(cls.type, LIGHT)
 
     # --- the worker's life ---
 

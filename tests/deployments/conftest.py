@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.cluster import TestCluster, open_folder
 from tests.support.bare_prefect import PrefectServer, running_prefect
+from tests.support.cluster import TestCluster, open_folder
 
 
 @pytest.fixture(scope="package")

@@ -9,7 +9,7 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from domain.adapters.prefect_runs import PrefectRuns
 from domain.relay import flow_run_name, flow_run_tags
 from tests.domain.test_flow_run_names import HOSTILE, dispatch
-from tests.support.prefect_server import PrefectServer
+from tests.support.bare_prefect import PrefectServer
 
 
 @pytest.fixture

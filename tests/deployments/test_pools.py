@@ -16,12 +16,13 @@ import pytest
 
 from deployments import pools
 from deployments.deploy import POOLS
+from tests.support.bare_prefect import PrefectServer
 from tests.support.job_templates import INSTALLED
-from tests.support.prefect_server import PrefectServer
 
 REGISTRY = Path(prefect.__file__).parent / "server/api/collections_data/views/aggregate-worker-metadata.json"
 PLACEHOLDER = re.compile(r"\{\{ (\w+) \}\}")
 REFERENCE = re.compile(r"\{\{ prefect\.(blocks|variables)\..+ \}\}")
+IN_A_CONTAINER = [kind for kind in pools.SMALL if kind not in {"process", "cairn-inline"}]
 EACH = pytest.mark.parametrize(("kind", "pool"), [(kind, pool) for kind in pools.SMALL for pool in POOLS])
 
 
@@ -69,12 +70,12 @@ def test_every_default_is_what_its_schema_allows(kind: str, pool: str) -> None:
 @EACH
 def test_no_secret_is_written_down(kind: str, pool: str) -> None:
     fields = pools.template(kind, pool)["variables"]["properties"]
-    values = list(fields["env"].get("default", {}).values())
+    values = list(fields.get("env", {}).get("default", {}).values())
     values += [field["default"] for field in fields.values() if field.get("writeOnly") and "default" in field]
     assert all(REFERENCE.fullmatch(value) for value in values)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in pools.SMALL if kind != "process"])
+@pytest.mark.parametrize("kind", IN_A_CONTAINER)
 def test_light_gets_less_than_gdal_and_each_its_image(kind: str) -> None:
     light, gdal = (pools.template(kind, pool)["variables"]["properties"] for pool in ("light", "gdal"))
     assert light["image"]["default"] == "cairn-worker-light"
@@ -86,7 +87,9 @@ def test_light_gets_less_than_gdal_and_each_its_image(kind: str) -> None:
 
 
 def test_an_unknown_type_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(pools.UnknownType, match=r"'ecs'.*process, docker, kubernetes, azure-container-instance"):
+    with pytest.raises(
+        pools.UnknownType, match=r"'ecs'.*cairn-inline, process, docker, kubernetes, azure-container-instance"
+    ):
         pools.template("ecs", "gdal")
 
 
@@ -114,7 +117,7 @@ def read(prefect_server: PrefectServer) -> dict[str, dict[str, Any]]:
 def test_the_worker_itself_reads_the_template(read: dict[str, dict[str, Any]], kind: str, pool: str) -> None:
     made = read[f"{kind}/{pool}"]
     assert made["command"]
-    if kind == "process":
+    if kind not in IN_A_CONTAINER:
         return
     assert made["env"]["CAIRN_WORKER_TOKEN"] == "the-token"
     assert made["env"]["CAIRN_DOMAIN_URL"] == "the-cairn_domain_url"

@@ -16,8 +16,10 @@ from prefect_docker.worker import DockerWorker
 
 from deployments import pools
 from deployments.deploy import POOLS
+from deployments.workers.inline import InlineWorker
 
 INSTALLED: dict[str, type[BaseWorker[Any, Any, Any]]] = {
+    "cairn-inline": InlineWorker,
     "process": ProcessWorker,
     "docker": DockerWorker,
     "azure-container-instance": AzureContainerWorker,
