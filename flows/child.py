@@ -12,12 +12,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
+from flows import forks
 from flows.context import Checkpoint
 from flows.errors import Crashed, HandlerError, InvalidInput, OutOfMemory, PlannedHandler, Stopped, Transient
 from flows.patience import Patience, Step
@@ -49,7 +50,7 @@ def run(attempt: "Try", zones: Zones, stop: Event, ears: Ears, patience: Patienc
         order = _order(attempt, zones, ears.checkpoint, workdir.path())
         ours, theirs = socket.socketpair()
         with ours, theirs:
-            process = Interpreter(order, theirs)
+            process = start(order, theirs)
             theirs.close()  # so that its end shows at ours
             try:
                 return Conversation(ours, ears).until_answered(stop, patience)
@@ -84,7 +85,7 @@ class Interpreter:
     """The child as a fresh interpreter: the order is its standard input, the channel its standard output."""
 
     def __init__(self, order: dict[str, Any], channel: socket.socket) -> None:
-        with held(order) as stdin:
+        with forks.held(order) as stdin:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "flows.sandbox"],
                 stdin=stdin,
@@ -102,14 +103,32 @@ class Interpreter:
         return self._process.wait()
 
 
-@contextmanager
-def held(content: dict[str, Any]) -> Iterator[int]:
-    """A file without a name that holds the content: however long it is, nobody waits until somebody reads it."""
-    with os.fdopen(os.memfd_create("order"), "wb") as file:
-        file.write(json.dumps(content).encode())
-        file.flush()
-        os.lseek(file.fileno(), 0, os.SEEK_SET)
-        yield file.fileno()
+class Fork:
+    """The child as a fork of the pool's zygote, which kills it when we are gone."""
+
+    def __init__(self, zygote: socket.socket) -> None:
+        self._zygote = zygote
+        self._code: int | None = None
+
+    def end(self) -> int:
+        """As above: the zygote kills it with its group, when it has not ended yet, and tells its exit code."""
+        if self._code is None:
+            with self._zygote, suppress(OSError):
+                self._zygote.shutdown(socket.SHUT_WR)
+                self._code = forks.exit_code(self._zygote)
+            if self._code is None:
+                self._code = -signal.SIGKILL
+        return self._code
+
+
+def start(order: dict[str, Any], channel: socket.socket) -> Fork | Interpreter:
+    """A child, warm where a zygote answers."""
+    zygote = forks.connect(os.environ.get(forks.ADDRESS))
+    if zygote is not None:
+        if forks.ask(zygote, forks.TRY, order, (channel.fileno(), channel.fileno(), 2)) is not None:
+            return Fork(zygote)
+        zygote.close()
+    return Interpreter(order, channel)
 
 
 @dataclass

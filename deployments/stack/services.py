@@ -17,7 +17,7 @@ from deployments.stack.ports import HOST, PREFERRED, PortClaims
 from deployments.stack.postgres import ADMIN, LOGIN_ROLES, Cluster, as_user, find_cluster
 from deployments.stack.state import State, read_json
 from deployments.stack.supervisor import Service
-from deployments.warm.launcher import ADDRESS
+from flows.forks import ADDRESS
 
 POOLS = ("light", "gdal")
 PASSED_ON = ("PATH", "HOME", "LANG", "TZ")

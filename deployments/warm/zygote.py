@@ -1,39 +1,59 @@
-"""The zygote: a single-threaded process that has imported Prefect and our flows, and forks a copy for each flow run.
+"""The zygote: a single-threaded process that has imported Prefect and our flows, and forks copies of itself.
 
-It holds no credential: each fork gets its environment from its launcher. It opens no connection, event loop or
-dataset before a fork. When the code it has imported changes, it refuses new runs, waits for those it has, and ends, to
-be started anew; launchers start their runs cold meanwhile.
+A fork becomes a flow run, for a launcher, or a GDAL try, for a flow. The zygote holds no credential: it starts itself
+anew without the variables it does not need, and never reads an order, only its forks do. It opens no connection, event
+loop or dataset before a fork. When the code it has imported changes, it refuses new forks, waits for those it has, and
+ends, to be started anew; runs and tries start cold meanwhile.
 """
 
 import contextlib
 import ctypes
+import fcntl
+import gc
 import json
 import os
+import pkgutil
+import resource
 import runpy
 import selectors
 import signal
 import socket
-import struct
 import sys
 import threading
 import traceback
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
-from deployments.warm.launcher import ADDRESS, peer_uid
+from flows import sandbox
+from flows.forks import ADDRESS, FLOW, STREAMS, TRY, peer_uid
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 IMPORTED = ("flows", "blocks", "domain/contracts", "deployments/warm")
 PRELOADED = (
     "prefect.engine", "prefect.flow_engine", "prefect.task_engine", "prefect.task_runners", "prefect.runtime",
     "prefect.client.orchestration", "prefect._internal.metrics", "prefect.events.worker", "prefect.logging.handlers",
-    "flows.catalog", "flows.child", "httpx", "websockets",
+    "flows.catalog", "flows.child", "flows.sandbox", "httpx", "websockets",
 )  # fmt: skip
+GDAL_FAMILIES = ("flows.handlers.raster", "flows.handlers.vector")
+KEPT = (
+    "PATH",
+    "HOME",
+    "LANG",
+    "TZ",
+    "TMPDIR",
+    "LD_LIBRARY_PATH",
+    ADDRESS,
+    "CAIRN_WORKFLOWS_DIR",
+    "CAIRN_STACK",
+    "PREFECT_HOME",
+)
+KEPT_FAMILIES = ("LC_", "PYTHON")
 PR_SET_PDEATHSIG = 1
 ORDER_SECONDS = 5.0
-LARGEST_ORDER = 4 * 2**20
 
 
 class NotSingleThreaded(RuntimeError):
@@ -41,13 +61,29 @@ class NotSingleThreaded(RuntimeError):
 
 
 @dataclass
+class Child:
+    """A fork, and who waits for its end."""
+
+    kind: bytes
+    asker: socket.socket
+
+    def kill(self, pid: int) -> None:
+        """End it now; a try with all that it started."""
+        with contextlib.suppress(ProcessLookupError):
+            if self.kind == TRY:
+                os.killpg(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # a try that has no group of its own yet
+            os.kill(pid, signal.SIGKILL)
+
+
+@dataclass
 class Zygote:
-    """The listening socket, and which launcher waits for which child."""
+    """The listening socket, and which fork is whose."""
 
     listener: socket.socket
     code: str
     selector: selectors.BaseSelector = field(default_factory=selectors.DefaultSelector)
-    children: dict[int, socket.socket] = field(default_factory=dict)
+    children: dict[int, Child] = field(default_factory=dict)
 
     def serve(self) -> None:
         """Fork until told to stop, or until the code is stale and the last child has ended."""
@@ -68,23 +104,23 @@ class Zygote:
                     self._drop(key.data)
 
     def _accept(self) -> None:
-        """One launcher: fork for it, or tell it to start cold."""
+        """One asker: fork for it, or tell it to do without."""
         connection, _ = self.listener.accept()
         connection.settimeout(ORDER_SECONDS)
         if code_version() != self.code:
             self._retire(connection)
             return
         try:
-            order, streams = _receive(connection)
-        except (OSError, ValueError, EOFError):
+            kind, streams = _receive(connection)
+        except (OSError, ValueError):
             connection.close()
             return
         pid = os.fork()
         if pid == 0:
-            self._become(order, streams)
+            _become(kind, streams)
         _close(streams)
-        self.children[pid] = connection
-        # Nothing more is expected of a launcher: whatever comes is its end.
+        self.children[pid] = Child(kind, connection)
+        # Nothing more is expected of who asked: whatever comes is its end.
         self.selector.register(connection, selectors.EVENT_READ, pid)
         _tell(connection, {"pid": pid})
 
@@ -96,58 +132,72 @@ class Zygote:
             self.listener.close()
 
     def _reap(self, woken: socket.socket) -> None:
-        """Tell launchers how their runs ended. Several deaths may come as one signal."""
+        """Tell askers how their forks ended. Several deaths may come as one signal."""
         with contextlib.suppress(BlockingIOError):
             woken.recv(4096)
         with contextlib.suppress(ChildProcessError):
-            while True:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-                if pid == 0:
-                    return
-                if connection := self.children.pop(pid, None):
-                    self.selector.unregister(connection)
-                    _tell(connection, {"exit": os.waitstatus_to_exitcode(status)})
-                    connection.close()
+            # Looked at before it is reaped: until then its number, and its group's, are nobody else's.
+            while ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+                child = self.children.pop(ended.si_pid)
+                child.kill(ended.si_pid)
+                _, status = os.waitpid(ended.si_pid, 0)
+                with contextlib.suppress(KeyError):
+                    self.selector.unregister(child.asker)
+                _tell(child.asker, {"exit": os.waitstatus_to_exitcode(status)})
+                child.asker.close()
 
     def _drop(self, pid: int) -> None:
-        """The launcher is gone, killed by its worker: its run must not go on."""
-        if connection := self.children.get(pid):
-            self.selector.unregister(connection)
-            connection.close()
-            del self.children[pid]
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        """Who asked is gone or wants no more: the fork must not go on. Its end is told when it is reaped."""
+        if child := self.children.get(pid):
+            self.selector.unregister(child.asker)
+            child.kill(pid)
 
-    def _become(self, order: dict[str, Any], streams: list[int]) -> NoReturn:
-        """In the fork: be the flow run, and nothing of the zygote."""
-        code = 1
-        try:
-            signal.set_wakeup_fd(-1)
-            for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
-                signal.signal(number, signal.SIG_DFL if number != signal.SIGINT else signal.default_int_handler)
-            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-            self._let_go(streams)
-            os.environ.clear()
-            os.environ.update(order["environment"])
-            os.chdir(order["folder"])
-            code = _run_engine()
-        except BaseException:  # noqa: BLE001 - nothing may return into the zygote's loop
-            traceback.print_exc()
-        finally:
-            with contextlib.suppress(OSError, ValueError):
-                sys.stdout.flush()
-                sys.stderr.flush()
-            os._exit(code)
 
-    def _let_go(self, streams: list[int]) -> None:
-        """Take the launcher's streams for ours; close the listener and the lines to other launchers."""
-        for number, stream in enumerate(streams):
-            os.dup2(stream, number)
-            os.close(stream)
-        self.selector.close()
-        self.listener.close()
-        for connection in self.children.values():
-            connection.close()
+def _become(kind: bytes, streams: list[int]) -> NoReturn:
+    """In the fork: be what was ordered, and nothing of the zygote."""
+    code = 1
+    try:
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_DFL if number != signal.SIGINT else signal.default_int_handler)
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        code = BECOMES[kind](_let_go(streams))
+    except BaseException:  # noqa: BLE001 - nothing may return into the zygote's loop
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+
+
+def _let_go(streams: list[int]) -> dict[str, Any]:
+    """Take the streams that came for ours, keep nothing else open, and return the order."""
+    # Out of each other's way first: one may have come under another's number.
+    for number, stream in enumerate([fcntl.fcntl(stream, fcntl.F_DUPFD, STREAMS) for stream in streams]):
+        os.dup2(stream, number)
+    # The listener, the lines to other askers, whatever a library holds: none of it concerns a fork. Their objects
+    # are never collected, because the zygote's frames never end here.
+    os.closerange(STREAMS, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    with os.fdopen(STREAMS - 1, "rb") as file:
+        order: dict[str, Any] = json.load(file)
+    return order
+
+
+def _be_flow(order: dict[str, Any]) -> int:
+    os.environ.clear()
+    os.environ.update(order["environment"])
+    os.chdir(order["folder"])
+    return _run_engine()
+
+
+def _be_try(order: dict[str, Any]) -> int:
+    os.setsid()
+    sandbox.live(order)
+    return 0
+
+
+BECOMES: dict[bytes, Callable[[dict[str, Any]], int]] = {FLOW: _be_flow, TRY: _be_try}
 
 
 def _run_engine() -> int:
@@ -165,37 +215,20 @@ def _run_engine() -> int:
     return 0
 
 
-def _receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
-    """A launcher's order and its three streams, if it runs as the same user."""
+def _receive(connection: socket.socket) -> tuple[bytes, list[int]]:
+    """What to become, with streams and order, if who asks runs as the same user."""
     if peer_uid(connection) != os.getuid():
         raise ValueError("another user")
-    head, streams, _, _ = socket.recv_fds(connection, 4, 3)
-    if len(head) != 4 or len(streams) != 3:  # somebody who only looked whether we listen
+    kind, streams, _, _ = socket.recv_fds(connection, 1, STREAMS)
+    if kind not in BECOMES or len(streams) != STREAMS:  # somebody who only looked whether we listen
         _close(streams)
-        raise ValueError("not a launcher's order")
-    try:
-        return json.loads(_content(connection, *struct.unpack("!I", head))), streams
-    except (OSError, ValueError, EOFError):
-        _close(streams)
-        raise
+        raise ValueError("not an order")
+    return kind, streams
 
 
 def _close(streams: list[int]) -> None:
     for stream in streams:
         os.close(stream)
-
-
-def _content(connection: socket.socket, length: int) -> bytes:
-    """Exactly so many bytes."""
-    if length > LARGEST_ORDER:
-        raise ValueError("not a launcher's order")
-    content = bytearray()
-    while len(content) < length:
-        chunk = connection.recv(length - len(content))
-        if not chunk:
-            raise EOFError
-        content += chunk
-    return bytes(content)
 
 
 def _tell(connection: socket.socket, message: dict[str, Any]) -> None:
@@ -218,13 +251,32 @@ def listen(name: str) -> socket.socket:
 
 
 def main() -> None:
-    """Import everything, then serve at the address in CAIRN_ZYGOTE."""
+    """Import what the pool needs, then serve at the address in CAIRN_ZYGOTE."""
+    _forget_environment()
     code = code_version()
-    for name in PRELOADED:
-        __import__(name)
+    for name in (*PRELOADED, *(GDAL_FAMILIES if "gdal" in sys.argv[1:] else ())):
+        _import(name)
     if threading.active_count() > 1 or len(list(Path("/proc/self/task").iterdir())) > 1:
         raise NotSingleThreaded(f"Imports started threads: {threading.enumerate()}")
+    gc.collect()
+    gc.freeze()  # forks share what is here already: their collectors need not touch it
     Zygote(listen(os.environ[ADDRESS]), code).serve()
+
+
+def _forget_environment() -> None:
+    """Begin anew with the few variables that are needed: the first ones of a process stay readable in its forks."""
+    kept = {name: value for name, value in os.environ.items() if name in KEPT or name.startswith(KEPT_FAMILIES)}
+    if kept != dict(os.environ):
+        os.execve(sys.executable, sys.orig_argv, kept)  # noqa: S606 - ourselves
+    os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}  # their threads would come with the import
+
+
+def _import(name: str) -> None:
+    """A module; of a package of handlers, everything in it."""
+    module = import_module(name)
+    if name in GDAL_FAMILIES:
+        for found in pkgutil.iter_modules(module.__path__):
+            import_module(f"{name}.{found.name}")
 
 
 if __name__ == "__main__":

@@ -15,8 +15,8 @@ import httpx
 
 from deployments.stack.postgres import as_user
 from deployments.stack.supervisor import MARKER
-from deployments.warm.launcher import ADDRESS
 from deployments.workers.draining import Draining
+from flows.forks import ADDRESS
 from flows.reporting import domain_http
 from flows.segments import GDAL, LIGHT
 from flows.settings import WorkerSettings
@@ -106,7 +106,7 @@ async def keep_zygote() -> None:
     while True:
         began = time.monotonic()
         process = await asyncio.create_subprocess_exec(
-            *as_user(None), sys.executable, "-m", "deployments.warm.zygote", env=environment
+            *as_user(None), sys.executable, "-m", "deployments.warm.zygote", "gdal", env=environment
         )
         try:
             code = await process.wait()

@@ -15,11 +15,11 @@ from uuid import uuid4
 
 import pytest
 
-from deployments.warm.launcher import ADDRESS
+from flows.forks import ADDRESS
 
 LAUNCHER = Path(__file__).resolve().parents[2] / "deployments" / "warm" / "launcher.py"
 ZYGOTE = """
-import os
+import os, sys
 from deployments.warm import zygote
 
 def run_code():
@@ -31,7 +31,7 @@ def run_code():
 
 zygote._run_engine = run_code
 zygote.PRELOADED = ()
-zygote.code_version = lambda: str(os.path.exists(os.environ["MARK"]))
+zygote.code_version = lambda: str(os.path.exists(sys.argv[1]))
 zygote.main()
 """
 
@@ -42,8 +42,8 @@ class Zygote:
     def __init__(self, folder: Path) -> None:
         self.name = f"cairn-test-{uuid4().hex}"
         self.mark = folder / "code-changed"
-        environment = {ADDRESS: self.name, "MARK": str(self.mark), "PATH": os.environ["PATH"], "OWN": "of the zygote"}
-        self.process = subprocess.Popen([sys.executable, "-c", ZYGOTE], env=environment)
+        environment = {ADDRESS: self.name, "PATH": os.environ["PATH"], "OWN": "of the zygote"}
+        self.process = subprocess.Popen([sys.executable, "-c", ZYGOTE, str(self.mark)], env=environment)
         until(self.listens)
 
     def listens(self) -> bool:
@@ -164,12 +164,12 @@ def test_without_a_zygote_the_run_starts_cold(zygote: Zygote) -> None:
 
 
 def test_changed_code_starts_cold_and_ends_the_zygote_after_its_last_run(zygote: Zygote) -> None:
-    running = zygote.launch("import os, time; print(os.getpid(), flush=True); time.sleep(2)")
+    running = zygote.launch("import os, time; print(os.getpid(), flush=True); time.sleep(8)")
     pid_from(running)
     zygote.mark.touch()
     assert "Invalid flow run id" in zygote.run("print('warm')")[2]
     assert zygote.process.poll() is None
-    running.communicate(timeout=10)
+    running.communicate(timeout=20)
     assert running.returncode == 0
     assert zygote.process.wait(10) == 0
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from deployments.deploy import job_template
+from deployments import pools
 from deployments.stack.supervisor import MARKER, processes_marked
 from deployments.workers.drain import parse
 from tests.support.cluster import TestCluster
@@ -24,7 +24,7 @@ FLOWS = "tests.support.inline_flows"
 def prefect(cluster: TestCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrefectServer]:
     with running_prefect(cluster, tmp_path_factory.mktemp("prefect"), "prefect_workers") as server:
         server.pool("light")
-        server.pool("gdal", "process", job_template(warm=True))
+        server.pool("gdal", "process", pools.template("process", "gdal", warm=True))
         yield server
 
 

@@ -118,9 +118,8 @@ def _print_garbage(params: Act, context: Context) -> None:
 
 ACTS: dict[str, Callable[[Act, Context], dict[str, Any] | None]] = {
     "look": _look, "phases": _phases, "leave": _leave, "stay": _stay, "stay in company": _stay_in_company,
-    "segfault": _segfault,
-    "memory": _memory, "exit": _exit, "fail with work done": _fail, "leave python": _leave_python,
-    "spin": _spin, "garbage": _print_garbage, "nothing": lambda params, context: None,
+    "segfault": _segfault, "memory": _memory, "exit": _exit, "fail with work done": _fail,
+    "leave python": _leave_python, "spin": _spin, "garbage": _print_garbage, "nothing": lambda params, context: None,
 }  # fmt: skip
 
 
