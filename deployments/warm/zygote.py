@@ -30,6 +30,7 @@ from typing import Any, NoReturn
 
 from flows import sandbox
 from flows.forks import ADDRESS, FLOW, STREAMS, TRY, peer_uid
+from flows.handlers.registry import registry
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 IMPORTED = ("flows", "blocks", "domain/contracts", "deployments/warm")
@@ -37,6 +38,9 @@ PRELOADED = (
     "prefect.engine", "prefect.flow_engine", "prefect.task_engine", "prefect.task_runners", "prefect.runtime",
     "prefect.client.orchestration", "prefect._internal.metrics", "prefect.events.worker", "prefect.logging.handlers",
     "flows.catalog", "flows.child", "flows.sandbox", "httpx", "websockets",
+    # What a flow run would import by itself before its first line, found by looking at `sys.modules` there.
+    "anyio._backends._asyncio", "anyio.streams.tls", "encodings.idna", "prefect._internal.observers",
+    "pydantic.v1.main", "rich._emoji_codes",
 )  # fmt: skip
 GDAL_FAMILIES = ("flows.handlers.raster", "flows.handlers.vector")
 KEPT = (
@@ -256,6 +260,7 @@ def main() -> None:
     code = code_version()
     for name in (*PRELOADED, *(GDAL_FAMILIES if "gdal" in sys.argv[1:] else ())):
         _import(name)
+    registry()
     if threading.active_count() > 1 or len(list(Path("/proc/self/task").iterdir())) > 1:
         raise NotSingleThreaded(f"Imports started threads: {threading.enumerate()}")
     gc.collect()
