@@ -32,7 +32,7 @@ from domain.services.definitions import Definitions
 from domain.services.exports import WITHDRAWAL
 from domain.services.quotas import Quotas
 from domain.settings import DomainSettings, settings
-from domain.state import Service
+from domain.state import LastLines, Service
 from flows.storage import Zones
 
 log = logging.getLogger("cairn.domain")
@@ -60,7 +60,9 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
             vault = Vault([key.get_secret_value() for key in config.secrets_keys])
             zones = Zones.local(config.storage_root)
             doorkeeper = Doorkeeper(config.token_verifier())
-            app.state.service = Service(config, database, definitions, zones, quotas, vault, doorkeeper)
+            app.state.service = Service(
+                config, database, definitions, zones, quotas, vault, doorkeeper, _last_lines(config)
+            )
             async with _in_background([*_loops(config, database), *_couriers(config, database, vault)]):
                 if configured is None:  # a server's own start; what it has loaded stays until its end
                     gc.collect()
@@ -77,6 +79,7 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
     app.include_router(routes.probes)
     for audience in (assets, audit, callbacks, clients, commands, control, records):
         app.include_router(audience.router)
+    app.include_router(records.timelines)
     app.include_router(routes.api)
     return app
 
@@ -86,6 +89,14 @@ async def _without_database(request: Request, error: Exception) -> JSONResponse:
     log.warning("no database for a request", extra={"path": request.url.path, "error": type(error).__name__})
     problem = DatabaseUnavailable("Nothing that was accepted is lost. Ask again.", retry_after_seconds=RETRY_SECONDS)
     return rendering.render(problem.problem())
+
+
+def _last_lines(config: DomainSettings) -> LastLines | None:
+    if not config.relay_enabled:
+        return None
+    from domain.adapters.prefect_logs import last_lines
+
+    return last_lines
 
 
 def _loops(config: DomainSettings, database: Database) -> list[Coroutine[Any, Any, None]]:

@@ -1,14 +1,19 @@
 """What one domain process holds while it runs."""
 
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from uuid import UUID
 
 from domain.adapters.sealing import Vault
+from domain.contracts.records import LogLine
 from domain.db import Database
 from domain.doorkeeper import Doorkeeper
 from domain.services.definitions import Definitions
 from domain.services.quotas import Quotas
 from domain.settings import DomainSettings
 from flows.storage import Zones
+
+LastLines = Callable[[Sequence[UUID], int], Awaitable[list[LogLine]]]
 
 
 @dataclass(frozen=True)
@@ -22,3 +27,4 @@ class Service:
     quotas: Quotas
     vault: Vault
     doorkeeper: Doorkeeper
+    last_lines: LastLines | None = None  # where this process talks to Prefect

@@ -1,21 +1,38 @@
 """Runs, workflows and timelines, for staff. Reading only."""
 
+import asyncio
+import logging
+from collections.abc import Sequence
 from typing import Annotated, Literal
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Query
 
-from domain.api.dependencies import Session, allowed, record_desk
-from domain.contracts.records import RunPage, RunRecord, RunStateName, Timeline, WorkflowDetail, WorkflowSummary
+from domain.api.dependencies import ServiceState, Session, allowed, allowed_beforehand, record_desk
+from domain.contracts.records import (
+    LogLine,
+    RunPage,
+    RunRecord,
+    RunStateName,
+    Timeline,
+    WorkflowDetail,
+    WorkflowSummary,
+)
 from domain.contracts.statistics import Statistics
+from domain.repositories.records import Records
 from domain.rules.lifecycle import RunState
 from domain.rules.paging import MAX_PAGE
 from domain.security import STAFF
 from domain.services.records import RecordDesk
 from domain.services.statistics import statistics
+from domain.state import Service
 
+log = logging.getLogger("cairn.api")
 LONGEST_WINDOW_SECONDS = 90 * 86_400
+LOG_SECONDS, LOG_LINES, FLOW_RUNS = 0.3, 100, 20
 router = APIRouter(prefix="/api/v1", tags=["operators"], dependencies=[Depends(allowed(*STAFF))])
+# Asks Prefect, so its caller's transaction is over before.
+timelines = APIRouter(prefix="/api/v1", tags=["operators"], dependencies=[Depends(allowed_beforehand(*STAFF))])
 Desk = Annotated[RecordDesk, Depends(record_desk)]
 Token = Annotated[str | None, Query(max_length=200, description="`next` of the page before")]
 
@@ -59,12 +76,27 @@ async def read_workflow(workflow_id: str, desk: Desk) -> WorkflowDetail:
     return desk.workflow(workflow_id)
 
 
-@router.get("/requests/{request_id}/timeline")
+@timelines.get("/requests/{request_id}/timeline")
 async def read_timeline(
-    request_id: UUID, desk: Desk, after: Token = None, limit: Annotated[int, Query(ge=1, le=300)] = 200
+    request_id: UUID, state: ServiceState, after: Token = None, limit: Annotated[int, Query(ge=1, le=300)] = 200
 ) -> Timeline:
-    """What happened to a request, in order: nodes, retries, artifacts, decisions, callbacks."""
-    return await desk.timeline(request_id, limit, after)
+    """What happened to a request, in order: nodes, retries, artifacts, decisions, callbacks; and its last log lines."""
+    async with state.database.transaction() as session:
+        timeline = await RecordDesk(session, state.definitions).timeline(request_id, limit, after)
+        flow_runs = [] if after else await Records(session).flow_runs(request_id, FLOW_RUNS)
+    return timeline.model_copy(update={"logs": await _logged(state, flow_runs)})
+
+
+async def _logged(state: Service, flow_runs: Sequence[UUID]) -> list[LogLine] | None:
+    """What Prefect can tell within the time that a reader of a timeline has."""
+    if state.last_lines is None or not flow_runs:
+        return None
+    try:
+        async with asyncio.timeout(LOG_SECONDS):
+            return await state.last_lines(flow_runs, LOG_LINES)
+    except Exception as error:  # noqa: BLE001 - whatever a foreign client raises: the timeline is worth reading without
+        log.warning("a request's log cannot be read", extra={"error": type(error).__name__})
+        return None
 
 
 @router.get("/stats")

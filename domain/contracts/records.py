@@ -135,6 +135,16 @@ class TimelineEntry(BaseModel):
     facts: dict[str, Any]
 
 
+class LogLine(BaseModel):
+    """What a flow run logged. `task` begins with the node's name, where a node logged it."""
+
+    at: datetime
+    level: int
+    flow_run_id: UUID | None
+    task: str | None
+    text: str
+
+
 class Timeline(BaseModel):
     """What happened to a request, oldest first. Children of a fan-out are counts. `next` continues."""
 
@@ -142,4 +152,8 @@ class Timeline(BaseModel):
     status: str
     nodes: dict[str, int] = Field(description="How many nodes are in which state")
     entries: list[TimelineEntry]
+    logs: list[LogLine] | None = Field(
+        default=None,
+        description="Last lines of its flow runs, on the first page; none where they cannot be had quickly",
+    )
     next: str | None

@@ -7,7 +7,7 @@ from uuid import UUID
 from sqlalchemy import RowMapping, func, select, text, tuple_
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from domain.models import Artifact, Attempt, Request, Run, RunNode, WorkflowDefinition
+from domain.models import Artifact, Attempt, AttemptFlowRun, Request, Run, RunNode, WorkflowDefinition
 from domain.rules.lifecycle import RunState
 from domain.rules.paging import Place
 
@@ -118,6 +118,17 @@ class Records:
             "after": after.id if after else None,
         }
         return (await self.session.execute(TIMELINE, values)).mappings().all()
+
+    async def flow_runs(self, request_id: UUID, limit: int) -> Sequence[UUID]:
+        """The newest flow runs that worked for the request."""
+        query = (
+            select(AttemptFlowRun.flow_run_id)
+            .join(Run, Run.run_id == AttemptFlowRun.run_id)
+            .where(Run.request_id == request_id)
+            .order_by(AttemptFlowRun.registered_at.desc())
+            .limit(limit)
+        )
+        return (await self.session.scalars(query)).all()
 
     async def node_states(self, request_id: UUID) -> dict[str, int]:
         query = (

@@ -1,13 +1,18 @@
 """What operators read: the run's record, lists that page while they grow, timelines that stay small."""
 
+import asyncio
 import statistics
 import time
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import httpx
 import pytest
 
+from domain.contracts.records import LogLine
 from tests.support.lives import completed, failed, started, submitted, worker
 from tests.support.platform import Domain
 
@@ -19,6 +24,31 @@ async def read(domain: Domain, path: str, **query: str | int) -> Any:
         answer = await operator.get(f"/api/v1/{path}", params=query)
     assert answer.status_code == 200, answer.text
     return answer.json()
+
+
+async def test_a_timeline_tells_what_was_logged_last_or_goes_without(domain: Domain) -> None:
+    request_id = await submitted(domain)
+    await started(domain, request_id)
+    [(flow_run_id,)] = domain.rows("select flow_run_id from app.attempts")
+    line = LogLine(at=datetime.now(UTC), level=20, flow_run_id=flow_run_id, task="validate", text="reading")
+
+    async def prefect(flow_runs: Sequence[UUID], _limit: int) -> list[LogLine]:
+        assert list(flow_runs) == [flow_run_id]
+        return [line]
+
+    async def silent(_flow_runs: Sequence[UUID], _limit: int) -> list[LogLine]:
+        await asyncio.sleep(60)
+        return []
+
+    async def broken(_flow_runs: Sequence[UUID], _limit: int) -> list[LogLine]:
+        raise ConnectionError
+
+    app = domain.transport.app  # type: ignore[attr-defined]
+    for answering, logs in ((prefect, [line.model_dump(mode="json")]), (silent, None), (broken, None)):
+        app.state.service = replace(domain.service, last_lines=answering)
+        began = time.monotonic()
+        assert (await read(domain, f"requests/{request_id}/timeline"))["logs"] == logs
+        assert time.monotonic() - began < QUICK_SECONDS
 
 
 async def test_a_run_s_record_is_its_processing_block(domain: Domain) -> None:

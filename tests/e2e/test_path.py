@@ -67,6 +67,10 @@ def test_the_request_its_run_and_its_flow_runs_are_linked(stack: RunningStack) -
         ("start", "completed", 0), ("validate", "completed", 1), ("make_cog", "completed", 1),
         ("register", "completed", 1), ("end", "completed", 0),
     ]  # fmt: skip
+    with stack.operator() as domain:
+        # Left out where Prefect takes longer than a reader should wait, as it does on a busy machine.
+        logs = until(lambda: domain.get(f"/api/v1/requests/{request_id}/timeline").json()["logs"])
+    assert any("Completed" in line["text"] for line in logs)
     with stack.prefect() as prefect:
         flow_run = prefect.get(f"/flow_runs/{flow_run_id}").json()
         flow = prefect.get(f"/flows/{flow_run['flow_id']}").json()
