@@ -61,6 +61,7 @@ class World:
     stack: AsyncExitStack = field(default_factory=AsyncExitStack)
     domain: Domain | None = None
     connection: psycopg.Connection | None = None
+    other: Domain | None = None  # beside the first, where two clients race
 
     def do(self, act: Coroutine[Any, Any, Answer]) -> Answer:
         return self.runner.run(act)
@@ -312,6 +313,10 @@ LAWS = """
     where (a.run_id is not null) <> (r.state in ('pending', 'running'))
     union all select 'a run is committed at most once', run_id::text
     from app.attempts where state = 'committed' group by run_id having count(*) > 1
+    union all select 'only a live export gives addresses', a.asset_id
+    from app.artifacts a left join app.exports e
+        on (e.asset_id, e.ordinal, e.revision) = (a.asset_id, a.ordinal, a.revision) and e.withdrawn_at is null
+    where a.external_blob_path is not null and e.request_id is null
 """
 
 

@@ -78,6 +78,13 @@ class Domain:
 async def running_domain(database: TestDatabase, storage: Path, **changes: Any) -> AsyncIterator[Domain]:
     """The domain's application over the database, started and stopped as a server would."""
     add_clients(database)
+    async with another_domain(database, storage, **changes) as running:
+        yield running
+
+
+@asynccontextmanager
+async def another_domain(database: TestDatabase, storage: Path, **changes: Any) -> AsyncIterator[Domain]:
+    """The same beside one that runs already, with connections of its own."""
     app = create_app(domain_settings(database, storage, **changes))
     async with app.router.lifespan_context(app):
         yield Domain(httpx.ASGITransport(app, raise_app_exceptions=False), database, app.state.service)
