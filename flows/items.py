@@ -137,10 +137,18 @@ class Counts:
             self.done += 1
         else:
             self.failed += 1
+        if self.failed == 1 or self.is_over:
+            self.report()  # now: once the schedule has heard of this item, the node may have ended
 
     def set(self, done: int, failed: int) -> None:
         """What other processes have counted."""
         self.done, self.failed = done, failed
+        if self.is_over:
+            self.report()
+
+    @property
+    def is_over(self) -> bool:
+        return self.done + self.failed == self.total
 
     def report(self) -> None:
         if self.line is None:
@@ -157,13 +165,12 @@ class Counts:
 
     @asynccontextmanager
     async def reported(self) -> "AsyncIterator[Counts]":
-        """Report while the block runs, where anything has changed, and at its end."""
+        """Report while the block runs, where anything has changed. Not at its end: an ended node does not run."""
         reporter = asyncio.create_task(self._keep_reporting())
         try:
             yield self
         finally:
             reporter.cancel()
-            self.report()
 
     async def _keep_reporting(self) -> None:
         told = None

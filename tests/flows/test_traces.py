@@ -131,7 +131,8 @@ def flow_host(stack: RunningStack) -> Iterator["subprocess.Popen[str]"]:
 
 def test_simulated_and_real_runs_are_the_same(laboratory: Laboratory) -> None:
     laboratory.run(laboratory.plans)
-    assert [told for plan in laboratory.plans for told in laboratory.differences(plan)] == []
+    differing = [told for plan in laboratory.plans for told in laboratory.differences(plan)]
+    assert not differing, "\n".join(differing)
     wanted = [laboratory.expected(plan) for plan in laboratory.plans]
     shares = {kind: sum(map(has, wanted)) / len(wanted) for kind, has in KINDS.items()}
     told = ", ".join(f"{share:.0%} {kind}" for kind, share in shares.items())

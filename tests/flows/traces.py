@@ -119,6 +119,11 @@ class Observed:
     def state(self, name: str) -> str:
         return str(self._stage(name)["status"])
 
+    def has_ended(self, name: str) -> bool:
+        """Whether the node came to its own end: one that was stopped with the run did not."""
+        problem = self._stage(name)["problem"]
+        return self.state(name) not in UNENDED and not (problem and problem["code"] == "stopped")
+
     def error(self, name: str) -> str | None:
         problem = self._stage(name)["problem"]
         return problem["message"] if problem else None
@@ -189,7 +194,7 @@ def _node(wanted: Expected, seen: Observed, node: Node) -> Iterator[str]:
             yield f"{node.id}: is {seen.state(node.id)} after a fatal failure"
         return
     simulation = wanted.tolerant if wanted.fails_at_once else wanted.whole
-    unended = wanted.fails_at_once and seen.state(node.id) in UNENDED
+    unended = wanted.fails_at_once and not seen.has_ended(node.id)
     partly = unended or (wanted.fails_at_once and node.id in wanted.fatal)
     if not unended and seen.state(node.id) != simulation.states[node.id].value:
         yield f"{node.id}: is {seen.state(node.id)}, not {simulation.states[node.id].value}"
