@@ -1,6 +1,7 @@
 """A stack of its own for a benchmark: everything that a user has, in a folder that is gone afterwards."""
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -90,11 +91,11 @@ class Stack:
 
 @contextmanager
 def running_stack(workflows: Mapping[str, str], **settings: str) -> Iterator[Stack]:
-    """A stack that has these workflows, by id, and no others."""
+    """A stack that has these workflows, by id, beside the platform's own."""
     with tempfile.TemporaryDirectory(prefix="cairn-bench-", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o711)  # PostgreSQL's user passes through
         definitions = Path(folder, "workflows")
-        definitions.mkdir()
+        shutil.copytree(REPOSITORY / "workflows", definitions)  # the domain needs some of the platform's own
         for name, text in workflows.items():
             (definitions / f"{name}.yaml").write_text(text)
         state = State(Path(folder, "state"))

@@ -22,7 +22,7 @@ from tests.flows.flow_host import FAULTS
 from tests.flows.traces import Expected, Observed, differences, expected, failing_workflows, read_marks
 from tests.support.chaos import REPOSITORY
 from tests.support.cluster import open_folder
-from tests.support.stack import RunningStack
+from tests.support.stack import RunningStack, with_workflows
 
 pytestmark = pytest.mark.stack
 COUNT = int(os.environ.get("CAIRN_TRACES", "16"))
@@ -91,11 +91,7 @@ def laboratory() -> Iterator[Laboratory]:
     plans = [plan for text in workflows.values() if (plan := compiled(text).plan)]
     assert len(plans) == COUNT
     with open_folder("traces") as folder:
-        definitions = folder / "workflows"
-        definitions.mkdir()
-        for name, text in workflows.items():
-            (definitions / f"{name}.yaml").write_text(text)
-        stack = RunningStack(folder / "state", {"CAIRN_WORKFLOWS_DIR": str(definitions)})
+        stack = with_workflows(folder, workflows)
         started = stack.cairn("up", "--detach", "--json")
         assert started.returncode == 0, started.stderr
         try:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -12,6 +13,7 @@ from typing import Any
 import httpx
 import psycopg
 
+from deployments.stack.state import REPOSITORY
 from deployments.stack.supervisor import processes_marked
 
 
@@ -73,3 +75,12 @@ class RunningStack:
     def processes(self) -> Sequence[int]:
         """Every process of this stack, whoever its parent is now."""
         return processes_marked(str(self.folder))
+
+
+def with_workflows(folder: Path, workflows: Mapping[str, str], **settings: str) -> RunningStack:
+    """A stack below this folder that has these workflows, by id, beside the platform's own."""
+    definitions = folder / "workflows"
+    shutil.copytree(REPOSITORY / "workflows", definitions)
+    for name, text in workflows.items():
+        (definitions / f"{name}.yaml").write_text(text)
+    return RunningStack(folder / "state", {"CAIRN_WORKFLOWS_DIR": str(definitions), **settings})

@@ -1,0 +1,178 @@
+"""Cancelling in every state, SIGTERM at work, pools too small for their parents, pools that nobody serves.
+
+CAIRN_CHAOS_RUNS sets how often each (30 cancellations and more in full); n is printed.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+
+from tests.support.engine_chaos import POOLS, SCALES, Trial, items_workflow, trial, until
+
+pytestmark = [pytest.mark.stack, pytest.mark.chaos]
+RUNS = int(os.environ.get("CAIRN_CHAOS_RUNS", "0"))
+FULL = RUNS > 0
+CANCELLED_SECONDS = 10.0
+UNROUTABLE_SECONDS = 30.0
+LIMIT = 2
+FINAL = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
+
+RETRYING = """
+workflow_id: retrying
+version: 1
+nodes:
+  start: {type: start, next: a}
+  a: {handler: scripted, params: {fails: null}, retry: {max_attempts: 5, delays_seconds: [60]}, next: end}
+  end: {type: end}
+"""
+PHASES = """
+workflow_id: phases
+version: 1
+nodes:
+  start: {type: start, next: a}
+  a: {handler: multi_phase, queue: %s, params: {phases: 12, seconds_per_phase: 0.5}, next: end}
+  end: {type: end}
+outputs: {resumed_at: "{{ nodes.a.output.resumed_at }}", phases_run: "{{ nodes.a.output.phases_run }}"}
+"""
+OUTER = """
+workflow_id: outer
+version: 1
+nodes:
+  start: {type: start, next: inside}
+  inside: {type: workflow, workflow: items_gdal, inputs: {count: 4, seconds: 0.2}, next: end}
+  end: {type: end}
+outputs: {results: "{{ nodes.inside.output.results }}"}
+"""
+WORKFLOWS = {f"items_{pool}": items_workflow(pool) for pool in POOLS} | {
+    "retrying": RETRYING,
+    "outer": OUTER,
+    **{f"phases_{pool}": (PHASES % pool).replace("id: phases", f"id: phases_{pool}") for pool in POOLS},
+}
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Trial]:
+    with trial("engine-stops", WORKFLOWS) as made:
+        yield made
+
+
+def test_a_cancelled_run_is_over_soon_and_leaves_no_process(stack: Trial) -> None:
+    """By the domain and by Prefect in turns, before it starts, between tries, at work, waiting for a child run."""
+    rounds = max(1, -(-RUNS // (len(STATES) * 2))) if FULL else 1
+    slowest, count = 0.0, 0
+    for _ in range(rounds):
+        for order in (by_the_domain, by_prefect):
+            begun = {state: begin(stack) for state, begin in STATES.items()}
+            for state, run_id in begun.items():
+                until(partial(REACHED[state], stack, run_id), 60)
+            for run_id in begun.values():
+                order(stack, run_id)
+            ordered = time.monotonic()
+            for run_id in begun.values():
+                until(partial(is_over, stack, run_id), CANCELLED_SECONDS - (time.monotonic() - ordered))
+            slowest, count = max(slowest, time.monotonic() - ordered), count + len(begun)
+            assert {stack.state(run_id) for run_id in begun.values()} == {"cancelled"}
+            until(lambda: not stack.workers_children(), CANCELLED_SECONDS)
+    print(f"\nn = {count} runs cancelled in {len(STATES)} states: over within {slowest:.1f} s, no process left")  # noqa: T201
+
+
+def by_the_domain(made: Trial, run_id: str) -> None:
+    with made.stack.operator() as http:
+        http.post(f"/api/v1/runs/{run_id}/cancel", json={}).raise_for_status()
+
+
+def by_prefect(made: Trial, run_id: str) -> None:
+    """What its UI does; a run that it does not know yet is the domain's to cancel."""
+    flow_run_id = newest_flow_run(made, run_id)
+    if flow_run_id is None:
+        by_the_domain(made, run_id)
+        return
+    body = {"state": {"type": "CANCELLING", "name": "Cancelling"}, "force": False}
+    with made.stack.prefect() as http:
+        http.post(f"/flow_runs/{flow_run_id}/set_state", json=body).raise_for_status()
+
+
+def newest_flow_run(made: Trial, run_id: str) -> str | None:
+    rows = made.stack.rows("select flow_run_id::text from app.attempts where run_id = %s order by number desc", run_id)
+    found: str | None = rows[0][0] if rows else None
+    return found
+
+
+def is_over(made: Trial, run_id: str) -> bool:
+    """For the domain, and for all flow runs of it in Prefect."""
+    if made.state(run_id) in {"pending", "running"}:
+        return False
+    query = """select flow_run_id::text from app.attempts where run_id = %s and flow_run_id is not null
+               union select flow_run_id::text from app.attempt_flow_runs where run_id = %s"""
+    ids = [flow_run_id for (flow_run_id,) in made.stack.rows(query, run_id, run_id)]
+    with made.stack.prefect() as http:
+        wanted = {"flow_runs": {"id": {"any_": ids}}}
+        runs: list[dict[str, Any]] = http.post("/flow_runs/filter", json=wanted).raise_for_status().json()
+    return all(run["state_type"] in FINAL for run in runs)
+
+
+STATES: dict[str, Callable[[Trial], str]] = {
+    "just accepted": lambda made: made.start("items_light", seconds=30),
+    "sent": lambda made: made.start("items_light", seconds=30),
+    "at work": lambda made: made.start("items_light", seconds=30),
+    "between tries": lambda made: made.start("retrying"),
+    "child dispatched": lambda made: made.start("items_gdal", seconds=30),
+    "child at work": lambda made: made.start("items_gdal", seconds=30),
+}
+REACHED: dict[str, Callable[[Trial, str], bool]] = {
+    "just accepted": lambda made, run_id: True,
+    "sent": lambda made, run_id: newest_flow_run(made, run_id) is not None,
+    "at work": lambda made, run_id: made.begun([run_id]) > 0,
+    "between tries": lambda made, run_id: "a" in made.marks(run_id),
+    "child dispatched": lambda made, run_id: "ended" in (made.marks(run_id).get("first") or [{}])[0],
+    "child at work": lambda made, run_id: made.begun([run_id]) > 0,
+}
+
+
+@pytest.mark.parametrize("pool", POOLS)
+def test_a_worker_told_to_stop_loses_no_phase(stack: Trial, pool: str) -> None:
+    """SIGTERM for the worker: the phases that were saved are not run again, and the hand-over costs no attempt."""
+    count = max(5, RUNS // 3) if FULL else 2
+    run_ids = [stack.start(f"phases_{pool}") for _ in range(count)]
+    saved = (
+        f"app.run_nodes where run_id = any(%s) and node_id = 'a' and {'fraction > 0.1' if pool == 'light' else 'true'}"
+    )
+    query = f"select count(*) from {saved} and state in ('running', 'dispatched')"  # noqa: S608 - ours alone
+    until(lambda: stack.stack.rows(query, run_ids) == [(count,)], 60)
+    time.sleep(1.5)
+    os.kill(stack.service(f"worker-{pool}"), signal.SIGTERM)
+    assert set(stack.until_ended(run_ids).values()) == {"completed"}
+    outputs = [stack.record(run_id)["outputs"] for run_id in run_ids]
+    assert all(told["resumed_at"] > 0 for told in outputs), outputs
+    assert all(told["phases_run"] == list(range(told["resumed_at"], 12)) for told in outputs)
+    print(f"\nn = {count} runs on {pool} handed over, resumed at {[told['resumed_at'] for told in outputs]} ({SCALES})")  # noqa: T201
+
+
+def test_a_small_pool_full_of_parents_finishes(stack: Trial) -> None:
+    """Both pools take two flow runs at a time; each run has a sub-workflow that has a child on the other pool."""
+    count = 10 if FULL else 5
+    with stack.stack.prefect() as http:
+        for pool in POOLS:
+            http.patch(f"/work_pools/{pool}", json={"concurrency_limit": LIMIT}).raise_for_status()
+        try:
+            run_ids = [stack.start("outer") for _ in range(count)]
+            assert set(stack.until_ended(run_ids).values()) == {"completed"}
+        finally:
+            for pool in POOLS:
+                http.patch(f"/work_pools/{pool}", json={"concurrency_limit": None}).raise_for_status()
+    print(f"\nn = {count} parents through pools of {LIMIT}: all completed")  # noqa: T201
+
+
+def test_a_node_for_a_pool_that_nobody_serves_says_so(stack: Trial) -> None:
+    with stack.held_down("worker-gdal"):
+        run_id = stack.start("items_gdal", count=2, seconds=0.1)
+        took = until(lambda: stack.record(run_id)["reason"] == "unroutable", UNROUTABLE_SECONDS + 10)
+    assert set(stack.until_ended([run_id]).values()) == {"completed"}
+    assert stack.record(run_id)["reason"] is None
+    print(f"\nunroutable after {took:.1f} s; completed once the pool was served again")  # noqa: T201
+    assert took <= UNROUTABLE_SECONDS

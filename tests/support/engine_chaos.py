@@ -1,0 +1,174 @@
+"""A stack under the engine's fault tests: runs started by hand, what they have done so far, and ways to break it."""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from flows.ledger import read
+from flows.storage import LocalStore
+from tests.flows.traces import read_marks
+from tests.support.cluster import open_folder
+from tests.support.stack import RunningStack, with_workflows
+
+# Where waiting is only waiting it is shortened; the factors are printed with the results.
+PATIENCE = {
+    "CAIRN_HEARTBEAT_SECONDS": "1",
+    "CAIRN_CHILD_SILENCE_SECONDS": "10",
+    "CAIRN_ATTEMPT_LOST_SECONDS": "10",
+    "CAIRN_RECONCILE_SECONDS": "2",
+}
+SCALES = "heartbeat 10 s -> 1 s, attempt lost 90 s -> 10 s, child silent 60 s -> 10 s, sweep 15 s -> 2 s"
+END_SECONDS = 240.0
+POOLS = ("light", "gdal")
+OPEN = ("pending", "running")
+
+
+def items_workflow(pool: str) -> str:
+    """A fan-out on the pool, after a node on the light one: on gdal, the run waits while its children work."""
+    return f"""
+workflow_id: items_{pool}
+version: 1
+inputs: {{count: {{type: integer, default: 20}}, seconds: {{type: number, default: 0.5}}}}
+nodes:
+  start: {{type: start, next: first}}
+  first: {{handler: scripted, next: each}}
+  each:
+    type: fan_out
+    source: "{{{{ [0] * inputs.count }}}}"
+    max_concurrency: 4
+    task:
+      handler: scripted
+      queue: {pool}
+      params: {{seconds: "{{{{ inputs.seconds }}}}", returns: "{{{{ index }}}}"}}
+    next: all
+  all: {{type: fan_in, next: end}}
+  end: {{type: end}}
+outputs: {{results: "{{{{ nodes.all.output.results }}}}"}}
+"""
+
+
+@dataclass
+class Trial:
+    """The stack, and the runs that were started on it."""
+
+    stack: RunningStack
+    runs: list[str] = field(default_factory=list)
+
+    @property
+    def store(self) -> LocalStore:
+        return LocalStore(self.stack.folder / "storage" / "runs")
+
+    def start(self, workflow_id: str, **inputs: Any) -> str:
+        """Have the domain run it."""
+        body = {"workflow_id": workflow_id, "inputs": inputs}
+        with self.stack.operator() as http:
+            run_id = str(http.post("/api/v1/runs", json=body).raise_for_status().json()["run_id"])
+        self.runs.append(run_id)
+        return run_id
+
+    def state(self, run_id: str) -> str:
+        [(state,)] = self.stack.rows("select state from app.runs where run_id = %s", run_id)
+        return str(state)
+
+    def attempts(self, run_id: str) -> list[str]:
+        rows = self.stack.rows("select state from app.attempts where run_id = %s order by number", run_id)
+        return [str(state) for (state,) in rows]
+
+    def record(self, run_id: str) -> dict[str, Any]:
+        with self.stack.operator() as http:
+            found: dict[str, Any] = http.get(f"/api/v1/runs/{run_id}").raise_for_status().json()
+        return found
+
+    def marks(self, run_id: str) -> dict[str, list[dict[str, Any]]]:
+        return read_marks(self.store.root, run_id)
+
+    def begun(self, run_ids: Iterable[str]) -> int:
+        """How many items of these runs have begun."""
+        return sum(name.startswith("each__") for run_id in run_ids for name in self.marks(run_id))
+
+    def succeeded(self, run_id: str) -> set[int]:
+        """The items that the run's ledger holds as done."""
+        entries = read(self.store, f"{run_id}/m1", "each")
+        return {entry.index for entry in entries if entry.is_completed and entry.index is not None}
+
+    def until_ended(self, run_ids: Iterable[str]) -> dict[str, str]:
+        """How each of them ended."""
+        wanted = list(run_ids)
+        until(lambda: not any(self.state(run_id) in OPEN for run_id in wanted), END_SECONDS)
+        return {run_id: self.state(run_id) for run_id in wanted}
+
+    # --- breaking ---
+
+    def service(self, name: str) -> int:
+        pid: int = self.stack.facts()["services"][name]["pid"]
+        return pid
+
+    def kill_services(self, *names: str) -> None:
+        for name in names:
+            kill(self.service(name))
+
+    def flow_processes(self, run_ids: Iterable[str]) -> set[int]:
+        """The processes in which items of these runs are at work."""
+        marks = (mark for run_id in run_ids for made in self.marks(run_id).values() for mark in made)
+        return {int(mark["pid"]) for mark in marks if "ended" not in mark}
+
+    @contextmanager
+    def held_down(self, name: str) -> Iterator[None]:
+        """The service is killed and stays down while the block runs: who would start it again stands still."""
+        supervisor = self.stack.facts()["supervisor_pid"]
+        os.kill(supervisor, signal.SIGSTOP)
+        try:
+            self.kill_services(name)
+            yield
+        finally:
+            os.kill(supervisor, signal.SIGCONT)
+
+    def workers_children(self) -> set[int]:
+        """Processes that a worker or a zygote has started and that still live."""
+        parents = {self.service(f"{kind}-{pool}") for kind in ("worker", "zygote") for pool in POOLS
+                   if f"{kind}-{pool}" in self.stack.facts()["services"]}  # fmt: skip
+        return {pid for pid, parent in _parents().items() if parent in parents}
+
+
+def kill(pid: int) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def _parents() -> Mapping[int, int]:
+    """The parent of every process that is not a zombie."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            _, _, rest = (folder / "stat").read_text().rpartition(") ")
+            state, parent = rest.split()[:2]
+            if state != "Z":
+                found[int(folder.name)] = int(parent)
+    return found
+
+
+def until(question: Callable[[], bool], seconds: float, every: float = 0.1) -> float:
+    """Ask until it is so; returns how long that took."""
+    began = time.monotonic()
+    while not question():
+        assert time.monotonic() - began < seconds, f"it did not come true in {seconds:.0f} s"
+        time.sleep(every)
+    return time.monotonic() - began
+
+
+@contextmanager
+def trial(name: str, workflows: Mapping[str, str], **settings: str) -> Iterator[Trial]:
+    """A stack with these workflows beside the platform's own, and short patience."""
+    with open_folder(name) as folder:
+        stack = with_workflows(folder, workflows, **PATIENCE, **settings)
+        started = stack.cairn("up", "--detach", "--json")
+        assert started.returncode == 0, started.stderr
+        try:
+            yield Trial(stack)
+        finally:
+            stack.cairn("down")
