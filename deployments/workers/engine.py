@@ -12,6 +12,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Generator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, cast
 
 import httpx
@@ -25,7 +26,7 @@ from prefect.exceptions import Abort, Pause
 from prefect.flow_engine import AsyncFlowRunEngine, _flow_parameters
 from prefect.flows import Flow
 from prefect.logging.loggers import flow_run_logger
-from prefect.results import get_result_store
+from prefect.results import ResultStore, get_result_store
 from prefect.states import Cancelled, Crashed
 from prefect.task_runners import TaskRunner
 
@@ -41,6 +42,13 @@ CANCELLED = "The run was cancelled."
 def is_outage(error: httpx.HTTPError) -> bool:
     """Whether asking again may help: no answer, or one that says that the server is at fault."""
     return not isinstance(error, httpx.HTTPStatusError) or error.response.is_server_error
+
+
+@cache
+def _result_store(flow: Flow[..., Any]) -> ResultStore:
+    """Where the flow's results would go. Made once: making it asks the server for the default storage, and waits."""
+    made: ResultStore = get_result_store().update_for_flow(flow, _sync=True)  # type: ignore[call-arg, assignment]
+    return made
 
 
 @dataclass
@@ -146,7 +154,7 @@ class InlineEngine(AsyncFlowRunEngine[..., Any]):
                     flow_run=self.flow_run,
                     parameters=self.parameters,
                     client=client or self.client,
-                    result_store=get_result_store().update_for_flow(self.flow, _sync=True),  # type: ignore[call-arg]
+                    result_store=_result_store(self.flow),
                     task_runner=stack.enter_context(self._task_runner()),
                     persist_result=bool(self.flow.persist_result),
                     flow_run_suspension_request=self._get_flow_run_suspension_request(),

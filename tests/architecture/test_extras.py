@@ -20,9 +20,11 @@ ROOMS = {
     "gateway": "import gateway.app",
     "domain": "import domain.app, domain.relay, domain.migrations, flows.compiler",
     "light": "from flows import catalog; catalog.flow('hello_world'); catalog.flow('segment')\n"
-    "import flows.handlers.stac, blocks.storage",
+    "import flows.handlers.stac, blocks.storage, deployments.cli.worker, deployments.workers.serve\n"
+    "import deployments.workers.inline",
     "gdal": "from flows import catalog; catalog.flow('segment')\n"
-    "import flows.handlers.raster.cog, flows.handlers.raster.inspect, flows.child",
+    "import flows.handlers.raster.cog, flows.handlers.raster.inspect, flows.child\n"
+    "import deployments.cli.worker, deployments.workers.serve, deployments.workers.forking",
     "serving": "import gateway.serving.app",
 }
 BLOCK = """

@@ -12,7 +12,8 @@ HEAVY = ("rasterio", "rio_cogeo", "rio_tiler", "pyogrio", "osgeo", "titiler")
 LIGHT_ROOMS = {
     "domain": "import domain.app, domain.relay",
     "gateway": "import gateway.app",
-    "light worker": "from flows import catalog; catalog.flow('hello_world'); import flows.handlers.stac",
+    "light worker": "from flows import catalog; catalog.flow('hello_world'); "
+    "import flows.handlers.stac, deployments.workers.serve, deployments.workers.inline",
     "compiler": "import flows.compiler, flows.handlers.registry as r; r.registry()",
     "command line": "from deployments.cli import VERBS, cairn; [cairn.get_command(None, verb) for verb in VERBS]",
 }

@@ -1,6 +1,7 @@
 """The worker type `cairn-inline`: real Prefect server, real worker process, flows that behave and misbehave."""
 
 import os
+import re
 import shutil
 import signal
 import time
@@ -195,3 +196,22 @@ def test_changed_code_has_the_worker_hand_over_and_end(prefect: PrefectServer, o
         (tmp_path / "flows" / "context.py").touch()
         assert worker.wait(30) == 0
     assert prefect.run(run)["state"]["message"] == "told to stop: draining"
+
+
+def test_prefect_is_asked_no_more_than_it_must_be(prefect: PrefectServer, own: str) -> None:
+    """Three states a run. Looking for runs, for cancelled ones and sending logs go on beside, for all runs together."""
+    with prefect.worker(own, PREFECT_LOGGING_ROOT_LEVEL="INFO"):
+        deployment = prefect.deploy(own, f"{FLOWS}.quick")
+        prefect.until_state(prefect.trigger(deployment))
+        before = len(asked_by(prefect, own))
+        runs = [prefect.trigger(deployment) for _ in range(3)]
+        assert {prefect.until_state(run) for run in runs} == {"COMPLETED"}
+        time.sleep(1)
+        asked = asked_by(prefect, own)[before:]
+    assert sorted(asked) == sorted(f"/api/flow_runs/{run}/set_state" for run in runs for _ in range(3))
+
+
+def asked_by(prefect: PrefectServer, worker: str) -> list[str]:
+    """What the worker's client asked of the server for single runs."""
+    paths = re.findall(r"HTTP Request: \w+ http://[^/]+(/\S+)", prefect.worker_log(worker))
+    return [path for path in paths if not path.endswith(("get_scheduled_flow_runs", "/logs/", "/flow_runs/filter"))]
