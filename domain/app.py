@@ -19,7 +19,7 @@ from sqlalchemy.exc import TimeoutError as NoConnectionFree
 from domain import failpoints, logs
 from domain.adapters.sealing import Vault
 from domain.adapters.webhooks import Webhooks
-from domain.api import assets, audit, callbacks, clients, commands, control, records, routes
+from domain.api import assets, audit, callbacks, clients, commands, control, pools, records, routes
 from domain.bell import Bell
 from domain.contracts import rendering
 from domain.db import Database
@@ -27,6 +27,7 @@ from domain.delivery import Courier
 from domain.doorkeeper import Doorkeeper
 from domain.errors import DatabaseUnavailable
 from domain.repositories.runs import Runs
+from domain.routing import Router
 from domain.sealer import Sealer
 from domain.services.definitions import Definitions
 from domain.services.exports import WITHDRAWAL
@@ -77,7 +78,7 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
         app.add_exception_handler(outage, _without_database)
     app.add_middleware(logs.LogContext)
     app.include_router(routes.probes)
-    for audience in (assets, audit, callbacks, clients, commands, control, records):
+    for audience in (assets, audit, callbacks, clients, commands, control, pools, records):
         app.include_router(audience.router)
     app.include_router(records.timelines)
     app.include_router(routes.api)
@@ -116,7 +117,9 @@ def _loops(config: DomainSettings, database: Database) -> list[Coroutine[Any, An
         config.relay_lease_seconds,
         config.relay_retry_seconds,
     )
-    return [bell.run(), relay.run(), _reconcile(config, database), Sealer(database, config.audit_seal_seconds).run()]
+    router = Router(database, config.routing_seconds, config.beacon_silence_seconds, config.unroutable_seconds)
+    sealer = Sealer(database, config.audit_seal_seconds)
+    return [bell.run(), relay.run(), _reconcile(config, database), router.run(), sealer.run()]
 
 
 async def _reconcile(config: DomainSettings, database: Database) -> None:

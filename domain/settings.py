@@ -34,6 +34,13 @@ class DomainSettings(TokenSettings):
     heartbeat_seconds: float = Field(default=10.0, gt=0, description="How often a quiet flow run reports")
     attempt_lost_seconds: float = Field(default=90.0, gt=0, description="Silence after which an attempt is fenced")
     start_seconds: float = Field(default=120.0, gt=0, description="How long a worker may take to begin a flow run")
+    beacon_silence_seconds: float = Field(
+        default=25.0, gt=0, description="Silence of all its workers after which nobody serves a pool"
+    )
+    routing_seconds: float = Field(default=5.0, gt=0, description="Time between two looks for runs that nobody serves")
+    unroutable_seconds: float = Field(
+        default=600.0, gt=0, description="How long a run waits for a pool that nobody serves before it fails"
+    )
     audit_seal_seconds: float = Field(default=2.0, gt=0, description="Time between two looks for acts to seal")
     in_flight_per_pool: int = Field(
         default=200, ge=1, description="Attempts a pool may have in flight, unless operators set another limit"

@@ -19,6 +19,10 @@ class WorkerSettings(BaseSettings):
     worker_token: SecretStr = Field(description="The workers' credential at the domain")
     storage_root: Path | None = Field(default=None, description="Folder of the local storage zones")
     child_silence_seconds: float = Field(default=60.0, gt=0, description="Silence after which a child run is given up")
+    image: str | None = Field(default=None, description="The container image this runs in; shown in the run's record")
+    job_template: str | None = Field(
+        default=None, description="The pool's base job template; shown in the run's record"
+    )
     storage_block: str | None = Field(default=None, description="Prefect block that names the zones, kind/name")
     fan_out_task_runs: int = Field(default=200, ge=1, description="Prefect task runs that a fan-out makes at most")
     shards: int = Field(default=4, ge=1, description="Child runs that a fan-out becomes at most where it declares none")

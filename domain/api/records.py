@@ -102,10 +102,11 @@ async def _logged(state: Service, flow_runs: Sequence[UUID]) -> list[LogLine] | 
 @router.get("/stats")
 async def read_statistics(
     session: Session,
+    state: ServiceState,
     window: Annotated[
         str, Query(pattern=r"^[1-9][0-9]{0,3}[mhd]$", description="As 30m, 24h or 7d; 90 days at most")
     ] = "24h",
 ) -> Statistics:
     """How the platform did lately: throughput, failures, retries, waiting, decisions."""
     seconds = int(window[:-1]) * {"m": 60, "h": 3600, "d": 86_400}[window[-1]]
-    return await statistics(session, min(seconds, LONGEST_WINDOW_SECONDS))
+    return await statistics(session, min(seconds, LONGEST_WINDOW_SECONDS), state.settings.beacon_silence_seconds)

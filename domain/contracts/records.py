@@ -54,9 +54,19 @@ class Stage(BaseModel):
     args: Any = None
 
 
-class AttemptRecord(BaseModel):
+class FlowRunRecord(BaseModel):
+    """A flow run that worked for the attempt: its own, or a segment's. On what it ran is its worker's word."""
+
     model_config = ConfigDict(from_attributes=True)
 
+    flow_run_id: UUID
+    segment: int | None
+    pool: str | None
+    image: str | None
+    job_template: str | None
+
+
+class AttemptRecord(BaseModel):
     number: int
     state: str
     flow_run_id: UUID | None
@@ -66,6 +76,7 @@ class AttemptRecord(BaseModel):
     problem: dict[str, Any] | None
     created_at: datetime
     finished_at: datetime | None
+    flow_runs: list[FlowRunRecord]
 
 
 class RunSummary(BaseModel):
@@ -79,6 +90,7 @@ class RunSummary(BaseModel):
     priority: str
     state: RunStateName
     reason: str | None
+    unroutable_pool: str | None = Field(description="The pool it waits for and that nobody serves")
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
@@ -88,6 +100,8 @@ class RunRecord(RunSummary):
     """One processing block: what was to be done, on what, with what, and how far it is."""
 
     type: Literal["offline", "realtime"]
+    sub_workflows: list[WorkflowPin]
+    memory: int
     sequence: int
     dependencies: list[UUID] = Field(description="Runs of the same request that come before this one")
     ordinal: int | None

@@ -33,6 +33,8 @@ class RunStart(BaseModel):
     run_count: int = Field(default=1, ge=1)
     segment: int | None = Field(default=None, ge=1)
     pool: str | None = Field(default=None, max_length=63)
+    image: str | None = Field(default=None, max_length=500, description="The container image it runs in")
+    job_template: str | None = Field(default=None, max_length=200, description="The pool's base job template, by name")
 
 
 class RunFacts(BaseModel):

@@ -65,6 +65,15 @@ class QueueAge(BaseModel):
     age: Spread
 
 
+class PoolStatistics(BaseModel):
+    """A pool now: who serves it, what waits to begin there, which runs nobody comes for."""
+
+    pool: str
+    workers: int
+    waiting: int
+    unroutable: int
+
+
 class Statistics(BaseModel):
     window_seconds: float
     until: datetime
@@ -75,5 +84,6 @@ class Statistics(BaseModel):
     retry_storms: list[RetryStorm]
     downtimes: list[Downtime]
     queues: list[QueueAge]
+    pools: list[PoolStatistics]
     time_to_approval: Spread
     sla_breaches: int

@@ -7,6 +7,7 @@ from domain.models.callbacks import Callback, CallbackDelivery, CallbackEndpoint
 from domain.models.exports import Export
 from domain.models.layers import LayerCatalog, LayerMetadata
 from domain.models.platforms import Client, Platform
+from domain.models.pools import PoolWorker
 from domain.models.requests import Event, Request
 from domain.models.runs import Artifact, Attempt, AttemptFlowRun, Run, RunNode, WorkflowDefinition
 from domain.models.settings import Setting
@@ -30,6 +31,7 @@ __all__ = [
     "LayerCatalog",
     "LayerMetadata",
     "Platform",
+    "PoolWorker",
     "Request",
     "Revision",
     "Run",

@@ -35,6 +35,7 @@ class Run(Base):
         Index("ix_runs_request_id", "request_id"),
         Index("ix_runs_created_at_run_id", "created_at", "run_id"),
         Index("ix_runs_open", "created_at", "run_id", postgresql_where=text("state in ('pending', 'running')")),
+        Index("ix_runs_unroutable", "unroutable_since", postgresql_where=text("unroutable_since is not null")),
         Index("ix_runs_started_at", "started_at", postgresql_where=text("started_at is not null")),
     )
 
@@ -55,6 +56,8 @@ class Run(Base):
     hand_overs: Mapped[int] = mapped_column(server_default="0")  # attempts of this opening that do not count
     state: Mapped[RunState] = mapped_column(EnumText(RunState), server_default=RunState.PENDING.value)
     reason: Mapped[str | None]
+    unroutable_pool: Mapped[str | None]
+    unroutable_since: Mapped[Moment]
     outputs: Mapped[Json | None]
     problem: Mapped[Json | None]
     created_at: Mapped[CreatedAt]
@@ -111,6 +114,8 @@ class AttemptFlowRun(Base):
     number: Mapped[int]
     segment: Mapped[int | None]
     pool: Mapped[str | None]
+    image: Mapped[str | None]
+    job_template: Mapped[str | None]
     registered_at: Mapped[CreatedAt]
 
 

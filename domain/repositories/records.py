@@ -98,6 +98,10 @@ class Records:
         query = select(Attempt).where(Attempt.run_id == run_id).order_by(Attempt.number)
         return (await self.session.scalars(query)).all()
 
+    async def flow_runs(self, run_id: UUID) -> Sequence[AttemptFlowRun]:
+        query = select(AttemptFlowRun).where(AttemptFlowRun.run_id == run_id)
+        return (await self.session.scalars(query.order_by(AttemptFlowRun.registered_at))).all()
+
     async def nodes(self, run_id: UUID, first: int, limit: int) -> Sequence[RunNode]:
         query = select(RunNode).where(RunNode.run_id == run_id, RunNode.position >= first)
         return (await self.session.scalars(query.order_by(RunNode.position).limit(limit))).all()

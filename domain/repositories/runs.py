@@ -11,7 +11,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.contracts.artifacts import Artifact as ArtifactModel
-from domain.contracts.runs import NodeEvent
+from domain.contracts.runs import NodeEvent, RunStart
 from domain.models import Artifact, Attempt, AttemptFlowRun, Request, Run, RunNode, WorkflowDefinition
 from domain.models.base import FRESH
 from domain.rules.lifecycle import AttemptState, RunState
@@ -73,11 +73,10 @@ class Runs:
         query = select(Attempt).where(Attempt.run_id == run_id, Attempt.token == token).with_for_update()
         return await self.session.scalar(query.execution_options(**FRESH))
 
-    async def link_flow_run(self, attempt: Attempt, flow_run_id: UUID, segment: int | None, pool: str | None) -> None:
-        """Record a flow run before it does any work."""
-        link = insert(AttemptFlowRun).values(
-            flow_run_id=flow_run_id, run_id=attempt.run_id, number=attempt.number, segment=segment, pool=pool
-        )
+    async def link_flow_run(self, attempt: Attempt, told: RunStart) -> None:
+        """Record a flow run, and what it says of itself, before it does any work."""
+        facts = told.model_dump(include={"flow_run_id", "segment", "pool", "image", "job_template"})
+        link = insert(AttemptFlowRun).values(run_id=attempt.run_id, number=attempt.number, **facts)
         await self.session.execute(
             link.on_conflict_do_update(index_elements=["flow_run_id"], set_={"number": attempt.number})
         )

@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from domain.contracts.records import (
     Assignment,
     AttemptRecord,
+    FlowRunRecord,
     Resources,
     RunPage,
     RunRecord,
@@ -22,7 +23,7 @@ from domain.contracts.records import (
     WorkflowSummary,
 )
 from domain.errors import NotFound
-from domain.models import Attempt, Request, Run, RunNode
+from domain.models import Attempt, AttemptFlowRun, Request, Run, RunNode
 from domain.repositories.records import Records
 from domain.repositories.requests import Requests
 from domain.rules.lifecycle import RunState
@@ -48,12 +49,14 @@ class RecordDesk:
             raise NotFound(f"There is no run {run_id}.")
         run, request, definition = found
         plan = Plan.from_json(definition.plan)
-        attempts = await records.attempts(run_id)
+        attempts, flow_runs = await records.attempts(run_id), await records.flow_runs(run_id)
         nodes_total, artifacts = await records.counts(run_id)
         nodes = await records.nodes(run_id, first_stage, stages)
         return RunRecord(
             **_summary(run, request).model_dump(),
             type=plan.type,
+            sub_workflows=[WorkflowPin(id=name, **run.pins[name]) for name in sorted(run.pins)],
+            memory=run.memory,
             sequence=run.sequence,
             dependencies=list(await records.earlier_runs(run)),
             ordinal=request.ordinal,
@@ -64,7 +67,7 @@ class RecordDesk:
             problem=run.problem,
             sla_seconds=plan.sla_seconds,
             artifacts=artifacts,
-            attempts=[AttemptRecord.model_validate(attempt) for attempt in attempts],
+            attempts=[_attempt(attempt, flow_runs) for attempt in attempts],
             stages=[_stage(node, plan.nodes.get(node.node_id), attempts[-1:]) for node in nodes],
             stages_total=nodes_total,
             timeline_url=f"/api/v1/requests/{run.request_id}/timeline",
@@ -151,10 +154,17 @@ def _summary(run: Run, request: Request) -> RunSummary:
         priority=run.priority,
         state=run.state.value,
         reason=run.reason,
+        unroutable_pool=run.unroutable_pool,
         created_at=run.created_at,
         started_at=run.started_at,
         finished_at=run.finished_at,
     )
+
+
+def _attempt(attempt: Attempt, flow_runs: Sequence[AttemptFlowRun]) -> AttemptRecord:
+    facts = {name: getattr(attempt, name) for name in AttemptRecord.model_fields if name != "flow_runs"}
+    worked = [FlowRunRecord.model_validate(one) for one in flow_runs if one.number == attempt.number]
+    return AttemptRecord(**facts, flow_runs=worked)
 
 
 def _stage(node: RunNode, planned: Node | None, newest: Sequence[Attempt]) -> Stage:

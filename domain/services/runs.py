@@ -69,7 +69,7 @@ class RunLifecycle:
             self._claim(run, attempt, message)
         elif attempt.state is not AttemptState.STARTED:
             raise Fenced("The attempt that this segment belongs to is not running.")
-        await Runs(self.session).link_flow_run(attempt, message.flow_run_id, message.segment, message.pool)
+        await Runs(self.session).link_flow_run(attempt, message)
         request = await self._request(run)
         if request.status is RequestState.PENDING:
             await self._set_request_status(request, RequestState.PROCESSING)
@@ -134,6 +134,8 @@ class RunLifecycle:
         attempt.heartbeat_at = func.clock_timestamp()
         run.state = running
         run.started_at = run.started_at or func.clock_timestamp()
+        if run.unroutable_since is not None:
+            run.reason = run.unroutable_pool = run.unroutable_since = None
         Requests(self.session).add_event(
             run.request_id,
             "attempt.started",
@@ -210,10 +212,15 @@ class RunLifecycle:
 
     async def refuse_dispatch(self, run_id: UUID, token: str, reason: str) -> None:
         """Park a run that Prefect will not take: asking again the same way cannot help."""
-        run, attempt = await self._fenced(run_id, token)
-        self._end_attempt(attempt, AttemptEvent.FENCED)
-        run.reason = "parked"
-        await self._fail_run(run, RunProblem(code="dispatch-refused", message=reason))
+        run, _ = await self._fenced(run_id, token)
+        await self.give_up(run, "parked", RunProblem(code="dispatch-refused", message=reason))
+
+    async def give_up(self, run: Run, reason: str, problem: RunProblem) -> None:
+        """Fail a run for a reason of ours, and fence what there is of it."""
+        if attempt := await Runs(self.session).live_attempt(run.run_id):
+            self._end_attempt(attempt, AttemptEvent.FENCED)
+        run.reason = reason
+        await self._fail_run(run, problem)
 
     async def cancel_request(self, request: Request, actor: str) -> None:
         """Cancel what is still open of a request and fence its attempts. Nothing happens to a finished request."""

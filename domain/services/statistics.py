@@ -9,6 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from domain.contracts.statistics import (
     Downtime,
     PlatformStatistics,
+    PoolStatistics,
     QueueAge,
     RetryStorm,
     Spread,
@@ -16,12 +17,13 @@ from domain.contracts.statistics import (
     Totals,
     WorkflowStatistics,
 )
+from domain.repositories.pools import Pools
 from domain.repositories.statistics import StatisticsReader
 
 COUNTED = ("received", "completed", "failed", "cancelled")
 
 
-async def statistics(session: AsyncSession, window_seconds: float) -> Statistics:
+async def statistics(session: AsyncSession, window_seconds: float, silence_seconds: float) -> Statistics:
     """How the platform did in the window that ends now."""
     reader = StatisticsReader(session, window_seconds)
     platforms = await reader.platforms()
@@ -41,6 +43,7 @@ async def statistics(session: AsyncSession, window_seconds: float) -> Statistics
         retry_storms=[RetryStorm(**row) for row in await reader.storms()],
         downtimes=[Downtime(**row) for row in await reader.downtimes()],
         queues=[QueueAge(priority=row["priority"], age=_spread(row)) for row in await reader.queues()],
+        pools=[PoolStatistics(**row) for row in await Pools(session).figures(silence_seconds)],
         time_to_approval=_spread(await reader.approvals()),
         sla_breaches=sum(workflow.sla_breaches for workflow in workflows),
     )

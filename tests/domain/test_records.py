@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from domain.contracts.records import LogLine
+from tests.support.acts import Flow, dispatched
 from tests.support.lives import completed, failed, started, submitted, worker
 from tests.support.platform import Domain
 
@@ -73,6 +74,20 @@ async def test_a_run_s_record_is_its_processing_block(domain: Domain) -> None:
     assert token not in str(record)
     part = await read(domain, f"runs/{run_id}", first_stage=3, stages=1)
     assert ([stage["id"] for stage in part["stages"]], part["stages_total"]) == (["register"], 5)
+
+
+async def test_the_record_tells_on_what_each_flow_run_ran(domain: Domain) -> None:
+    await submitted(domain)
+    [flow] = await dispatched(domain)
+    child = Flow(domain, flow.run_id, flow.token)
+    await flow.start(pool="light", image="cairn/light:7", job_template="docker")
+    await child.start(segment=1, pool="gdal", image="cairn/gdal:7", job_template="kubernetes")
+    [attempt] = (await read(domain, f"runs/{flow.run_id}"))["attempts"]
+    facts = ("segment", "pool", "image", "job_template")
+    assert [tuple(one[name] for name in facts) for one in attempt["flow_runs"]] == [
+        (None, "light", "cairn/light:7", "docker"),
+        (1, "gdal", "cairn/gdal:7", "kubernetes"),
+    ]
 
 
 async def test_lists_page_by_status_without_gaps_or_repeats(domain: Domain) -> None:

@@ -1,0 +1,11 @@
+"""What a worker says of itself."""
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Beacon(BaseModel):
+    """A worker takes work from the pool. Sent every ten seconds."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    worker: str = Field(min_length=1, max_length=200, description="Its name: one for each worker of a pool")

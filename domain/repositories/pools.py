@@ -1,0 +1,93 @@
+"""Which pools are served, and which runs wait for one that is not."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlalchemy import RowMapping, text
+from sqlalchemy.ext.asyncio import AsyncSession
+
+KEEP_SECONDS = 3600.0  # how long a worker that left is listed
+
+BEACON = text("""
+    insert into app.pool_workers (pool, worker, seen_at) values (:pool, :worker, clock_timestamp())
+    on conflict (pool, worker) do update set seen_at = excluded.seen_at
+""")
+PRUNE = text("delete from app.pool_workers where seen_at < clock_timestamp() - make_interval(secs => :keep)")
+
+# A run waits for its own pool until it begins, and for another where a stretch of it was sent there. What a pause
+# holds waits for people. Runs that are marked are looked at until their mark is gone, whatever became of them.
+WAITING = """
+    with served as (
+        select distinct pool from app.pool_workers where seen_at > clock_timestamp() - make_interval(secs => :silence)
+    ), waiting as (
+        select a.run_id, r.pool from app.attempts a join app.runs r using (run_id) where a.state = 'sent'
+        union all
+        select a.run_id, n.pool from app.attempts a join app.run_nodes n using (run_id)
+        where a.state = 'started' and n.state = 'dispatched'
+    ), in_vain as (
+        select w.run_id, min(w.pool) as pool
+        from waiting w join app.runs r using (run_id) join app.requests q using (request_id)
+        where w.pool not in (select pool from served) and not exists (
+            select from app.settings s where s.kind = 'pause'
+            and s.name in ('*', 'workflow:' || r.workflow_id, 'platform:' || q.platform_id)
+        )
+        group by w.run_id
+    )
+    select r.run_id, v.pool, extract(epoch from clock_timestamp() - r.unroutable_since)::float as marked_seconds
+    from app.runs r left join in_vain v using (run_id)
+    where (v.run_id is not null or r.unroutable_since is not null)
+"""
+ALL = text(f"{WAITING} order by r.created_at limit :limit")
+ONE = text(f"{WAITING} and r.run_id = :run_id")
+
+POOLS = text("""
+    select pool, count(distinct worker) filter (where worker is not null) as workers,
+        coalesce(max(waiting), 0) as waiting, coalesce(max(unroutable), 0) as unroutable
+    from (
+        select pool, worker, null::bigint as waiting, null::bigint as unroutable
+        from app.pool_workers where seen_at > clock_timestamp() - make_interval(secs => :silence)
+        union all
+        select r.pool, null, count(*), null from app.attempts a join app.runs r using (run_id)
+        where a.state in ('ready', 'sending', 'sent') group by r.pool
+        union all
+        select unroutable_pool, null, null, count(*) from app.runs where unroutable_since is not null
+        group by unroutable_pool
+    ) facts
+    group by pool order by pool
+""")
+
+
+@dataclass(frozen=True)
+class Waits:
+    """A run that waits in vain for a pool, or that was marked for it."""
+
+    run_id: UUID
+    pool: str | None
+    marked_seconds: float | None
+
+
+@dataclass(frozen=True)
+class Pools:
+    session: AsyncSession
+
+    async def beacon(self, pool: str, worker: str) -> None:
+        """Note that the worker serves the pool now."""
+        await self.session.execute(BEACON, {"pool": pool, "worker": worker})
+
+    async def prune(self, keep_seconds: float = KEEP_SECONDS) -> None:
+        """Forget workers that left."""
+        await self.session.execute(PRUNE, {"keep": keep_seconds})
+
+    async def waiting(self, silence_seconds: float, limit: int = 1000) -> Sequence[Waits]:
+        """Runs that wait in vain, and those that are marked, the oldest first."""
+        return [Waits(*row) for row in await self.session.execute(ALL, {"silence": silence_seconds, "limit": limit})]
+
+    async def waits(self, run_id: UUID, silence_seconds: float) -> Waits:
+        """How the one run stands now."""
+        row = (await self.session.execute(ONE, {"silence": silence_seconds, "run_id": run_id})).first()
+        return Waits(*row) if row else Waits(run_id, None, None)
+
+    async def figures(self, silence_seconds: float) -> Sequence[RowMapping]:
+        """Each pool's workers, and what waits for it."""
+        return (await self.session.execute(POOLS, {"silence": silence_seconds})).mappings().all()

@@ -1,0 +1,26 @@
+"""What follows when a run waits for a pool: whether to say that nobody serves it, and when to give up. Pure."""
+
+from enum import Enum
+
+
+class Step(Enum):
+    """What to do about one run."""
+
+    MARK = "say that nobody serves the pool it waits for"
+    CLEAR = "the pool is served again, or the run waits no more: take the mark back"
+    FAIL = "nobody has come for so long: give the run up"
+    LEAVE = "nothing has changed"
+
+
+def judge(is_waiting_in_vain: bool, marked_seconds: float | None, allowed_seconds: float) -> Step:
+    """The step for a run that is marked since so long, or not at all."""
+    if marked_seconds is None:
+        return Step.MARK if is_waiting_in_vain else Step.LEAVE
+    if not is_waiting_in_vain:
+        return Step.CLEAR
+    return Step.FAIL if marked_seconds >= allowed_seconds else Step.LEAVE
+
+
+def may_judge(listening_seconds: float, silence_seconds: float) -> bool:
+    """Whether beacons can be missed by now. Who was away for as long has heard none, whoever sent them."""
+    return listening_seconds >= silence_seconds

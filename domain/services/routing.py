@@ -1,0 +1,58 @@
+"""Says of runs that nobody serves the pool they wait for, takes it back, and gives up in the end."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlalchemy import func
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from domain.contracts.runs import RunProblem
+from domain.models import Run
+from domain.repositories.pools import Pools, Waits
+from domain.repositories.requests import Requests
+from domain.repositories.runs import Runs
+from domain.rules.lifecycle import RunState
+from domain.rules.routing import Step, judge
+from domain.services.runs import RunLifecycle
+
+UNROUTABLE = "unroutable"
+OPEN = (RunState.PENDING, RunState.RUNNING)
+
+
+@dataclass(frozen=True)
+class Routing:
+    session: AsyncSession
+    silence_seconds: float
+    allowed_seconds: float
+
+    def step(self, waits: Waits) -> Step:
+        return judge(waits.pool is not None, waits.marked_seconds, self.allowed_seconds)
+
+    async def act(self, run_id: UUID) -> Step:
+        """Judge the run again under its lock, and do what follows: it may have begun or ended since the look."""
+        run = await Runs(self.session).get(run_id, lock=True)
+        if run is None:
+            return Step.LEAVE
+        waits = await Pools(self.session).waits(run_id, self.silence_seconds)
+        step = self.step(waits)
+        if step is Step.MARK:
+            run.reason, run.unroutable_pool, run.unroutable_since = UNROUTABLE, waits.pool, func.clock_timestamp()
+            self._tell(run, "run.unroutable")
+        if step is Step.CLEAR:
+            self._clear(run)
+        if step is Step.FAIL:
+            message = f"No worker has served the pool {waits.pool} for {waits.marked_seconds:.0f} s. Start one, rerun."
+            await RunLifecycle(self.session).give_up(run, UNROUTABLE, RunProblem(code=UNROUTABLE, message=message))
+            run.unroutable_pool = run.unroutable_since = None
+        return step
+
+    def _clear(self, run: Run) -> None:
+        if run.state in OPEN:
+            self._tell(run, "run.routable")
+            run.reason = None
+        elif run.reason == UNROUTABLE:  # it ended as something else while it waited
+            run.reason = None
+        run.unroutable_pool = run.unroutable_since = None
+
+    def _tell(self, run: Run, kind: str) -> None:
+        Requests(self.session).add_event(run.request_id, kind, run_id=run.run_id, pool=run.unroutable_pool)

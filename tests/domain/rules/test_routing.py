@@ -1,0 +1,36 @@
+"""Every case of what follows when a run waits for a pool."""
+
+from itertools import product
+
+import pytest
+
+from domain.rules.routing import Step, judge, may_judge
+
+ALLOWED = 600.0
+TABLE = {
+    (False, None): Step.LEAVE,
+    (False, 0.0): Step.CLEAR,
+    (False, 599.9): Step.CLEAR,
+    (False, 600.0): Step.CLEAR,
+    (False, 9000.0): Step.CLEAR,
+    (True, None): Step.MARK,
+    (True, 0.0): Step.LEAVE,
+    (True, 599.9): Step.LEAVE,
+    (True, 600.0): Step.FAIL,
+    (True, 9000.0): Step.FAIL,
+}
+
+
+@pytest.mark.parametrize(("in_vain", "marked"), list(product([False, True], [None, 0.0, 599.9, 600.0, 9000.0])))
+def test_every_case(in_vain: bool, marked: float | None) -> None:
+    assert judge(in_vain, marked, ALLOWED) is TABLE[in_vain, marked]
+
+
+@pytest.mark.parametrize("marked", [None, 0.0, 599.9, 600.0, 9000.0])
+def test_a_served_run_is_never_marked_nor_given_up(marked: float | None) -> None:
+    assert judge(False, marked, ALLOWED) in {Step.LEAVE, Step.CLEAR}
+
+
+@pytest.mark.parametrize(("listening", "may"), [(0.0, False), (24.9, False), (25.0, True), (900.0, True)])
+def test_who_was_deaf_does_not_judge(listening: float, may: bool) -> None:
+    assert may_judge(listening, 25.0) is may

@@ -1,0 +1,180 @@
+"""Beacons, and runs that wait for a pool that nobody serves: said, taken back, given up."""
+
+import asyncio
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from domain import outbox
+from domain.routing import Router
+from domain.rules.routing import Step
+from tests.support.acts import Flow, call, dispatched, started, submit
+from tests.support.cluster import TestDatabase
+from tests.support.platform import Domain, running_domain
+
+
+def look(domain: Domain) -> Router:
+    return Router(domain.service.database, 5, 25, 600)
+
+
+def later(domain: Domain, seconds: float) -> None:
+    """Let the time pass, for workers and marks."""
+    with psycopg.connect(domain.database.url()) as connection:
+        connection.execute("update app.pool_workers set seen_at = seen_at - make_interval(secs => %s)", [seconds])
+        connection.execute(
+            "update app.runs set unroutable_since = unroutable_since - make_interval(secs => %s)", [seconds]
+        )
+
+
+async def beacon(domain: Domain, pool: str, worker: str = "w1") -> None:
+    answer = await call(domain, "worker", "POST", f"/pools/{pool}/beacon", {"worker": worker})
+    assert answer.status_code == 204, answer.text
+
+
+async def sent(domain: Domain) -> Flow:
+    """An attempt that was sent and that no worker has taken."""
+    await submit(domain)
+    [flow] = await dispatched(domain)
+    await outbox.link(domain.service.database, flow.run_id, 1, flow.flow_run_id)
+    return flow
+
+
+def stands(domain: Domain) -> tuple[object, ...]:
+    [row] = domain.rows("select state, reason, unroutable_pool from app.runs")
+    return row
+
+
+async def record(domain: Domain, flow: Flow) -> dict[str, object]:
+    shown: dict[str, object] = (await call(domain, "reviewer", "GET", f"/runs/{flow.run_id}")).json()
+    return shown
+
+
+async def test_a_sent_run_that_no_worker_comes_for_says_so_until_one_comes(domain: Domain) -> None:
+    flow = await sent(domain)
+    await beacon(domain, "gdal")
+    assert await look(domain).look() == {Step.MARK: 1}
+    assert await look(domain).look() == {}, "said once"
+    shown = await record(domain, flow)
+    assert (shown["reason"], shown["unroutable_pool"]) == ("unroutable", "light")
+    await beacon(domain, "light")
+    assert await look(domain).look() == {Step.CLEAR: 1}
+    assert stands(domain) == ("pending", None, None)
+    told = domain.rows("select kind, details->>'pool' from app.events where kind like 'run.%%routable' order by at")
+    assert told == [("run.unroutable", "light"), ("run.routable", "light")]
+
+
+async def test_a_mark_goes_when_the_run_begins(domain: Domain) -> None:
+    flow = await sent(domain)
+    await look(domain).look()
+    assert (await flow.start()).is_success
+    assert stands(domain) == ("running", None, None)
+    assert await look(domain).look() == {}
+
+
+async def test_a_stretch_sent_to_another_pool_counts_until_it_runs(domain: Domain) -> None:
+    await submit(domain)
+    flow = await started(domain)
+    await beacon(domain, "light")
+    await flow.beat({"node_id": "make_cog", "state": "dispatched", "pool": "gdal"})
+    assert await look(domain).look() == {Step.MARK: 1}
+    assert stands(domain) == ("running", "unroutable", "gdal")
+    await flow.beat({"node_id": "make_cog", "state": "running"})
+    assert await look(domain).look() == {Step.CLEAR: 1}
+    assert (await flow.commit()).is_success
+
+
+async def test_a_run_that_nobody_comes_for_fails_in_the_end_and_may_be_done_again(domain: Domain) -> None:
+    flow = await sent(domain)
+    await look(domain).look()
+    later(domain, 599)
+    assert await look(domain).look() == {}
+    later(domain, 2)
+    assert await look(domain).look() == {Step.FAIL: 1}
+    assert stands(domain) == ("failed", "unroutable", None)
+    [(code, message)] = domain.rows("select problem->>'code', problem->>'message' from app.runs")
+    assert code == "unroutable"
+    assert message.startswith("No worker has served the pool light for 60")
+    assert domain.rows("select status from app.requests") == [("failed",)]
+    assert (await flow.start()).status_code == 409
+    assert (await call(domain, "operator", "POST", f"/runs/{flow.run_id}/rerun", {})).is_success
+    assert stands(domain) == ("pending", None, None)
+
+
+async def test_a_served_pool_marks_nobody_however_long_they_wait(domain: Domain) -> None:
+    await sent(domain)
+    await beacon(domain, "light", "dead")
+    later(domain, 3000)
+    await beacon(domain, "light", "alive")
+    with psycopg.connect(domain.database.url()) as connection:
+        connection.execute("update app.attempts set sent_at = sent_at - interval '1 day'")
+    assert await look(domain).look() == {}
+    later(domain, 24)
+    assert await look(domain).look() == {}
+    later(domain, 2)
+    assert await look(domain).look() == {Step.MARK: 1}
+
+
+async def test_a_pause_holds_no_run_for_unroutable(domain: Domain) -> None:
+    await sent(domain)
+    await look(domain).look()
+    await call(domain, "operator", "POST", "/pause", {"reason": "maintenance"})
+    later(domain, 5000)
+    assert await look(domain).look() == {Step.CLEAR: 1}
+    await call(domain, "operator", "POST", "/resume", {})
+    assert await look(domain).look() == {Step.MARK: 1}
+
+
+@pytest.mark.parametrize("verb", ["cancel", "commit"])
+async def test_what_ends_otherwise_loses_its_mark_in_silence(domain: Domain, verb: str) -> None:
+    await submit(domain)
+    flow = await started(domain)
+    await flow.beat({"node_id": "make_cog", "state": "dispatched", "pool": "gdal"})
+    await look(domain).look()
+    if verb == "cancel":
+        await call(domain, "operator", "POST", f"/runs/{flow.run_id}/cancel", {"reason": "because"})
+    else:
+        await flow.commit()
+    assert await look(domain).look() == {Step.CLEAR: 1}
+    assert stands(domain)[1:] == (None, None)
+    assert domain.rows("select count(*) from app.events where kind = 'run.routable'") == [(0,)]
+
+
+async def test_pools_show_in_the_statistics(domain: Domain) -> None:
+    await sent(domain)
+    await beacon(domain, "gdal", "a")
+    await beacon(domain, "gdal", "b")
+    await beacon(domain, "gdal", "b")
+    await look(domain).look()
+    shown = (await call(domain, "operator", "GET", "/stats")).json()["pools"]
+    assert shown == [
+        {"pool": "gdal", "workers": 2, "waiting": 0, "unroutable": 0},
+        {"pool": "light", "workers": 0, "waiting": 1, "unroutable": 1},
+    ]
+
+
+async def test_workers_that_left_are_forgotten(domain: Domain) -> None:
+    await beacon(domain, "gdal", "a")
+    later(domain, 4000)
+    await beacon(domain, "gdal", "b")
+    await look(domain).look()
+    assert domain.rows("select worker from app.pool_workers") == [("b",)]
+
+
+@pytest.mark.parametrize("pool", ["", "a b", "x" * 64, "-gdal"])
+async def test_a_beacon_names_a_pool(domain: Domain, pool: str) -> None:
+    answer = await call(domain, "worker", "POST", f"/pools/{pool}/beacon", {"worker": "w"})
+    assert answer.status_code in {404, 422}
+
+
+async def test_a_service_that_just_began_waits_until_it_would_have_heard_every_worker(
+    shared_database: TestDatabase, tmp_path: Path
+) -> None:
+    async with running_domain(shared_database, tmp_path) as domain:
+        await sent(domain)
+        router = asyncio.create_task(Router(domain.service.database, 0.1, 1.0, 600).run())
+        await asyncio.sleep(0.6)
+        assert stands(domain)[1] is None
+        await asyncio.sleep(0.9)
+        router.cancel()
+        assert stands(domain)[1] == "unroutable"
