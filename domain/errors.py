@@ -39,6 +39,10 @@ class Fenced(DomainError):
     code, status, title = "attempt-fenced", 409, "This attempt is no longer the run's current one"
 
 
+class Reopened(DomainError):
+    code, status, title = "reopened", 409, "The run was opened again"
+
+
 class NotReviewable(DomainError):
     code, status, title = "not-reviewable", 409, "This revision cannot be decided now"
 

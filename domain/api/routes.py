@@ -15,6 +15,7 @@ from domain.api.dependencies import (
     lifecycle,
     submissions,
 )
+from domain.contracts import rendering
 from domain.contracts.runs import (
     Commit,
     Fail,
@@ -29,7 +30,7 @@ from domain.contracts.runs import (
     WorkOrder,
 )
 from domain.contracts.submissions import SubmissionAnswer, SubmissionCreate
-from domain.errors import NotFound
+from domain.errors import NotFound, Reopened
 from domain.repositories.requests import Requests
 from domain.repositories.runs import Runs
 from domain.security import STAFF, Identity
@@ -94,10 +95,11 @@ async def register(
     return await use_case.register(order, caller)
 
 
-@api.post("/runs/{run_id}/start", tags=["workers"], dependencies=WORKER)
-async def start(run_id: UUID, message: RunStart, runs: Lifecycle, state: ServiceState) -> WorkOrder:
+@api.post("/runs/{run_id}/start", tags=["workers"], dependencies=WORKER, response_model=WorkOrder)
+async def start(run_id: UUID, message: RunStart, runs: Lifecycle, state: ServiceState) -> Any:
     """The first act of a flow run: claim its attempt and learn what to do."""
-    return await runs.start(run_id, message, state.settings.heartbeat_seconds)
+    answer = await runs.start(run_id, message, state.settings.heartbeat_seconds)
+    return rendering.render(answer.problem()) if isinstance(answer, Reopened) else answer
 
 
 @api.post("/runs/{run_id}/heartbeat", tags=["workers"], dependencies=WORKER)

@@ -41,6 +41,11 @@ class Runs:
         """Have the relays look once this has committed."""
         self.session.info["wake"] = True
 
+    async def newest_attempt(self, run_id: UUID) -> Attempt:
+        """The run's last attempt, locked. Asked for of runs that have one."""
+        query = select(Attempt).where(Attempt.run_id == run_id).order_by(Attempt.number.desc()).limit(1)
+        return (await self.session.scalars(query.with_for_update().execution_options(**FRESH))).one()
+
     async def next_attempt(self, run_id: UUID) -> int:
         highest = await self.session.scalar(select(func.max(Attempt.number)).where(Attempt.run_id == run_id))
         return (highest or 0) + 1

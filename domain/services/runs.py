@@ -13,12 +13,11 @@ from domain.contracts.runs import (
     Heartbeat,
     HeartbeatAnswer,
     Outcome,
-    RunFacts,
     RunProblem,
     RunStart,
     WorkOrder,
 )
-from domain.errors import Fenced, NotFound, Paused
+from domain.errors import Fenced, NotFound, Paused, Reopened
 from domain.models import Attempt, Request, Run
 from domain.repositories.assets import Assets
 from domain.repositories.callbacks import Callbacks
@@ -39,16 +38,15 @@ from domain.rules.lifecycle import (
     next_state,
     request_state,
 )
-from domain.rules.reconcile import Action, AttemptFacts, FlowState, Patience, decide
+from domain.rules.reconcile import Action, FlowState, Patience, decide
 from domain.services.audit import PREFECT, THE_SERVICE, record
+from domain.services.orders import work_order
 from domain.services.steps import queue_ready, result_of
+from domain.services.wording import EXHAUSTED, NO_OUTCOME, partner_problem, why_lost
 
-EXHAUSTED = "attempts-exhausted"
 HOLD_SECONDS = 5
 MOST_HAND_OVERS = 20
 ENDED_SILENTLY = "ended-without-outcome"
-NO_OUTCOME = "its flow run ended without handing in an outcome"
-HIDDEN_FAILURE = "The platform could not finish this. Its operators see why; submit again later or ask them."
 
 
 @dataclass(frozen=True)
@@ -58,22 +56,28 @@ class RunLifecycle:
     session: AsyncSession
     max_attempts: int = 3
 
-    async def start(self, run_id: UUID, message: RunStart, heartbeat_seconds: float) -> WorkOrder:
-        """Give a flow run its work, if the attempt it names is the live one and not another flow run's."""
+    async def start(self, run_id: UUID, message: RunStart, heartbeat_seconds: float) -> WorkOrder | Reopened:
+        """Give a flow run its work, if the attempt it names is the live one and not another flow run's.
+
+        A refusal that is returned, not raised, has changed something that must be kept.
+        """
         self.session.info["unit"] = "start"
         run, attempt = await self._fenced(run_id, message.attempt_token)
+        attempt = await self._shared(attempt, message)
         if attempt.flow_run_id != message.flow_run_id or attempt.state is not AttemptState.STARTED:
             await self._hold_while_paused(run)
         if message.segment is None:
             attempt = await self._retried(run, attempt, message) or attempt
-            self._claim(run, attempt, message)
+            await self._claim(run, attempt, message)
         elif attempt.state is not AttemptState.STARTED:
-            raise Fenced("The attempt that this segment belongs to is not running.")
+            if reopened := await self._retried_child(run, attempt, message):
+                return reopened
+            raise Fenced(await self._why_not(run, attempt))
         await Runs(self.session).link_flow_run(attempt, message)
         request = await self._request(run)
         if request.status is RequestState.PENDING:
             await self._set_request_status(request, RequestState.PROCESSING)
-        return await self._work_order(run, request, attempt, heartbeat_seconds)
+        return await work_order(self.session, run, request, attempt, heartbeat_seconds)
 
     async def _hold_while_paused(self, run: Run) -> None:
         """Turn a flow run away for now. It asks again and no try is used up; what has started goes on."""
@@ -81,25 +85,55 @@ class RunLifecycle:
         if name := await Controls(self.session).paused(run.workflow_id, request.platform_id if request else None):
             raise Paused(f"Work is paused ({name}). Ask again later.", retry_after_seconds=HOLD_SECONDS)
 
+    async def _shared(self, attempt: Attempt, message: RunStart) -> Attempt:
+        """The attempt that a flow run means which was retried in Prefect's UI: its parameters name its first one."""
+        if attempt.flow_run_id != message.flow_run_id or message.run_count == 1:
+            return attempt
+        newest = await Runs(self.session).newest_attempt(attempt.run_id)
+        shares = newest.flow_run_id == message.flow_run_id and message.run_count >= (newest.run_count or 1)
+        return newest if shares else attempt
+
     async def _retried(self, run: Run, attempt: Attempt, message: RunStart) -> Attempt | None:
-        """Retry in Prefect's UI: the flow run of the newest, failed attempt begins anew, as an attempt of its own."""
+        """Retry in Prefect's UI: the flow run of the newest attempt begins anew, as an attempt of its own.
+
+        Where the attempt still counts as started, its process is gone, or Prefect would not have begun it anew.
+        """
         runs = Runs(self.session)
-        again = attempt.flow_run_id == message.flow_run_id and message.run_count > (attempt.run_count or 0)
-        newest = attempt.number + 1 == await runs.next_attempt(run.run_id)
-        if not (again and newest and attempt.state is AttemptState.FAILED):
+        again = attempt.flow_run_id == message.flow_run_id and message.run_count > (attempt.run_count or 1)
+        if not again or not await self._is_newest(attempt):
             return None
-        if run.state is RunState.FAILED:
-            await self._reopen_for_retry(run)
-        elif live := await runs.live_attempt(run.run_id):
-            self._end_attempt(live, AttemptEvent.FENCED)
+        if attempt.state is AttemptState.STARTED:
+            self._end_attempt(attempt, AttemptEvent.FENCED)
+            await runs.reset_unfinished(run.run_id)
+        elif run.state is RunState.FAILED:
+            await self._reopen_for_retry(run, attempt)
+        else:
+            return None
+        self._record(run, "attempt.retried", attempt=attempt.number, actor=PREFECT.client_id)
+        await self.session.flush()  # the old attempt must have left the live ones before the next one joins them
         new = runs.new_attempt(run.run_id, attempt.number + 1)
         new.state = AttemptState.SENT
         new.flow_run_id = message.flow_run_id
         await self.session.flush()
         return new
 
-    async def _reopen_for_retry(self, run: Run) -> None:
-        """Bring a failed run and the later ones that it had cancelled back to pending."""
+    async def _retried_child(self, run: Run, attempt: Attempt, message: RunStart) -> Reopened | None:
+        """Retry in Prefect's UI on a segment of a run that failed: the run opens again, and sends what is left anew.
+
+        The segment itself ends: were it to wait here, it might hold the very slot that its successor needs.
+        """
+        if message.run_count == 1 or run.state is not RunState.FAILED or not await self._is_newest(attempt):
+            return None
+        await self._reopen_for_retry(run, attempt)
+        self._record(run, "attempt.retried", attempt=attempt.number, segment=message.segment, actor=PREFECT.client_id)
+        Runs(self.session).add_attempt(run.run_id, attempt.number + 1)
+        return Reopened(f"This segment is superseded: its run was reopened as attempt {attempt.number + 1}.")
+
+    async def _is_newest(self, attempt: Attempt) -> bool:
+        return attempt.number == (await Runs(self.session).newest_attempt(attempt.run_id)).number
+
+    async def _reopen_for_retry(self, run: Run, attempt: Attempt) -> None:
+        """Bring a failed run and the later ones that it had cancelled back to pending, with what they remember."""
         asked = await Requests(self.session).get(run.request_id)
         facts = await Assets(self.session).revision_facts(asked) if asked else None
         if refusal := rerun_refusal("failed", run.state, facts):
@@ -107,9 +141,12 @@ class RunLifecycle:
         for one in [run, *await Runs(self.session).cancelled_after(run.request_id, run.sequence)]:
             one.state = RunState.PENDING
             one.problem = one.reason = one.finished_at = None
+            await Runs(self.session).reset_unfinished(one.run_id)
+        run.first_attempt, run.hand_overs = attempt.number + 1, 0
         request = await self._request(run)
         request.problem = request.finished_at = None
-        self._record(run, "request.reopened", actor="prefect")
+        self._record(run, "request.reopened", actor=PREFECT.client_id)
+        record(self.session, PREFECT, "rerun", f"run/{run.run_id}", scope="failed", definition="pinned")
         await self._settle_request(request)
 
     async def go_on(self, request: Request) -> None:
@@ -120,14 +157,14 @@ class RunLifecycle:
             await self._fail_run(refused.run, problem)
         await self._settle_request(request)
 
-    def _claim(self, run: Run, attempt: Attempt, message: RunStart) -> None:
+    async def _claim(self, run: Run, attempt: Attempt, message: RunStart) -> None:
         """The fence: one flow run per attempt. The same one may ask again where it never heard the answer."""
         if attempt.state is AttemptState.STARTED and attempt.flow_run_id == message.flow_run_id:
             return
         started = next_state(ATTEMPT, attempt.state, AttemptEvent.STARTED)
         running = next_state(RUN, run.state, RunEvent.STARTED)
         if started is None or running is None or attempt.flow_run_id not in {None, message.flow_run_id}:
-            raise Fenced(f"This attempt is {attempt.state.value}: another flow run has it, or it is over.")
+            raise Fenced(await self._why_not(run, attempt))
         attempt.state = started
         attempt.flow_run_id = message.flow_run_id
         attempt.run_count = message.run_count
@@ -143,6 +180,15 @@ class RunLifecycle:
             attempt=attempt.number,
             flow_run_id=str(message.flow_run_id),
         )
+
+    async def _why_not(self, run: Run, attempt: Attempt) -> str:
+        """Why a flow run is given no work, and what would be right, for whoever reads it in Prefect."""
+        newest = await Runs(self.session).newest_attempt(run.run_id)
+        if attempt.number < newest.number:
+            return f"Attempt {attempt.number} was superseded by attempt {newest.number}; the run is {run.state.value}."
+        if attempt.state in {AttemptState.FAILED, AttemptState.FENCED}:
+            return f"Attempt {attempt.number} is over and the run is {run.state.value}. `cairn rerun` does it again."
+        return f"Attempt {attempt.number} is {attempt.state.value}: another flow run has it."
 
     async def heartbeat(self, run_id: UUID, message: Heartbeat) -> HeartbeatAnswer:
         """Note that the attempt lives and what its nodes do; tell it to stop if it is no longer the live one."""
@@ -204,7 +250,7 @@ class RunLifecycle:
             attempt.problem = RunProblem(code=ENDED_SILENTLY, message=NO_OUTCOME).model_dump(mode="json")
         if action in {Action.LOSE, Action.FAIL_ENDED}:
             self._end_attempt(attempt, AttemptEvent.FENCED)
-            await self._reattempt_or_park(run, attempt, _why(facts, flow))
+            await self._reattempt_or_park(run, attempt, why_lost(facts, flow))
         if action is Action.LOSE and flow is FlowState.MISSING:
             details = {"flow_run_id": str(suspect.flow_run_id), "attempt": attempt.number}
             record(self.session, THE_SERVICE, "flow-run.missing", f"run/{run.run_id}", **details)
@@ -329,7 +375,7 @@ class RunLifecycle:
         if status is RequestState.COMPLETED:
             request.result = result_of(request, runs)
         if status is RequestState.FAILED:
-            request.problem = _partner_problem([run for run in runs if run.state is RunState.FAILED])
+            request.problem = partner_problem([run for run in runs if run.state is RunState.FAILED])
         if status is not request.status:
             await self._set_request_status(request, status)
 
@@ -348,62 +394,5 @@ class RunLifecycle:
                 revision.outputs = request.result
                 revision.content_hash = (request.result.get("validation") or {}).get("sha256")
 
-    async def _work_order(self, run: Run, request: Request, attempt: Attempt, heartbeat_seconds: float) -> WorkOrder:
-        definition = await Runs(self.session).definition(run.workflow_id, run.version)
-        if definition is None:
-            raise NotFound(f"Workflow {run.workflow_id} version {run.version} is not published.")
-        submitted = request.submitted
-        facts = RunFacts(
-            id=str(run.run_id),
-            request_id=str(request.request_id),
-            asset_id=request.asset_id,
-            version_ordinal=request.ordinal,
-            revision=request.revision,
-            platform_id=request.platform_id,
-            refs=submitted.get("refs", {}),
-            version_label=submitted.get("version_label"),
-            received_at=request.created_at,
-            attempt=attempt.number,
-        )
-        return WorkOrder(
-            plan=definition.plan,
-            plans=await self._pinned_plans(run),
-            inputs=run.inputs,
-            facts=facts,
-            memory=run.memory,
-            heartbeat_seconds=heartbeat_seconds,
-            attempt_token=attempt.token,
-        )
-
-    async def _pinned_plans(self, run: Run) -> dict[str, dict[str, Any]]:
-        plans = await Runs(self.session).pinned_plans(run.pins)
-        if missing := sorted(run.pins.keys() - plans.keys()):
-            raise NotFound(f"Sub-workflow {missing[0]} version {run.pins[missing[0]]['version']} is not published.")
-        return plans
-
     def _record(self, run: Run, kind: str, **details: Any) -> None:
         Requests(self.session).add_event(run.request_id, kind, run_id=run.run_id, **details)
-
-
-def _why(facts: AttemptFacts, flow: FlowState) -> str:
-    """Why an attempt was given up, for people."""
-    if flow is FlowState.COMPLETED:
-        return NO_OUTCOME
-    if flow is FlowState.MISSING:
-        return "its flow run is gone from Prefect"
-    if flow in {FlowState.FAILED, FlowState.CRASHED}:
-        return f"its flow run {flow.value} without handing in an outcome"
-    return f"nothing was heard of its flow run for {facts.quiet_seconds:.0f} s"
-
-
-def _partner_problem(failed: list[Run]) -> dict[str, object]:
-    """The first failure, in words that the partner may read."""
-    problem = RunProblem.model_validate(failed[0].problem)
-    readable = problem.partner_may_read
-    return {
-        "type": "about:blank",
-        "title": "The data could not be processed",
-        "status": 422 if readable else 500,
-        "code": problem.code if readable or problem.code == EXHAUSTED else "processing-failed",
-        "detail": problem.message if readable else HIDDEN_FAILURE,
-    }

@@ -1,0 +1,55 @@
+"""What a flow run is told when it starts: its work, all of it pinned."""
+
+from typing import Any
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from domain.contracts.runs import RunFacts, WorkOrder
+from domain.errors import NotFound
+from domain.models import Attempt, Request, Run
+from domain.repositories.runs import Runs
+
+
+async def work_order(
+    session: AsyncSession, run: Run, request: Request, attempt: Attempt, heartbeat_seconds: float
+) -> WorkOrder:
+    """Everything that the attempt needs."""
+    definition = await Runs(session).definition(run.workflow_id, run.version)
+    if definition is None:
+        raise _unpublished(run.workflow_id, run.version)
+    return WorkOrder(
+        plan=definition.plan,
+        plans=await _pinned_plans(session, run),
+        inputs=run.inputs,
+        facts=_facts(run, request, attempt),
+        memory=run.memory,
+        heartbeat_seconds=heartbeat_seconds,
+        attempt_token=attempt.token,
+    )
+
+
+def _facts(run: Run, request: Request, attempt: Attempt) -> RunFacts:
+    submitted = request.submitted
+    return RunFacts(
+        id=str(run.run_id),
+        request_id=str(request.request_id),
+        asset_id=request.asset_id,
+        version_ordinal=request.ordinal,
+        revision=request.revision,
+        platform_id=request.platform_id,
+        refs=submitted.get("refs", {}),
+        version_label=submitted.get("version_label"),
+        received_at=request.created_at,
+        attempt=attempt.number,
+    )
+
+
+async def _pinned_plans(session: AsyncSession, run: Run) -> dict[str, dict[str, Any]]:
+    plans = await Runs(session).pinned_plans(run.pins)
+    if missing := sorted(run.pins.keys() - plans.keys()):
+        raise _unpublished(missing[0], run.pins[missing[0]]["version"])
+    return plans
+
+
+def _unpublished(workflow_id: str, version: str) -> NotFound:
+    return NotFound(f"Workflow {workflow_id} version {version} is not published.")
