@@ -7,8 +7,9 @@ import logging
 import os
 import signal
 import ssl
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from types import FrameType
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -26,6 +27,7 @@ from domain.db import Database
 from domain.delivery import Courier
 from domain.doorkeeper import Doorkeeper
 from domain.errors import DatabaseUnavailable
+from domain.fences import Fences
 from domain.repositories.runs import Runs
 from domain.routing import Router
 from domain.sealer import Sealer
@@ -60,12 +62,13 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
             quotas = Quotas(config.open_requests_per_platform, config.quota_cache_seconds)
             vault = Vault([key.get_secret_value() for key in config.secrets_keys])
             zones = Zones.local(config.storage_root)
-            doorkeeper = Doorkeeper(config.token_verifier())
+            doorkeeper, fences = Doorkeeper(config.token_verifier()), Fences(config.database_url.get_secret_value())
             app.state.service = Service(
-                config, database, definitions, zones, quotas, vault, doorkeeper, _last_lines(config)
+                config, database, definitions, zones, quotas, vault, doorkeeper, fences, _last_lines(config)
             )
-            async with _in_background([*_loops(config, database), *_couriers(config, database, vault)]):
+            async with _in_background([*_loops(config, database, fences), *_couriers(config, database, vault)]):
                 if configured is None:  # a server's own start; what it has loaded stays until its end
+                    _on_stop(fences.close)
                     gc.collect()
                     gc.freeze()  # else each full collection walks all of it, and submissions wait
                 yield
@@ -100,12 +103,26 @@ def _last_lines(config: DomainSettings) -> LastLines | None:
     return last_lines
 
 
-def _loops(config: DomainSettings, database: Database) -> list[Coroutine[Any, Any, None]]:
+def _on_stop(act: Callable[[], None]) -> None:
+    """Do this first when the server is told to stop: it waits for open requests before anything of ours ends."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        servers = signal.getsignal(number)
+
+        def handle(received: int, frame: FrameType | None, servers: Any = servers) -> None:
+            loop.call_soon_threadsafe(act)
+            if callable(servers):
+                servers(received, frame)
+
+        signal.signal(number, handle)
+
+
+def _loops(config: DomainSettings, database: Database, fences: Fences) -> list[Coroutine[Any, Any, None]]:
     """What works beside the API in this process."""
     bell = Bell(config.database_url.get_secret_value())
-    database.wake = bell.ring
+    database.wake, database.fenced = bell.ring, bell.fenced
     if not config.relay_enabled:
-        return [bell.run()]
+        return [bell.run(), fences.run()]
     from domain.relay import Relay  # brings Prefect's client along
 
     listen_url = config.database_url.get_secret_value()
@@ -119,17 +136,18 @@ def _loops(config: DomainSettings, database: Database) -> list[Coroutine[Any, An
     )
     router = Router(database, config.routing_seconds, config.beacon_silence_seconds, config.unroutable_seconds)
     sealer = Sealer(database, config.audit_seal_seconds)
-    return [bell.run(), relay.run(), _reconcile(config, database), router.run(), sealer.run()]
+    sweeps = _reconcile(config, database, fences)
+    return [bell.run(), fences.run(), relay.run(), sweeps, router.run(), sealer.run()]
 
 
-async def _reconcile(config: DomainSettings, database: Database) -> None:
+async def _reconcile(config: DomainSettings, database: Database, fences: Fences) -> None:
     """Sweep with a Prefect client of its own."""
     from domain.adapters.prefect_runs import PrefectRuns
     from domain.reconcile import Reconciler
 
     async with PrefectRuns() as flow_runs:
         every, attempts = config.reconcile_seconds, config.max_attempts
-        await Reconciler(database, flow_runs, every, config.patience(), attempts).run()
+        await Reconciler(database, flow_runs, every, config.patience(), attempts, fences.heard).run()
 
 
 def _couriers(config: DomainSettings, database: Database, vault: Vault) -> list[Coroutine[Any, Any, None]]:

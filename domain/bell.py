@@ -1,24 +1,40 @@
-"""Wakes relays after commits, at most so often. A NOTIFY inside a transaction would make all commits take turns."""
+"""Tells other processes what was committed: that there is work, and whose attempts were fenced.
+
+At most so often: a NOTIFY inside a transaction would make all commits take turns.
+"""
 
 import asyncio
 import logging
+from collections.abc import Iterable
+from uuid import UUID
 
 import psycopg
 
-from domain.outbox import notify
+from domain.outbox import DISPATCH_CHANNEL
 
 log = logging.getLogger("cairn.bell")
 THROTTLE_SECONDS = 0.05
+FENCE_CHANNEL = "cairn_fenced"
+RUNS_AT_ONCE = 200  # a notification carries 8000 bytes
 
 
 class Bell:
-    """Rung by every commit that leaves work; heard by every relay. A ring that gets lost costs a relay's poll."""
+    """Rung by every commit that others wait for. A ring that gets lost costs them the rest of their wait."""
 
     def __init__(self, url: str) -> None:
         self.url = url
         self._rung = asyncio.Event()
+        self._work = False
+        self._fenced: set[UUID] = set()
 
     def ring(self) -> None:
+        """There is work for relays."""
+        self._work = True
+        self._rung.set()
+
+    def fenced(self, run_ids: Iterable[UUID]) -> None:
+        """Attempts of these runs are over: whoever works for them should stop."""
+        self._fenced.update(run_ids)
         self._rung.set()
 
     async def run(self) -> None:
@@ -26,13 +42,24 @@ class Bell:
         while True:
             await self._rung.wait()
             try:
-                async with notify(self.url) as announce:
+                async with await psycopg.AsyncConnection.connect(
+                    self.url, autocommit=True, application_name="cairn-bell"
+                ) as connection:
                     while True:
                         await self._rung.wait()
                         self._rung.clear()
-                        await announce()
+                        for channel, payload in self._news():
+                            await connection.execute("select pg_notify(%s, %s)", [channel, payload])
                         await asyncio.sleep(THROTTLE_SECONDS)
             except (psycopg.Error, OSError) as error:
-                log.warning("relays could not be woken", extra={"error": type(error).__name__})
+                log.warning("others could not be told of a commit", extra={"error": type(error).__name__})
                 self._rung.clear()
                 await asyncio.sleep(1)
+
+    def _news(self) -> list[tuple[str, str]]:
+        """What to tell on which channel; nothing is told twice."""
+        work, self._work = self._work, False
+        ids, self._fenced = sorted(map(str, self._fenced)), set()
+        parts = [ids[start : start + RUNS_AT_ONCE] for start in range(0, len(ids), RUNS_AT_ONCE)]
+        told = [(FENCE_CHANNEL, ",".join(part)) for part in parts]
+        return [*([(DISPATCH_CHANNEL, "")] if work else []), *told]

@@ -1,10 +1,11 @@
 """Connections to the domain's database: one engine per process, one transaction per unit of work."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
+from uuid import UUID
 
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker, create_async_engine
@@ -19,8 +20,8 @@ class StaleSchema(RuntimeError):
     """The database's schema is not the one this code was written for."""
 
 
-def _nobody() -> None:
-    """Where no relay is told of new work, it is found by polling."""
+def _nobody(_run_ids: Iterable[UUID] = ()) -> None:
+    """Where nobody is told of new work or of fences, they are found by asking."""
 
 
 class Database:
@@ -32,6 +33,7 @@ class Database:
         )
         self._sessions = async_sessionmaker(self.engine, expire_on_commit=False)
         self.wake: Callable[[], None] = _nobody
+        self.fenced: Callable[[Iterable[UUID]], None] = _nobody
 
     @asynccontextmanager
     async def transaction(self, unit: str = "") -> AsyncIterator[AsyncSession]:
@@ -47,6 +49,8 @@ class Database:
             hit(f"{session.info['unit']}.after-commit")
             if session.info.pop("wake", False):
                 self.wake()
+            if fenced := session.info.pop("fenced", None):
+                self.fenced(fenced)
 
     async def refuse_stale_schema(self) -> None:
         """Refuse to run on a schema that migrations have not brought up to date."""

@@ -1,6 +1,6 @@
 """The relay's view of the database: which attempts to send, leases on them, and what became of the sending."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from uuid import UUID
@@ -126,14 +126,6 @@ def deployment_name(workflow_id: str) -> str:
 def key(workflow_id: str, run_id: UUID, number: int) -> str:
     """The idempotency key of an attempt's flow run: ours alone, so that no partner can name another's."""
     return f"{deployment_name(workflow_id)}:{run_id}:{number}"
-
-
-@asynccontextmanager
-async def notify(url: str) -> AsyncIterator[Callable[[], Awaitable[object]]]:
-    """A connection that tells every relay that there is work."""
-    connection = await psycopg.AsyncConnection.connect(url, autocommit=True, application_name="cairn-bell")
-    async with connection:
-        yield lambda: connection.execute(f"notify {DISPATCH_CHANNEL}")
 
 
 @asynccontextmanager

@@ -5,7 +5,9 @@ It relies on no hook, event or automation, and on Prefect only for being quicker
 
 import asyncio
 import logging
-from collections.abc import Iterable
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
@@ -20,6 +22,8 @@ from domain.rules.reconcile import OVER, Action, FlowState, Patience, decide
 from domain.services.runs import RunLifecycle
 
 log = logging.getLogger("cairn.reconcile")
+HURRY_SECONDS = 0.5
+LINGER_SECONDS = 5.0  # how long to look on after flow runs were to be stopped
 
 
 class FlowRuns(Protocol):
@@ -32,6 +36,12 @@ class FlowRuns(Protocol):
     async def stop(self, flow_run_id: UUID, flow: FlowState) -> None: ...
 
 
+async def _deaf(seconds: float) -> bool:
+    """Where nobody tells of fences, the next sweep finds them."""
+    await asyncio.sleep(seconds)
+    return False
+
+
 @dataclass(frozen=True)
 class Reconciler:
     """Looks every so often."""
@@ -41,28 +51,40 @@ class Reconciler:
     every_seconds: float
     patience: Patience
     max_attempts: int
+    fenced: Callable[[float], Awaitable[bool]] = _deaf
 
     async def run(self) -> None:
-        """Sweep until cancelled."""
+        """Sweep until cancelled; where an attempt was fenced, see to its flow runs at once and until they end."""
+        swept, hurry_until = time.monotonic(), 0.0
         while True:
-            await asyncio.sleep(self.every_seconds)
+            now, due = time.monotonic(), swept + self.every_seconds
+            if await self.fenced(HURRY_SECONDS if now < hurry_until else max(0.0, due - now)):
+                hurry_until = time.monotonic() + self.patience.stop_fenced + LINGER_SECONDS
+                await asyncio.sleep(HURRY_SECONDS)  # let those that are fenced together be seen to together
             try:
-                await self.sweep()
+                if time.monotonic() >= due:
+                    swept = time.monotonic()
+                    await self.sweep()
+                else:
+                    await self.sweep_fenced()
             except (SQLAlchemyError, OSError) as error:
                 log.warning("sweep failed and is tried again", extra={"error": type(error).__name__})
+
+    async def sweep_fenced(self) -> dict[Action, int]:
+        """Judge the flow runs of fenced attempts, however new the fence is."""
+        async with self.database.transaction() as session:
+            ended = await Sweep(session).ended(0, fenced_only=True)
+        return await self._judge_all_ended(ended)
 
     async def sweep(self) -> dict[Action, int]:
         """Judge every quiet attempt, each in a transaction of its own; returns how often what was done."""
         async with self.database.transaction() as session:
             quiet = await Sweep(session).quiet(self.patience.heartbeat)
             ended = await Sweep(session).ended(min(self.patience.heartbeat, self.patience.stop_fenced))
-        told = await self.flow_runs.states({one.flow_run_id for one in [*quiet, *ended] if one.flow_run_id})
-        done: dict[Action, int] = {}
+        told = await self.flow_runs.states({one.flow_run_id for one in quiet if one.flow_run_id})
+        done = await self._judge_all_ended(ended)
         for suspect in quiet:
             action = await self._judge_live(suspect, told)
-            done[action] = done.get(action, 0) + 1
-        for suspect in ended:
-            action = await self._judge_ended(suspect)
             done[action] = done.get(action, 0) + 1
         return done
 
@@ -94,11 +116,18 @@ class Reconciler:
             log.info("attempt settled itself", extra={"run_id": str(suspect.run_id), "reason": error.detail})
             return Action.LEAVE
 
-    async def _judge_ended(self, suspect: Suspect) -> Action:
-        """See that every flow run of an attempt that is over ends too, its children included."""
+    async def _judge_all_ended(self, ended: Sequence[Suspect]) -> dict[Action, int]:
+        """See that every flow run of attempts that are over ends too, children included."""
+        if not ended:
+            return {}
         async with self.database.transaction() as session:
-            flow_run_ids = await Sweep(session).flow_runs(suspect)
-        told = await self.flow_runs.states(flow_run_ids)
+            flow_runs = await Sweep(session).flow_runs(ended)
+        told = await self.flow_runs.states(frozenset[UUID]().union(*flow_runs.values()))
+        return dict(Counter([await self._judge_ended(one, flow_runs[one], told) for one in ended]))
+
+    async def _judge_ended(
+        self, suspect: Suspect, flow_run_ids: frozenset[UUID], told: dict[UUID, FlowState]
+    ) -> Action:
         if all(told.get(one, FlowState.UNKNOWN) in OVER for one in flow_run_ids):
             async with self.database.transaction() as session:
                 await Sweep(session).dispose(suspect)

@@ -33,6 +33,9 @@ class DomainSettings(TokenSettings):
     reconcile_seconds: float = Field(default=15.0, gt=0, description="Time between two sweeps for lost attempts")
     heartbeat_seconds: float = Field(default=10.0, gt=0, description="How often a quiet flow run reports")
     attempt_lost_seconds: float = Field(default=90.0, gt=0, description="Silence after which an attempt is fenced")
+    stop_seconds: float = Field(
+        default=5.0, gt=0, description="How long a fenced flow run may take to stop before Prefect is told to stop it"
+    )
     start_seconds: float = Field(default=120.0, gt=0, description="How long a worker may take to begin a flow run")
     beacon_silence_seconds: float = Field(
         default=25.0, gt=0, description="Silence of all its workers after which nobody serves a pool"
@@ -93,7 +96,13 @@ class DomainSettings(TokenSettings):
     def patience(self) -> Patience:
         """How long the reconciler waits for what."""
         lost = self.attempt_lost_seconds
-        return Patience(start=self.start_seconds, heartbeat=self.heartbeat_seconds, suspect=lost * 2 / 3, lost=lost)
+        return Patience(
+            start=self.start_seconds,
+            heartbeat=self.heartbeat_seconds,
+            suspect=lost * 2 / 3,
+            lost=lost,
+            stop_fenced=self.stop_seconds,
+        )
 
     def sqlalchemy_url(self) -> str:
         return sqlalchemy_url(self.database_url.get_secret_value())

@@ -60,7 +60,7 @@ async def connect(stack: AsyncExitStack) -> tuple[WorkerSettings, Any]:
 async def run_attempt(line: Line, settings: WorkerSettings) -> PrefectState[Any]:
     """Claim the attempt, run the plan, hand in what came of it."""
     try:
-        order = await line.start(_claim(line))
+        order = await line.start(_claim(line, settings))
     except Fenced as fenced:
         return Completed(name="Superseded", message=f"Nothing was done: {fenced}")
     plan = Plan.from_json(order.plan)
@@ -155,7 +155,7 @@ async def _is_being_cancelled(prefect: PrefectClient) -> bool:
 async def run_segment(line: Line, settings: WorkerSettings, number: int) -> PrefectState[Any]:
     """Do what the parent ordered, and leave the outcome where the parent looks for it."""
     try:
-        order = await line.start(_claim(line, segment=number))
+        order = await line.start(_claim(line, settings, segment=number))
     except Fenced as fenced:
         return Completed(name="Superseded", message=f"Nothing was done: {fenced}")
     engine = await _engine(line, settings, order, "")
@@ -281,7 +281,7 @@ async def _zones(settings: WorkerSettings) -> Zones:
     return await load_zones(settings.storage_block)
 
 
-def _claim(line: Line, segment: int | None = None) -> RunStart:
+def _claim(line: Line, settings: WorkerSettings, segment: int | None = None) -> RunStart:
     """What this flow run tells the domain of itself."""
     context = FlowRunContext.get()
     pool = context.flow_run.work_pool_name if context and context.flow_run else None
@@ -291,6 +291,8 @@ def _claim(line: Line, segment: int | None = None) -> RunStart:
         run_count=flow_run.run_count or 1,
         segment=segment,
         pool=pool,
+        image=settings.image,
+        job_template=settings.job_template,
     )
 
 

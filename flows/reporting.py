@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import ssl
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -36,6 +37,8 @@ EVENTS_AT_ONCE = 500
 TRIES = 8
 FIRST_DELAY_SECONDS = 0.5
 LONGEST_DELAY_SECONDS = 15.0
+ANSWER_SECONDS = 10.0
+LONGEST_HOLD_SECONDS = 20.0
 
 
 class Fenced(Exception):
@@ -82,24 +85,37 @@ class Line:
 
     @asynccontextmanager
     async def beating(self, every_seconds: float) -> AsyncIterator[None]:
-        """Send heartbeats while the block runs."""
-        heart = asyncio.create_task(self._beat(every_seconds))
+        """Send heartbeats and what is noted while the block runs."""
+        tasks = [asyncio.create_task(self._beat(every_seconds)), asyncio.create_task(self._send_noted(every_seconds))]
         try:
             yield
         finally:
-            heart.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await heart
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _beat(self, every_seconds: float) -> None:
+        """Show that the attempt lives. The domain holds its answer until the next beat is due, or the attempt over."""
+        held = Heartbeat(attempt_token=self.token, wait_seconds=min(every_seconds, LONGEST_HOLD_SECONDS))
+        while not self.stop.is_set():
+            next_beat = time.monotonic() + held.wait_seconds
+            try:
+                await self._heartbeat(held)
+            except DomainUnreachable:
+                log.warning("heartbeat not delivered", extra={"run_id": str(self.run_id)})
+            if time.monotonic() < next_beat:  # a domain that stops lets everybody go
+                await asyncio.sleep(SEND_EVENTS_SECONDS)
+
+    async def _send_noted(self, every_seconds: float) -> None:
+        """Send what is noted soon after; what could not be sent, with the next or after a while."""
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), every_seconds)
-                await asyncio.sleep(SEND_EVENTS_SECONDS)  # let what happens together travel together
+                await asyncio.wait_for(self._wake.wait(), every_seconds if self._events else None)
+            await asyncio.sleep(SEND_EVENTS_SECONDS)  # let what happens together travel together
             try:
                 await self.flush()
             except DomainUnreachable:
-                log.warning("heartbeat not delivered", extra={"run_id": str(self.run_id)})
+                log.warning("node events not delivered", extra={"run_id": str(self.run_id)})
 
     async def flush(self) -> None:
         """Send what is noted, and hear whether to stop."""
@@ -108,14 +124,18 @@ class Line:
             events, self._events = self._events[:EVENTS_AT_ONCE], self._events[EVENTS_AT_ONCE:]
             message = Heartbeat(attempt_token=self.token, events=events)
             try:
-                answer = HeartbeatAnswer.model_validate(await self._post("heartbeat", message.model_dump(mode="json")))
+                await self._heartbeat(message)
             except DomainUnreachable:
                 self._events[:0] = events  # nothing is lost: they go with the next beat
                 raise
-            if answer.stop:
-                self.stop.set("fenced")
             if not self._events:
                 return
+
+    async def _heartbeat(self, message: Heartbeat) -> None:
+        """Hear whether to stop."""
+        answer = HeartbeatAnswer.model_validate(await self._post("heartbeat", message.model_dump(mode="json")))
+        if answer.stop:
+            self.stop.set("fenced")
 
     async def _post(self, verb: str, body: dict[str, Any]) -> Any:
         return await post(self.http, f"/api/v1/runs/{self.run_id}/{verb}", body)
@@ -173,7 +193,10 @@ def domain_http(settings: WorkerSettings) -> httpx.AsyncClient:
     """A client with the workers' credential."""
     token = settings.worker_token.get_secret_value()
     return httpx.AsyncClient(
-        base_url=str(settings.domain_url), headers={"Authorization": f"Bearer {token}"}, timeout=10.0, verify=_trust()
+        base_url=str(settings.domain_url),
+        headers={"Authorization": f"Bearer {token}"},
+        timeout=httpx.Timeout(ANSWER_SECONDS, read=ANSWER_SECONDS + LONGEST_HOLD_SECONDS),
+        verify=_trust(),
     )
 
 

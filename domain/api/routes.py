@@ -10,6 +10,7 @@ from domain.api.dependencies import (
     ServiceState,
     Session,
     allowed,
+    allowed_beforehand,
     callback_desk,
     internal_runs,
     lifecycle,
@@ -35,6 +36,7 @@ from domain.repositories.requests import Requests
 from domain.repositories.runs import Runs
 from domain.security import STAFF, Identity
 from domain.services.callbacks import CallbackDesk
+from domain.services.heartbeats import Heartbeats
 from domain.services.queueing import InternalRuns
 from domain.services.runs import RunLifecycle
 from domain.services.submissions import Submissions
@@ -102,10 +104,10 @@ async def start(run_id: UUID, message: RunStart, runs: Lifecycle, state: Service
     return rendering.render(answer.problem()) if isinstance(answer, Reopened) else answer
 
 
-@api.post("/runs/{run_id}/heartbeat", tags=["workers"], dependencies=WORKER)
-async def heartbeat(run_id: UUID, message: Heartbeat, runs: Lifecycle) -> HeartbeatAnswer:
-    """Say that the attempt lives, and what its nodes do."""
-    return await runs.heartbeat(run_id, message)
+@api.post("/runs/{run_id}/heartbeat", tags=["workers"], dependencies=[Depends(allowed_beforehand("worker"))])
+async def heartbeat(run_id: UUID, message: Heartbeat, state: ServiceState) -> HeartbeatAnswer:
+    """Say that the attempt lives, and what its nodes do; hear whether to stop, if so wished the moment it is true."""
+    return await Heartbeats(state.database, state.fences).beat(run_id, message)
 
 
 @api.post("/runs/{run_id}/commit", tags=["workers"], dependencies=WORKER)

@@ -86,6 +86,9 @@ class Heartbeat(BaseModel):
 
     attempt_token: str = Field(max_length=200)
     events: list[NodeEvent] = Field(default_factory=list, max_length=1000)
+    wait_seconds: float = Field(
+        default=0, ge=0, le=30, description="Hold the answer so long, or until the attempt is fenced"
+    )
 
 
 class HeartbeatAnswer(BaseModel):

@@ -41,6 +41,10 @@ class Runs:
         """Have the relays look once this has committed."""
         self.session.info["wake"] = True
 
+    def tell_fenced(self, run_id: UUID) -> None:
+        """Have who works for the run told to stop once this has committed."""
+        self.session.info.setdefault("fenced", set()).add(run_id)
+
     async def newest_attempt(self, run_id: UUID) -> Attempt:
         """The run's last attempt, locked. Asked for of runs that have one."""
         query = select(Attempt).where(Attempt.run_id == run_id).order_by(Attempt.number.desc()).limit(1)

@@ -23,7 +23,8 @@ FACTS = """
            exists (
                select from app.settings s where s.kind = 'pause'
                and s.name in ('*', 'workflow:' || r.workflow_id, 'platform:' || q.platform_id)
-           ) as paused
+           ) as paused,
+           r.state = 'cancelled' as cancelled
     from app.attempts a join app.runs r using (run_id) join app.requests q using (request_id)
 """
 QUIET = text(f"""
@@ -35,6 +36,7 @@ QUIET = text(f"""
 ENDED = text(f"""
     {FACTS}
     where a.disposed_at is null and a.flow_run_id is not null and a.state in ('committed', 'failed', 'fenced')
+      and (a.state = 'fenced' or not :fenced_only)
       and a.finished_at < clock_timestamp() - make_interval(secs => :quiet)
       and not exists (
           select from app.attempts b
@@ -43,7 +45,10 @@ ENDED = text(f"""
     order by a.finished_at limit :limit
 """)
 ONE = text(f"{FACTS} where a.run_id = :run_id and a.number = :number")
-CHILDREN = text("select flow_run_id from app.attempt_flow_runs where run_id = :run_id and number = :number")
+FLOW_RUNS = text("""
+    select f.run_id, f.number, f.flow_run_id from app.attempt_flow_runs f
+    join unnest(cast(:run_ids as uuid[]), cast(:numbers as int[])) as ended (run_id, number) using (run_id, number)
+""")
 
 
 @dataclass(frozen=True)
@@ -67,9 +72,10 @@ class Sweep:
         rows = await self.session.execute(QUIET, {"quiet": quiet_seconds, "limit": limit})
         return [_suspect(row._mapping) for row in rows]  # noqa: SLF001 - SQLAlchemy's public name for it
 
-    async def ended(self, quiet_seconds: float, limit: int = 200) -> Sequence[Suspect]:
+    async def ended(self, quiet_seconds: float, *, fenced_only: bool = False, limit: int = 200) -> Sequence[Suspect]:
         """Attempts that are over and whose flow runs nobody has seen to be over."""
-        rows = await self.session.execute(ENDED, {"quiet": quiet_seconds, "limit": limit})
+        values = {"quiet": quiet_seconds, "fenced_only": fenced_only, "limit": limit}
+        rows = await self.session.execute(ENDED, values)
         return [_suspect(row._mapping) for row in rows]  # noqa: SLF001 - SQLAlchemy's public name for it
 
     async def again(self, suspect: Suspect) -> AttemptFacts:
@@ -77,10 +83,13 @@ class Sweep:
         row = (await self.session.execute(ONE, {"run_id": suspect.run_id, "number": suspect.number})).one()
         return _suspect(row._mapping).facts  # noqa: SLF001 - SQLAlchemy's public name for it
 
-    async def flow_runs(self, suspect: Suspect) -> frozenset[UUID]:
-        """Every flow run that worked for the attempt, its children included."""
-        rows = await self.session.scalars(CHILDREN, {"run_id": suspect.run_id, "number": suspect.number})
-        return frozenset([*rows, *([suspect.flow_run_id] if suspect.flow_run_id else [])])
+    async def flow_runs(self, suspects: Sequence[Suspect]) -> dict[Suspect, frozenset[UUID]]:
+        """Every flow run that worked for these attempts, children included."""
+        found = {(one.run_id, one.number): {one.flow_run_id} if one.flow_run_id else set() for one in suspects}
+        values = {"run_ids": [one.run_id for one in suspects], "numbers": [one.number for one in suspects]}
+        for run_id, number, flow_run_id in await self.session.execute(FLOW_RUNS, values):
+            found[run_id, number].add(flow_run_id)
+        return {one: frozenset(found[one.run_id, one.number]) for one in suspects}
 
     async def dispose(self, suspect: Suspect) -> None:
         place = (Attempt.run_id == suspect.run_id, Attempt.number == suspect.number)
@@ -88,5 +97,6 @@ class Sweep:
 
 
 def _suspect(row: Any) -> Suspect:
-    facts = AttemptFacts(AttemptState(row["state"]), row["quiet"], row["lease_expired"], row["paused"])
+    known = {name: row[name] for name in ("lease_expired", "paused", "cancelled")}
+    facts = AttemptFacts(AttemptState(row["state"]), row["quiet"], **known)
     return Suspect(row["run_id"], row["number"], row["token"], row["flow_run_id"], row["workflow_id"], facts)

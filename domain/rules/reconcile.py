@@ -48,7 +48,7 @@ class Patience:
     heartbeat: float = 10.0
     suspect: float = 60.0
     lost: float = 90.0
-    stop_fenced: float = 30.0
+    stop_fenced: float = 5.0
     stop_ended: float = 300.0
 
 
@@ -60,6 +60,7 @@ class AttemptFacts:
     quiet_seconds: float
     lease_expired: bool = False
     paused: bool = False
+    cancelled: bool = False
 
 
 OVER = frozenset({FlowState.COMPLETED, FlowState.FAILED, FlowState.CRASHED, FlowState.CANCELLED, FlowState.MISSING})
@@ -128,6 +129,8 @@ def _over_without_outcome(flow: FlowState) -> Action:
 def _ended(attempt: AttemptFacts, flow: FlowState, patience: Patience) -> Action:
     if flow in OVER:
         return Action.DISPOSE
+    if attempt.cancelled and flow is FlowState.SCHEDULED:
+        return Action.STOP_FLOW  # it waits in its queue: no process has to be given time
     allowed = patience.stop_fenced if attempt.state is AttemptState.FENCED else patience.stop_ended
     if flow in {FlowState.UNKNOWN, FlowState.CANCELLING} or attempt.quiet_seconds < allowed:
         return Action.LEAVE

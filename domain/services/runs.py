@@ -10,8 +10,6 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from domain.contracts.runs import (
     Commit,
     Fail,
-    Heartbeat,
-    HeartbeatAnswer,
     Outcome,
     RunProblem,
     RunStart,
@@ -190,14 +188,6 @@ class RunLifecycle:
             return f"Attempt {attempt.number} is over and the run is {run.state.value}. `cairn rerun` does it again."
         return f"Attempt {attempt.number} is {attempt.state.value}: another flow run has it."
 
-    async def heartbeat(self, run_id: UUID, message: Heartbeat) -> HeartbeatAnswer:
-        """Note that the attempt lives and what its nodes do; tell it to stop if it is no longer the live one."""
-        runs = Runs(self.session)
-        alive = await runs.beat(run_id, message.attempt_token)
-        if alive:
-            await runs.apply_events(run_id, message.events)
-        return HeartbeatAnswer(stop=not alive)
-
     async def commit(self, run_id: UUID, message: Commit) -> Outcome:
         """Accept a run's outcome, once. The last run of a request completes the request, in this transaction."""
         self.session.info["unit"] = "commit"
@@ -318,6 +308,8 @@ class RunLifecycle:
             raise Fenced(f"This attempt is {attempt.state.value}; its outcome is not taken.")
         attempt.state = ended
         attempt.finished_at = func.clock_timestamp()
+        if ended is not AttemptState.COMMITTED:
+            Runs(self.session).tell_fenced(attempt.run_id)
 
     async def _cancelled_in_prefect(self, run: Run) -> None:
         """An operator cancelled the flow run where Prefect shows it: the request is cancelled as if ordered here."""

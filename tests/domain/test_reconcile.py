@@ -1,7 +1,11 @@
 """The sweep against a real database and a scripted Prefect: each row of its table, once, to the end."""
 
+import asyncio
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 from uuid import UUID, uuid4
 
 import psycopg
@@ -11,7 +15,8 @@ from domain import outbox
 from domain.reconcile import Reconciler
 from domain.rules.reconcile import Action, FlowState, Patience
 from tests.support.acts import Flow, call, started, submit
-from tests.support.platform import Domain
+from tests.support.cluster import TestDatabase
+from tests.support.platform import Domain, running_domain
 
 
 @dataclass
@@ -199,9 +204,38 @@ async def test_a_flow_run_that_works_for_a_newer_attempt_is_not_stopped(domain: 
     assert prefect.stopped == []
 
 
+async def test_a_run_whose_heartbeat_stops_is_tried_again_after_the_time_that_is_set(
+    shared_database: TestDatabase, tmp_path: Path
+) -> None:
+    short: dict[str, Any] = {"heartbeat_seconds": 0.5, "attempt_lost_seconds": 3.0}
+    async with running_domain(shared_database, tmp_path, **short) as domain:
+        await submit(domain)
+        flow = await started(domain)
+        prefect = ScriptedPrefect({flow.flow_run_id: FlowState.RUNNING})
+        patience = domain.service.settings.patience()
+        assert (patience.suspect, patience.lost) == (2.0, 3.0)
+        sweeping = asyncio.create_task(Reconciler(domain.service.database, prefect, 0.1, patience, 3).run())
+        for _ in range(10):
+            await asyncio.sleep(0.5)
+            assert (await flow.beat()).json() == {"stop": False}, "it beats, however long it takes"
+        silent = time.monotonic()
+        for _ in range(200):
+            if len(attempts(domain)) > 1:
+                break
+            await asyncio.sleep(0.05)
+        took = time.monotonic() - silent
+        sweeping.cancel()
+        assert attempts(domain) == [(1, "fenced"), (2, "ready")]
+        assert 2.5 <= took <= 6
+        again = await started(domain)
+        assert (await flow.commit()).status_code == 409
+        assert (await again.commit()).is_success
+
+
 async def test_relays_are_woken_once_for_many_commits(domain: Domain) -> None:
     async with outbox.listener(domain.database.url("cairn_app")) as connection:
-        for number in range(10):
-            await submit(domain, refs={"dataset_id": "d", "resource_id": str(number)})
-        heard = [notice async for notice in connection.notifies(timeout=0.3)]
-    assert 1 <= len(heard) < 10
+        await submit(domain)
+        for _ in range(100):
+            domain.service.database.wake()  # as each commit that leaves work does
+        heard = [notice async for notice in connection.notifies(timeout=2, stop_after=3)]
+    assert 1 <= len(heard) < 3

@@ -8,7 +8,7 @@ from domain.rules.lifecycle import AttemptState
 from domain.rules.reconcile import OVER, Action, AttemptFacts, FlowState, Patience, decide
 
 PATIENCE = Patience()
-AGES = (0, 9, 10, 29, 30, 59, 60, 89, 90, 119, 120, 299, 300, 599, 600, 10_000)
+AGES = (0, 4, 5, 9, 10, 29, 30, 59, 60, 89, 90, 119, 120, 299, 300, 599, 600, 10_000)
 EVERY = list(product(AttemptState, FlowState, AGES, (True, False), (True, False)))
 CHANGING = {Action.LOSE, Action.FAIL_ENDED, Action.CANCEL}
 
@@ -48,9 +48,10 @@ def told(state: str, flow: str, quiet: float, *, lease_expired: bool = False, pa
         ("committed", "completed", 0, "DISPOSE"),
         ("committed", "running", 299, "LEAVE"),
         ("committed", "running", 300, "STOP_FLOW"),
-        ("fenced", "running", 29, "LEAVE"),
-        ("fenced", "running", 30, "STOP_FLOW"),
-        ("fenced", "scheduled", 30, "STOP_FLOW"),
+        ("fenced", "running", 4, "LEAVE"),
+        ("fenced", "running", 5, "STOP_FLOW"),
+        ("fenced", "scheduled", 4, "LEAVE"),
+        ("fenced", "scheduled", 5, "STOP_FLOW"),
         ("fenced", "missing", 0, "DISPOSE"),
         ("failed", "cancelling", 10_000, "LEAVE"),
         ("ready", "missing", 10_000, "LEAVE"),
@@ -68,7 +69,7 @@ def test_an_expired_lease_is_returned_or_linked(flow: FlowState) -> None:
 
 
 def test_the_laws_over_every_state() -> None:
-    assert len(EVERY) == 4480
+    assert len(EVERY) == 5040
     for state, flow, quiet, lease, paused in EVERY:
         obeys_the_laws(state, flow, quiet, lease, paused)
 
@@ -84,6 +85,13 @@ def obeys_the_laws(state: AttemptState, flow: FlowState, quiet: int, lease: bool
         assert (state, quiet >= PATIENCE.lost) == (AttemptState.STARTED, True), "our heartbeat decides without Prefect"
     if action is Action.DISPOSE:
         assert flow in OVER
+
+
+def test_what_waits_in_its_queue_for_a_cancelled_run_is_stopped_at_once() -> None:
+    for flow in FlowState:
+        facts = AttemptFacts(AttemptState.FENCED, 0, cancelled=True)
+        expected = {FlowState.SCHEDULED: Action.STOP_FLOW} | dict.fromkeys(OVER, Action.DISPOSE)
+        assert decide(facts, flow, PATIENCE) is expected.get(flow, Action.LEAVE)
 
 
 @pytest.mark.parametrize("flow", FlowState)

@@ -1,0 +1,176 @@
+"""A cancellation in every state of a run: final at once, heard by who works for it at once, its flow runs seen to."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from domain import outbox
+from domain.app import create_app
+from domain.contracts.runs import NodeEvent
+from domain.reconcile import Reconciler
+from domain.rules.reconcile import FlowState, Patience
+from flows.reporting import Line
+from tests.domain.test_reconcile import ScriptedPrefect
+from tests.support.acts import Flow, call, dispatched, started, submit
+from tests.support.platform import Domain, domain_settings
+
+WHY = {"reason": "because"}
+LOST = {"code": "stopped", "message": "It was stopped."}
+STATES = ["queued", "sending", "sent", "held", "started", "with-child", "retrying", "handed-over", "retried"]
+
+
+async def brought_to(domain: Domain, state: str) -> Flow:
+    """A flow run of an attempt in this state; of the newest, where there are two."""
+    await submit(domain)
+    if state == "queued":
+        [(run_id, token)] = domain.rows("select run_id, token from app.attempts")
+        return Flow(domain, run_id, token)
+    [flow] = await dispatched(domain)
+    if state in {"sent", "held"}:
+        await outbox.link(domain.service.database, flow.run_id, 1, flow.flow_run_id)
+    if state == "held":
+        await call(domain, "operator", "POST", "/pause", WHY)
+        assert (await flow.start()).status_code == 503
+    if state in {"queued", "sending", "sent", "held"}:
+        return flow
+    assert (await flow.start()).is_success
+    if state == "with-child":
+        assert (await Flow(domain, flow.run_id, flow.token).start(segment=1)).is_success
+    if state in {"retrying", "handed-over"}:
+        await flow.fail("lost" if state == "retrying" else "handed-over", **LOST)
+    if state == "retried":
+        await flow.fail()
+        token = (await flow.start(run_count=2)).json()["attempt_token"]
+        return Flow(domain, flow.run_id, token, flow.flow_run_id)
+    return flow
+
+
+@pytest.mark.parametrize("state", STATES)
+async def test_a_run_is_cancelled_at_once_in_every_state(domain: Domain, state: str) -> None:
+    flow = await brought_to(domain, state)
+    assert (await call(domain, "operator", "POST", f"/runs/{flow.run_id}/cancel", WHY)).is_success
+    assert domain.rows("select r.state, q.status from app.runs r join app.requests q using (request_id)") == [
+        ("cancelled", "cancelled")
+    ]
+    await call(domain, "operator", "POST", "/resume", {})
+    assert await dispatched(domain) == []
+    assert (await flow.start()).status_code == 409
+    assert (await flow.beat()).json() == {"stop": True}
+    assert (await flow.commit()).status_code == 409
+    assert (await Flow(domain, flow.run_id, flow.token).start(segment=2)).status_code == 409
+    live = "select count(*) from app.attempts where state in ('ready', 'sending', 'sent', 'started')"
+    assert domain.rows(live) == [(0,)]
+
+
+async def test_who_waits_hears_of_a_cancellation_that_another_process_took(domain: Domain, tmp_path: Path) -> None:
+    await submit(domain)
+    flow = await started(domain)
+    other = create_app(domain_settings(domain.database, tmp_path))
+    async with other.router.lifespan_context(other):
+        await asyncio.sleep(0.5)  # until both listen
+        waiting = asyncio.create_task(flow.say("heartbeat", wait_seconds=20))
+        await asyncio.sleep(0.3)
+        transport, headers = httpx.ASGITransport(other), {"Authorization": "Bearer secret-operator"}
+        async with httpx.AsyncClient(transport=transport, base_url="http://other", headers=headers) as operator:
+            begun = time.monotonic()
+            await operator.post(f"/api/v1/runs/{flow.run_id}/cancel", json=WHY)
+            assert (await waiting).json() == {"stop": True}
+    assert time.monotonic() - begun < 3
+
+
+async def test_a_wait_ends_by_itself_and_tells_nothing_new(domain: Domain) -> None:
+    await submit(domain)
+    flow = await started(domain)
+    begun = time.monotonic()
+    assert (await flow.say("heartbeat", wait_seconds=0.5)).json() == {"stop": False}
+    assert time.monotonic() - begun >= 0.5
+    assert (await flow.say("heartbeat", wait_seconds=31)).status_code == 422
+
+
+async def test_hundreds_wait_without_a_connection_each_and_one_cancellation_wakes_one(domain: Domain) -> None:
+    flows = []
+    for number in range(50):
+        await submit(domain, refs={"dataset_id": "d", "resource_id": str(number)})
+        flows.append(await started(domain))
+    waiting = [asyncio.create_task(flow.say("heartbeat", wait_seconds=25)) for flow in flows for _ in range(2)]
+    assert await all_wait(domain), "who waits holds no connection"
+    await call(domain, "operator", "POST", f"/runs/{flows[7].run_id}/cancel", WHY)
+    await asyncio.wait(waiting[14:16], timeout=10)
+    assert [place for place, task in enumerate(waiting) if task.done()] == [14, 15]
+    domain.service.fences.close()  # as a server does that is told to stop
+    answers = await asyncio.gather(*waiting)
+    assert sum(answer.json()["stop"] for answer in answers) == 2, "nobody else is told to stop"
+
+
+async def all_wait(domain: Domain) -> bool:
+    """Whether, within a while, nobody has a statement or a transaction under way."""
+    busy = """
+        select count(*) from pg_stat_activity
+        where datname = current_database() and state <> 'idle' and pid <> pg_backend_pid()
+    """
+    quiet = 0
+    for _ in range(100):
+        await asyncio.sleep(0.1)
+        quiet = quiet + 1 if domain.rows(busy) == [(0,)] else 0
+        if quiet == 5:
+            return True
+    return False
+
+
+@pytest.mark.parametrize(("state", "soonest", "latest"), [("scheduled", 0.0, 3.0), ("running", 1.0, 5.0)])
+async def test_the_flow_runs_of_a_cancelled_run_are_seen_to_without_waiting_for_a_sweep(
+    domain: Domain, state: str, soonest: float, latest: float
+) -> None:
+    flow = await brought_to(domain, "sent" if state == "scheduled" else "started")
+    prefect = ScriptedPrefect({flow.flow_run_id: FlowState(state)})
+    patience = Patience(stop_fenced=1.0)
+    reconciler = Reconciler(domain.service.database, prefect, 600, patience, 3, domain.service.fences.heard)
+    sweeping = asyncio.create_task(reconciler.run())
+    await asyncio.sleep(0.5)  # until the fences are listened for
+    begun = time.monotonic()
+    await call(domain, "operator", "POST", f"/runs/{flow.run_id}/cancel", WHY)
+    for _ in range(int(latest / 0.05)):
+        if prefect.stopped:
+            break
+        await asyncio.sleep(0.05)
+    took = time.monotonic() - begun
+    sweeping.cancel()
+    assert prefect.stopped[:1] == [flow.flow_run_id]
+    assert soonest <= took <= latest
+
+
+@pytest.fixture
+async def line(domain: Domain) -> AsyncIterator[Line]:
+    """A started flow run's own line to the domain."""
+    await submit(domain)
+    flow = await started(domain)
+    async with domain.as_("worker") as http:
+        yield Line(http, flow.run_id, flow.token)
+
+
+async def test_a_line_hears_of_a_cancellation_long_before_its_next_beat(domain: Domain, line: Line) -> None:
+    async with line.beating(20):
+        await asyncio.sleep(0.5)
+        await call(domain, "operator", "POST", f"/runs/{line.run_id}/cancel", WHY)
+        for _ in range(60):
+            await asyncio.sleep(0.05)
+            if line.stop.is_set():
+                return
+    pytest.fail("not told to stop within 3 s")
+
+
+async def test_a_line_goes_on_beating_and_sends_what_is_noted_meanwhile(domain: Domain, line: Line) -> None:
+    async with line.beating(20):
+        await asyncio.sleep(0.3)
+        line.note(NodeEvent(node_id="validate", state="running"))
+        await asyncio.sleep(2.5)
+        assert domain.rows("select state from app.run_nodes where node_id = 'validate'") == [("running",)]
+    async with line.beating(0.3):
+        [before] = domain.rows("select heartbeat_at from app.attempts")
+        await asyncio.sleep(1.5)
+        assert domain.rows("select heartbeat_at from app.attempts") > [before]
+    assert not line.stop.is_set()
