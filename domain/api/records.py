@@ -83,7 +83,7 @@ async def read_timeline(
     """What happened to a request, in order: nodes, retries, artifacts, decisions, callbacks; and its last log lines."""
     async with state.database.transaction() as session:
         timeline = await RecordDesk(session, state.definitions).timeline(request_id, limit, after)
-        flow_runs = [] if after else await Records(session).flow_runs(request_id, FLOW_RUNS)
+        flow_runs = [] if after else await Records(session).newest_flow_runs(request_id, FLOW_RUNS)
     return timeline.model_copy(update={"logs": await _logged(state, flow_runs)})
 
 

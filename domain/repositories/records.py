@@ -123,7 +123,7 @@ class Records:
         }
         return (await self.session.execute(TIMELINE, values)).mappings().all()
 
-    async def flow_runs(self, request_id: UUID, limit: int) -> Sequence[UUID]:
+    async def newest_flow_runs(self, request_id: UUID, limit: int) -> Sequence[UUID]:
         """The newest flow runs that worked for the request."""
         query = (
             select(AttemptFlowRun.flow_run_id)
