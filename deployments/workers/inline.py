@@ -85,6 +85,7 @@ class InlineWorker(Draining):
         )
         self._running: dict[UUID, _Running] = {}
         self._entrypoints: dict[UUID, tuple[str, float]] = {}
+        self._queues: dict[UUID, str] = {}
         self._recycle = False
 
     @classmethod
@@ -148,6 +149,8 @@ class InlineWorker(Draining):
         """Claim the run and see it to its end. Whatever happens to it, the worker lives."""
         try:
             if await self._propose_pending_state(flow_run):
+                flow_run.work_pool_name = self._work_pool_name
+                flow_run.work_queue_name = await self._queue_name(flow_run)
                 await self.run(flow_run, InlineJobConfiguration())
         except (Abort, Pause) as signal:
             self._logger.info("flow run %s was taken from this worker: %s", flow_run.id, signal)
@@ -175,6 +178,13 @@ class InlineWorker(Draining):
             running.ended.set()
             self._in_background(self._notice_threads, engine)
         return InlineResult(identifier=str(flow_run.id), status_code=0)
+
+    async def _queue_name(self, flow_run: "FlowRun") -> str | None:
+        """The queue that the run came by, which its child runs take too. A scheduled run names it by id only."""
+        queue_id = flow_run.work_queue_id
+        if queue_id is not None and queue_id not in self._queues:
+            self._queues[queue_id] = (await self.client.read_work_queue(queue_id)).name
+        return self._queues.get(queue_id) if queue_id else None
 
     async def _entrypoint(self, flow_run: "FlowRun") -> str:
         """Where the deployment says its flow is. Read now and then: a rollout may change it."""
