@@ -18,9 +18,9 @@ from domain.contracts.control import (
 )
 from domain.errors import NotFound
 from domain.repositories.controls import Controls
-from domain.repositories.runs import Runs
 from domain.security import STAFF, Identity
 from domain.services.control import Control
+from domain.services.found import found_run
 
 router = APIRouter(prefix="/api/v1", tags=["operators"])
 Operator = Annotated[Identity, Depends(allowed("operator", "admin"))]
@@ -50,9 +50,7 @@ async def cancel_request(
 @router.post("/runs/{run_id}/cancel")
 async def cancel_run(run_id: UUID, order: Cancel, use_case: Orders) -> RequestStands:
     """Stop a run, and with it the request that needs it."""
-    run = await Runs(use_case.session).get(run_id)
-    if run is None:
-        raise NotFound(f"There is no run {run_id}.")
+    run = await found_run(use_case.session, run_id)
     return await use_case.cancel(run.request_id, order)
 
 

@@ -19,6 +19,7 @@ from domain.services.queueing import InternalRuns
 from domain.services.records import RecordDesk
 from domain.services.reviews import Reviews
 from domain.services.runs import RunLifecycle
+from domain.services.shelf import Shelf
 from domain.services.submissions import Submissions
 from domain.state import Service
 
@@ -107,7 +108,7 @@ Exports = Annotated[ExportDesk, Depends(export_desk)]
 
 
 async def reviews(session: Session, state: ServiceState, exports: Exports, if_match: IfMatch = None) -> Reviews:
-    return Reviews(session, state.zones, str(state.settings.public_url), exports, if_match)
+    return Reviews(session, Shelf(session, state.zones, str(state.settings.public_url)), exports, if_match)
 
 
 async def asset_changes(session: Session, exports: Exports, if_match: IfMatch = None) -> AssetChanges:

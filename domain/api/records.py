@@ -11,6 +11,7 @@ from fastapi import APIRouter, Depends, Query
 from domain.api.dependencies import ServiceState, Session, allowed, allowed_beforehand, record_desk
 from domain.contracts.records import (
     LogLine,
+    RequestRecord,
     RunPage,
     RunRecord,
     RunStateName,
@@ -62,6 +63,12 @@ async def read_run(
 ) -> RunRecord:
     """One run's record: its processing block."""
     return await desk.run(run_id, first_stage, stages)
+
+
+@router.get("/requests/{request_id}")
+async def read_request(request_id: UUID, desk: Desk) -> RequestRecord:
+    """One request as operators see it."""
+    return await desk.request(request_id)
 
 
 @router.get("/workflows")

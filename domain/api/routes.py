@@ -31,10 +31,8 @@ from domain.contracts.runs import (
     WorkOrder,
 )
 from domain.contracts.submissions import SubmissionAnswer, SubmissionCreate
-from domain.errors import NotFound, Reopened
-from domain.repositories.requests import Requests
-from domain.repositories.runs import Runs
-from domain.security import STAFF, Identity
+from domain.errors import Reopened
+from domain.security import Identity
 from domain.services.callbacks import CallbackDesk
 from domain.services.heartbeats import Heartbeats
 from domain.services.queueing import InternalRuns
@@ -120,16 +118,3 @@ async def commit(run_id: UUID, message: Commit, runs: Lifecycle) -> Outcome:
 async def fail(run_id: UUID, message: Fail, runs: Lifecycle) -> Outcome:
     """Report that a run failed."""
     return await runs.fail(run_id, message)
-
-
-@api.get("/requests/{request_id}", tags=["operators"], dependencies=[Depends(allowed(*STAFF))])
-async def read_request(request_id: UUID, session: Session) -> dict[str, Any]:
-    """One request as operators see it."""
-    request = await Requests(session).get(request_id)
-    if request is None:
-        raise NotFound(f"There is no request {request_id}.")
-    runs = await Runs(session).of_request(request_id)
-    return {
-        **{column.name: getattr(request, column.name) for column in request.__table__.columns},
-        "runs": [{"run_id": run.run_id, "workflow_id": run.workflow_id, "state": run.state} for run in runs],
-    }

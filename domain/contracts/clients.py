@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 RoleName = Literal["partner", "reviewer", "operator", "admin", "worker", "gateway"]
 
@@ -18,6 +18,8 @@ class ClientCreate(BaseModel):
 
 
 class ClientSummary(BaseModel):
+    model_config = ConfigDict(from_attributes=True)
+
     client_id: str
     role: RoleName
     platform_id: str | None
@@ -25,7 +27,10 @@ class ClientSummary(BaseModel):
     is_active: bool
     created_at: datetime
     revoked_at: datetime | None
-    previous_key_until: datetime | None = Field(description="Until then the key before the last rotation works too")
+    previous_key_until: datetime | None = Field(
+        validation_alias=AliasChoices("previous_until", "previous_key_until"),
+        description="Until then the key before the last rotation works too",
+    )
 
 
 class ClientKey(ClientSummary):

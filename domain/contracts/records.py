@@ -6,6 +6,8 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from domain.contracts.submissions import RequestState
+
 RunStateName = Literal["pending", "running", "completed", "failed", "cancelled"]
 
 
@@ -140,6 +142,42 @@ class WorkflowDetail(WorkflowSummary):
     input_schema: dict[str, Any]
     source: str
     stages: list[str]
+
+
+class RequestRun(BaseModel):
+    model_config = ConfigDict(from_attributes=True)
+
+    run_id: UUID
+    workflow_id: str
+    state: RunStateName
+
+
+class RequestRecord(BaseModel):
+    """A request with all that is stored of it: what was asked, what it was taken for, what came of it."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    request_id: UUID
+    platform_id: str | None
+    client_id: str
+    is_internal: bool
+    data_type: str | None
+    operation: str
+    submitted: dict[str, Any]
+    fingerprint: str
+    idempotency_key: str | None
+    priority: str
+    callback_url: str | None
+    asset_id: str | None
+    ordinal: int | None
+    revision: int | None
+    plan: dict[str, Any] | None
+    status: RequestState
+    result: dict[str, Any] | None
+    problem: dict[str, Any] | None
+    created_at: datetime
+    finished_at: datetime | None
+    runs: list[RequestRun] = Field(default_factory=list)
 
 
 class TimelineEntry(BaseModel):

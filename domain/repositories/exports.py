@@ -7,7 +7,8 @@ from uuid import UUID
 from sqlalchemy import func, select, text, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from domain.models import Artifact, Asset, AssetVersion, Export
+from domain.models import Artifact, Asset, Export
+from domain.repositories.layers import Layers
 from domain.rules.exports import Publicity, Served
 
 # Copies are told apart by what they hold, and count only below the destination that this export was given.
@@ -27,12 +28,7 @@ class Exports:
 
     async def publicity(self, asset: Asset) -> Publicity:
         """How public the asset is now. Its lock is held."""
-        query = select(AssetVersion.ordinal, AssetVersion.served_revision).where(
-            AssetVersion.asset_id == asset.asset_id,
-            AssetVersion.served_revision.is_not(None),
-            AssetVersion.deleted_at.is_(None),
-        )
-        served = {row[0]: row[1] for row in await self.session.execute(query)}
+        served = dict(await Layers(self.session).served(asset.asset_id))
         return Publicity(asset.clearance, asset.exposure, asset.deleted_at is not None, served)  # type: ignore[arg-type]
 
     async def live(self, asset_id: str) -> dict[Served, Export]:

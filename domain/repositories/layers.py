@@ -8,7 +8,7 @@ from sqlalchemy import func, select, text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from domain.models import Artifact, Asset, AssetVersion, LayerCatalog, LayerMetadata
+from domain.models import Asset, AssetVersion, LayerCatalog, LayerMetadata
 
 CACHE_CHANNEL = "cairn_cache"
 
@@ -37,25 +37,18 @@ class Layers:
         if row is not None:
             row.external_at = func.clock_timestamp()
 
-    async def served(self, asset_id: str) -> Sequence[tuple[int, int, str]]:
-        """(ordinal, revision, name of the staged item) of all that is served of an asset and can be catalogued."""
+    async def served(self, asset_id: str) -> Sequence[tuple[int, int]]:
+        """(ordinal, revision) of all that is served of an asset."""
         query = (
-            select(AssetVersion.ordinal, AssetVersion.served_revision, Artifact.name)
-            .join(
-                Artifact,
-                (Artifact.asset_id == AssetVersion.asset_id)
-                & (Artifact.ordinal == AssetVersion.ordinal)
-                & (Artifact.revision == AssetVersion.served_revision),
-            )
+            select(AssetVersion.ordinal, AssetVersion.served_revision)
             .where(
                 AssetVersion.asset_id == asset_id,
                 AssetVersion.deleted_at.is_(None),
                 AssetVersion.served_revision.is_not(None),
-                Artifact.role == "stac_item",
             )
             .order_by(AssetVersion.ordinal)
         )
-        return [(row[0], row[1] or 0, row[2]) for row in await self.session.execute(query)]
+        return [(row[0], row[1] or 0) for row in await self.session.execute(query)]
 
     async def assets(self, after: str | None, limit: int) -> Sequence[str]:
         query = select(Asset.asset_id).where(Asset.deleted_at.is_(None)).order_by(Asset.asset_id).limit(limit)

@@ -7,6 +7,11 @@ Json = dict[str, Any]
 WORLD = [-180.0, -90.0, 180.0, 90.0]
 
 
+def item_id(asset_id: str, ordinal: int, revision: int) -> str:
+    """The catalogue's name for one revision."""
+    return f"{asset_id}-{ordinal}-r{revision}"
+
+
 def public_item(staged: Mapping[str, Any], public_url: str, asset_id: str, ordinal: int) -> Json:
     """The staged item with addresses that readers can use in place of internal storage names."""
     base = f"{public_url.rstrip('/')}/tiles/{asset_id}"

@@ -16,6 +16,7 @@ from domain.rules.locking import Precondition, check
 from domain.security import Identity
 from domain.services.audit import record
 from domain.services.exports import ExportDesk
+from domain.services.found import locked_asset
 from domain.services.runs import RunLifecycle
 
 
@@ -77,9 +78,7 @@ class AssetChanges:
         Requests(self.session).add_event(request.request_id, "version.deleted", actor=who.client_id)
 
     async def _asset(self, asset_id: str) -> Asset:
-        asset = await Assets(self.session).lock(asset_id)
-        if asset is None:
-            raise NotFound(f"There is no asset {asset_id}.")
+        asset = await locked_asset(self.session, asset_id)
         require_unchanged(self.if_match, asset.lock_version)
         return asset
 

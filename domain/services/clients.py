@@ -19,7 +19,7 @@ class ClientDesk:
     overlap_seconds: float
 
     async def listed(self) -> list[ClientSummary]:
-        return [_summary(client) for client in await Platforms(self.session).clients()]
+        return [ClientSummary.model_validate(client) for client in await Platforms(self.session).clients()]
 
     async def create(self, order: ClientCreate, caller: Identity) -> ClientKey:
         """A new client and its first key."""
@@ -53,7 +53,7 @@ class ClientDesk:
             record(self.session, caller, "client.revoke", f"client/{client_id}")
             await self.session.flush()
             await self.session.refresh(client)
-        return _summary(client)
+        return ClientSummary.model_validate(client)
 
     async def _check_platform(self, order: ClientCreate) -> None:
         if (order.role == "partner") != (order.platform_id is not None):
@@ -71,22 +71,9 @@ class ClientDesk:
     async def _with_key(self, client: Client, key: str) -> ClientKey:
         await self.session.flush()
         await self.session.refresh(client)
-        return ClientKey(**_summary(client).model_dump(), api_key=key)
+        return ClientKey(**ClientSummary.model_validate(client).model_dump(), api_key=key)
 
 
 def _refuse_unless_managed(caller: Identity, role: str) -> None:
     if not may_manage(caller.role, role):  # type: ignore[arg-type]
         raise Forbidden(f"Credentials of role {role} are managed by admins; this credential is a {caller.role}'s.")
-
-
-def _summary(client: Client) -> ClientSummary:
-    return ClientSummary(
-        client_id=client.client_id,
-        role=client.role,
-        platform_id=client.platform_id,
-        display_name=client.display_name,
-        is_active=client.is_active,
-        created_at=client.created_at,
-        revoked_at=client.revoked_at,
-        previous_key_until=client.previous_until,
-    )

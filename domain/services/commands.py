@@ -19,7 +19,9 @@ from domain.security import Identity
 from domain.services.audit import record
 from domain.services.bootstrap import Bootstrap
 from domain.services.control import Control
+from domain.services.found import locked_asset
 from domain.services.layers import LayerDesk
+from domain.services.shelf import Shelf
 from domain.state import Service
 
 
@@ -46,7 +48,7 @@ class Commands:
     async def publish_metadata(self, given: words.PublishMetadata) -> tuple[bool, dict[str, Any]]:
         async with self.service.database.transaction() as session:
             desk = self._desk(session)
-            await desk.asset(given.asset_id)
+            await locked_asset(session, given.asset_id)
             if given.metadata is not None:
                 await Layers(session).keep(given.asset_id, given.metadata.model_dump(), self.caller.client_id)
             changed = await desk.publish(given.asset_id, self.caller.client_id)
@@ -64,7 +66,7 @@ class Commands:
         if url is None:
             raise NotConfigured("There is no external database. Set CAIRN_EXTERNAL_DATABASE_URL.")
         async with self.service.database.transaction() as session:
-            await self._desk(session).asset(given.asset_id)
+            await locked_asset(session, given.asset_id)
             row = await Layers(session).published(given.asset_id)
         if row is None:
             raise NotPublishable("Only published metadata goes out. Run metadata.publish first.")
@@ -83,8 +85,7 @@ class Commands:
         items = 0
         for asset_id in listed:  # each in a transaction of its own: readers wait for one asset at most
             async with self.service.database.transaction() as session:
-                desk = self._desk(session)
-                items += await desk.rebuild(await desk.asset(asset_id))
+                items += await self._desk(session).rebuild(await locked_asset(session, asset_id))
         async with self.service.database.transaction() as session:
             subject = f"asset/{given.asset_id}" if given.asset_id else "catalogue"
             self._audit(session, "asset.reindex", subject, assets=len(listed), items=items)
@@ -126,7 +127,8 @@ class Commands:
         record(session, self.caller, command, subject, **details)
 
     def _desk(self, session: AsyncSession) -> LayerDesk:
-        return LayerDesk(session, self.service.zones, str(self.service.settings.public_url))
+        shelf = Shelf(session, self.service.zones, str(self.service.settings.public_url))
+        return LayerDesk(session, shelf)
 
 
 Method = Callable[[Commands, Any], Awaitable[tuple[bool, dict[str, Any]]]]

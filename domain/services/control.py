@@ -6,7 +6,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.contracts.control import Cancel, Limit, Pause, Prioritise, RequestStands, Rerun, Resume
-from domain.errors import AlreadyFinished, NotFound, NotRerunnable
+from domain.errors import AlreadyFinished, NotRerunnable
 from domain.models import Request, Run
 from domain.repositories.assets import Assets
 from domain.repositories.controls import Controls
@@ -18,6 +18,7 @@ from domain.rules.lifecycle import RUN, RequestState, RunEvent, next_state
 from domain.security import Identity
 from domain.services.audit import record
 from domain.services.definitions import Definitions
+from domain.services.found import found_request, found_run, no_request
 from domain.services.queueing import node_rows
 from domain.services.runs import RunLifecycle
 from flows.compiler import InputFault, Plan
@@ -35,7 +36,7 @@ class Control:
 
     async def cancel(self, request_id: UUID, order: Cancel) -> RequestStands:
         """Stop a request: what waits at once, what runs by its next heartbeat. Asked again, it answers the same."""
-        request = await self._request(request_id)
+        request = await found_request(self.session, request_id)
         await self._refuse_strangers(request, order.client_id)
         if request.status in {RequestState.COMPLETED, RequestState.FAILED}:
             raise AlreadyFinished(f"The request is {request.status.value}; there is nothing left to cancel.")
@@ -49,19 +50,21 @@ class Control:
                 reason=order.reason,
                 on_behalf_of=order.client_id,
             )
-        current = await self._request(request_id, lock=True)
+        current = await found_request(self.session, request_id, lock=True)
         if current.status is not RequestState.CANCELLED:  # its last commit was faster than the order
             raise AlreadyFinished(f"The request is {current.status.value}; there is nothing left to cancel.")
         return _stands(current)
 
     async def rerun(self, run_id: UUID, order: Rerun) -> RequestStands:
         """Open a finished run again, and the later ones that its end had cancelled."""
-        run, request = await self._run_and_request(run_id)
+        run = await found_run(self.session, run_id)
+        request = await found_request(self.session, run.request_id)
         if request.asset_id is not None:
             await Assets(self.session).lock(request.asset_id)  # before its runs, as everywhere
         revision = await Assets(self.session).revision_facts(request)
         locked = [
-            await self._locked(listed.run_id) for listed in await Runs(self.session).of_request(request.request_id)
+            await found_run(self.session, listed.run_id, lock=True)
+            for listed in await Runs(self.session).of_request(request.request_id)
         ]
         if refusal := rerun_refusal(order.scope, run.state, revision):
             raise NotRerunnable(refusal)
@@ -69,7 +72,7 @@ class Control:
         for one in locked:
             if one.sequence in again:
                 await self._reopen(one, order)
-        request = await self._request(request.request_id, lock=True)
+        request = await found_request(self.session, request.request_id, lock=True)
         request.problem = request.result = request.finished_at = None
         Requests(self.session).add_event(
             request.request_id, "request.reopened", actor=self.who.client_id, run_id=run_id, scope=order.scope
@@ -80,11 +83,11 @@ class Control:
 
     async def prioritise(self, request_id: UUID, order: Prioritise) -> RequestStands:
         """Have what is not dispatched yet dispatched earlier or later than the rest."""
-        request = await self._request(request_id)
+        request = await found_request(self.session, request_id)
         for listed in await Runs(self.session).of_request(request_id):
-            run = await self._locked(listed.run_id)
+            run = await found_run(self.session, listed.run_id, lock=True)
             run.priority = order.priority
-        request = await self._request(request_id, lock=True)
+        request = await found_request(self.session, request_id, lock=True)
         before, request.priority = request.priority, order.priority
         record(self.session, self.who, "prioritise", f"request/{request_id}", before=before, after=order.priority)
         return _stands(request)
@@ -152,25 +155,7 @@ class Control:
             return
         platform = await Platforms(self.session).platform_of(client_id or "")
         if platform is None or platform != request.platform_id:
-            raise NotFound(f"There is no request {request.request_id}.")
-
-    async def _request(self, request_id: UUID, *, lock: bool = False) -> Request:
-        request = await Requests(self.session).get(request_id, lock=lock)
-        if request is None:
-            raise NotFound(f"There is no request {request_id}.")
-        return request
-
-    async def _locked(self, run_id: UUID) -> Run:
-        run = await Runs(self.session).get(run_id, lock=True)
-        if run is None:
-            raise NotFound(f"There is no run {run_id}.")
-        return run
-
-    async def _run_and_request(self, run_id: UUID) -> tuple[Run, Request]:
-        run = await Runs(self.session).get(run_id)
-        if run is None:
-            raise NotFound(f"There is no run {run_id}.")
-        return run, await self._request(run.request_id)
+            raise no_request(request.request_id)
 
 
 def _stands(request: Request) -> RequestStands:

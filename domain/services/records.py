@@ -11,6 +11,8 @@ from domain.contracts.records import (
     Assignment,
     AttemptRecord,
     FlowRunRecord,
+    RequestRecord,
+    RequestRun,
     Resources,
     RunPage,
     RunRecord,
@@ -25,11 +27,12 @@ from domain.contracts.records import (
 from domain.errors import NotFound
 from domain.models import Attempt, AttemptFlowRun, Request, Run, RunNode
 from domain.repositories.records import Records
-from domain.repositories.requests import Requests
+from domain.repositories.runs import Runs
 from domain.rules.lifecycle import RunState
 from domain.rules.paging import Place, to_token
 from domain.services.callbacks import place_of
 from domain.services.definitions import Definition, Definitions
+from domain.services.found import found_request
 from flows.compiler import Node, Plan
 
 LONGEST_TEXT = 300
@@ -73,6 +76,14 @@ class RecordDesk:
             timeline_url=f"/api/v1/requests/{run.request_id}/timeline",
         )
 
+    async def request(self, request_id: UUID) -> RequestRecord:
+        """The request with its runs in their order."""
+        request = await found_request(self.session, request_id)
+        runs = await Runs(self.session).of_request(request_id)
+        return RequestRecord.model_validate(request).model_copy(
+            update={"runs": [RequestRun.model_validate(run) for run in runs]}
+        )
+
     async def runs(
         self, limit: int, token: str | None, states: tuple[RunState, ...], workflow_id: str | None, platform: str | None
     ) -> RunPage:
@@ -101,9 +112,7 @@ class RecordDesk:
 
     async def timeline(self, request_id: UUID, limit: int, token: str | None) -> Timeline:
         """One page of what happened to a request, oldest first."""
-        request = await Requests(self.session).get(request_id)
-        if request is None:
-            raise NotFound(f"There is no request {request_id}.")
+        request = await found_request(self.session, request_id)
         records = Records(self.session)
         rows = await records.timeline(request_id, limit, place_of(token))
         entries = _fitting(

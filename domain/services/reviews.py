@@ -1,6 +1,5 @@
 """Decisions about revisions. Approving moves what is served and what the catalogue shows, in one transaction."""
 
-import json
 from dataclasses import dataclass
 from typing import cast
 
@@ -9,20 +8,17 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.contracts.reviews import Approve, Decision, Reject, Unpublish
 from domain.errors import Forbidden, NotFound, NotReviewable, StaleRevision
-from domain.models import Asset, AssetVersion, Platform, Revision
+from domain.models import Asset, AssetVersion, Revision
 from domain.repositories.assets import Assets
-from domain.repositories.catalogue import Catalogue
-from domain.repositories.layers import Layers
 from domain.repositories.requests import Requests
-from domain.rules import publication, versions
+from domain.rules import versions
 from domain.rules.clearance import Clearance, after_approval
-from domain.rules.layers import described_collection, described_item
 from domain.rules.lifecycle import REVIEW, Approval, RequestState, ReviewEvent, next_state
 from domain.security import Identity
 from domain.services.assets import refuse_if_changed, set_clearance
 from domain.services.audit import record
 from domain.services.exports import ExportDesk
-from flows.storage import Zones
+from domain.services.shelf import Shelf
 
 
 @dataclass(frozen=True)
@@ -30,8 +26,7 @@ class Reviews:
     """Approve, reject, unpublish. `if_match` is the version's entity tag, where the caller sends one."""
 
     session: AsyncSession
-    zones: Zones
-    public_url: str
+    shelf: Shelf
     exports: ExportDesk
     if_match: str | None = None
 
@@ -43,7 +38,9 @@ class Reviews:
         version.lock_version += 1
         set_clearance(asset, after_approval(cast("Clearance", asset.clearance), decision.clearance_level), reviewer)
         await self.session.flush()
-        await self._publish(asset, ordinal, revision.revision, replaced)
+        if replaced is not None:
+            await self.shelf.take_out(asset_id, ordinal, replaced)
+        await self.shelf.put(asset, ordinal, revision.revision)
         decided = await self._decided(asset, revision, reviewer, "approve")
         await self.exports.settle(asset, reviewer)
         return decided
@@ -65,7 +62,7 @@ class Reviews:
         version.served_revision = None
         version.lock_version += 1
         await self.session.flush()
-        await Catalogue(self.session).withdraw(item_id(asset_id, ordinal, revision.revision), asset_id)
+        await self.shelf.take_out(asset_id, ordinal, revision.revision)
         decided = await self._decided(asset, revision, reviewer, "unpublish")
         await self.exports.settle(asset, reviewer)
         return decided
@@ -108,23 +105,6 @@ class Reviews:
         revision.decided_at = func.clock_timestamp()
         revision.reason = reason
 
-    async def _publish(self, asset: Asset, ordinal: int, revision: int, replaced: int | None) -> None:
-        """Put the item into the catalogue in place of the one it replaces. Who may see it, serving asks per reader."""
-        catalogue = Catalogue(self.session)
-        if replaced is not None:
-            await catalogue.withdraw(item_id(asset.asset_id, ordinal, replaced), asset.asset_id)
-        artifact = await Assets(self.session).artifact(asset.asset_id, ordinal, revision, "stac_item")
-        if artifact is None:  # not every workflow makes something to catalogue
-            return
-        staged = json.loads(self.zones.silver.read_bytes(artifact.name))
-        platform = await self.session.get(Platform, asset.platform_id)
-        name = platform.display_name if platform else asset.platform_id
-        item = publication.public_item(staged, self.public_url, asset.asset_id, ordinal)
-        collection = publication.collection(asset.asset_id, asset.refs, name, staged.get("bbox"))
-        published = await Layers(self.session).published(asset.asset_id)
-        words = published.content if published else None
-        await catalogue.publish(described_collection(collection, words), described_item(item, words))
-
     async def _decided(self, asset: Asset, revision: Revision, reviewer: Identity, action: str) -> Decision:
         Requests(self.session).add_event(
             revision.request_id,
@@ -151,8 +131,3 @@ def _not_served(version: AssetVersion, revision: Revision) -> str:
     if version.served_revision is None:
         return f"Version {version.ordinal} is not served; its revision {revision.revision} cannot be unpublished."
     return f"Revision {version.served_revision} is the one that is served, not {revision.revision}. Unpublish that one."
-
-
-def item_id(asset_id: str, ordinal: int, revision: int) -> str:
-    """The catalogue's name for one revision."""
-    return f"{asset_id}-{ordinal}-r{revision}"

@@ -8,6 +8,7 @@ from psycopg.rows import DictRow, class_row, dict_row
 from psycopg_pool import AsyncConnectionPool
 
 from domain.rules.clearance import Clearance, Exposure, Identity
+from domain.rules.publication import item_id
 
 _READ_ONLY: Final = "-c default_transaction_read_only=on -c statement_timeout=2000"
 _COLUMNS: Final = (
@@ -42,7 +43,7 @@ class Product:
 
     @property
     def item_id(self) -> str:
-        return f"{self.asset_id}-{self.ordinal}-r{self.revision}"
+        return item_id(self.asset_id, self.ordinal, self.revision)
 
 
 class Lookup:

@@ -155,6 +155,18 @@ async def test_public_again_is_exported_to_another_place(domain: Domain) -> None
     assert addresses(domain)[0][2] == f"{inputs(domain, again)['destination']}/cog"
 
 
+async def test_a_revision_that_is_approved_again_is_exported_again(domain: Domain) -> None:
+    asset_id = await made(domain)
+    await decide(domain, asset_id, 0, "approve", clearance_level="public")
+    first = await exported(domain)
+    await decide(domain, asset_id, 0, "unpublish")
+    assert workflows(domain, await dispatched(domain)) == ["withdraw_external"]
+    await decide(domain, asset_id, 0, "approve")
+    again = await exported(domain)
+    assert again != first
+    assert addresses(domain) == [(0, 1, f"{again}/cog")]
+
+
 async def test_an_export_that_was_withdrawn_publishes_nothing_when_it_is_run_again(domain: Domain) -> None:
     asset_id = await made(domain)
     await decide(domain, asset_id, 0, "approve", clearance_level="public")

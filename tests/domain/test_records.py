@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from domain.contracts.records import LogLine
+from domain.models import Request
 from tests.support.acts import Flow, dispatched
 from tests.support.lives import completed, failed, started, submitted, worker
 from tests.support.platform import Domain
@@ -25,6 +26,13 @@ async def read(domain: Domain, path: str, **query: str | int) -> Any:
         answer = await operator.get(f"/api/v1/{path}", params=query)
     assert answer.status_code == 200, answer.text
     return answer.json()
+
+
+async def test_a_request_is_shown_with_all_that_is_stored_of_it(domain: Domain) -> None:
+    request_id = await submitted(domain)
+    shown = await read(domain, f"requests/{request_id}")
+    assert set(shown) - {"runs"} == {column.name for column in Request.__table__.columns}
+    assert [(run["workflow_id"], run["state"]) for run in shown["runs"]] == [("raster_ingest", "pending")]
 
 
 async def test_a_timeline_tells_what_was_logged_last_or_goes_without(domain: Domain) -> None:

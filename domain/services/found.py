@@ -1,0 +1,38 @@
+"""What a caller named, or the refusal that there is no such thing: the same words wherever it was looked for."""
+
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from domain.errors import NotFound
+from domain.models import Asset, Request, Run
+from domain.repositories.assets import Assets
+from domain.repositories.requests import Requests
+from domain.repositories.runs import Runs
+
+
+async def found_request(session: AsyncSession, request_id: UUID, *, lock: bool = False) -> Request:
+    request = await Requests(session).get(request_id, lock=lock)
+    if request is None:
+        raise no_request(request_id)
+    return request
+
+
+def no_request(request_id: UUID) -> NotFound:
+    """Also for a request that this caller may not know of."""
+    return NotFound(f"There is no request {request_id}.")
+
+
+async def found_run(session: AsyncSession, run_id: UUID, *, lock: bool = False) -> Run:
+    run = await Runs(session).get(run_id, lock=lock)
+    if run is None:
+        raise NotFound(f"There is no run {run_id}.")
+    return run
+
+
+async def locked_asset(session: AsyncSession, asset_id: str) -> Asset:
+    """The asset, undeleted: decisions, changes and commands about one asset take turns."""
+    asset = await Assets(session).lock(asset_id)
+    if asset is None:
+        raise NotFound(f"There is no asset {asset_id}.")
+    return asset
