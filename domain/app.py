@@ -20,7 +20,7 @@ from sqlalchemy.exc import TimeoutError as NoConnectionFree
 from domain import failpoints, logs
 from domain.adapters.sealing import Vault
 from domain.adapters.webhooks import Webhooks
-from domain.api import assets, audit, callbacks, clients, commands, control, pools, records, routes
+from domain.api import assets, audit, callbacks, clients, commands, control, items, pools, records, routes
 from domain.bell import Bell
 from domain.contracts import rendering
 from domain.db import Database
@@ -81,7 +81,7 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
         app.add_exception_handler(outage, _without_database)
     app.add_middleware(logs.LogContext)
     app.include_router(routes.probes)
-    for audience in (assets, audit, callbacks, clients, commands, control, pools, records):
+    for audience in (assets, audit, callbacks, clients, commands, control, items, pools, records):
         app.include_router(audience.router)
     app.include_router(records.timelines)
     app.include_router(routes.api)
