@@ -33,13 +33,14 @@ WAITING = """
             and s.name in ('*', 'workflow:' || r.workflow_id, 'platform:' || q.platform_id)
         )
         group by w.run_id
+    ), looked_at as (
+        select run_id from in_vain union select run_id from app.runs where unroutable_since is not null
     )
     select r.run_id, v.pool, extract(epoch from clock_timestamp() - r.unroutable_since)::float as marked_seconds
-    from app.runs r left join in_vain v using (run_id)
-    where (v.run_id is not null or r.unroutable_since is not null)
+    from looked_at join app.runs r using (run_id) left join in_vain v using (run_id)
 """
 ALL = text(f"{WAITING} order by r.created_at limit :limit")
-ONE = text(f"{WAITING} and r.run_id = :run_id")
+ONE = text(f"{WAITING} where r.run_id = :run_id")
 
 POOLS = text("""
     select pool, count(distinct worker) filter (where worker is not null) as workers,

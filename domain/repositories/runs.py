@@ -82,11 +82,9 @@ class Runs:
         query = select(Attempt).where(Attempt.run_id == run_id, Attempt.token == token).with_for_update()
         return await self.session.scalar(query.execution_options(**FRESH))
 
-    async def link_flow_run(self, attempt: Attempt, told: RunStart, home_pool: str) -> None:
-        """Record a flow run, and what it says of itself, before it does any work. A run's own knows less than we."""
+    async def link_flow_run(self, attempt: Attempt, told: RunStart) -> None:
+        """Record a flow run, and what it says of itself, before it does any work."""
         facts = told.model_dump(include={"flow_run_id", "segment", "pool", "image", "job_template"})
-        if told.segment is None:
-            facts["pool"] = told.pool or home_pool
         link = insert(AttemptFlowRun).values(run_id=attempt.run_id, number=attempt.number, **facts)
         await self.session.execute(
             link.on_conflict_do_update(index_elements=["flow_run_id"], set_={"number": attempt.number})

@@ -71,7 +71,7 @@ class RunLifecycle:
             if reopened := await self._retried_child(run, attempt, message):
                 return reopened
             raise Fenced(await self._why_not(run, attempt))
-        await Runs(self.session).link_flow_run(attempt, message, run.pool)
+        await Runs(self.session).link_flow_run(attempt, message)
         request = await self._request(run)
         if request.status is RequestState.PENDING:
             await self._set_request_status(request, RequestState.PROCESSING)

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from domain.repositories import statistics
+from domain.repositories import pools, statistics
 from tests.support.lives import completed, failed, submitted
 from tests.support.platform import Domain
 
@@ -96,7 +96,7 @@ async def test_a_large_store_is_read_by_index(domain: Domain) -> None:
         administrator.execute("analyze")
     for query in (
         statistics.PLATFORMS, statistics.WORKFLOWS, statistics.ATTEMPTS, statistics.STORMS, statistics.DOWNTIMES,
-        statistics.QUEUES, statistics.APPROVALS,
+        statistics.QUEUES, statistics.APPROVALS, pools.ALL, pools.POOLS,
     ):  # fmt: skip
         scanned = scans(domain, query.text)
         assert not scanned & {"requests", "runs", "attempts"}, f"{scanned} is read whole by {query.text}"
@@ -108,7 +108,7 @@ async def test_a_large_store_is_read_by_index(domain: Domain) -> None:
 
 def scans(domain: Domain, query: str) -> set[str]:
     """The tables that this query reads from end to end for the last hour."""
-    values = {":window": "3600", ":many": "10", ":most": "50", ":still": "300"}
+    values = {":window": "3600", ":many": "10", ":most": "50", ":still": "300", ":silence": "25", ":limit": "100"}
     for name, value in values.items():
         query = query.replace(name, value)
     [(plan,)] = domain.rows(f"explain (format json) {query}")
