@@ -34,7 +34,7 @@ class DomainSettings(TokenSettings):
     heartbeat_seconds: float = Field(default=10.0, gt=0, description="How often a quiet flow run reports")
     attempt_lost_seconds: float = Field(default=90.0, gt=0, description="Silence after which an attempt is fenced")
     stop_seconds: float = Field(
-        default=5.0, gt=0, description="How long a fenced flow run may take to stop before Prefect is told to stop it"
+        default=8.0, gt=0, description="How long a fenced flow run may take to stop before Prefect is told to stop it"
     )
     start_seconds: float = Field(default=120.0, gt=0, description="How long a worker may take to begin a flow run")
     beacon_silence_seconds: float = Field(

@@ -48,7 +48,7 @@ class Patience:
     heartbeat: float = 10.0
     suspect: float = 60.0
     lost: float = 90.0
-    stop_fenced: float = 5.0
+    stop_fenced: float = 8.0
     stop_ended: float = 300.0
 
 

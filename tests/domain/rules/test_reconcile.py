@@ -8,7 +8,7 @@ from domain.rules.lifecycle import AttemptState
 from domain.rules.reconcile import OVER, Action, AttemptFacts, FlowState, Patience, decide
 
 PATIENCE = Patience()
-AGES = (0, 4, 5, 9, 10, 29, 30, 59, 60, 89, 90, 119, 120, 299, 300, 599, 600, 10_000)
+AGES = (0, 7, 8, 9, 10, 29, 30, 59, 60, 89, 90, 119, 120, 299, 300, 599, 600, 10_000)
 EVERY = list(product(AttemptState, FlowState, AGES, (True, False), (True, False)))
 CHANGING = {Action.LOSE, Action.FAIL_ENDED, Action.CANCEL}
 
@@ -48,10 +48,10 @@ def told(state: str, flow: str, quiet: float, *, lease_expired: bool = False, pa
         ("committed", "completed", 0, "DISPOSE"),
         ("committed", "running", 299, "LEAVE"),
         ("committed", "running", 300, "STOP_FLOW"),
-        ("fenced", "running", 4, "LEAVE"),
-        ("fenced", "running", 5, "STOP_FLOW"),
-        ("fenced", "scheduled", 4, "LEAVE"),
-        ("fenced", "scheduled", 5, "STOP_FLOW"),
+        ("fenced", "running", 7, "LEAVE"),
+        ("fenced", "running", 8, "STOP_FLOW"),
+        ("fenced", "scheduled", 7, "LEAVE"),
+        ("fenced", "scheduled", 8, "STOP_FLOW"),
         ("fenced", "missing", 0, "DISPOSE"),
         ("failed", "cancelling", 10_000, "LEAVE"),
         ("ready", "missing", 10_000, "LEAVE"),
