@@ -33,6 +33,7 @@ from prefect.task_runners import TaskRunner
 from flows.stopping import Reason
 
 LEASE_SECONDS = 300
+CLOSING = "closing a flow run"
 OUTAGE_SECONDS = 600.0
 OUTAGE_PAUSE_SECONDS = 2.0
 DRAINED = "The worker ended before the run had left."
@@ -42,6 +43,11 @@ CANCELLED = "The run was cancelled."
 def is_outage(error: httpx.HTTPError) -> bool:
     """Whether asking again may help: no answer, or one that says that the server is at fault."""
     return not isinstance(error, httpx.HTTPStatusError) or error.response.is_server_error
+
+
+def handlers_left() -> bool:
+    """Whether a handler of any ended run of this process has not ended."""
+    return any(thread.name == CLOSING for thread in threading.enumerate())
 
 
 @cache
@@ -171,6 +177,6 @@ class InlineEngine(AsyncFlowRunEngine[..., Any]):
         try:
             yield runner
         finally:
-            closing = threading.Thread(target=runner.__exit__, args=(None, None, None), daemon=True)
+            closing = threading.Thread(target=runner.__exit__, args=(None, None, None), name=CLOSING, daemon=True)
             self.closing.append(closing)
             closing.start()

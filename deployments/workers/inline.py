@@ -24,7 +24,7 @@ from prefect.client.schemas.filters import (
 )
 from prefect.client.schemas.objects import StateType
 from prefect.context import AsyncClientContext, SyncClientContext
-from prefect.exceptions import Abort, ObjectNotFound, Pause
+from prefect.exceptions import Abort, Pause
 from prefect.flows import Flow
 from prefect.logging.handlers import APILogHandler
 from prefect.settings import get_current_settings
@@ -32,7 +32,7 @@ from prefect.workers.base import BaseJobConfiguration, BaseWorkerResult
 
 from deployments import pools
 from deployments.workers.draining import DRAIN_SECONDS, LEAVE_SECONDS, Draining
-from deployments.workers.engine import InlineEngine
+from deployments.workers.engine import InlineEngine, handlers_left
 from flows import stopping, threads
 from flows.segments import LIGHT
 
@@ -122,7 +122,7 @@ class InlineWorker(Draining):
 
     def _leave(self) -> None:
         """A handler that does not end would keep the interpreter from ending."""
-        if self._recycle:
+        if self._recycle or handlers_left():
             APILogHandler().flush()
             sys.stdout.flush()
             os._exit(0)
@@ -154,8 +154,6 @@ class InlineWorker(Draining):
                 await self.run(flow_run, InlineJobConfiguration())
         except (Abort, Pause) as signal:
             self._logger.info("flow run %s was taken from this worker: %s", flow_run.id, signal)
-        except ObjectNotFound:
-            self._logger.info("flow run %s or its deployment was deleted", flow_run.id)
         except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - one run must not end the others
             self.get_flow_run_logger(flow_run).error("The run could not be executed: %s", error, exc_info=error)
             await self._propose_crashed_state(flow_run, f"{type(error).__name__}: {error}")
