@@ -202,6 +202,8 @@ class SegmentRuns:
             if stop.is_set() and not told:
                 told = True
                 await asyncio.to_thread(self._store.write_bytes, f"{child.place}/stop", b"")
+                if child.sign is None:
+                    await self._withdraw(child)
                 if stop.reason != "over" or child.sign is None:
                     raise Stopped("The run was asked to stop.")
             now = time.monotonic()
@@ -236,7 +238,7 @@ class SegmentRuns:
 
     async def _withdraw(self, child: Child) -> None:
         with contextlib.suppress(httpx.HTTPError, PrefectHTTPStatusError, ObjectNotFound):
-            await self.prefect.set_flow_run_state(child.flow_run_id, Cancelled(message="Nobody took it up in time."))
+            await self.prefect.set_flow_run_state(child.flow_run_id, Cancelled(message="Withdrawn before it began."))
 
 
 def _order(place: Place) -> dict[str, Any]:

@@ -68,7 +68,7 @@ def test_the_request_its_run_and_its_flow_runs_are_linked(stack: RunningStack) -
         ("register", "completed", 1), ("end", "completed", 0),
     ]  # fmt: skip
     with stack.operator() as domain:
-        # Left out where Prefect takes longer than a reader should wait; and lines come a little after what they tell of.
+        # Left out where Prefect takes longer than a reader should wait; and a line comes after what it tells of.
         until(lambda: "Completed" in str(domain.get(f"/api/v1/requests/{request_id}/timeline").json()["logs"]))
     with stack.prefect() as prefect:
         flow_run = prefect.get(f"/flow_runs/{flow_run_id}").json()
