@@ -5,7 +5,7 @@ import json
 import signal
 import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -66,20 +66,24 @@ async def run_attempt(line: Line, settings: WorkerSettings) -> PrefectState[Any]
     plan = Plan.from_json(order.plan)
     engine = await _engine(line, settings, order, home_pool(plan))
     schedule = Schedule(plan, order.inputs, engine.schedule_facts)
-    async with _alive(line, order), get_client(sync_client=False) as prefect:
-        engine.children = SegmentRuns(prefect, engine, settings.child_silence_seconds, _queue())
-        runner = Runner(engine, schedule, line.stop)
-        try:
-            async with _outlined(engine, schedule, settings) as outlined:
-                outlined.verdict = verdict = await runner.run()
-            return await _hand_in(line, engine, verdict, prefect)
-        except Fenced as fenced:
-            return _cancelled("Fenced", str(fenced))
-        except ChildCancelled as cancelled:
-            return await _give_up(line, "cancelled", str(cancelled))
-        except ChildLost as lost:
-            await line.fail(RunProblem(code="child-run-lost", message=str(lost)), "lost")
-            return FailedState(message=str(lost))
+    with closing(engine):
+        async with _alive(line, order), get_client(sync_client=False) as prefect:
+            engine.children = SegmentRuns(prefect, engine, settings.child_silence_seconds, _queue())
+            try:
+                async with _outlined(engine, schedule, settings) as outlined:
+                    outlined.verdict = verdict = await Runner(engine, schedule, line.stop).run()
+                    return await _hand_in(line, engine, verdict, prefect)
+            except Fenced as fenced:
+                return _cancelled("Fenced", str(fenced))
+            except ChildCancelled as cancelled:
+                return await _give_up(line, "cancelled", str(cancelled))
+            except ChildLost as lost:
+                await line.fail(RunProblem(code="child-run-lost", message=str(lost)), "lost")
+                return FailedState(message=str(lost))
+            except Exception as error:
+                with suppress(Fenced, DomainUnreachable):  # the domain finds out by itself, only later
+                    await line.fail(RunProblem(code="engine-error", message=type(error).__name__), "lost")
+                raise
 
 
 @dataclass
@@ -102,7 +106,8 @@ async def _outlined(engine: Engine, schedule: Schedule, settings: WorkerSettings
     finally:
         showing.cancel()
         await asyncio.gather(showing, return_exceptions=True)
-    await show_outline(engine, schedule, outlined.verdict, domain_url)
+        if outlined.verdict is not None:
+            await show_outline(engine, schedule, outlined.verdict, domain_url)
 
 
 async def _hand_in(line: Line, engine: Engine, verdict: Verdict, prefect: PrefectClient) -> PrefectState[Any]:
@@ -164,19 +169,16 @@ async def run_segment(line: Line, settings: WorkerSettings, number: int) -> Pref
     plan = engine.plans[told["workflow"]] if told["workflow"] else Plan.from_json(order.plan)
     inputs = told["inputs"] if told["workflow"] else order.inputs
     where = Place(told["path"], told["workflow"], inputs)
-    async with _alive(line, order):
-        if "node" in told:
-            outcome, verdict = await _do_share(engine, plan, where, told, place)
-        else:
-            outcome, verdict = await _do_stretch(engine, plan, where, told, place)
-        with suppress(DomainUnreachable):  # what it did is in storage; its parent tells the domain how it ended
-            await line.flush()
-    if line.stop.reason in {"draining", "cancelled"}:
-        return _cancelled(
-            HANDED_OVER if line.stop.reason == "draining" else "Cancelled", "The worker was told to stop."
-        )
-    if line.stop.reason == "fenced":
-        return _cancelled("Fenced", "The attempt is over.")
+    with closing(engine):
+        async with _alive(line, order):
+            if "node" in told:
+                outcome, verdict = await _do_share(engine, plan, where, told, place)
+            else:
+                outcome, verdict = await _do_stretch(engine, plan, where, told, place)
+            with suppress(DomainUnreachable):  # what it did is in storage; its parent tells the domain how it ended
+                await line.flush()
+    if line.stop.reason not in {None, "over"}:
+        return await _left_early(line.stop)
     outcome["artifacts"] = [artifact.model_dump(mode="json") for artifact in engine.artifacts]
     engine.zones.runs.write_bytes(f"{place}/outcome.json", to_json(outcome).encode())
     if isinstance(verdict, Failed):

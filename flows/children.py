@@ -26,7 +26,7 @@ from domain.contracts.artifacts import Artifact
 from domain.contracts.runs import RunFacts
 from flows.compiler import Item, Outcome, RunError, State
 from flows.engine import CountedItems, Engine, Place
-from flows.errors import Stopped
+from flows.errors import Broken, Stopped
 from flows.ledger import error_json
 from flows.stopping import Stop
 from flows.storage import Store
@@ -41,11 +41,11 @@ ASK_PREFECT_SECONDS = 5.0
 BEAT_SECONDS = 2.0
 
 
-class ChildLost(Exception):
+class ChildLost(Broken):
     """A child run died, or ended without leaving its outcome: the machinery failed, not the work."""
 
 
-class ChildCancelled(Exception):
+class ChildCancelled(Broken):
     """An operator cancelled a child run in Prefect: the run that needs it is cancelled with it."""
 
 

@@ -86,3 +86,7 @@ class Engine:
         """What expressions may know of the run."""
         facts = self.facts.model_dump(include=set(SCHEDULE_FACTS))
         return {name: facts[name] for name in SCHEDULE_FACTS}
+
+    def close(self) -> None:
+        """Let the threads go, those too that are stuck: the process may live on with other runs."""
+        self.threads.shutdown(wait=False, cancel_futures=True)

@@ -63,3 +63,7 @@ class Nested(HandlerError):
         self.code = code
         self.partner_may_read = is_invalid
         self.retryable = not is_invalid
+
+
+class Broken(Exception):
+    """The machinery failed, not the work: no try of ours helps, the attempt ends, and another one may go on."""

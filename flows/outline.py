@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+from itertools import islice
 
 import httpx
 from prefect.artifacts import acreate_markdown_artifact
@@ -12,6 +13,7 @@ from flows.compiler.svg import svg
 from flows.engine import Engine
 
 SHOWN_ERROR = 500
+SHOWN_NODES = 200  # of a larger graph nobody reads a picture
 
 
 async def show_outline(engine: Engine, schedule: Schedule, verdict: Finished | Failed | None, domain_url: str) -> None:
@@ -27,8 +29,11 @@ def outline(engine: Engine, schedule: Schedule, verdict: Finished | Failed | Non
     head = f"**{plan.workflow_id}** version {plan.version}, attempt {facts.attempt}: {_standing(verdict)}"
     timeline = f"[Timeline of the request]({domain_url.rstrip('/')}/api/v1/requests/{facts.request_id}/timeline)"
     rows = ["| node | state |", "|---|---|"]
-    rows += [f"| {name} | {state.value} |" for name, state in schedule.states.items()]
-    parts = [head, timeline, _picture(plan), "\n".join(rows)]
+    rows += [f"| {name} | {state.value} |" for name, state in islice(schedule.states.items(), SHOWN_NODES)]
+    if len(schedule.states) > SHOWN_NODES:
+        rows.append(f"| … | {len(schedule.states) - SHOWN_NODES} more |")
+    picture = [_picture(plan)] if len(plan.nodes) <= SHOWN_NODES else []
+    parts = [head, timeline, *picture, "\n".join(rows)]
     if isinstance(verdict, Failed):
         quoted = verdict.error.message[:SHOWN_ERROR].replace("`", "'")
         parts.insert(1, f"```text\n{verdict.error.node_id or 'run'}: {quoted}\n```")

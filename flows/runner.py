@@ -38,7 +38,7 @@ from flows.compiler import (
     StopRunning,
 )
 from flows.engine import Engine, Place
-from flows.errors import InvalidInput, Nested, Stopped
+from flows.errors import Broken, InvalidInput, Nested, Stopped
 from flows.items import Counts, Share, do_items
 from flows.segments import shards, stretch
 from flows.stopping import Stop
@@ -266,11 +266,15 @@ class SubWorkflows:
 
 async def _as_flow_run(inner: Runner, work: Work) -> Verdict:
     """The sub-workflow as a flow run of its own inside ours, so that operators see its nodes together."""
-    verdicts: list[Verdict] = []
+    ended: list[Verdict | Broken] = []
 
     async def body() -> PrefectState[Any]:
-        verdict = await inner.run()
-        verdicts.append(verdict)
+        try:
+            verdict = await inner.run()
+        except Broken as broken:
+            ended.append(broken)
+            raise
+        ended.append(verdict)
         if isinstance(verdict, Failed):
             return PrefectState(type=StateType.FAILED, message=verdict.error.message)
         return PrefectState(type=StateType.COMPLETED)
@@ -286,7 +290,9 @@ async def _as_flow_run(inner: Runner, work: Work) -> Verdict:
         log_prints=False,
     )
     await flow(return_state=True)
-    return verdicts[0]
+    if isinstance(ended[0], Broken):
+        raise ended[0]
+    return ended[0]
 
 
 async def _unless_stopped(activity: Coroutine[Any, Any, list[Event]]) -> list[Event]:

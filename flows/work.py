@@ -25,7 +25,7 @@ from domain.contracts.runs import NodeEvent
 from flows import tries
 from flows.compiler import Item, Node, Outcome, RunError, State
 from flows.engine import Engine
-from flows.errors import HandlerError, Stopped
+from flows.errors import Broken, HandlerError, Stopped
 from flows.ledger import Entry, digest, error_json
 from flows.stopping import Reason, Stop
 from flows.tries import Progress, Try
@@ -117,6 +117,8 @@ class Hands:
         while True:
             try:
                 return Outcome(State.COMPLETED, await self.once(work, number))
+            except Broken:
+                raise
             except Exception as error:  # noqa: BLE001 - whatever a handler raises is its failure, not ours
                 if number >= len(delays) or not worth_another_try(error) or self.stop.is_set():
                     return await self.failed(work, number, error)
@@ -243,8 +245,10 @@ class TaskRuns:
             made = self._tries.pop(index, 0)
             outcome = known or self._ended.pop(index, None)
             if outcome is None:
-                error = await state.aresult(raise_on_failure=False)
-                outcome = await self.hands.failed(work, made - 1, _exception(error))
+                error = _exception(await state.aresult(raise_on_failure=False))
+                if isinstance(error, Broken):
+                    raise error
+                outcome = await self.hands.failed(work, made - 1, error)
         del self._works[index]
         return outcome, made
 
@@ -324,6 +328,8 @@ def _may_retry(_task: Task[..., Any], _run: TaskRun, state: "PrefectState[Any]")
 
 def worth_another_try(error: object) -> bool:
     """Whether a failed try may be repeated: what the partner got wrong stays wrong."""
+    if isinstance(error, Broken):
+        return False
     return not isinstance(error, HandlerError) or error.retryable
 
 
