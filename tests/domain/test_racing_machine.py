@@ -160,13 +160,17 @@ class Racing(RuleBasedStateMachine):
                 "select ordinal, label, newest_revision, served_revision, deleted_at is not null"
                 " from app.asset_versions order by 1"
             ),
-            self.world.rows(f"select ordinal, revision, approval, {states} from app.revisions order by 1, 2"),  # noqa: S608
+            self.world.rows(
+                f"select r.ordinal, r.revision, submitted ->> 'source', approval, {states}, decided_at is not null"  # noqa: S608
+                " from app.revisions r join app.requests using (request_id) order by 1, 2"
+            ),
             self.world.rows("select clearance, exposure from app.assets"),
             self.world.rows(
                 "select ordinal, revision, bool_or(external_blob_path is not null) from app.exports e"
                 " join app.artifacts a using (asset_id, ordinal, revision) where withdrawn_at is null"
                 " group by 1, 2 order by 1, 2"
             ),
+            self.world.rows("select ordinal, revision, count(*) from app.exports group by 1, 2 order by 1, 2"),
         )
 
     @invariant()
@@ -220,9 +224,13 @@ def _shape(model: Model) -> tuple[Any, ...]:
     has_asset = bool(versions)
     return (
         [(ordinal, v.label, v.newest, v.served, v.deleted) for ordinal, v in versions],
-        [(*which, made.approval, made.processing) for which, made in sorted(model.revisions.items())],
+        [
+            (*which, f"uploads/{made.source}", made.approval, made.processing, made.decided)
+            for which, made in sorted(model.revisions.items())
+        ],
         [(model.clearance, model.exposure)] if has_asset else [],
         [(*which, (which, number) in model.ended) for which, number in sorted(model.out.items())],
+        [(*which, count) for which, count in sorted(model.begun.items())],
     )
 
 
