@@ -1,7 +1,8 @@
 """Exports: what is out, what may go out, and the addresses that a finished export gives to a version's artifacts."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy import func, select, text, update
@@ -53,13 +54,15 @@ class Exports:
             Export(request_id=request_id, asset_id=asset_id, ordinal=ordinal, revision=number, destination=destination)
         )
 
-    async def publish(self, request_id: UUID, adf_run_id: str | None) -> None:
+    async def publish(self, request_id: UUID, outputs: Mapping[str, Any]) -> None:
         """Give the version's artifacts the addresses of their copies, unless this is no export or was withdrawn.
 
         The caller holds the lock of the export's run; a withdrawal waits for it before it takes addresses away.
         """
         await self.session.flush()
-        await self.session.execute(PUBLISH, {"request_id": request_id, "adf_run_id": adf_run_id})
+        pipeline = outputs.get("adf_run_id")  # any internal run comes here, with whatever it returns
+        values = {"request_id": request_id, "adf_run_id": pipeline if isinstance(pipeline, str) else None}
+        await self.session.execute(PUBLISH, values)
 
     async def withdraw(self, export: Export, withdrawal_id: UUID) -> None:
         """Take the addresses away. The export's run is over: it was cancelled, or had ended."""

@@ -201,7 +201,7 @@ class RunLifecycle:
         run.finished_at = func.clock_timestamp()
         await Runs(self.session).put_artifacts(run, request, message.artifacts)
         if request.is_internal:
-            await Exports(self.session).publish(request.request_id, message.outputs.get("adf_run_id"))
+            await Exports(self.session).publish(request.request_id, message.outputs)
         self._record(run, "run.completed", attempt=attempt.number, artifacts=len(message.artifacts))
         if request.status is RequestState.PROCESSING:
             await self.go_on(request)

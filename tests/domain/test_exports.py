@@ -251,6 +251,13 @@ async def test_copies_elsewhere_than_the_destination_get_no_address(domain: Doma
     assert addresses(domain) == [(0, 1, None)]
 
 
+async def test_what_other_internal_runs_return_is_theirs(domain: Domain) -> None:
+    order = {"workflow_id": "echo_test", "inputs": {}}
+    assert (await call(domain, "operator", "POST", "/runs", order)).is_success
+    flow = await started(domain)
+    assert (await flow.commit({"adf_run_id": {"not": "a name"}})).is_success
+
+
 async def test_a_version_without_files_exports_nothing(domain: Domain) -> None:
     asset_id = await approved(domain, clearance_level="public")
     assert await dispatched(domain) == []
