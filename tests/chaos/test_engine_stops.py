@@ -64,7 +64,7 @@ def stack() -> Iterator[Trial]:
 def test_a_cancelled_run_is_over_soon_and_leaves_no_process(stack: Trial) -> None:
     """By the domain and by Prefect in turns, before it starts, between tries, at work, waiting for a child run."""
     rounds = max(1, -(-RUNS // (len(STATES) * 2))) if FULL else 1
-    slowest, count = 0.0, 0
+    slowest, count, resident = 0.0, 0, stack.workers_processes()
     for _ in range(rounds):
         for order in (by_the_domain, by_prefect):
             begun = {state: begin(stack) for state, begin in STATES.items()}
@@ -77,13 +77,13 @@ def test_a_cancelled_run_is_over_soon_and_leaves_no_process(stack: Trial) -> Non
                 until(partial(is_over, stack, run_id), CANCELLED_SECONDS - (time.monotonic() - ordered))
             slowest, count = max(slowest, time.monotonic() - ordered), count + len(begun)
             assert {stack.state(run_id) for run_id in begun.values()} == {"cancelled"}
-            until(lambda: not stack.workers_children(), CANCELLED_SECONDS)
+            until(lambda: stack.workers_processes() <= resident, CANCELLED_SECONDS - (time.monotonic() - ordered))
     print(f"\nn = {count} runs cancelled in {len(STATES)} states: over within {slowest:.1f} s, no process left")  # noqa: T201
 
 
 def by_the_domain(made: Trial, run_id: str) -> None:
     with made.stack.operator() as http:
-        http.post(f"/api/v1/runs/{run_id}/cancel", json={}).raise_for_status()
+        http.post(f"/api/v1/runs/{run_id}/cancel", json={"reason": "a test"}).raise_for_status()
 
 
 def by_prefect(made: Trial, run_id: str) -> None:
@@ -173,6 +173,6 @@ def test_a_node_for_a_pool_that_nobody_serves_says_so(stack: Trial) -> None:
         run_id = stack.start("items_gdal", count=2, seconds=0.1)
         took = until(lambda: stack.record(run_id)["reason"] == "unroutable", UNROUTABLE_SECONDS + 10)
     assert set(stack.until_ended([run_id]).values()) == {"completed"}
-    assert stack.record(run_id)["reason"] is None
+    until(lambda: stack.record(run_id)["reason"] is None, UNROUTABLE_SECONDS)
     print(f"\nunroutable after {took:.1f} s; completed once the pool was served again")  # noqa: T201
     assert took <= UNROUTABLE_SECONDS

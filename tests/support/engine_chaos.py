@@ -128,11 +128,13 @@ class Trial:
         finally:
             os.kill(supervisor, signal.SIGCONT)
 
-    def workers_children(self) -> set[int]:
-        """Processes that a worker or a zygote has started and that still live."""
-        parents = {self.service(f"{kind}-{pool}") for kind in ("worker", "zygote") for pool in POOLS
-                   if f"{kind}-{pool}" in self.stack.facts()["services"]}  # fmt: skip
-        return {pid for pid, parent in _parents().items() if parent in parents}
+    def workers_processes(self) -> set[int]:
+        """What workers and zygotes have started, and what these have, as far as it still lives."""
+        names = [name for name in self.stack.facts()["services"] if name.startswith(("worker-", "zygote-"))]
+        parents, found = _parents(), {self.service(name) for name in names}
+        while more := {pid for pid, parent in parents.items() if parent in found} - found:
+            found |= more
+        return found
 
 
 def kill(pid: int) -> None:
