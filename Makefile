@@ -39,6 +39,7 @@ bench: setup-dev  ## Run every benchmark in its short form
 
 chaos: setup-dev  ## Kill the stack's processes at work and check that nothing is lost
 	@CAIRN_CHAOS_RUNS=$${CAIRN_CHAOS_RUNS:-50} $(BIN)/python -m pytest tests/chaos -m chaos -s
+	@CAIRN_TRACES=$${CAIRN_TRACES:-120} $(BIN)/python -m pytest tests/flows/test_traces.py -s
 
 images: setup-dev  ## Do what Dockerfile.worker does, in fresh environments, and measure it
 	@CAIRN_IMAGES=1 $(BIN)/python -m pytest tests/deployments/test_images.py -s

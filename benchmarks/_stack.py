@@ -1,10 +1,12 @@
 """A stack of its own for a benchmark: everything that a user has, in a folder that is gone afterwards."""
 
+import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +21,7 @@ from deployments.stack import control
 from deployments.stack.state import REPOSITORY, State, read_json
 
 PAGE = 200
+RUN_SECONDS = 120.0
 CAIRN = (sys.executable, "-m", "deployments.cli")
 RECORDED = "select (select count(*) from task_run_state) + (select count(*) from events)"
 LOST = ("dropping", "dropped")
@@ -46,6 +49,28 @@ class Stack:
     def operator(self) -> httpx.Client:
         headers = {"Authorization": f"Bearer {self.state.secrets['operator']}"}
         return httpx.Client(base_url=self.facts("domain")["url"], headers=headers, timeout=30)
+
+    def start(self, workflow_id: str) -> str:
+        """Have the domain run it on the stack's workers."""
+        with self.operator() as http:
+            made = http.post("/api/v1/runs", json={"workflow_id": workflow_id}).raise_for_status().json()
+        return str(made["run_id"])
+
+    def completed_in(self, run_id: str) -> float:
+        """How long the run took, from its acceptance to its commit, by the domain's clock."""
+        query = "select state, extract(epoch from finished_at - created_at)::float8 from app.runs where run_id = %s"
+        deadline = time.monotonic() + RUN_SECONDS
+        while time.monotonic() < deadline:
+            [(state, took)] = self.rows(query, run_id)
+            if state == "completed":
+                return float(took)
+            time.sleep(0.1)
+        raise RuntimeError(f"Run {run_id} is {state} after {RUN_SECONDS:.0f} s.")
+
+    def marks(self, run_id: str) -> list[dict[str, Any]]:
+        """What `scripted` handlers left of each of their tries."""
+        folder = self.state.storage / "runs" / "trials" / run_id
+        return [json.loads(file.read_text()) for file in folder.glob("*.json")]
 
     def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         with psycopg.connect(self.facts("postgres")["url"]) as connection:

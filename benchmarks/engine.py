@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
+from itertools import accumulate
 from platform import python_version
 from statistics import median
 from typing import Any
@@ -41,6 +42,31 @@ nodes:
   end: {type: end}
 outputs: {succeeded: "{{ nodes.all.output.succeeded }}"}
 """
+MAX_CONCURRENCY, SHARDS = 6, 3
+SHARDED = f"""
+workflow_id: bench_sharded
+version: 1
+nodes:
+  start: {{type: start, next: each}}
+  each:
+    type: fan_out
+    source: "{{{{ [0] * 36 }}}}"
+    max_concurrency: {MAX_CONCURRENCY}
+    shards: {SHARDS}
+    task: {{handler: scripted, queue: gdal, params: {{seconds: 0.5}}}}
+    next: all
+  all: {{type: fan_in, next: end}}
+  end: {{type: end}}
+"""
+TWO_POOLS = """
+workflow_id: bench_two_pools
+version: 1
+nodes:
+  start: {type: start, next: here}
+  here: {handler: echo, next: there}
+  there: {handler: echo, queue: gdal, next: end}
+  end: {type: end}
+"""
 
 
 @dataclass(frozen=True)
@@ -52,17 +78,18 @@ class Size:
     items: int
     many_items: int
     chain: int
+    sharded: int
 
 
-FULL = Size(rounds=5, rounds_documented=5, items=1000, many_items=5000, chain=200)
-SHORT = Size(rounds=3, rounds_documented=1, items=300, many_items=1000, chain=50)
+FULL = Size(rounds=5, rounds_documented=5, items=1000, many_items=5000, chain=200, sharded=20)
+SHORT = Size(rounds=3, rounds_documented=1, items=300, many_items=1000, chain=50, sharded=3)
 
 
 def run(size: Size | None = None) -> dict[str, Any]:
     """Measure, and report in the shape of all benchmarks."""
     size = size or (SHORT if os.environ.get("CAIRN_BENCH_SHORT") else FULL)
-    workflows = {"bench_fan_out": FAN_OUT, "bench_chain": chain(size.chain)}
-    with running_stack(workflows) as stack:
+    workflows = {"bench_fan_out": FAN_OUT, "bench_sharded": SHARDED, "bench_two_pools": TWO_POOLS}
+    with running_stack(workflows | {"bench_chain": chain(size.chain)}) as stack:
         results = [*_measured(stack, size)]
     return {"bench": "engine", "machine": this_machine(), "versions": _versions(), "results": results}
 
@@ -72,7 +99,9 @@ def _measured(stack: Stack, size: Size) -> Iterator[dict[str, Any]]:
         for measure in (_throughput, _chain, _small_fan_out, _documented, _growth, _rows, _records):
             _until_idle(stack)
             yield from measure(stack, process, size)
-    yield from _memory(stack, size)
+    for measure_workers in (_memory, _two_pools, _concurrency):
+        _until_idle(stack)
+        yield from measure_workers(stack, size)
     dropped = stack.dropped_messages()
     note = "lines of the Prefect server's log that tell of one, after all of the above"
     yield figure("dropped_messages", dropped, "1", baseline=None, ratio=None, n=1, note=note, at_most=0)
@@ -156,6 +185,35 @@ def _memory(stack: Stack, size: Size) -> Iterator[dict[str, Any]]:
     note = f"peak over what it held before, {size.many_items} items after 100; baseline: gather by hand"
     own, bare = (median(found) for found in grown.values())
     yield figure("memory_growth", own, "MB", baseline=bare, ratio=None, n=size.rounds, note=note, at_most=50)
+
+
+def _two_pools(stack: Stack, size: Size) -> Iterator[dict[str, Any]]:
+    """A run and its child on the other pool, by the stack's own workers."""
+    stack.completed_in(stack.start("bench_two_pools"))
+    took = [stack.completed_in(stack.start("bench_two_pools")) for _ in range(2 * size.rounds)]
+    note = "parent on light and child on gdal, accepted to committed; no baseline: the target is of the value"
+    yield figure("two_pools", median(took), "s", baseline=None, ratio=None, n=len(took), note=note, at_most=2.5)
+
+
+def _concurrency(stack: Stack, size: Size) -> Iterator[dict[str, Any]]:
+    """How near a divided fan-out comes to its `max_concurrency`, and whether it ever passes it."""
+    peaks, processes = [], []
+    for _ in range(size.sharded):
+        run_id = stack.start("bench_sharded")
+        stack.completed_in(run_id)
+        marks = stack.marks(run_id)
+        peaks.append(_peak(marks))
+        processes.append(len({mark["pid"] for mark in marks}))
+    told = f"items at once in {min(processes)} processes or more; baseline: max_concurrency; the target is of the ratio"
+    for name, value, goal in (("least", min(peaks), {"at_least": 0.9}), ("most", max(peaks), {"at_most": 1.0})):
+        ratio, note = value / MAX_CONCURRENCY, f"the {name} {told}"
+        yield figure(f"peak_{name}", value, "1", baseline=MAX_CONCURRENCY, ratio=ratio, n=len(peaks), note=note, **goal)
+
+
+def _peak(marks: list[dict[str, Any]]) -> int:
+    """The most tries at once: ends come before beginnings of the same moment."""
+    moves = sorted([(mark["began"], 1) for mark in marks] + [(mark["ended"], -1) for mark in marks])
+    return max(accumulate(move for _, move in moves))
 
 
 def _records(stack: Stack, process: FlowProcess, size: Size) -> Iterator[dict[str, Any]]:

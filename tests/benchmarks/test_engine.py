@@ -6,7 +6,7 @@ from benchmarks.engine import Size, run
 
 pytestmark = pytest.mark.stack
 FIELDS = {"name", "value", "unit", "baseline", "ratio", "target", "holds", "n", "note"}
-TINY = Size(rounds=1, rounds_documented=1, items=20, many_items=200, chain=5)
+TINY = Size(rounds=1, rounds_documented=1, items=20, many_items=200, chain=5, sharded=1)
 
 
 def test_the_report_has_the_shape_of_all_benchmarks() -> None:
@@ -19,4 +19,6 @@ def test_the_report_has_the_shape_of_all_benchmarks() -> None:
     )
     assert results["domain_rows"]["value"] > 0
     assert results["missing_records"]["value"] == 0
+    assert results["two_pools"]["value"] > 0
+    assert results["peak_most"]["value"] > 1
     assert results["missing_records_ungrouped"]["note"].startswith("of 200 task runs")
