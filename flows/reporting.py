@@ -59,6 +59,7 @@ class Line:
     stop: Stop = field(default_factory=Stop)
     _events: list[NodeEvent] = field(default_factory=list)
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
+    _sending: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def start(self, message: RunStart) -> WorkOrder:
         """Claim the attempt and learn what to do."""
@@ -118,7 +119,11 @@ class Line:
                 log.warning("node events not delivered", extra={"run_id": str(self.run_id)})
 
     async def flush(self) -> None:
-        """Send what is noted, and hear whether to stop."""
+        """Send what is noted, and hear whether to stop. One at a time: two messages on their way may change places."""
+        async with self._sending:
+            await self._send_events()
+
+    async def _send_events(self) -> None:
         self._wake.clear()
         while True:
             events, self._events = self._events[:EVENTS_AT_ONCE], self._events[EVENTS_AT_ONCE:]
