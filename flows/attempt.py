@@ -228,13 +228,14 @@ async def _do_share(
 
 async def _engine(line: Line, settings: WorkerSettings, order: WorkOrder, pool: str) -> Engine:
     zones = await _zones(settings)
-    writer = f"{flow_run_id()}-{flow_run.run_count or 1}"
+    ledger = Ledger(zones.runs, f"{order.facts.id}/m{order.memory}", f"{flow_run_id()}-{flow_run.run_count or 1}")
+    await asyncio.to_thread(ledger.recall)
     return Engine(
         facts=order.facts,
         pool=pool,
         zones=zones,
         line=line,
-        ledger=Ledger(zones.runs, f"{order.facts.id}/m{order.memory}", writer),
+        ledger=ledger,
         plans={name: Plan.from_json(plan) for name, plan in order.plans.items()},
         task_runs_cap=settings.fan_out_task_runs,
         shards_cap=settings.shards,

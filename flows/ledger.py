@@ -53,11 +53,15 @@ class Ledger:
     def values(self) -> Values:
         return Values(self.store, self.memory)
 
+    def recall(self) -> None:
+        """Read what is remembered of nodes. Once is enough: from then on this process is the one that does them."""
+        self._nodes = {entry.node: entry for entry in self._entries(NODES) if entry.is_completed}
+
     def node(self, path: str, digest: str) -> Outcome | None:
         """How this node ended if it has succeeded before, with the same work to do."""
         if self._nodes is None:
-            self._nodes = {entry.node: entry for entry in self._entries(NODES) if entry.is_completed}
-        return self._outcome(self._nodes.get(path), digest)
+            self.recall()
+        return self._outcome((self._nodes or {}).get(path), digest)
 
     def items(self, path: str) -> dict[str, Entry]:
         """The items of a fan-out that have succeeded before, by key."""

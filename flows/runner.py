@@ -138,7 +138,7 @@ class Runner:
     async def _node_here(self, node: Node, decision: Execute) -> list[Event]:
         self.schedule.apply(NodeStarted(node.id))
         work = Work(node, self.place.of(node.id), decision.params)
-        known = await asyncio.to_thread(self.hands.remembered, work)
+        known = self.hands.remembered(work)
         if known is None:
             self._note(node.id, "running", tries=1)
         tries = 0
