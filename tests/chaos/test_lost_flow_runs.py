@@ -3,6 +3,7 @@
 Silences are scaled down to a sixth of their defaults. CAIRN_CHAOS_RUNS sets how often; n is printed.
 """
 
+import contextlib
 import os
 import signal
 import time
@@ -83,9 +84,20 @@ def wait_for_end(stack: RunningStack, request_id: str) -> str:
 
 
 def kill_pool(stack: RunningStack, pool: str) -> None:
-    """SIGKILL to the pool's worker and zygote, and by the latter's death to every flow run it has forked."""
-    for service in (f"worker-{pool}", f"zygote-{pool}"):
-        os.kill(stack.facts()["services"][service]["pid"], signal.SIGKILL)
+    """SIGKILL to the pool's worker and to all that it has started: zygote, flow runs, tries."""
+    for pid in with_descendants(stack.facts()["services"][f"worker-{pool}"]["pid"]):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def with_descendants(pid: int) -> list[int]:
+    """The process first: it must not see its children die."""
+    found = [pid]
+    for parent in found:
+        for children in Path(f"/proc/{parent}/task").glob("*/children"):
+            with contextlib.suppress(OSError):
+                found += map(int, children.read_text().split())
+    return found
 
 
 def until(question: Callable[[], bool]) -> None:
