@@ -39,6 +39,7 @@ FIRST_LOOK_SECONDS = 0.1
 LONGEST_LOOK_SECONDS = 1.0
 ASK_PREFECT_SECONDS = 5.0
 BEAT_SECONDS = 2.0
+TO_BEGIN = 5  # times the silence that a child is allowed while its worker prepares it
 
 
 class ChildLost(Broken):
@@ -55,19 +56,25 @@ class NoWorker(Exception):
 
 @dataclass
 class Life:
-    """Whether a child still lives, by how long its sign has been the same. No clock but the watcher's own is used."""
+    """Whether a child still lives, by how long its sign has been the same. No clock but the watcher's own is used.
+
+    A child may die before its first sign: from when Prefect says that a worker has it, silence counts too. A worker
+    that starts a container for it is given longer.
+    """
 
     silence_seconds: float
-    _sign: bytes | None = None
+    _sign: tuple[bytes | None, StateType | None] = (None, None)
     _seen_at: float = 0.0
 
-    def is_over(self, sign: bytes | None, now: float) -> bool:
-        """True once the sign, having been there, has not changed for too long. A child that waits has none yet."""
-        if sign is None:
+    def is_over(self, sign: bytes | None, state: StateType | None, now: float) -> bool:
+        """True once a child that a worker has taken up has shown nothing new for too long."""
+        if sign is None and state not in {StateType.PENDING, StateType.RUNNING}:
             return False
-        if sign != self._sign:
-            self._sign, self._seen_at = sign, now
-        return now - self._seen_at > self.silence_seconds
+        seen = (sign, state if sign is None else None)
+        if seen != self._sign:
+            self._sign, self._seen_at = seen, now
+        patience = TO_BEGIN if seen[1] is StateType.PENDING else 1
+        return now - self._seen_at > patience * self.silence_seconds
 
 
 @dataclass
@@ -81,6 +88,7 @@ class Child:
     created_at: float = field(default_factory=time.monotonic)
     asked_at: float = field(default_factory=time.monotonic)
     sign: bytes | None = None
+    state: StateType | None = None
 
     @property
     def counts(self) -> tuple[int, int]:
@@ -210,7 +218,7 @@ class SegmentRuns:
             if child.sign is None and now - child.created_at > child.wait_seconds:
                 await self._withdraw(child)
                 raise NoWorker(f"No worker took the child run up within {child.wait_seconds:.0f} s.")
-            if child.life.is_over(child.sign, now):
+            if child.life.is_over(child.sign, child.state, now):
                 raise ChildLost(f"The child run for {child.place} has shown no life for {self.silence_seconds:.0f} s.")
             if now - child.asked_at > ASK_PREFECT_SECONDS:
                 child.asked_at = now
@@ -225,6 +233,7 @@ class SegmentRuns:
             raise ChildLost(f"The child run for {child.place} is gone from Prefect.") from None
         except (httpx.HTTPError, PrefectHTTPStatusError):
             return None  # its silence says nothing of the child
+        child.state = run.state.type if run.state else None
         if run.state is None or not run.state.is_final():
             return None
         is_over, _ = await asyncio.to_thread(_look, self._store, child.place)

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from prefect.client.schemas.objects import StateType
 
 from domain.contracts.runs import RunFacts
 from flows import children
@@ -20,15 +21,29 @@ FACTS = RunFacts(id="run", request_id="request", received_at=datetime(2026, 1, 1
 
 def test_a_child_that_waits_for_a_worker_is_not_given_up() -> None:
     life = Life(10)
-    assert not any(life.is_over(None, now) for now in (0, 100, 100_000))
+    waiting = [(state, now) for state in (None, StateType.SCHEDULED) for now in (0, 100, 100_000)]
+    assert not any(life.is_over(None, state, now) for state, now in waiting)
 
 
 def test_a_child_that_goes_silent_is_given_up_and_one_that_beats_is_not() -> None:
     life = Life(10)
     beats = [(b"1", 5), (b"2", 14), (b"2", 24), (b"3", 24.5), (b"3", 34.5)]
-    assert not any(life.is_over(sign, now) for sign, now in beats)
-    assert life.is_over(b"3", 34.6)
-    assert not life.is_over(b"4", 40)  # it was only slow
+    assert not any(life.is_over(sign, StateType.RUNNING, now) for sign, now in beats)
+    assert life.is_over(b"3", StateType.RUNNING, 34.6)
+    assert not life.is_over(b"4", StateType.RUNNING, 40)  # it was only slow
+
+
+def test_a_child_that_dies_before_its_first_sign_is_given_up_too() -> None:
+    life = Life(10)
+    assert not life.is_over(None, StateType.PENDING, 100)
+    assert not life.is_over(None, StateType.PENDING, 150)  # its container is being made
+    assert not life.is_over(None, StateType.RUNNING, 151)
+    assert life.is_over(None, StateType.RUNNING, 161.1)
+    assert Life(10).is_over(None, StateType.PENDING, 0) is False
+    stuck = Life(10)
+    stuck.is_over(None, StateType.PENDING, 0)
+    assert stuck.is_over(None, StateType.PENDING, 50.1)
+    assert not stuck.is_over(b"1", StateType.PENDING, 50.2)  # what it shows counts more than what Prefect says
 
 
 async def test_a_child_stops_when_its_parent_leaves_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
