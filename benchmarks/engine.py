@@ -9,7 +9,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import accumulate
@@ -85,26 +85,32 @@ FULL = Size(rounds=5, rounds_documented=5, items=1000, many_items=5000, chain=20
 SHORT = Size(rounds=3, rounds_documented=1, items=300, many_items=1000, chain=50, sharded=3)
 
 
-def run(size: Size | None = None) -> dict[str, Any]:
-    """Measure, and report in the shape of all benchmarks."""
+def run(size: Size | None = None, only: Collection[str] = ()) -> dict[str, Any]:
+    """Measure, all or only what is named, and report in the shape of all benchmarks."""
     size = size or (SHORT if os.environ.get("CAIRN_BENCH_SHORT") else FULL)
     workflows = {"bench_fan_out": FAN_OUT, "bench_sharded": SHARDED, "bench_two_pools": TWO_POOLS}
     with running_stack(workflows | {"bench_chain": chain(size.chain)}) as stack:
-        results = [*_measured(stack, size)]
+        results = [*_measured(stack, size, only)]
     return {"bench": "engine", "machine": this_machine(), "versions": _versions(), "results": results}
 
 
-def _measured(stack: Stack, size: Size) -> Iterator[dict[str, Any]]:
+def _measured(stack: Stack, size: Size, only: Collection[str]) -> Iterator[dict[str, Any]]:
     with flow_process(stack) as process:
         for measure in (_throughput, _chain, _small_fan_out, _documented, _growth, _rows, _records):
-            _until_idle(stack)
-            yield from measure(stack, process, size)
+            if _is_wanted(measure, only):
+                _until_idle(stack)
+                yield from measure(stack, process, size)
     for measure_workers in (_memory, _two_pools, _concurrency):
-        _until_idle(stack)
-        yield from measure_workers(stack, size)
+        if _is_wanted(measure_workers, only):
+            _until_idle(stack)
+            yield from measure_workers(stack, size)
     dropped = stack.dropped_messages()
     note = "lines of the Prefect server's log that tell of one, after all of the above"
     yield figure("dropped_messages", dropped, "1", baseline=None, ratio=None, n=1, note=note, at_most=0)
+
+
+def _is_wanted(measure: Callable[..., object], only: Collection[str]) -> bool:
+    return not only or measure.__name__.removeprefix("_") in only
 
 
 def _throughput(stack: Stack, process: FlowProcess, size: Size) -> Iterator[dict[str, Any]]:

@@ -197,6 +197,7 @@ class RunLifecycle:
         self._end_attempt(attempt, AttemptEvent.COMMITTED)
         request = await self._request(run)
         run.state = RunState.COMPLETED
+        run.reason = run.unroutable_pool = run.unroutable_since = None  # it found its pool after all
         run.outputs = message.outputs
         run.finished_at = func.clock_timestamp()
         await Runs(self.session).put_artifacts(run, request, message.artifacts)

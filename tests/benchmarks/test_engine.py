@@ -8,11 +8,12 @@ from benchmarks.engine import Size, run
 pytestmark = pytest.mark.stack
 FIELDS = {"name", "value", "unit", "baseline", "ratio", "target", "holds", "n", "note"}
 TINY = Size(rounds=1, rounds_documented=1, items=20, many_items=200, chain=5, sharded=1)
+QUICK = ("throughput", "rows", "two_pools")  # what needs no waiting for Prefect's records; `make bench` runs all
 
 
 def test_the_report_has_the_shape_of_all_benchmarks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "IDLE_LOOK_SECONDS", 0.05)  # the figures are not judged here
-    report = run(TINY)
+    report = run(TINY, QUICK)
     assert report["bench"] == "engine"
     results = {result["name"]: result for result in report["results"]}
     assert all(set(result) == FIELDS for result in results.values())
@@ -20,7 +21,6 @@ def test_the_report_has_the_shape_of_all_benchmarks(monkeypatch: pytest.MonkeyPa
         results["items_per_second"]["value"] / results["items_per_second"]["baseline"], rel=0.01
     )
     assert results["domain_rows"]["value"] > 0
-    assert results["missing_records"]["value"] == 0
     assert results["two_pools"]["value"] > 0
-    assert results["peak_most"]["value"] > 1
-    assert results["missing_records_ungrouped"]["note"].startswith("of 200 task runs")
+    assert results["dropped_messages"]["value"] == 0
+    assert "chain_tasks_per_second" not in results
