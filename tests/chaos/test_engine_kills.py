@@ -45,8 +45,8 @@ def worker_and_children(made: Trial, pool: str, run_ids: list[str]) -> None:
 
 Strike = Callable[[Trial, str, list[str]], None]
 STRIKES: list[Strike] = [flow_processes, worker, worker_and_children]
-# In short: one kill of each kind, in the middle, and each pool once.
-SHORT = [(flow_processes, "gdal", (0.5,)), (worker_and_children, "light", (0.5,))]
+# In short: one kill, in the middle. Workers with their children are killed by test_lost_flow_runs.
+SHORT = [(flow_processes, "gdal", (0.5,))]
 CASES = [(strike, pool, POINTS) for strike in STRIKES for pool in POOLS] if FULL else SHORT
 
 
