@@ -168,7 +168,6 @@ def test_a_small_pool_full_of_parents_finishes(stack: Trial) -> None:
     print(f"\nn = {count} parents through pools of {LIMIT}: all completed")  # noqa: T201
 
 
-@pytest.mark.skipif(not FULL, reason="`make chaos` waits for it; in short the domain's own tests of routing do")
 def test_a_node_for_a_pool_that_nobody_serves_says_so(stack: Trial) -> None:
     with stack.held_down("worker-gdal"):
         run_id = stack.start("items_gdal", count=2, seconds=0.1)

@@ -8,22 +8,20 @@ import pytest
 
 from domain.tokens import InvalidToken, KeySet, KeysUnavailable, fetcher
 from tests.support.cluster import TestDatabase
-from tests.support.issuer import AUDIENCE, EC, ISSUER, bad_tokens, published, token
+from tests.support.issuer import AUDIENCE, EC, bad_tokens, published, running_issuer, token, trusting_settings
 from tests.support.platform import Domain, running_domain
-from tests.support.receiver import Receiver, Reply, running_receiver
+from tests.support.receiver import Receiver, Reply
 
 
 @pytest.fixture
 async def issuer() -> AsyncIterator[Receiver]:
-    async with running_receiver() as running:
-        running.reply = lambda _request: published("rsa", "ec")
+    async with running_issuer() as running:
         yield running
 
 
 @pytest.fixture
 async def domain(database: TestDatabase, tmp_path: Path, issuer: Receiver) -> AsyncIterator[Domain]:
-    configured = {"jwt_issuer": ISSUER, "jwt_audience": AUDIENCE, "jwt_jwks_url": issuer.url}
-    async with running_domain(database, tmp_path, **configured) as running:
+    async with running_domain(database, tmp_path, **trusting_settings(issuer)) as running:
         yield running
 
 

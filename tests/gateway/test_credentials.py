@@ -8,24 +8,22 @@ import httpx
 import pytest
 
 from tests.support.cluster import TestDatabase
-from tests.support.issuer import AUDIENCE, EC, ISSUER, bad_tokens, published, token
+from tests.support.issuer import EC, bad_tokens, running_issuer, token, trusting_settings
 from tests.support.platform import Platform, running_platform
-from tests.support.receiver import Receiver, running_receiver
+from tests.support.receiver import Receiver
 
 NOTHING = "/api/platform/status/00000000-0000-4000-8000-000000000000"
 
 
 @pytest.fixture
 async def issuer() -> AsyncIterator[Receiver]:
-    async with running_receiver() as running:
-        running.reply = lambda _request: published("rsa", "ec")
+    async with running_issuer() as running:
         yield running
 
 
 @pytest.fixture
 async def trusting(database: TestDatabase, tmp_path: Path, issuer: Receiver) -> AsyncIterator[Platform]:
-    configured = {"jwt_issuer": ISSUER, "jwt_audience": AUDIENCE, "jwt_jwks_url": issuer.url}
-    async with running_platform(database, tmp_path, **configured) as running:
+    async with running_platform(database, tmp_path, **trusting_settings(issuer)) as running:
         yield running
 
 

@@ -3,13 +3,15 @@
 import base64
 import json
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
-from tests.support.receiver import Reply
+from tests.support.receiver import Receiver, Reply, running_receiver
 
 RSA = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 EC = ec.generate_private_key(ec.SECP256R1())
@@ -66,3 +68,16 @@ def bad_tokens() -> dict[str, str]:
         "nonsense": "a.b.c",
         "too long": f"{header}.{'a' * 10_000}.{signature}",
     }
+
+
+@asynccontextmanager
+async def running_issuer() -> AsyncIterator[Receiver]:
+    """An issuer that publishes its keys."""
+    async with running_receiver() as running:
+        running.reply = lambda _request: published("rsa", "ec")
+        yield running
+
+
+def trusting_settings(issuer: Receiver) -> dict[str, str]:
+    """What makes a service believe this issuer."""
+    return {"jwt_issuer": ISSUER, "jwt_audience": AUDIENCE, "jwt_jwks_url": issuer.url}
