@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -101,3 +101,13 @@ def figure(
     facts = {"name": name, "value": round(value, 4), "unit": unit, "target": target, "holds": holds, "n": n}
     rounded = {"baseline": baseline, "ratio": ratio}
     return facts | {key: None if one is None else round(one, 4) for key, one in rounded.items()} | {"note": note}
+
+
+def told(results: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The same results, each told to whoever waits for the rest."""
+    for result in results:
+        judged = {True: "holds", False: "misses its target", None: "has no target"}[result["holds"]]
+        ratio = "" if result["ratio"] is None else f", ratio {result['ratio']:.3g}"
+        sys.stderr.write(f"{result['name']}: {result['value']:.4g} {result['unit']}{ratio}; {judged}\n")
+        sys.stderr.flush()
+        yield result

@@ -17,7 +17,7 @@ from platform import python_version
 from statistics import median
 from typing import Any
 
-from benchmarks._flow_runs import FlowProcess, Ran, Subject, figure, flow_process, seconds
+from benchmarks._flow_runs import FlowProcess, Ran, Subject, figure, flow_process, seconds, told
 from benchmarks._load import this_machine
 from benchmarks._stack import Stack, running_stack
 
@@ -90,7 +90,7 @@ def run(size: Size | None = None, only: Collection[str] = ()) -> dict[str, Any]:
     size = size or (SHORT if os.environ.get("CAIRN_BENCH_SHORT") else FULL)
     workflows = {"bench_fan_out": FAN_OUT, "bench_sharded": SHARDED, "bench_two_pools": TWO_POOLS}
     with running_stack(workflows | {"bench_chain": chain(size.chain)}) as stack:
-        results = [*_measured(stack, size, only)]
+        results = list(told(_measured(stack, size, only)))
     return {"bench": "engine", "machine": this_machine(), "versions": _versions(), "results": results}
 
 

@@ -1,7 +1,7 @@
-"""Three ways to run a light flow, from trigger to finish: the stock process worker, warm fork, in the worker itself.
+"""Trivial runs from trigger to finish: on both of the stack's pools as it serves them, beside the stock process worker.
 
-One embedded stack with all that a user has. Each way has a pool, a deployment of `echo_test` and a worker of its own,
-and is measured alone. Last, how much memory the light worker takes while parents wait for a pool that starts nothing.
+One embedded stack with all that a user has; each way is measured alone. Last, how much memory the light worker takes
+while parents wait for a pool that starts nothing.
 """
 
 import json
@@ -9,215 +9,195 @@ import os
 import random
 import re
 import signal
-import statistics
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from platform import python_version
+from statistics import median
 from typing import Any
 
 import httpx
 
+from benchmarks._flow_runs import figure, told
 from benchmarks._load import this_machine
+from benchmarks._stack import Stack, running_stack
+from benchmarks.engine import TWO_POOLS
 from deployments.deploy import job_template
-from deployments.stack import control
-from deployments.stack.state import State
-from deployments.workers.inline import InlineWorker
 
-FLOW = "echo_test"
-SINGLE = 9
-AT_ONCE = 20
-RUSHES = 3
-PARENTS = 200
+LIGHT_FLOW, GDAL_FLOW, PARENT_FLOW = "echo_test", "bench_on_gdal", "bench_two_pools"
+ON_GDAL = f"""
+workflow_id: {GDAL_FLOW}
+version: 1
+nodes:
+  start: {{type: start, next: echo}}
+  echo: {{handler: echo, queue: gdal, next: end}}
+  end: {{type: end}}
+"""
+STOCK = "stock"
+STOCK_POLL_SECONDS, POLL_SECONDS = 1.0, 0.4
+AT_ONCE, PARENTS = 20, 200
 PATIENCE_SECONDS = 180.0
 LOOK_SECONDS = 0.03
 ENDED = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
 RUSH = f"{AT_ONCE}_at_once"
-TARGETS = {("inline", "one"): 0.15, ("inline", RUSH): 0.12, ("warm", "one"): 0.3}  # warm: what the gdal pool uses
+TARGETS = {("light", "one"): 0.15, ("light", RUSH): 0.12, ("gdal", "one"): 0.3}
 MEMORY_TARGET_MB = 1024.0
 ADVANCE_SECONDS = 6.0
 
 
 @dataclass(frozen=True)
-class Way:
-    """A pool of one type, and how often its worker polls."""
+class Size:
+    """How much is measured."""
 
-    name: str
-    poll_seconds: float
-    kind: str
-    template: dict[str, Any]
+    single: int
+    rushes: int
+    parents: int
+
+
+FULL = Size(single=9, rushes=5, parents=PARENTS)
+SHORT = Size(single=3, rushes=1, parents=20)
 
 
 @dataclass(frozen=True)
 class Bench:
-    """A stack, asked as its worker and its operator."""
+    """The stack's Prefect, asked as an operator."""
 
-    facts: dict[str, Any]
-    environment: dict[str, str]
+    stack: Stack
     http: httpx.Client
 
     def post(self, path: str, body: dict[str, Any]) -> Any:
         return self.http.post(path, json=body).raise_for_status().json()
 
-    def deploy(self, way: Way) -> str:
-        """A pool of this type and the flow's deployment on it; the deployment's id."""
-        template = {"name": way.name, "type": way.kind, "base_job_template": way.template}
-        self.post("/work_pools/", template)
-        known = self.http.get(f"/deployments/name/{FLOW}/{FLOW}").raise_for_status().json()
-        body = {"name": way.name, "flow_id": known["flow_id"], "entrypoint": known["entrypoint"]}
-        return str(self.post("/deployments/", body | {"work_pool_name": way.name})["id"])
+    def deployment(self, flow: str, name: str = "") -> dict[str, Any]:
+        found: dict[str, Any] = self.http.get(f"/deployments/name/{flow}/{name or flow}").raise_for_status().json()
+        return found
 
     @contextmanager
-    def worker(self, way: Way) -> Iterator[None]:
-        """Its worker, started as Prefect's users start one."""
-        code = f"import {InlineWorker.__module__}; from prefect.cli import app; app()"
-        arguments = ["worker", "start", "--pool", way.name, "--type", way.kind, "--name", way.name]
+    def stock_worker(self) -> Iterator[str]:
+        """A process pool and its worker as Prefect's users have them, with the light flow; the deployment's id."""
+        template = {"name": STOCK, "type": "process", "base_job_template": job_template(warm=False)}
+        self.post("/work_pools/", template)
+        known = self.deployment(LIGHT_FLOW)
+        body = {"name": STOCK, "flow_id": known["flow_id"], "entrypoint": known["entrypoint"]}
+        deployment = str(self.post("/deployments/", body | {"work_pool_name": STOCK})["id"])
         process = subprocess.Popen(
-            [sys.executable, "-c", code, *arguments],
-            env=self.environment | {"PREFECT_WORKER_QUERY_SECONDS": str(way.poll_seconds)},
+            [sys.executable, "-m", "prefect", "worker", "start", "--pool", STOCK, "--type", "process"],
+            env=self.stack.worker_environment() | {"PREFECT_WORKER_QUERY_SECONDS": str(STOCK_POLL_SECONDS)},
             cwd="/",
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
         try:
-            _until(lambda: self._online(way.name))
-            yield
+            _until(
+                lambda: any(one["status"] == "ONLINE" for one in self.post(f"/work_pools/{STOCK}/workers/filter", {}))
+            )
+            yield deployment
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
-    def _online(self, pool: str) -> bool:
-        return any(worker["status"] == "ONLINE" for worker in self.post(f"/work_pools/{pool}/workers/filter", {}))
-
     def seconds(self, deployment: str, count: int) -> float:
         """From the first trigger until so many runs have finished."""
         began = time.perf_counter()
-        runs = [self.trigger(deployment, message="bench") for _ in range(count)]
+        runs = [self.trigger(deployment) for _ in range(count)]
         for run in runs:
             _until(lambda run=run: self._ended(run))  # type: ignore[misc]
         return time.perf_counter() - began
 
-    def trigger(self, deployment: str, **inputs: Any) -> str:
-        body = {"parameters": inputs, "state": {"type": "SCHEDULED"}, "enforce_parameter_schema": False}
+    def trigger(self, deployment: str) -> str:
+        body = {"parameters": {}, "state": {"type": "SCHEDULED"}, "enforce_parameter_schema": False}
         return str(self.post(f"/deployments/{deployment}/create_flow_run", body)["id"])
 
     def _ended(self, run: str) -> bool:
         state = self.http.get(f"/flow_runs/{run}").raise_for_status().json()["state_type"]
         if state in ENDED - {"COMPLETED"}:
             raise RuntimeError(f"A run that is measured ended {state}.")
-        return state == "COMPLETED"
+        return bool(state == "COMPLETED")
+
+    def times(self, deployment: str, poll_seconds: float, size: Size) -> dict[str, list[float]]:
+        """Single runs, each from another moment between two polls; then many at once."""
+        dice = random.Random(7)  # noqa: S311 - moments, not secrets
+        self.seconds(deployment, 1)
+        one = []
+        for _ in range(size.single):
+            time.sleep(dice.uniform(0, poll_seconds))
+            one.append(self.seconds(deployment, 1))
+        return {"one": one, RUSH: [self.seconds(deployment, AT_ONCE) for _ in range(size.rushes)]}
 
     def memory_mb(self, parents: int) -> tuple[float, float]:
-        """What the stack's light worker holds before and while so many parents wait for children that do not start."""
+        """What the light worker holds before and while so many parents wait for children that do not start."""
         self.http.patch("/work_pools/gdal", json={"is_paused": True}).raise_for_status()
-        before = self._resident_mb()
-        deployment = self.http.get("/deployments/name/raster_ingest/raster_ingest").raise_for_status().json()["id"]
+        before, parent = self._resident_mb(), str(self.deployment(PARENT_FLOW)["id"])
         for _ in range(parents):
-            self.trigger(deployment, source="bronze/bench/none.tif")
-        children = {"flow_runs": {"name": {"like_": "validate"}, "state": {"type": {"any_": ["SCHEDULED"]}}}}
-        _until(lambda: int(self.post("/flow_runs/count", children)) >= parents)
+            self.trigger(parent)
+        waiting = {
+            "work_pools": {"name": {"any_": ["gdal"]}},
+            "flow_runs": {"state": {"type": {"any_": ["SCHEDULED"]}}},
+        }
+        _until(lambda: int(self.post("/flow_runs/count", waiting)) >= parents)
         time.sleep(ADVANCE_SECONDS)  # the parents have all looked for their children
         return before, self._resident_mb()
 
     def _resident_mb(self) -> float:
-        status = Path(f"/proc/{self.facts['services']['worker-light']['pid']}/status").read_text()
+        status = Path(f"/proc/{self.stack.facts('worker-light')['pid']}/status").read_text()
         found = re.search(r"VmRSS:\s+(\d+) kB", status)
         return int(found[1]) / 1024 if found else 0.0
 
 
-def run(single: int = SINGLE, rushes: int = RUSHES, parents: int = PARENTS) -> dict[str, Any]:
+def run(size: Size | None = None) -> dict[str, Any]:
     """Measure, and report in the shape of all benchmarks."""
-    with _bench() as bench:
-        times = {way.name: _measure(bench, way, single, rushes) for way in _ways()}
-        before, waiting = bench.memory_mb(parents)
-    results = [
-        _result(f"{name}_{what}", values, _median(times["stock"][what]), TARGETS.get((name, what)))
-        for name, measured in times.items()
-        for what, values in measured.items()
-    ]
-    results.append(_memory(before, waiting, parents))
+    size = size or (SHORT if os.environ.get("CAIRN_BENCH_SHORT") else FULL)
+    workflows = {GDAL_FLOW: ON_GDAL, PARENT_FLOW: TWO_POOLS}
+    with running_stack(workflows) as stack, stack.prefect() as http:
+        results = list(told(_results(Bench(stack, http), size)))
     return {"bench": "workers", "machine": this_machine(), "versions": _versions(), "results": results}
 
 
-def _ways() -> Sequence[Way]:
-    return (
-        Way("stock", 1.0, "process", job_template(warm=False)),
-        Way("warm", 1.0, "process", job_template(warm=True)),
-        Way("inline", 0.4, InlineWorker.type, InlineWorker.get_default_base_job_template()),
+def _results(bench: Bench, size: Size) -> Iterator[dict[str, Any]]:
+    with bench.stock_worker() as deployment:
+        stock = bench.times(deployment, STOCK_POLL_SECONDS, size)
+    for pool, flow in (("light", LIGHT_FLOW), ("gdal", GDAL_FLOW)):
+        measured = bench.times(str(bench.deployment(flow)["id"]), POLL_SECONDS, size)
+        for what, values in measured.items():
+            yield _beside(f"{pool}_{what}", values, stock[what], TARGETS.get((pool, what)))
+    before, waiting = bench.memory_mb(size.parents)
+    note = f"{size.parents} parents wait for children that do not start; baseline: before them; the target is in MB"
+    yield figure(
+        "light_worker_memory",
+        waiting,
+        "MB",
+        baseline=before,
+        ratio=None,
+        n=size.parents,
+        note=note,
+        at_most=MEMORY_TARGET_MB,
     )
 
 
-def _measure(bench: Bench, way: Way, single: int, rushes: int) -> dict[str, list[float]]:
-    deployment = bench.deploy(way)
-    dice = random.Random(7)  # noqa: S311 - moments between two polls, not secrets
-    with bench.worker(way):
-        bench.seconds(deployment, 1)
-        one = []
-        for _ in range(single):
-            time.sleep(dice.uniform(0, way.poll_seconds))
-            one.append(bench.seconds(deployment, 1))
-        return {"one": one, RUSH: [bench.seconds(deployment, AT_ONCE) for _ in range(rushes)]}
+def _beside(name: str, values: Sequence[float], stock: Sequence[float], target: float | None) -> dict[str, Any]:
+    """One way beside the stock worker's time for the light flow."""
+    value, baseline = median(values), median(stock)
+    note = (
+        f"trigger to finished, from {min(values):.2f} to {max(values):.2f} s; "
+        f"baseline: stock process worker, {min(stock):.2f} to {max(stock):.2f} s; the target is of the ratio"
+    )
+    goal = {} if target is None else {"at_most": target}
+    return figure(name, value, "s", baseline=baseline, ratio=value / baseline, n=len(values), note=note, **goal)
 
 
-@contextmanager
-def _bench() -> Iterator[Bench]:
-    with tempfile.TemporaryDirectory(prefix="cairn-bench-") as folder:
-        Path(folder).chmod(0o711)
-        state = State(Path(folder) / "state")
-        facts = control.start(state, lambda _facts: None, tied=True)
-        try:
-            environment = _environment_of(facts["services"]["worker-gdal"]["pid"])
-            user, _, password = environment["PREFECT_API_AUTH_STRING"].partition(":")
-            with httpx.Client(base_url=environment["PREFECT_API_URL"], auth=(user, password), timeout=60) as http:
-                yield Bench(facts, environment, http)
-        finally:
-            control.stop(state)
-            control.wipe(state)
-
-
-def _environment_of(pid: int) -> dict[str, str]:
-    """What the stack gives its own worker, the address of its zygote included."""
-    content = Path(f"/proc/{pid}/environ").read_bytes().decode()
-    return dict(entry.split("=", 1) for entry in content.split("\0") if "=" in entry)
-
-
-def _until(question: Any) -> None:
+def _until(question: Callable[[], bool]) -> None:
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not question():
         if time.monotonic() > deadline:
             raise RuntimeError(f"What is measured did not end within {PATIENCE_SECONDS:.0f} s.")
         time.sleep(LOOK_SECONDS)
-
-
-def _median(values: Sequence[float]) -> float:
-    return statistics.median(values)
-
-
-def _result(name: str, values: Sequence[float], baseline: float, target: float | None) -> dict[str, Any]:
-    """The target is a share of the stock worker's time."""
-    value = _median(values)
-    ratio = value / baseline
-    facts = {"name": name, "value": round(value, 3), "unit": "s", "baseline": round(baseline, 3)}
-    note = f"trigger to finished; target is the ratio; from {min(values):.2f} to {max(values):.2f} s"
-    holds = None if target is None else ratio <= target
-    return facts | {"ratio": round(ratio, 3), "target": target, "holds": holds, "n": len(values), "note": note}
-
-
-def _memory(before: float, waiting: float, parents: int) -> dict[str, Any]:
-    facts = {"name": "light_worker_memory", "value": round(waiting, 1), "unit": "MB", "baseline": round(before, 1)}
-    note = f"{parents} parents wait for children that do not start; baseline: before them"
-    holds = waiting <= MEMORY_TARGET_MB
-    return facts | {
-        "ratio": round(waiting / before, 2), "target": MEMORY_TARGET_MB, "holds": holds, "n": parents, "note": note
-    }  # fmt: skip
 
 
 def _versions() -> dict[str, str]:

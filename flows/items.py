@@ -135,7 +135,7 @@ class Counts:
     def add(self, outcome: Outcome) -> None:
         if outcome.state is State.COMPLETED:
             self.done += 1
-        else:
+        elif outcome.state is State.FAILED:
             self.failed += 1
         if self.failed == 1 or self.is_over:
             self.report()  # now: once the schedule has heard of this item, the node may have ended

@@ -146,7 +146,8 @@ class Runner:
             outcome, tries = await TaskRuns(self.hands, node).run(work, known)
         else:
             outcome = known or await self.hands.perform(work)
-        self._report(node.id, outcome.state.value, outcome.error, tries or None)
+        problem = None if outcome.state is State.CANCELLED else outcome.error
+        self._report(node.id, outcome.state.value, problem, tries or None)
         return [_node_event(node.id, outcome)]
 
     async def _items_here(self, node: Node, decision: Expand) -> list[Event]:

@@ -128,10 +128,11 @@ class Hands:
             number += 1
 
     async def failed(self, work: Work, number: int, error: BaseException) -> Outcome:
-        """The outcome of work that failed for good."""
+        """The outcome of work that failed for good, or was stopped."""
         told = run_error(error, work.node.id)
-        if not isinstance(error, Stopped):  # what was stopped has not failed: it is to be done again
-            await self._in_thread(partial(self._remember, work, number, None, None, told))
+        if isinstance(error, Stopped):  # it is to be done again, so nobody remembers how it ended
+            return Outcome(State.CANCELLED, None, told)
+        await self._in_thread(partial(self._remember, work, number, None, None, told))
         return Outcome(State.FAILED, None, told)
 
     def remembered(self, work: Work) -> Outcome | None:

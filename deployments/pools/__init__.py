@@ -17,6 +17,8 @@ SMALL: dict[str, dict[str, Any]] = {
     "kubernetes": {"cpu_request": "250m", "cpu_limit": "1", "memory_request": "512Mi", "memory_limit": "1Gi"},
     "azure-container-instance": {"cpu": 1.0, "memory": 1.5},
 }
+# What a flow run tells the domain of where it runs; read by `flows.settings`.
+JOB_TEMPLATE, IMAGE = "CAIRN_JOB_TEMPLATE", "CAIRN_IMAGE"
 LAUNCHER = Path(__file__).resolve().parent.parent / "warm" / "launcher.py"
 
 
@@ -36,8 +38,11 @@ def template(kind: str, pool: str, *, image: str | None = None, warm: bool = Fal
     variables = content["variables"]["properties"]
     for name, value in (SMALL[kind] if pool == LIGHT else {}).items():
         variables[name]["default"] = value
+    told = {JOB_TEMPLATE: kind}
     if "image" in variables:
-        variables["image"]["default"] = image or f"cairn-worker-{pool}"
+        variables["image"]["default"] = told[IMAGE] = image or f"cairn-worker-{pool}"
+    if "env" in variables:
+        variables["env"]["default"] = variables["env"].get("default", {}) | told
     if warm and kind == "process":
         variables["command"]["default"] = shlex.join([sys.executable, "-I", "-S", str(LAUNCHER)])
     return content

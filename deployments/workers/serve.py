@@ -13,6 +13,7 @@ from uuid import uuid4
 
 import httpx
 
+from deployments.pools import JOB_TEMPLATE
 from deployments.stack.postgres import as_user
 from deployments.stack.supervisor import MARKER
 from deployments.workers.draining import Draining
@@ -63,6 +64,7 @@ def _worker(pool: str, name: str, limit: int | None) -> Draining:
     if pool == LIGHT:
         from deployments.workers.inline import InlineWorker
 
+        os.environ.setdefault(JOB_TEMPLATE, InlineWorker.type)  # its runs have the worker's environment
         return InlineWorker(pool, **given)
     from deployments.workers.forking import ForkingWorker
 

@@ -70,7 +70,8 @@ def test_every_default_is_what_its_schema_allows(kind: str, pool: str) -> None:
 @EACH
 def test_no_secret_is_written_down(kind: str, pool: str) -> None:
     fields = pools.template(kind, pool)["variables"]["properties"]
-    values = list(fields.get("env", {}).get("default", {}).values())
+    environment = fields.get("env", {}).get("default", {})
+    values = [value for name, value in environment.items() if name not in {pools.JOB_TEMPLATE, pools.IMAGE}]
     values += [field["default"] for field in fields.values() if field.get("writeOnly") and "default" in field]
     assert all(REFERENCE.fullmatch(value) for value in values)
 
@@ -121,7 +122,8 @@ def test_the_worker_itself_reads_the_template(read: dict[str, dict[str, Any]], k
         return
     assert made["env"]["CAIRN_WORKER_TOKEN"] == "the-token"
     assert made["env"]["CAIRN_DOMAIN_URL"] == "the-cairn_domain_url"
-    assert made["image"] == f"cairn-worker-{pool}"
+    assert made["image"] == made["env"]["CAIRN_IMAGE"] == f"cairn-worker-{pool}"
+    assert made["env"]["CAIRN_JOB_TEMPLATE"] == kind
 
 
 def test_a_container_of_azure_runs_our_image_without_prefects_entrypoint(read: dict[str, dict[str, Any]]) -> None:

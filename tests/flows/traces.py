@@ -121,8 +121,7 @@ class Observed:
 
     def has_ended(self, name: str) -> bool:
         """Whether the node came to its own end: one that was stopped with the run did not."""
-        problem = self._stage(name)["problem"]
-        return self.state(name) not in UNENDED and not (problem and problem["code"] == "stopped")
+        return self.state(name) not in UNENDED
 
     def error(self, name: str) -> str | None:
         problem = self._stage(name)["problem"]
