@@ -3,6 +3,7 @@
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from tests.support.cluster import TestDatabase
 from tests.support.issuer import EC, bad_tokens, running_issuer, token, trusting_settings
 from tests.support.platform import Platform, running_platform
+from tests.support.ranks import p_of_equality
 from tests.support.receiver import Receiver
 
 NOTHING = "/api/platform/status/00000000-0000-4000-8000-000000000000"
@@ -86,3 +88,24 @@ async def test_a_revoked_key_is_refused_at_once(platform: Platform) -> None:
     began = time.monotonic()
     assert (await knock(platform, "secret-ddh-dev")).status_code == 401
     assert time.monotonic() - began < 5
+
+
+async def test_how_long_a_refusal_takes_tells_nothing_of_the_key(platform: Platform) -> None:
+    """Alike for a key that nobody has, one that is a letter off and one that was withdrawn; a right key takes longer."""
+    platform.domain.rows("update app.clients set is_active = false where client_id = 'arcgis-dev' returning 1")
+    kinds = {"near": "secret-ddh-dew", "withdrawn": "secret-arcgis-dev", "right": "secret-ddh-dev"}
+    splits = {kind: [await _split(platform, key) for _ in range(3)] for kind, key in kinds.items()}
+    assert max(splits["near"]) > 0.01
+    assert max(splits["withdrawn"]) > 0.01
+    assert max(splits["right"]) < 0.01, "a difference that is there is not seen"
+
+
+async def _split(platform: Platform, key: str) -> float:
+    """The p of this key's answers taking as long as those of unknown ones, asked for in turns from fresh addresses."""
+    seconds: dict[bool, list[float]] = {True: [], False: []}
+    for number in range(200):
+        is_this = number % 2 == 0
+        began = time.perf_counter()
+        await knock(platform, key if is_this else f"secret-{uuid4().hex[:8]}", str(uuid4()))
+        seconds[is_this].append(time.perf_counter() - began)
+    return p_of_equality(seconds[True], seconds[False])
