@@ -91,7 +91,7 @@ async def test_a_revoked_key_is_refused_at_once(platform: Platform) -> None:
 
 
 async def test_how_long_a_refusal_takes_tells_nothing_of_the_key(platform: Platform) -> None:
-    """Alike for a key that nobody has, one that is a letter off and one that was withdrawn; a right key takes longer."""
+    """Alike for a key that nobody has, one that is a letter off, one that was withdrawn; a right key takes longer."""
     platform.domain.rows("update app.clients set is_active = false where client_id = 'arcgis-dev' returning 1")
     kinds = {"near": "secret-ddh-dew", "withdrawn": "secret-arcgis-dev", "right": "secret-ddh-dev"}
     splits = {kind: [await _split(platform, key) for _ in range(3)] for kind, key in kinds.items()}
