@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.bare_prefect import PrefectServer, running_prefect
 from tests.support.cluster import TestCluster, open_folder
+from tests.support.prefect_server import PrefectServer, running_prefect
 
 
 @pytest.fixture(scope="package")

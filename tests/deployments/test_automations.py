@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from deployments.automations import HEARTBEAT, HEARTBEAT_SECONDS, SILENT_SECONDS, silent_flow_runs
-from tests.support.bare_prefect import PrefectServer
+from tests.support.prefect_server import PrefectServer
 
 SHORTEST_SECONDS = 10  # that Prefect accepts
 PATIENCE_SECONDS = 45

@@ -9,12 +9,12 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from domain.adapters.prefect_runs import PrefectRuns
 from domain.relay import flow_run_name, flow_run_tags
 from tests.domain.test_flow_run_names import HOSTILE, dispatch
-from tests.support.bare_prefect import PrefectServer
+from tests.support.prefect_server import PrefectServer
 
 
 @pytest.fixture
 async def runs(prefect_server: PrefectServer) -> AsyncIterator[PrefectRuns]:
-    assert prefect_server.run("deployments.cli", "deploy").returncode == 0
+    assert prefect_server.run_module("deployments.cli", "deploy").returncode == 0
     with temporary_settings({PREFECT_API_URL: prefect_server.api}):
         async with PrefectRuns() as prefect:
             yield prefect

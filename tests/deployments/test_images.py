@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from deployments.automations import HEARTBEAT_SECONDS
-from tests.support.bare_prefect import REPOSITORY
+from tests.support.prefect_server import REPOSITORY
 
 DOCKERFILE = (REPOSITORY / "Dockerfile.worker").read_text().replace("\\\n", " ")
 CEILING_MB = {"light": 500, "gdal": 2000}

@@ -18,7 +18,7 @@ FLOWS = "tests.support.inline_flows"
 
 @pytest.fixture(scope="module")
 def prefect(cluster: TestCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrefectServer]:
-    with running_prefect(cluster, tmp_path_factory.mktemp("prefect"), "prefect_inline") as server:
+    with running_prefect(cluster, tmp_path_factory.mktemp("prefect")) as server:
         yield server
 
 

@@ -16,8 +16,8 @@ import pytest
 
 from deployments import pools
 from deployments.deploy import POOLS
-from tests.support.bare_prefect import PrefectServer
 from tests.support.job_templates import INSTALLED
+from tests.support.prefect_server import PrefectServer
 
 REGISTRY = Path(prefect.__file__).parent / "server/api/collections_data/views/aggregate-worker-metadata.json"
 PLACEHOLDER = re.compile(r"\{\{ (\w+) \}\}")
@@ -107,7 +107,7 @@ def test_a_pod_has_the_workers_secret_its_limits_and_no_privilege() -> None:
 @pytest.fixture(scope="module")
 def read(prefect_server: PrefectServer) -> dict[str, dict[str, Any]]:
     """What each worker makes of its template for one flow run. In a process of its own: Prefect leaves sockets open."""
-    done = prefect_server.run("tests.support.job_templates")
+    done = prefect_server.run_module("tests.support.job_templates")
     assert done.returncode == 0, done.stderr
     answers: dict[str, dict[str, Any]] = json.loads(done.stdout)
     return answers

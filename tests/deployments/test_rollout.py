@@ -10,7 +10,7 @@ import httpx
 import pytest
 import yaml
 
-from tests.support.bare_prefect import REPOSITORY, PrefectServer
+from tests.support.prefect_server import REPOSITORY, PrefectServer
 
 DEPLOYMENTS = yaml.safe_load((REPOSITORY / "prefect.yaml").read_text())["deployments"]
 VOLATILE = {"created", "updated", "last_polled", "status", "next_trigger", "last_triggered"}
@@ -24,7 +24,9 @@ def prefect(prefect_server: PrefectServer) -> Iterator[httpx.Client]:
 
 def deploy(server: PrefectServer, *arguments: str, **settings: str) -> list[tuple[str, str]]:
     """Run the command; returns verdict and `kind name` of each thing."""
-    done = server.run("deployments.cli", "deploy", "--json", "--storage-root", "/srv/zones", *arguments, **settings)
+    done = server.run_module(
+        "deployments.cli", "deploy", "--json", "--storage-root", "/srv/zones", *arguments, **settings
+    )
     assert done.returncode == 0, done.stderr
     return [(change["verdict"], f"{change['kind']} {change['name']}") for change in json.loads(done.stdout)["changes"]]
 
@@ -72,7 +74,7 @@ def test_prefect_deploys_the_generated_file_to_the_same_state(
     deploy(prefect_server)
     for deployment in prefect.post("/deployments/filter", json={}).json():
         prefect.delete(f"/deployments/{deployment['id']}").raise_for_status()
-    done = prefect_server.run("prefect", "--no-prompt", "deploy", "--all")
+    done = prefect_server.run_module("prefect", "--no-prompt", "deploy", "--all")
     assert done.returncode == 0, done.stdout + done.stderr
     there = {one["entrypoint"]: one for one in prefect.post("/deployments/filter", json={}).json()}
     assert set(there) == {entry["entrypoint"] for entry in DEPLOYMENTS}
@@ -102,7 +104,7 @@ def test_limits_are_set_corrected_and_otherwise_left_to_operators(
 
 @pytest.mark.parametrize("limit", ["gdal", "gdal=", "gdal=0", "gdal=-1", "gdal=many", "other=3", "gdal/urgent=1"])
 def test_a_senseless_limit_is_refused(prefect_server: PrefectServer, limit: str) -> None:
-    done = prefect_server.run("deployments.cli", "deploy", "--limit", limit)
+    done = prefect_server.run_module("deployments.cli", "deploy", "--limit", limit)
     assert done.returncode == 2
     assert "Invalid value for '--limit'" in done.stderr
 
@@ -153,7 +155,7 @@ def test_a_pool_of_another_type_is_replaced_only_when_told_to(
     right = prefect.get("/work_pools/gdal").json()["type"]
     prefect.delete("/work_pools/gdal").raise_for_status()
     prefect.post("/work_pools/", json={"name": "gdal", "type": "ecs"}).raise_for_status()
-    refused = prefect_server.run("deployments.cli", "deploy")
+    refused = prefect_server.run_module("deployments.cli", "deploy")
     assert refused.returncode == 2
     assert "'ecs'" in refused.stderr
     assert "--replace-pools" in refused.stderr
@@ -172,7 +174,7 @@ def test_a_pool_may_be_served_by_containers(prefect_server: PrefectServer, prefe
         assert pool["type"] == "kubernetes"
         assert pool["base_job_template"]["variables"]["properties"]["image"]["default"] == "registry/worker:2"
         assert not_unchanged(deploy(prefect_server, *chosen)) == []
-        unknown = prefect_server.run("deployments.cli", "deploy", "--pool-type", "gdal=ecs")
+        unknown = prefect_server.run_module("deployments.cli", "deploy", "--pool-type", "gdal=ecs")
         assert unknown.returncode == 2
         assert "process, docker, kubernetes, azure-container-instance" in unknown.stderr
     finally:

@@ -22,7 +22,7 @@ FLOWS = "tests.support.inline_flows"
 
 @pytest.fixture(scope="module")
 def prefect(cluster: TestCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrefectServer]:
-    with running_prefect(cluster, tmp_path_factory.mktemp("prefect"), "prefect_workers") as server:
+    with running_prefect(cluster, tmp_path_factory.mktemp("prefect")) as server:
         server.pool("light")
         server.pool("gdal", "process", pools.template("process", "gdal", warm=True))
         yield server

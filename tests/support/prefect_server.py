@@ -2,11 +2,9 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
-import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -14,10 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import psycopg
-from psycopg import sql
 
-from tests.support.cluster import PASSWORD, TestCluster
+from tests.support.cluster import TestCluster, free_port
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 ENDED = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
@@ -53,19 +49,20 @@ class PrefectServer:
             "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
             "PREFECT_UI_ENABLED": "false",
             "PREFECT_WORKER_QUERY_SECONDS": "0.3",
-            "PYTHONPATH": f"{REPOSITORY}:{self._plugin()}",
+            "PYTHONPATH": str(REPOSITORY),
         }
 
-    def _plugin(self) -> Path:
-        """Where Prefect finds our worker type: the entry points of pyproject.toml as an installation writes them."""
-        place = self.folder / "plugin" / "cairn_for_tests-1.dist-info"
-        if not place.exists():
-            place.mkdir(parents=True)
-            declared = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["entry-points"]
-            lines = [f"{name} = {value}" for name, value in declared["prefect.collections"].items()]
-            (place / "entry_points.txt").write_text("\n".join(["[prefect.collections]", *lines]))
-            (place / "METADATA").write_text("Metadata-Version: 2.1\nName: cairn-for-tests\nVersion: 1\n")
-        return place.parent
+    def run_module(self, *arguments: str, **settings: str) -> "subprocess.CompletedProcess[str]":
+        """Run a Python module's command against this server."""
+        return subprocess.run(
+            [sys.executable, "-m", *arguments],
+            cwd=REPOSITORY,
+            env=self.environment | settings,
+            capture_output=True,
+            text=True,
+            timeout=180,
+            check=False,
+        )
 
     def start(self) -> None:
         command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(self.port)]
@@ -176,19 +173,17 @@ class PrefectServer:
 
 
 @contextmanager
-def running_prefect(cluster: TestCluster, folder: Path, name: str = "prefect_tests") -> Iterator[PrefectServer]:
-    with psycopg.connect(cluster.admin_url, autocommit=True) as connection:
-        connection.execute(sql.SQL("create database {} owner cairn_prefect").format(sql.Identifier(name)))
-    port = psycopg.conninfo.conninfo_to_dict(cluster.admin_url)["port"]
-    server = PrefectServer(
-        folder, _free_port(), f"postgresql+asyncpg://cairn_prefect:{PASSWORD}@127.0.0.1:{port}/{name}"
-    )
-    server.start()
-    try:
-        yield server
-    finally:
-        server.kill()
-        server.http.close()
+def running_prefect(cluster: TestCluster, folder: Path) -> Iterator[PrefectServer]:
+    """The server with a database of its own."""
+    with cluster.database("template0") as database:
+        url = database.url().replace("postgresql://", "postgresql+asyncpg://", 1)
+        server = PrefectServer(folder, free_port(), url)
+        server.start()
+        try:
+            yield server
+        finally:
+            server.kill()
+            server.http.close()
 
 
 def until(question: Callable[[], bool], seconds: float, tell: Callable[[], str] = lambda: "") -> None:
@@ -197,10 +192,3 @@ def until(question: Callable[[], bool], seconds: float, tell: Callable[[], str] 
     while not question():
         assert time.monotonic() < deadline, tell()
         time.sleep(0.05)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
