@@ -44,6 +44,7 @@ from flows.segments import home_pool
 from flows.settings import WorkerSettings
 from flows.stopping import Stop, listed, process_is_shared
 from flows.storage import Zones
+from flows.task_engine import tag_limits
 from flows.values import Values, plain, to_json
 from flows.work import Hands
 
@@ -229,7 +230,8 @@ async def _do_share(
 async def _engine(line: Line, settings: WorkerSettings, order: WorkOrder, pool: str) -> Engine:
     zones = await _zones(settings)
     ledger = Ledger(zones.runs, f"{order.facts.id}/m{order.memory}", f"{flow_run_id()}-{flow_run.run_count or 1}")
-    await asyncio.to_thread(ledger.recall)
+    async with get_client(sync_client=False) as prefect:
+        await asyncio.gather(asyncio.to_thread(ledger.recall), tag_limits.learn(prefect))
     return Engine(
         facts=order.facts,
         pool=pool,

@@ -12,7 +12,8 @@ from flows.compiler import Item, Node, Outcome, State
 from flows.ledger import Entry
 from flows.reporting import Line
 from flows.segments import split
-from flows.work import Hands, TaskRuns, Work, run_group
+from flows.task_runs import TaskRuns, run_group
+from flows.work import Hands, Work
 
 AT_ONCE = 16  # of a fan-out that declares no bound: enough to hide waiting, few enough to spare two cores
 REPORT_SECONDS = 0.5

@@ -42,8 +42,9 @@ from flows.errors import Broken, InvalidInput, Nested, Stopped
 from flows.items import Counts, Share, do_items
 from flows.segments import shards, stretch
 from flows.stopping import Stop
+from flows.task_runs import TaskRuns, show_skipped
 from flows.values import plain
-from flows.work import TIMEOUT_SECONDS, Hands, TaskRuns, Work, grace_seconds, show_skipped
+from flows.work import TIMEOUT_SECONDS, Hands, Work, grace_seconds
 
 LEAVE_SECONDS = 1.5  # more than a handler has: by then it was killed or given up
 
