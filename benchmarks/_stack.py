@@ -60,12 +60,13 @@ class Stack:
         """How long the run took, from its acceptance to its commit, by the domain's clock."""
         query = "select state, extract(epoch from finished_at - created_at)::float8 from app.runs where run_id = %s"
         deadline = time.monotonic() + RUN_SECONDS
-        while time.monotonic() < deadline:
+        while True:
             [(state, took)] = self.rows(query, run_id)
             if state == "completed":
                 return float(took)
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"Run {run_id} is {state} after {RUN_SECONDS:.0f} s.")
             time.sleep(0.1)
-        raise RuntimeError(f"Run {run_id} is {state} after {RUN_SECONDS:.0f} s.")
 
     def marks(self, run_id: str) -> list[dict[str, Any]]:
         """What `scripted` handlers left of each of their tries."""
