@@ -1,0 +1,150 @@
+"""Task runs by `flows.task_engine` against the Prefect server that the environment names; prints what came of them.
+
+A process of its own: Prefect's clients leave connections to the garbage collector.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from prefect import Flow, Task
+from prefect.cache_policies import NO_CACHE
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.actions import GlobalConcurrencyLimitCreate
+from prefect.client.schemas.objects import State, StateType
+from prefect.runtime import flow_run, task_run
+from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.task_engine import AsyncTaskRunEngine
+
+from flows.task_engine import TagLimits, run_task, tag_limits
+
+TAG = "raster.create_cog"
+AT_ONCE = 6
+DONE = State(type=StateType.COMPLETED, name="Completed")
+Work = Callable[[], Awaitable[None]]
+stock_start = AsyncTaskRunEngine.start
+
+
+def task(body: Callable[..., Awaitable[State[Any]]], **settings: Any) -> Task[..., Any]:
+    return Task(fn=body, name="node", tags=[TAG], cache_policy=NO_CACHE, persist_result=False, **settings)
+
+
+async def in_a_flow(work: Work) -> str:
+    """Do this in a flow run, as an attempt does; the flow run's id."""
+    ids: list[str] = []
+
+    async def body() -> State[Any]:
+        ids.append(str(flow_run.id))
+        await learn(tag_limits)
+        await work()
+        return DONE
+
+    await Flow(fn=body, name="flow", persist_result=False)(return_state=True)
+    return ids[0]
+
+
+async def learn(limits: TagLimits) -> None:
+    limits.known_until = 0.0
+    async with get_client(sync_client=False) as client:
+        await limits.learn(client)
+
+
+@asynccontextmanager
+async def limit_of_one() -> AsyncIterator[None]:
+    async with get_client(sync_client=False) as client:
+        await client.create_global_concurrency_limit(GlobalConcurrencyLimitCreate(name=f"tag:{TAG}", limit=1))
+        try:
+            yield
+        finally:
+            await client.delete_global_concurrency_limit_by_name(f"tag:{TAG}")
+
+
+async def most_at_once() -> tuple[int, int]:
+    """Of tasks that are begun together, how many are at work at once, and for how many Prefect's server was asked."""
+    at_work: set[int] = set()
+    peaks: list[int] = []
+    asked: list[object] = []
+
+    def asking(engine: Any, *arguments: Any) -> Any:
+        asked.append(engine)
+        return stock_start(engine, *arguments)
+
+    async def body(number: int) -> State[Any]:
+        at_work.add(number)
+        peaks.append(len(at_work))
+        await asyncio.sleep(0.1)
+        at_work.discard(number)
+        return DONE
+
+    async def work() -> None:
+        await asyncio.gather(*(run_task(task(body), number=number) for number in range(AT_ONCE)))
+
+    AsyncTaskRunEngine.start = asking  # type: ignore[method-assign, assignment]
+    await in_a_flow(work)
+    return max(peaks), len(asked)
+
+
+async def known_without_an_answer() -> bool:
+    """Whether a limit is still known once the server cannot be asked."""
+    limits = TagLimits()
+    async with limit_of_one():
+        await learn(limits)
+    with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}):
+        await learn(limits)
+    return limits.cover([TAG, "gdal"]) and not limits.cover(["gdal"])
+
+
+async def tries() -> tuple[list[int], list[str | None]]:
+    """The numbers of the tries of what fails twice, and what is told of it and of what always fails."""
+    counts: list[int] = []
+
+    async def fails_twice() -> State[Any]:
+        counts.append(task_run.run_count or 0)
+        if len(counts) < 3:
+            raise RuntimeError("not yet")
+        return DONE
+
+    async def fails() -> State[Any]:
+        raise RuntimeError("never")
+
+    told: list[str | None] = []
+
+    async def work() -> None:
+        for body in (fails_twice, fails):
+            error = await run_task(task(body, retries=2, retry_delay_seconds=0.01))
+            told.append(str(error) if error else None)
+
+    await in_a_flow(work)
+    return counts, told
+
+
+async def ended() -> str:
+    """The flow run of one task run that ended well and one that did not."""
+
+    async def ends(kind: str, name: str) -> State[Any]:
+        return State(type=StateType(kind), name=name, message="told")
+
+    async def work() -> None:
+        named = task(ends, task_run_name="node {name}")
+        await run_task(named, kind="COMPLETED", name="Cached")
+        await run_task(named, kind="FAILED", name="Failed")
+
+    return await in_a_flow(work)
+
+
+async def main() -> dict[str, Any]:
+    async with limit_of_one():
+        limited = await most_at_once()
+    return {
+        "limited": limited,
+        "unlimited": await most_at_once(),
+        "known_without_an_answer": await known_without_an_answer(),
+        "tries": await tries(),
+        "ended": await ended(),
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(asyncio.run(main())))  # noqa: T201
