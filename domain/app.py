@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from types import FrameType
 from typing import Any
 
+import psycopg
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 from sqlalchemy.exc import InterfaceError, OperationalError
@@ -77,7 +78,7 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
 
     app = FastAPI(title="Cairn domain", version="1", lifespan=lifespan)
     rendering.install(app)
-    for outage in (OperationalError, InterfaceError, NoConnectionFree):
+    for outage in (OperationalError, InterfaceError, NoConnectionFree, psycopg.OperationalError):
         app.add_exception_handler(outage, _without_database)
     app.add_middleware(logs.LogContext)
     app.include_router(routes.probes)

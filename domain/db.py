@@ -4,9 +4,10 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 from uuid import UUID
 
+import psycopg
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker, create_async_engine
 
@@ -68,6 +69,15 @@ class Database:
 
     async def close(self) -> None:
         await self.engine.dispose()
+
+
+async def driver(session: AsyncSession) -> psycopg.AsyncConnection[tuple[Any, ...]]:
+    """The driver's own connection, in the session's transaction: for the few statements that are run most.
+
+    The session knows nothing of what is done there. It is flushed before where that matters.
+    """
+    pooled = await (await session.connection()).get_raw_connection()
+    return cast("psycopg.AsyncConnection[tuple[Any, ...]]", pooled.driver_connection)
 
 
 async def to_the_end(work: Coroutine[Any, Any, Result]) -> Result:

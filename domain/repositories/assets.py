@@ -5,58 +5,24 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from sqlalchemy import select
-from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.models import Artifact, Asset, AssetVersion, Request, Revision
 from domain.models.base import FRESH
 from domain.rules.control import RevisionFacts
-from domain.rules.versions import VersionFacts
 
 
 @dataclass(frozen=True)
 class Assets:
     session: AsyncSession
 
-    async def take(self, asset_id: str, platform_id: str, refs: dict[str, str], data_type: str) -> Asset:
-        """The asset, made if it is new, locked: submissions and decisions about one asset take turns."""
-        new = insert(Asset).values(asset_id=asset_id, platform_id=platform_id, refs=refs, data_type=data_type)
-        same = {"asset_id": new.excluded.asset_id}  # changes nothing, but locks and returns what is there
-        taking = new.on_conflict_do_update(index_elements=["asset_id"], set_=same).returning(Asset)
-        return (await self.session.scalars(taking.execution_options(**FRESH))).one()
-
     async def lock(self, asset_id: str) -> Asset | None:
         query = select(Asset).where(Asset.asset_id == asset_id, Asset.deleted_at.is_(None)).with_for_update()
         return await self.session.scalar(query.execution_options(**FRESH))
 
-    async def history(self, asset_id: str) -> tuple[list[VersionFacts], int]:
-        """Every undeleted version by its newest revision, oldest first; and the ordinal that comes next.
-
-        Ordinals are never given twice: deleted versions count.
-        """
-        newest = (
-            (Revision.asset_id == AssetVersion.asset_id)
-            & (Revision.ordinal == AssetVersion.ordinal)
-            & (Revision.revision == AssetVersion.newest_revision)
-        )
-        query = (
-            select(
-                AssetVersion.ordinal,
-                AssetVersion.label,
-                Revision.revision,
-                Revision.approval,
-                Revision.processing,
-                Revision.fingerprint,
-                AssetVersion.served_revision.is_not(None),
-                Revision.decided_at.is_not(None),
-                AssetVersion.deleted_at.is_(None),
-            )
-            .join(Revision, newest)
-            .where(AssetVersion.asset_id == asset_id)
-            .order_by(AssetVersion.ordinal)
-        )
-        rows = (await self.session.execute(query)).all()
-        return [VersionFacts(*row[:-1]) for row in rows if row[-1]], rows[-1].ordinal + 1 if rows else 0
+    async def taken(self, asset_id: str) -> Asset:
+        """The asset that this transaction has locked, deleted or not."""
+        return await self.session.get_one(Asset, asset_id)
 
     async def version(self, asset_id: str, ordinal: int) -> AssetVersion | None:
         version = await self.session.get(AssetVersion, (asset_id, ordinal))

@@ -10,50 +10,53 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID, uuid4
 
-import psycopg
-from sqlalchemy import text
-from sqlalchemy.exc import IntegrityError
+from psycopg.errors import UniqueViolation
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.contracts.submissions import SubmissionCreate
+from domain.db import driver
 
 # Foreign keys are checked at the end of the statement, so its parts may come in any order.
 REQUEST = """
     with version as (
         insert into app.asset_versions (asset_id, ordinal, label, newest_revision)
-        select :asset_id, :ordinal, :label, :revision where :revision = 1
+        select %(asset_id)s, %(ordinal)s, %(label)s, %(revision)s where %(revision)s = 1
     ), revision as (
         insert into app.revisions (asset_id, ordinal, revision, request_id, fingerprint)
-        values (:asset_id, :ordinal, :revision, :request_id, :fingerprint)
+        values (%(asset_id)s, %(ordinal)s, %(revision)s, %(request_id)s, %(fingerprint)s)
     ), request as (
         insert into app.requests (
-            request_id, platform_id, client_id, data_type, operation, submitted, fingerprint, idempotency_key,
-            priority, callback_url, asset_id, ordinal, revision
+            request_id, platform_id, client_id, data_type, operation, submitted,
+            fingerprint, idempotency_key, priority, callback_url, asset_id, ordinal,
+            revision
         ) values (
-            :request_id, :platform_id, :client_id, :data_type, :operation, cast(:submitted as jsonb), :fingerprint,
-            :idempotency_key, :priority, :callback_url, :asset_id, :ordinal, :revision
+            %(request_id)s, %(platform_id)s, %(client_id)s, %(data_type)s, %(operation)s, %(submitted)s,
+            %(fingerprint)s, %(idempotency_key)s, %(priority)s, %(callback_url)s, %(asset_id)s, %(ordinal)s,
+            %(revision)s
         )
     )
 """
-ACCEPTED = (
-    "(:request_id, cast(null as uuid), 'request.accepted', :client_id, jsonb_build_object('revision', :revision))"
-)
+ACCEPTED = """
+    (%(request_id)s, cast(null as uuid), 'request.accepted', %(client_id)s,
+        jsonb_build_object('revision', %(revision)s))"""
+QUEUED = """
+    (%(request_id)s, %(run_id)s, 'run.queued', null, jsonb_build_object('workflow', %(workflow_id)s))"""
 REQUEST_ID = "pk_requests"
 EVENTS = "insert into app.events (request_id, run_id, kind, actor, details) values"
-WITHOUT_RUN = text(f"{REQUEST} {EVENTS} {ACCEPTED}")
-WITH_RUN = text(f"""{REQUEST}, run as (
+WITHOUT_RUN = f"{REQUEST} {EVENTS} {ACCEPTED}"
+WITH_RUN = f"""{REQUEST}, run as (
         insert into app.runs (run_id, request_id, sequence, workflow_id, version, digest, pins, priority, pool, inputs)
-        values (:run_id, :request_id, 1, :workflow_id, :version, :digest, cast(:pins as jsonb), :run_priority, :pool,
-            cast(:inputs as jsonb))
+        values (%(run_id)s, %(request_id)s, 1, %(workflow_id)s, %(version)s, %(digest)s, %(pins)s, %(run_priority)s,
+            %(pool)s, %(inputs)s)
     ), nodes as (
         insert into app.run_nodes (run_id, position, node_id, type, handler, pool)
-        select :run_id, position - 1, node ->> 0, node ->> 1, node ->> 2, node ->> 3
-        from jsonb_array_elements(cast(:nodes as jsonb)) with ordinality as listed (node, position)
+        select %(run_id)s, position - 1, node ->> 0, node ->> 1, node ->> 2, node ->> 3
+        from jsonb_array_elements(cast(%(nodes)s as jsonb)) with ordinality as listed (node, position)
     ), attempt as (
-        insert into app.attempts (run_id, number, token) values (:run_id, 1, :token)
+        insert into app.attempts (run_id, number, token) values (%(run_id)s, 1, %(token)s)
     )
-    {EVENTS} {ACCEPTED}, (:request_id, :run_id, 'run.queued', null, jsonb_build_object('workflow', :workflow_id))
-""")  # noqa: S608 - the parts are the constants above
+    {EVENTS} {ACCEPTED}, {QUEUED}
+"""  # noqa: S608 - the parts are the constants above
 
 
 @dataclass(frozen=True)
@@ -94,9 +97,9 @@ class Intake:
         await self.session.flush()  # what was changed to make room for it
         statement, run_values = (WITHOUT_RUN, {}) if run is None else (WITH_RUN, _run(run, uuid4()))
         try:
-            await self.session.execute(statement, _request(accepted) | run_values)
-        except IntegrityError as error:
-            if isinstance(error.orig, psycopg.Error) and error.orig.diag.constraint_name == REQUEST_ID:
+            await (await driver(self.session)).execute(statement, _request(accepted) | run_values)
+        except UniqueViolation as error:
+            if error.diag.constraint_name == REQUEST_ID:
                 return False
             raise
         if run is not None:

@@ -2,15 +2,22 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
-from sqlalchemy import and_, exists, func, or_, select
+from sqlalchemy import exists, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from domain.db import driver
 from domain.models import Asset, Client, Platform
-from domain.security import Identity, Role
+from domain.security import Identity
+
+HOLDER = "select client_id, role, platform_id from app.clients where is_active and"
+HOLDER_NAMED = f"{HOLDER} client_id = %(named)s"
+HOLDER_OF_KEY = (
+    f"{HOLDER} (secret_hash = %(named)s or (previous_secret_hash = %(named)s and previous_until > clock_timestamp()))"
+)
 
 
 @dataclass(frozen=True)
@@ -42,15 +49,11 @@ class Platforms:
 
     async def identity(self, secret_hash: str) -> Identity | None:
         """The active client that holds the secret of this hash, as its key or as the one before."""
-        before = and_(Client.previous_secret_hash == secret_hash, Client.previous_until > func.clock_timestamp())
-        query = select(Client).where(or_(Client.secret_hash == secret_hash, before), Client.is_active)
-        return _identity(await self.session.scalar(query))
+        return await self._holder(HOLDER_OF_KEY, secret_hash)
 
     async def identity_of(self, client_id: str) -> Identity | None:
         """The active client of this id, whose token somebody else has verified."""
-        return _identity(
-            await self.session.scalar(select(Client).where(Client.client_id == client_id, Client.is_active))
-        )
+        return await self._holder(HOLDER_NAMED, client_id)
 
     async def clients(self) -> Sequence[Client]:
         return (await self.session.scalars(select(Client).order_by(Client.client_id))).all()
@@ -73,6 +76,7 @@ class Platforms:
         client = await self.session.get(Client, client_id)
         return client is not None and client.is_active
 
-
-def _identity(client: Client | None) -> Identity | None:
-    return Identity(client.client_id, cast("Role", client.role), client.platform_id) if client else None
+    async def _holder(self, query: str, named: str) -> Identity | None:
+        # Asked at every call of the API, so the driver asks.
+        found = await (await (await driver(self.session)).execute(query, {"named": named})).fetchone()
+        return None if found is None else Identity(*found)

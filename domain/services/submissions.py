@@ -8,11 +8,10 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.contracts.submissions import SubmissionAnswer, SubmissionCreate
 from domain.errors import InvalidSubmission, KeyReused, NotFound, RequestIdTaken, VersionBlocked
-from domain.models import Platform
 from domain.repositories.assets import Assets
 from domain.repositories.intake import Accepted, FirstRun, Intake
-from domain.repositories.platforms import Platforms
-from domain.repositories.requests import Requests, Seen
+from domain.repositories.precedents import Precedents, Seen
+from domain.repositories.requests import Requests
 from domain.rules import identity, versions
 from domain.rules.lifecycle import RequestState
 from domain.services.assets import revive
@@ -34,28 +33,28 @@ class Submissions:
     async def submit(self, submission: SubmissionCreate) -> SubmissionAnswer:
         """Accept the submission, or recognise it as one that was accepted before."""
         self.session.info["unit"] = "submit"
-        platform = await self._platform(submission)
+        precedents = Precedents(self.session)
+        await self._refuse_unknown(submission, precedents)
         plan = self.definitions.accepting(submission.data_type, submission.operation)
         inputs = resolve_inputs(plan, submission.source, submission.parameters)
         fingerprint = _fingerprint(submission)
-        asset_id = identity.asset_id(platform.platform_id, submission.refs)
+        asset_id = identity.asset_id(submission.platform_id, submission.refs)
         if submission.idempotency_key is not None:
-            await Requests(self.session).take_key(platform.platform_id, submission.idempotency_key)
-        assets = Assets(self.session)
-        asset = await assets.take(asset_id, platform.platform_id, submission.refs, submission.data_type)
-        if earlier := await self._seen_before(submission, fingerprint):
-            return SubmissionAnswer(request_id=earlier.request_id, status=earlier.status.value, duplicate=True)
-        if asset.deleted_at is not None:
-            revive(self.session, asset, submission.client_id)
-        history, next_ordinal = await assets.history(asset_id)
-        placement = versions.place(submission.version_label, fingerprint, history, next_ordinal)
+            await precedents.take_key(submission.platform_id, submission.idempotency_key)
+        was_deleted = await precedents.take_asset(asset_id, submission)
+        before = await precedents.read(asset_id, submission)
+        if before.seen:
+            return _recognised(before.seen, submission, fingerprint)
+        if was_deleted:
+            revive(self.session, await Assets(self.session).taken(asset_id), submission.client_id)
+        placement = versions.place(submission.version_label, fingerprint, before.versions, before.next_ordinal)
         if isinstance(placement, versions.NewVersion | versions.Resubmission):
-            await self.quotas.refuse_over(self.session, platform.platform_id)
+            await self.quotas.refuse_over(self.session, submission.platform_id)
         match placement:
             case versions.Blocked():
                 raise _blocked(submission.version_label, placement)
             case versions.Duplicate(ordinal, revision):
-                request_id = await assets.request_of(asset_id, ordinal, revision)
+                request_id = await Assets(self.session).request_of(asset_id, ordinal, revision)
                 return await self._standing(request_id or submission.request_id, duplicate=True)
             case versions.NewVersion(ordinal):
                 revision = 1
@@ -71,14 +70,14 @@ class Submissions:
             await self._write(accepted, first_run(definition, inputs, submission.priority))
         return SubmissionAnswer(request_id=submission.request_id, status=RequestState.PENDING.value)
 
-    async def _platform(self, submission: SubmissionCreate) -> Platform:
-        platform = await Platforms(self.session).active(submission.platform_id)
+    async def _refuse_unknown(self, submission: SubmissionCreate, precedents: Precedents) -> None:
+        """Refuse a platform that is not there, and references that are not its own."""
+        platform = await precedents.references(submission.platform_id)
         if platform is None:
             raise NotFound(f"There is no active platform {submission.platform_id!r}.")
-        faults = identity.ref_faults(submission.refs, platform.required_refs, platform.optional_refs)
+        faults = identity.ref_faults(submission.refs, platform.required, platform.optional)
         if faults:
             raise InvalidSubmission("; ".join(faults) + ".", faults=faults)
-        return platform
 
     async def _write(self, accepted: Accepted, run: FirstRun | None) -> None:
         if not await Intake(self.session).write(accepted, run):
@@ -91,16 +90,6 @@ class Submissions:
         if request is None:
             raise NotFound("The request that was just written is gone.")
         await queue_steps(self.session, request, plan, inputs, self.definitions)
-
-    async def _seen_before(self, submission: SubmissionCreate, fingerprint: str) -> Seen | None:
-        """The request of the same id or key: the gateway may ask again where it never heard the answer."""
-        requests = Requests(self.session)
-        earlier = await requests.seen(submission.request_id, submission.platform_id, submission.idempotency_key)
-        if earlier is None or earlier.fingerprint == fingerprint:
-            return earlier
-        if earlier.request_id == submission.request_id:
-            raise _id_taken(submission)
-        raise KeyReused("This idempotency key was used with another body. Send the same body, or a new key.")
 
     async def _standing(self, request_id: UUID, *, duplicate: bool) -> SubmissionAnswer:
         request = await Requests(self.session).get(request_id)
@@ -117,6 +106,15 @@ class Submissions:
         await RunLifecycle(self.session).cancel_request(earlier, actor="superseded by a resubmission")
         version.newest_revision = revision
         version.lock_version += 1
+
+
+def _recognised(earlier: Seen, submission: SubmissionCreate, fingerprint: str) -> SubmissionAnswer:
+    """The answer of the same id or key: the gateway may ask again where it never heard it."""
+    if earlier.fingerprint == fingerprint:
+        return SubmissionAnswer(request_id=earlier.request_id, status=earlier.status.value, duplicate=True)
+    if earlier.request_id == submission.request_id:
+        raise _id_taken(submission)
+    raise KeyReused("This idempotency key was used with another body. Send the same body, or a new key.")
 
 
 def resolve_inputs(plan: Plan | RequestPlan, source: str, parameters: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,122 @@
+"""Reads what a submission is judged by: its platform, its asset, the same request of before, the versions so far.
+
+Run for every submission, so the driver runs it: through the session each statement would cost four times as much.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from domain.contracts.submissions import SubmissionCreate
+from domain.db import driver
+from domain.rules.lifecycle import Approval, RequestState
+from domain.rules.versions import VersionFacts
+
+PLATFORM = "select required_refs, optional_refs from app.platforms where platform_id = %s and is_active"
+# The platform's id has no space in it, so no two platforms' keys are the same words.
+TAKE_KEY = "select pg_advisory_xact_lock(hashtextextended(%s || ' ' || %s, 0))"
+# The update changes nothing, but locks and returns what is there.
+TAKE_ASSET = """
+    insert into app.assets (asset_id, platform_id, refs, data_type) values (%s, %s, %s, %s)
+    on conflict (asset_id) do update set asset_id = excluded.asset_id
+    returning deleted_at is not null
+"""
+SAME_ID = "request_id = %(request_id)s"
+SAME_KEY = "(platform_id = %(platform_id)s and idempotency_key = %(key)s)"
+
+
+def _read(same: str) -> str:
+    """The request that is the same, beside every version by its newest revision; versions that were deleted as well."""
+    return f"""
+        select earlier.*, v.ordinal, v.label, r.revision, r.approval, r.processing, r.fingerprint,
+               v.served_revision is not null, r.decided_at is not null, v.deleted_at is null
+        from (values (1)) as always
+        left join lateral (
+            select request_id, fingerprint, status from app.requests where {same} order by {SAME_ID} desc limit 1
+        ) earlier on true
+        left join (
+            app.asset_versions v join app.revisions r
+            on r.asset_id = v.asset_id and r.ordinal = v.ordinal and r.revision = v.newest_revision
+        ) on v.asset_id = %(asset_id)s
+        order by v.ordinal
+    """  # noqa: S608 - the parts are the constants above
+
+
+WITHOUT_KEY, WITH_KEY = _read(SAME_ID), _read(f"({SAME_ID} or {SAME_KEY})")
+
+
+@dataclass(frozen=True)
+class References:
+    """Which references name an asset of a platform."""
+
+    required: Sequence[str]
+    optional: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What recognising a submission takes."""
+
+    request_id: UUID
+    fingerprint: str
+    status: RequestState
+
+
+@dataclass(frozen=True)
+class Precedent:
+    """The request of the same id, else of the same key; the undeleted versions, oldest first; the ordinal to come."""
+
+    seen: Seen | None
+    versions: Sequence[VersionFacts]
+    next_ordinal: int
+
+
+@dataclass(frozen=True)
+class Precedents:
+    session: AsyncSession
+
+    async def references(self, platform_id: str) -> References | None:
+        """What the platform's assets are named by, if it is active."""
+        found = await (await (await driver(self.session)).execute(PLATFORM, [platform_id])).fetchone()
+        return None if found is None else References(*found)
+
+    async def take_key(self, platform_id: str, key: str) -> None:
+        """Have submissions with one key take turns: those about different assets share no other lock."""
+        await (await driver(self.session)).execute(TAKE_KEY, [platform_id, key])
+
+    async def take_asset(self, asset_id: str, submission: SubmissionCreate) -> bool:
+        """Make the asset if it is new, and lock it: submissions and decisions about one asset take turns.
+
+        Tells whether it is deleted. Only what is read after this is what the turn before left behind.
+        """
+        values = [asset_id, submission.platform_id, json.dumps(submission.refs), submission.data_type]
+        taken = await (await (await driver(self.session)).execute(TAKE_ASSET, values)).fetchone()
+        return taken is not None and bool(taken[0])
+
+    async def read(self, asset_id: str, submission: SubmissionCreate) -> Precedent:
+        """Everything that came before. Ordinals are never given twice: deleted versions count."""
+        key = submission.idempotency_key
+        place = {"request_id": submission.request_id, "platform_id": submission.platform_id, "asset_id": asset_id}
+        reading = (await driver(self.session)).execute(WITHOUT_KEY if key is None else WITH_KEY, place | {"key": key})
+        rows = await (await reading).fetchall()
+        request_id, fingerprint, status = rows[0][:3]
+        seen = None if request_id is None else Seen(request_id, fingerprint, RequestState(status))
+        found = [row[3:] for row in rows if row[3] is not None]
+        return Precedent(seen, [_facts(*row[:-1]) for row in found if row[-1]], found[-1][0] + 1 if found else 0)
+
+
+def _facts(
+    ordinal: int,
+    label: str,
+    revision: int,
+    approval: str,
+    processing: str,
+    fingerprint: str,
+    served: bool,
+    decided: bool,
+) -> VersionFacts:
+    states = Approval(approval), RequestState(processing)
+    return VersionFacts(ordinal, label, revision, *states, fingerprint, served, decided)
