@@ -32,6 +32,7 @@ RATIO_TARGET = 0.12
 P99_TARGET = 0.050
 HISTORY = 100_000
 FLAT_TARGET = 0.9
+UNLIMITED = 1_000_000
 PROFILED = 200
 PACKAGES = ("sqlalchemy", "psycopg", "pydantic", "fastapi", "starlette", "domain", "flows", "asyncio", "json")
 
@@ -74,7 +75,7 @@ def _environment(cluster: Postgres, storage: str) -> dict[str, str]:
         "CAIRN_PUBLIC_URL": "http://bench.test",
         "CAIRN_STORAGE_ROOT": storage,
         "CAIRN_RELAY_ENABLED": "false",
-        "CAIRN_OPEN_REQUESTS_PER_PLATFORM": "1000000",
+        "CAIRN_OPEN_REQUESTS_PER_PLATFORM": str(UNLIMITED),
     }
 
 
@@ -109,6 +110,7 @@ async def _profile(cluster: Postgres, storage: str) -> dict[str, float]:
             public_url=HttpUrl("http://bench.test"),
             storage_root=Path(storage),
             relay_enabled=False,
+            open_requests_per_platform=UNLIMITED,
         )
     )
     profile = cProfile.Profile()
