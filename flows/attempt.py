@@ -4,9 +4,8 @@ import asyncio
 import json
 import signal
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, closing, contextmanager, suppress
-from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -71,8 +70,9 @@ async def run_attempt(line: Line, settings: WorkerSettings) -> PrefectState[Any]
         async with _alive(line, order), get_client(sync_client=False) as prefect:
             engine.children = SegmentRuns(prefect, engine, settings.child_silence_seconds, _queue())
             try:
-                async with _outlined(engine, schedule, settings) as outlined:
-                    outlined.verdict = verdict = await Runner(engine, schedule, line.stop).run()
+                async with _outlined(engine, schedule, settings) as outline:
+                    verdict = await Runner(engine, schedule, line.stop).run()
+                    outline(verdict)
                     return await _hand_in(line, engine, verdict, prefect)
             except Fenced as fenced:
                 return _cancelled("Fenced", str(fenced))
@@ -87,28 +87,28 @@ async def run_attempt(line: Line, settings: WorkerSettings) -> PrefectState[Any]
                 raise
 
 
-@dataclass
-class _Outlined:
-    verdict: Verdict | None = None
-
-
 @asynccontextmanager
-async def _outlined(engine: Engine, schedule: Schedule, settings: WorkerSettings) -> AsyncIterator[_Outlined]:
-    """Show the run's graph once it has run for a moment, and its outcome. Short runs show both at once."""
-    domain_url, outlined = str(settings.domain_url), _Outlined()
+async def _outlined(
+    engine: Engine, schedule: Schedule, settings: WorkerSettings
+) -> AsyncIterator[Callable[[Verdict], None]]:
+    """Show the run's graph once it has run for a moment, and its outcome while that is handed in."""
+    domain_url = str(settings.domain_url)
 
     async def soon() -> None:
         await asyncio.sleep(OUTLINE_SECONDS)
         await show_outline(engine, schedule, None, domain_url)
 
-    showing = asyncio.create_task(soon())
+    async def at_last(verdict: Verdict) -> None:
+        showing[0].cancel()
+        await asyncio.gather(showing[0], return_exceptions=True)
+        await show_outline(engine, schedule, verdict, domain_url)
+
+    showing = [asyncio.create_task(soon())]
     try:
-        yield outlined
+        yield lambda verdict: showing.append(asyncio.create_task(at_last(verdict)))
     finally:
-        showing.cancel()
-        await asyncio.gather(showing, return_exceptions=True)
-        if outlined.verdict is not None:
-            await show_outline(engine, schedule, outlined.verdict, domain_url)
+        showing[0].cancel()
+        await asyncio.gather(*showing, return_exceptions=True)
 
 
 async def _hand_in(line: Line, engine: Engine, verdict: Verdict, prefect: PrefectClient) -> PrefectState[Any]:

@@ -11,7 +11,7 @@ from domain.contracts.runs import NodeEvent
 from flows.compiler import Item, Node, Outcome, State
 from flows.ledger import Entry
 from flows.reporting import Line
-from flows.segments import split
+from flows.segments import grouped
 from flows.task_runs import TaskRuns, run_group
 from flows.work import Hands, Work
 
@@ -56,7 +56,7 @@ class Items:
 
     async def in_groups(self, works: Sequence[Work], at_once: int) -> None:
         """Never more task runs than the cap. Where more items than groups may run at once, a group runs several."""
-        groups = [works[part.start : part.stop] for part in split(len(works), self.hands.engine.task_runs_cap)]
+        groups = [works[part.start : part.stop] for part in grouped(len(works), self.hands.engine.task_runs_cap)]
         groups_at_once = asyncio.Semaphore(at_once)
         node = self.share.node
 

@@ -6,6 +6,7 @@ from flows.compiler import Expand, Node, Plan
 
 LIGHT, GDAL = "light", "gdal"
 ITEMS_PER_SHARD = 16  # a child run more should save more than the second that starting it costs
+LEAST_GROUP = 10  # items that share a task run: of fewer, the task run costs more than they do
 QUEUES = {"high": 1, "normal": 2, "low": 3}  # of each pool, with the order in which workers look at them
 
 
@@ -29,6 +30,11 @@ def split(count: int, parts: int) -> Iterator[range]:
     parts = min(count, parts)
     for part in range(parts):
         yield range(part * count // parts, (part + 1) * count // parts)
+
+
+def grouped(count: int, cap: int) -> list[range]:
+    """The groups of a fan-out's items that share task runs: no more groups than the cap, and none too small."""
+    return list(split(count, max(1, min(cap, count // LEAST_GROUP))))
 
 
 def shards(decision: Expand, cap: int) -> list[tuple[range, int]]:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from flows.compiler import Expand, Item, Plan, compile_text
 from flows.handlers.registry import registry
-from flows.segments import QUEUES, home_pool, priority_of, shards, split, stretch
+from flows.segments import LEAST_GROUP, QUEUES, grouped, home_pool, priority_of, shards, split, stretch
 
 HEAD = "workflow_id: w\nversion: 1\nnodes:\n  start: {type: start, next: a}\n"
 VALIDATE = "handler: raster.validate, params: {source: x/y}"
@@ -70,6 +70,14 @@ def test_a_split_loses_nothing_and_is_even(count: int, parts: int) -> None:
     assert [number for part in cut for number in part] == list(range(count))
     assert len(cut) == min(count, parts)
     assert not cut or max(map(len, cut)) - min(map(len, cut)) <= 1
+
+
+@given(st.integers(1, 5000), st.integers(1, 300))
+def test_groups_are_no_more_than_the_cap_and_none_is_small(count: int, cap: int) -> None:
+    groups = grouped(count, cap)
+    assert [place for group in groups for place in group] == list(range(count))
+    assert len(groups) <= cap
+    assert min(map(len, groups)) >= min(count, LEAST_GROUP)
 
 
 @given(st.integers(1, 500), st.one_of(st.none(), st.integers(1, 40)), st.one_of(st.none(), st.integers(1, 12)))
