@@ -17,6 +17,8 @@ missing_packages() {
   command -v redis-server >/dev/null || missing+=(redis-server)
   command -v setpriv >/dev/null || missing+=(util-linux)
   if [ ! -x .venv/bin/python ] && ! "$python" -c 'import ensurepip' 2>/dev/null; then missing+=("python3-venv"); fi
+  if [ "$extra" = dev ] && ! command -v npm >/dev/null; then missing+=(nodejs npm); fi
+  if [ "$extra" = dev ] && ! command -v openssl >/dev/null; then missing+=(openssl); fi
   # A server of the user's own stands in for ours.
   if [ -n "${CAIRN_DATABASE_URL:-}${DATABASE_URL:-}" ]; then
     for name in "${missing[@]}"; do case $name in postgresql*) ;; *) printf '%s\n' "$name" ;; esac; done
@@ -85,7 +87,20 @@ make_environment() {
   cat pyproject.toml constraints.txt <(.venv/bin/python --version 2>&1) | sha256sum >"$mark"
 }
 
+# --- what only tests need ----------------------------------------------------------------------------------------
+
+install_test_tools() {
+  local tools=tests/support/tools wanted mark
+  mark=$tools/node_modules/.installed
+  wanted=$(sha256sum <"$tools/package-lock.json")
+  [ "$(cat "$mark" 2>/dev/null)" != "$wanted" ] || return 0
+  say "installing the tests' storage emulator (the first time this takes a minute or two)"
+  npm ci --prefix "$tools" --ignore-scripts --no-audit --no-fund --loglevel error >&2
+  printf '%s\n' "$wanted" >"$mark"
+}
+
 python=$(find_python)
 mapfile -t packages < <(missing_packages)
 [ ${#packages[@]} -eq 0 ] || install_packages "${packages[@]}"
 make_environment
+[ "$extra" != dev ] || install_test_tools

@@ -37,7 +37,6 @@ from domain.services.exports import WITHDRAWAL
 from domain.services.quotas import Quotas
 from domain.settings import DomainSettings, settings
 from domain.state import LastLines, Service
-from flows.storage import Zones
 
 log = logging.getLogger("cairn.domain")
 RETRY_SECONDS = 1  # told to whoever asked while the database was away
@@ -62,7 +61,7 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
                 await definitions.publish(Runs(session))
             quotas = Quotas(config.open_requests_per_platform, config.quota_cache_seconds)
             vault = Vault([key.get_secret_value() for key in config.secrets_keys])
-            zones = Zones.local(config.storage_root)
+            zones = config.zones()
             doorkeeper, fences = Doorkeeper(config.token_verifier()), Fences(config.database_url.get_secret_value())
             app.state.service = Service(
                 config, database, definitions, zones, quotas, vault, doorkeeper, fences, _last_lines(config)

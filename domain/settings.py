@@ -9,18 +9,18 @@ from pydantic_settings import SettingsConfigDict
 from domain.rules.addresses import AddressPolicy
 from domain.rules.reconcile import Patience
 from domain.tokens import TokenSettings
+from flows.storage.settings import StorageSettings
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 
-class DomainSettings(TokenSettings):
+class DomainSettings(TokenSettings, StorageSettings):
     """Environment variables `CAIRN_*`."""
 
     model_config = SettingsConfigDict(env_prefix="CAIRN_", extra="ignore")
 
     database_url: SecretStr = Field(description="PostgreSQL as role cairn_app: postgresql://user:password@host/cairn")
     public_url: HttpUrl = Field(description="Where partners reach the gateway; written into catalogue items")
-    storage_root: Path = Field(description="Folder of the local storage zones")
     workflows_dir: Path = Field(default=REPOSITORY / "workflows", description="Folder of the workflow definitions")
     relay_enabled: bool = Field(default=True, description="Dispatch runs from this process")
     relay_poll_seconds: float = Field(default=2.0, gt=0, description="Longest wait where a notification got lost")

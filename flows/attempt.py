@@ -274,12 +274,13 @@ def _queue() -> str | None:
 
 
 async def _zones(settings: WorkerSettings) -> Zones:
-    """The storage zones: a folder in the embedded stack, else what a Prefect block names."""
-    if settings.storage_root is not None:
-        return Zones.local(settings.storage_root)
+    """The storage zones: what the environment says, as in the embedded stack, else what a Prefect block names."""
+    if settings.names_storage:
+        return settings.zones()
     if settings.storage_block is None:
         raise ValueError(
-            "Set CAIRN_STORAGE_ROOT to a folder, or CAIRN_STORAGE_BLOCK to a block, as in local-zones/cairn."
+            "Set CAIRN_STORAGE_ROOT to a folder, CAIRN_STORAGE_ACCOUNT_URL to a storage account, "
+            "or CAIRN_STORAGE_BLOCK to a block, as in local-zones/cairn."
         )
     from blocks.storage import load_zones
 

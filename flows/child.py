@@ -11,19 +11,21 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Event
+from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any
 
+from domain.logs import redact
 from flows import forks
+from flows.broker import Broker, close_quietly, grants
 from flows.context import Checkpoint
-from flows.errors import Crashed, HandlerError, InvalidInput, OutOfMemory, PlannedHandler, Stopped, Transient
+from flows.errors import TELLABLE, Crashed, HandlerError
 from flows.patience import Patience, Step
 from flows.settings import TryLimits
-from flows.storage import LocalStore, Zones
+from flows.storage import ZONES, LocalStore, Zones
 from flows.workdir import Workdir
 
 if TYPE_CHECKING:
@@ -32,7 +34,8 @@ if TYPE_CHECKING:
 PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ")
 LARGEST_ANSWER = 64 * 2**20
 CHUNK = 64 * 1024
-TELLABLE = {error.code: error for error in (InvalidInput, Transient, Stopped, OutOfMemory, PlannedHandler)}
+LONGEST_COMPLAINT = 16 * 1024
+LAST_WORDS_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -50,21 +53,28 @@ def run(attempt: "Try", zones: Zones, stop: Event, ears: Ears, patience: Patienc
         order = _order(attempt, zones, ears.checkpoint, workdir.path())
         ours, theirs = socket.socketpair()
         with ours, theirs:
-            process = start(order, theirs)
+            conversation = Conversation(ours, ears)
+            rights = grants(order["try"]["params"], attempt.output_prefix)
+            broker = conversation.broker = Broker(zones, rights, stop, conversation.tell)
+            complaints = Complaints(broker)
+            process = start(order, theirs, complaints.mouth)
             theirs.close()  # so that its end shows at ours
+            complaints.listen()
             try:
-                return Conversation(ours, ears).until_answered(stop, patience)
+                return conversation.until_answered(stop, patience)
             except EOFError:
                 raise _crashed(process.end()) from None
             finally:
                 process.end()
+                broker.close()
+                complaints.end()
 
 
 def _order(attempt: "Try", zones: Zones, checkpoint: Checkpoint, workdir: Path) -> dict[str, Any]:
     """All that the child is told. Nothing of Prefect, the domain or any storage credential is in it."""
     environment = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
     return {
-        "environment": environment | {"TMPDIR": str(workdir)},
+        "environment": environment | {"TMPDIR": str(workdir)} | zones.reader_environment,
         "try": attempt.as_json(),
         "roots": dict(_roots(zones)),
         "workdir": str(workdir),
@@ -74,23 +84,46 @@ def _order(attempt: "Try", zones: Zones, checkpoint: Checkpoint, workdir: Path) 
 
 
 def _roots(zones: Zones) -> Iterator[tuple[str, str]]:
-    for zone in ("bronze", "silver", "external", "runs"):
+    """The zones that the child reads and writes by itself. All others it has through us."""
+    for zone in ZONES:
         store = getattr(zones, zone)
-        if not isinstance(store, LocalStore):
-            raise HandlerError(f"GDAL handlers read local zones only; {zone} is a {type(store).__name__}.")
-        yield zone, str(store.root)
+        if isinstance(store, LocalStore):
+            yield zone, str(store.root)
+
+
+class Complaints:
+    """The child's standard error on its way to ours, by way of somebody who strikes out what must not be read there."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._ears, self.mouth = os.pipe()
+        self._thread = Thread(target=self._pass_on, name="complaints", daemon=True)
+
+    def listen(self) -> None:
+        """The child has its end; ours is closed, so that its end shows."""
+        os.close(self.mouth)
+        self._thread.start()
+
+    def end(self) -> None:
+        """Pass on the last of it."""
+        self._thread.join(LAST_WORDS_SECONDS)
+
+    def _pass_on(self) -> None:
+        with os.fdopen(self._ears, "rb") as lines:
+            while line := lines.readline(LONGEST_COMPLAINT):
+                os.write(2, redact(self._broker.strike(line).decode(errors="replace")).encode())
 
 
 class Interpreter:
     """The child as a fresh interpreter: the order is its standard input, the channel its standard output."""
 
-    def __init__(self, order: dict[str, Any], channel: socket.socket) -> None:
+    def __init__(self, order: dict[str, Any], channel: socket.socket, stderr: int) -> None:
         with forks.held(order) as stdin:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "flows.sandbox"],
                 stdin=stdin,
                 stdout=channel.fileno(),
-                stderr=None,  # GDAL's own complaints go to the flow run's log
+                stderr=stderr,  # GDAL's own complaints go to the flow run's log
                 env=order["environment"],
                 start_new_session=True,
             )
@@ -121,14 +154,14 @@ class Fork:
         return self._code
 
 
-def start(order: dict[str, Any], channel: socket.socket) -> Fork | Interpreter:
+def start(order: dict[str, Any], channel: socket.socket, stderr: int) -> Fork | Interpreter:
     """A child, warm where a zygote answers."""
     zygote = forks.connect(os.environ.get(forks.ADDRESS))
     if zygote is not None:
-        if forks.ask(zygote, forks.TRY, order, (channel.fileno(), channel.fileno(), 2)) is not None:
+        if forks.ask(zygote, forks.TRY, order, (channel.fileno(), channel.fileno(), stderr)) is not None:
             return Fork(zygote)
         zygote.close()
-    return Interpreter(order, channel)
+    return Interpreter(order, channel, stderr)
 
 
 @dataclass
@@ -137,7 +170,10 @@ class Conversation:
 
     channel: socket.socket
     ears: Ears
+    broker: Broker | None = None
     _unfinished: bytearray = field(default_factory=bytearray)
+    _file: int | None = None
+    _telling: Lock = field(default_factory=Lock)
 
     def until_answered(self, stop: Event, patience: Patience) -> dict[str, Any]:
         """The result, or its error raised. Ask the child to leave when the run stops or time is up."""
@@ -145,7 +181,7 @@ class Conversation:
             now = time.monotonic()
             step = patience.look(now, stop.is_set())
             if step is Step.ASK:
-                self._tell(stop=True)
+                self.tell({"stop": True})
             elif step is Step.GIVE_UP and patience.why:
                 raise patience.why
             for message in self._hear(patience.pause(now)):
@@ -157,7 +193,10 @@ class Conversation:
         """The lines that came in the meantime."""
         if not select.select([self.channel], [], [], seconds)[0]:
             return []
-        chunk = _received(self.channel)
+        chunk, file = _received(self.channel)
+        if file is not None:
+            close_quietly(self._file)
+            self._file = file
         if not chunk:
             raise EOFError
         head, newline, rest = chunk.rpartition(b"\n")
@@ -173,13 +212,15 @@ class Conversation:
     def _take(self, line: bytes) -> "Answer | None":
         """Pass on what is told on the way; return the answer when it is one."""
         try:
-            match json.loads(line):
+            match json.loads(self.broker.strike(line) if self.broker else line):
                 case {"progress": [float() | int() as fraction, str() as text]}:
                     self.ears.progress(fraction, text)
                 case {"metric": [str() as name, float() | int() as value]}:
                     self.ears.metric(name, value)
                 case {"checkpoint": dict() as state}:
                     self._keep(state)
+                case {"store": {"act": str(), "zone": str(), "name": str()} as call}:
+                    self._ask_broker(call)
                 case {"result": dict() as result}:
                     return Answer(result)
                 case {"error": {"code": str() as code, "message": str() as text}}:
@@ -197,10 +238,18 @@ class Conversation:
             self.ears.checkpoint.save(state)
         except Exception as error:  # noqa: BLE001 - the handler decides what a lost checkpoint means
             fault = f"{type(error).__name__}: {error}"
-        self._tell(saved=fault)
+        self.tell({"saved": fault})
 
-    def _tell(self, **message: Any) -> None:
-        with suppress(OSError):  # it is gone: that shows where we listen
+    def _ask_broker(self, call: Mapping[str, Any]) -> None:
+        file, self._file = self._file, None
+        if self.broker is None:
+            close_quietly(file)
+        else:
+            self.broker.take(call, file)
+
+    def tell(self, message: dict[str, Any]) -> None:
+        """Called by who watches the try and by who answers its calls."""
+        with self._telling, suppress(OSError):  # it is gone: that shows where we listen
             self.channel.sendall(json.dumps(message).encode() + b"\n")
 
 
@@ -217,12 +266,13 @@ class Answer:
         return self.value
 
 
-def _received(channel: socket.socket) -> bytes:
-    """What has come; empty at the end, however it came about."""
+def _received(channel: socket.socket) -> tuple[bytes, int | None]:
+    """What has come, empty at the end, however it came about; and the open file that came with it."""
     try:
-        return channel.recv(CHUNK)
+        content, files, _, _ = socket.recv_fds(channel, CHUNK, 1, socket.MSG_CMSG_CLOEXEC)
     except ConnectionError:  # it died with something unread
-        return b""
+        return b"", None
+    return content, files[0] if files else None
 
 
 def _crashed(code: int) -> HandlerError:

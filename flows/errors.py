@@ -55,6 +55,19 @@ class OutOfMemory(HandlerError):
     code = "out-of-memory"
 
 
+class Forbidden(HandlerError):
+    """The try asked storage for what is none of its business."""
+
+    code = "storage-forbidden"
+    retryable = False
+
+
+# What one process may tell another by its code alone.
+TELLABLE: dict[str, type[HandlerError]] = {
+    error.code: error for error in (InvalidInput, Transient, Stopped, OutOfMemory, PlannedHandler, Forbidden)
+}
+
+
 class Nested(HandlerError):
     """A sub-workflow failed, for the reason that one of its nodes gave."""
 

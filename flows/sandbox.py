@@ -23,8 +23,9 @@ from typing import Any
 
 from flows.checkpoint import checked_state
 from flows.context import Context
-from flows.errors import HandlerError, OutOfMemory, Transient
-from flows.storage import LocalStore, Zones
+from flows.errors import TELLABLE, HandlerError, OutOfMemory, Transient
+from flows.storage import ZONES, LocalStore, Store, Zones
+from flows.storage.brokered import BrokeredStore
 
 PR_SET_PDEATHSIG = 1
 MEGABYTE = 2**20
@@ -39,13 +40,27 @@ class Channel:
     socket: socket.socket
     stop: Event = field(default_factory=Event)
     saved: SimpleQueue[str | None] = field(default_factory=SimpleQueue)
+    answers: SimpleQueue[Mapping[str, Any]] = field(default_factory=SimpleQueue)
     _sending: Lock = field(default_factory=Lock)
+    _asking: Lock = field(default_factory=Lock)
 
     def tell(self, **message: Any) -> None:
         """Send one message; handlers may have threads of their own."""
         content = json.dumps(message).encode() + b"\n"
         with self._sending:
             self.socket.sendall(content)
+
+    def ask(self, call: dict[str, Any], file: int | None = None) -> Any:
+        """Have the flow's process do something with storage, with this open file, and wait for what comes of it."""
+        content = json.dumps({"store": call}).encode() + b"\n"
+        with self._asking:
+            with self._sending:
+                sent = socket.send_fds(self.socket, [content], [file]) if file is not None else 0
+                self.socket.sendall(content[sent:])
+            answer = self.answers.get()
+        if refused := answer.get("refused"):
+            raise TELLABLE.get(refused["code"], HandlerError)(refused["message"])
+        return answer["stored"]
 
     def hear(self) -> None:
         """Take what comes until the other end is gone. Without it this process has nobody to work for."""
@@ -54,6 +69,8 @@ class Channel:
                 message = json.loads(line)
                 if "saved" in message:
                     self.saved.put(message["saved"])
+                elif "stored" in message or "refused" in message:
+                    self.answers.put(message)
                 else:
                     self.stop.set()
         os.killpg(0, signal.SIGKILL)
@@ -148,7 +165,7 @@ def _run(order: Mapping[str, Any], channel: Channel) -> dict[str, Any]:
     handler = registry()[attempt.handler]
     context = Context(
         **facts_of(attempt),
-        storage=Zones(**{zone: LocalStore(Path(root)) for zone, root in order["roots"].items()}),
+        storage=Zones(**{zone: _store(zone, order, channel) for zone in ZONES}),
         workdir=Path(order["workdir"]),
         checkpoint=SentCheckpoint(channel, order["checkpoint"]),
         progress=lambda fraction, message: channel.tell(progress=[fraction, message]),
@@ -156,6 +173,11 @@ def _run(order: Mapping[str, Any], channel: Channel) -> dict[str, Any]:
         stop_event=channel.stop,
     )
     return call(handler, check_params(handler, attempt.params), context)
+
+
+def _store(zone: str, order: Mapping[str, Any], channel: Channel) -> Store:
+    root = order["roots"].get(zone)
+    return LocalStore(Path(root)) if root else BrokeredStore(zone, channel.ask)
 
 
 def _failure(error: BaseException) -> dict[str, Any]:

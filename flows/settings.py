@@ -2,22 +2,22 @@
 
 import math
 import os
-from pathlib import Path
 
 from pydantic import Field, HttpUrl, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from flows.storage.settings import StorageSettings
+
 SPARE_SECONDS = 60
 
 
-class WorkerSettings(BaseSettings):
+class WorkerSettings(StorageSettings):
     """Environment variables `CAIRN_*`."""
 
     model_config = SettingsConfigDict(env_prefix="CAIRN_", extra="ignore")
 
     domain_url: HttpUrl = Field(description="The domain service")
     worker_token: SecretStr = Field(description="The workers' credential at the domain")
-    storage_root: Path | None = Field(default=None, description="Folder of the local storage zones")
     child_silence_seconds: float = Field(default=60.0, gt=0, description="Silence after which a child run is given up")
     image: str | None = Field(default=None, description="The container image this runs in; shown in the run's record")
     job_template: str | None = Field(

@@ -61,6 +61,12 @@ LIMITED = (*POOLS, *(f"{pool}/{queue}" for pool in POOLS for queue in QUEUES))
 @click.option("--write", is_flag=True, help="Write prefect.yaml instead of deploying.")
 @click.option("--check", is_flag=True, help="Fail if prefect.yaml is stale; deploy nothing.")
 @click.option("--storage-root", help="Also save the block local-zones/cairn, which names this folder.")
+@click.option(
+    "--storage-account",
+    envvar="CAIRN_STORAGE_ACCOUNT_URL",
+    help="Also save the block azure-zones/cairn, which names this account, as in https://name.blob.core.windows.net.",
+)
+@click.option("--container-prefix", envvar="CAIRN_STORAGE_CONTAINER_PREFIX", default="cairn-", show_default=True)
 @click.option("--warm", is_flag=True, help="Have workers of this machine fork runs from their zygote.")
 @click.option(
     "--pool-type",
@@ -88,6 +94,8 @@ def deploy(
     write: bool,
     check: bool,
     storage_root: str | None,
+    storage_account: str | None,
+    container_prefix: str,
     warm: bool,
     pool_type: dict[str, str] | None,
     image: dict[str, str] | None,
@@ -114,9 +122,16 @@ def deploy(
         click.echo("wrote prefect.yaml")
     else:
         from deployments.rollout.apply import Options
+        from deployments.rollout.blocks import AzurePlace
 
-        options = Options(storage_root, pool_type or {}, image or {}, limit or {}, warm, prune, replace_pools)
+        account = AzurePlace(storage_account, container_prefix, _ca_file()) if storage_account else None
+        options = Options(storage_root, account, pool_type or {}, image or {}, limit or {}, warm, prune, replace_pools)
         _show(_apply(plans, options), skipped, as_json=as_json)
+
+
+def _ca_file() -> Path | None:
+    name = os.environ.get("CAIRN_STORAGE_CA_FILE")
+    return Path(name) if name else None
 
 
 def _show(changes: "Sequence[Change]", skipped: dict[str, list[str]], *, as_json: bool) -> None:
@@ -143,8 +158,8 @@ def _apply(plans: "Sequence[Plan]", options: "Options") -> "Sequence[Change]":
         stack = running_stack()
         os.environ["PREFECT_API_URL"] = f"{stack.url('prefect')}/api"
         os.environ["PREFECT_API_AUTH_STRING"] = stack.credentials["prefect"]["auth_string"]
-        # Its workers have zygotes.
-        options = replace(options, warm=True, storage_root=options.storage_root or str(stack.state.storage))
+        own = None if options.storage_account else str(stack.state.storage)
+        options = replace(options, warm=True, storage_root=options.storage_root or own)  # its workers have zygotes
     from deployments.pools import UnknownType
     from deployments.rollout.apply import apply
     from deployments.rollout.pools import WrongType

@@ -12,8 +12,8 @@ import httpx
 
 from deployments.cli.clients import Stack, answer, running_stack, say
 from deployments.cli.output import json_option, print_json
+from deployments.stack.storage import zones_of
 from flows.errors import InvalidInput
-from flows.storage import Zones
 
 OPEN = ("pending", "processing")
 POLL_SECONDS = 0.5
@@ -78,7 +78,7 @@ def upload(stack: Stack, file: Path) -> str:
         digest = hashlib.file_digest(content, "sha256").hexdigest()
     source = f"uploads/{digest[:16]}/{file.name}"
     try:
-        Zones.local(stack.state.storage).bronze.put_file(source, file)
+        zones_of(stack.state).bronze.put_file(source, file)
     except InvalidInput as error:
         raise click.BadParameter(str(error), param_hint="FILE") from error
     return source

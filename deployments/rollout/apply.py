@@ -2,20 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from prefect.client.orchestration import get_client
 
-from blocks.storage import LocalZones
 from deployments import pools
 from deployments.automations import ensure_automation, silent_flow_runs
 from deployments.deploy import POOLS, targets
+from deployments.rollout.blocks import AzurePlace, ensure_azure, ensure_local
 from deployments.rollout.pools import WantedPool, ensure_pool
-from deployments.rollout.report import Change, Verdict
+from deployments.rollout.report import Change
 from deployments.rollout.workflows import ensure_deployment, leftovers
 from flows.compiler import Plan
-
-BLOCK = "cairn"
 
 
 @dataclass(frozen=True)
@@ -23,6 +20,7 @@ class Options:
     """What an operator may choose. `limits` by pool or pool/queue, `types` and `images` by pool."""
 
     storage_root: str | None = None
+    storage_account: AzurePlace | None = None
     types: Mapping[str, str] = field(default_factory=dict)
     images: Mapping[str, str] = field(default_factory=dict)
     limits: Mapping[str, int | None] = field(default_factory=dict)
@@ -41,7 +39,9 @@ async def apply(plans: Sequence[Plan], options: Options) -> list[Change]:
             async for change in ensure_pool(client, _pool(pool, options), replace=options.replace_pools)
         ]
         if options.storage_root:
-            changes.append(await _ensure_block(Path(options.storage_root)))
+            changes.append(await ensure_local(options.storage_root))
+        if options.storage_account:
+            changes += [change async for change in ensure_azure(options.storage_account)]
         changes += [await ensure_deployment(client, target) for target in wanted]
         changes += [change async for change in leftovers(client, wanted, prune=options.prune)]
         changes.append(await ensure_automation(client, silent_flow_runs()))
@@ -52,17 +52,3 @@ def _pool(name: str, options: Options) -> WantedPool:
     kind = options.types.get(name, pools.PREFERRED[name])
     template = pools.template(kind, name, image=options.images.get(name), warm=options.warm)
     return WantedPool(name, kind, POOLS[name], template, options.limits)
-
-
-async def _ensure_block(root: Path) -> Change:
-    """The block that names the storage zones."""
-    name = f"{LocalZones.get_block_type_slug()}/{BLOCK}"
-    try:
-        found: LocalZones = await LocalZones.aload(BLOCK)
-    except ValueError:  # Prefect's word for a block that is not there
-        await LocalZones(root=root).asave(BLOCK)
-        return Change(Verdict.CREATED, "block", name)
-    if found.root == root:
-        return Change(Verdict.UNCHANGED, "block", name)
-    await LocalZones(root=root).asave(BLOCK, overwrite=True)
-    return Change(Verdict.CHANGED, "block", name, "root")

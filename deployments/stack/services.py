@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, urlsplit, urlunsplit
 
-from deployments.stack import health
+from deployments.stack import health, storage
 from deployments.stack.ports import HOST, PREFERRED, PortClaims
 from deployments.stack.postgres import ADMIN, LOGIN_ROLES, Cluster, as_user, find_cluster
 from deployments.stack.state import State, read_json
@@ -228,8 +228,9 @@ def _prefect(layout: Layout) -> Service:
 
 def _deploy(layout: Layout) -> Service:
     """Work pools and one deployment per workflow. Nothing runs yet, so a pool of another type may be replaced."""
-    storage = ("--storage-root", str(layout.state.storage))
-    command = _python("-m", "deployments.cli", "deploy", "--warm", "--replace-pools", *storage)
+    zones = storage.settings_of(layout.state)
+    block = ("--storage-root", str(zones.storage_root)) if zones.storage_root else ()
+    command = _python("-m", "deployments.cli", "deploy", "--warm", "--replace-pools", *block)
     environment = {"CAIRN_POOL_LIMITS": f"gdal={GDAL_LIMIT}"} | prefect_client_environment(layout)
     return Service("deploy", command, environment, needs=("prefect",))
 
@@ -238,7 +239,7 @@ def _domain(layout: Layout) -> Service:
     environment = prefect_client_environment(layout) | {
         "CAIRN_DATABASE_URL": layout.role_url("cairn_app", "role_app"),
         "CAIRN_PUBLIC_URL": layout.url("gateway"),
-        "CAIRN_STORAGE_ROOT": str(layout.state.storage),
+        **storage.environment(layout.state),
         "CAIRN_DEVELOPMENT": "true",
         "CAIRN_ADMIN_URL": layout.admin_url("cairn"),  # migrations and rebuilds by API, in development only
         "CAIRN_CALLBACK_NETWORKS": '["127.0.0.0/8"]',  # receivers of callbacks run beside the stack
@@ -260,7 +261,7 @@ def _gateway(layout: Layout) -> Service:
 def _serving(layout: Layout) -> Service:
     environment = base_environment(layout) | {
         "CAIRN_DATABASE_SERVING_URL": layout.role_url("cairn_serving", "role_serving"),
-        "CAIRN_STORAGE_ROOT": str(layout.state.storage),
+        **storage.environment(layout.state),
     }
     return _web_service(layout, "serving", "gateway.serving.app:create_app", environment, needs=("schema",))
 
@@ -284,7 +285,7 @@ def _worker(layout: Layout, pool: str) -> Service:
     environment = prefect_client_environment(layout) | {
         "CAIRN_DOMAIN_URL": layout.url("domain"),
         "CAIRN_WORKER_TOKEN": layout.state.secrets["worker"],
-        "CAIRN_STORAGE_ROOT": str(layout.state.storage),
+        **storage.environment(layout.state),
         ADDRESS: zygote_name(layout.state, pool),
     }
 

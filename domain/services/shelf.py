@@ -1,5 +1,6 @@
 """Puts revisions into the catalogue and takes them out. Who may see an item, serving asks for each reader."""
 
+import asyncio
 import json
 from dataclasses import dataclass
 
@@ -25,7 +26,7 @@ class Shelf:
         artifact = await Assets(self.session).artifact(asset.asset_id, ordinal, revision, "stac_item")
         if artifact is None:  # not every workflow makes something to catalogue
             return False
-        staged = json.loads(self.zones.silver.read_bytes(artifact.name))
+        staged = json.loads(await asyncio.to_thread(self.zones.silver.read_bytes, artifact.name))
         platform = await self.session.get(Platform, asset.platform_id)
         name = platform.display_name if platform else asset.platform_id
         published = await Layers(self.session).published(asset.asset_id)

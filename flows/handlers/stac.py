@@ -74,7 +74,7 @@ def _item(params: RegisterItemParams, facts: Facts) -> pystac.Item:
     item.stac_extensions.append(RASTER_EXTENSION)
     _add_data(item, product)
     item.add_link(pystac.Link(pystac.RelType.COLLECTION, f"cairn://collection/{facts.asset_id}", pystac.MediaType.JSON))
-    checksum = {"file:checksum": _SHA256_MULTIHASH + params.source_sha256}
+    checksum = {"file:checksum": _SHA256_MULTIHASH + params.source_sha256} if params.source_sha256 else {}
     item.add_link(pystac.Link(pystac.RelType.DERIVED_FROM, f"cairn://bronze/{params.source}", extra_fields=checksum))
     return item
 

@@ -9,7 +9,6 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from domain.doorkeeper import Doorkeeper
-from flows.storage import Zones
 from gateway.serving import catalog, downloads, problems, tiles
 from gateway.serving.access import lookup_of
 from gateway.serving.lookup import Lookup
@@ -30,7 +29,7 @@ def create_app(settings: ServingSettings | None = None) -> FastAPI:
     app = FastAPI(title="Cairn serving", lifespan=_lifespan(settings, stac), docs_url=None, redoc_url=None)
     app.state.catalog = stac
     app.state.doorkeeper = stac.state.doorkeeper = Doorkeeper(settings.token_verifier())
-    app.state.zones = Zones.local(settings.storage_root)
+    app.state.zones = settings.zones()
     problems.install(app)
     problems.install(stac)
     app.include_router(downloads.router)

@@ -1,20 +1,18 @@
 """What the serving process is told at start."""
 
-from pathlib import Path
-
 from pydantic import Field, PostgresDsn, SecretStr, field_validator
 from pydantic_settings import SettingsConfigDict
 
 from domain.tokens import TokenSettings
+from flows.storage.settings import StorageSettings
 
 
-class ServingSettings(TokenSettings):
+class ServingSettings(TokenSettings, StorageSettings):
     """Read from variables with the prefix CAIRN_."""
 
     model_config = SettingsConfigDict(env_prefix="CAIRN_", extra="ignore")
 
     database_serving_url: SecretStr = Field(description="PostgreSQL URL of the role cairn_serving, which only reads")
-    storage_root: Path = Field(description="Folder that holds the zones")
     serving_pool_size: int = Field(default=4, ge=1, le=100, description="Connections of each of the two pools")
 
     @field_validator("database_serving_url")

@@ -12,6 +12,7 @@ from titiler.core.dependencies import BidxParams, ImageRenderingParams
 from titiler.core.factory import TilerFactory
 
 from flows.storage import Zones
+from flows.storage.reading import gdal_name, gdal_options
 from gateway.serving.access import readable_product
 from gateway.serving.lookup import Product
 from gateway.serving.problems import Problem
@@ -61,11 +62,11 @@ def router() -> APIRouter:
         router=_Router(dependencies=[Depends(_within_limits)]),
         router_prefix=PREFIX,
         reader=GeoTiffReader,
-        path_dependency=_local_path,
+        path_dependency=_gdal_name,
         layer_dependency=BidxParams,  # bands by number; no expressions
         process_dependency=_no_algorithm,
         render_dependency=_rendering,  # type: ignore[arg-type]  # any callable that gives one will do
-        environment_dependency=lambda: _ENVIRONMENT,
+        environment_dependency=_environment,
     )
     tiles = APIRouter(tags=["tiles"])
     tiles.include_router(tiler.router, prefix=PREFIX)
@@ -96,10 +97,20 @@ def _invalid(detail: str) -> Problem:
     return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-parameters", detail)
 
 
-def _local_path(request: Request, product: Annotated[Product, Depends(readable_product)]) -> str:
+def _readable(request: Request, product: Annotated[Product, Depends(readable_product)]) -> str:
     """Where the product's bytes lie. The name comes from the database, never from the reader."""
     zones: Zones = request.app.state.zones
     return zones.silver.readable_path(product.cog_name)
+
+
+def _environment(request: Request, readable: Annotated[str, Depends(_readable)]) -> dict[str, Any]:
+    """GDAL may read this product and nothing else."""
+    zones: Zones = request.app.state.zones
+    return {**_ENVIRONMENT, **zones.reader_environment, **gdal_options(readable)}
+
+
+def _gdal_name(readable: Annotated[str, Depends(_readable)]) -> str:
+    return gdal_name(readable)
 
 
 def _no_algorithm() -> None:

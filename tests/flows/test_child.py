@@ -5,7 +5,6 @@ Each test runs twice: in a fresh interpreter, and forked by a real zygote.
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -16,7 +15,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
@@ -28,81 +26,9 @@ from flows.storage import Zones
 from flows.tries import Try
 from flows.workdir import PREFIX
 from tests.support import probes
+from tests.support.zygotes import FRESH, Zygote
 
 FACTS = RunFacts(id="run", request_id="request", received_at=datetime(2026, 1, 1, tzinfo=UTC), attempt=1)
-CHILD = "from tests.support import probes; probes.declare(); from flows import sandbox; sandbox.main()"
-
-
-FRESH = f"""
-import subprocess
-real = subprocess.Popen
-def popen(command, **options):
-    return real([command[0], "-c", {CHILD!r}] if command[1:] == ["-m", "flows.sandbox"] else command, **options)
-subprocess.Popen = popen
-"""
-ZYGOTE = """
-from tests.support import probes
-from deployments.warm import zygote
-zygote.PRELOADED = ()
-zygote.code_version = lambda: "the same"
-probes.declare()
-zygote.main()
-"""
-
-
-class Zygote:
-    """A running zygote that knows the probes, and was given a secret."""
-
-    def __init__(self) -> None:
-        self.name = f"cairn-test-{uuid4().hex}"
-        environment = {ADDRESS: self.name, "PATH": os.environ["PATH"], "CAIRN_WORKER_TOKEN": "canary"}
-        self.process = subprocess.Popen([sys.executable, "-c", ZYGOTE], env=environment)
-        deadline = time.monotonic() + 15
-        while not self.listens():
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-
-    def listens(self) -> bool:
-        with socket.socket(socket.AF_UNIX) as probe:
-            return probe.connect_ex("\0" + self.name) == 0
-
-    def end(self) -> None:
-        self.process.kill()
-        self.process.wait()
-
-
-@pytest.fixture
-def zygote() -> Iterator[Zygote]:
-    running = Zygote()
-    yield running
-    running.end()
-
-
-@pytest.fixture(scope="module")
-def shared_zygote() -> Iterator[Zygote]:
-    running = Zygote()
-    yield running
-    assert running.process.poll() is None
-    running.end()
-
-
-@pytest.fixture(params=["interpreter", "zygote"])
-def start(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """How children are started here; all of them know the probes."""
-    kind: str = request.param
-    monkeypatch.delenv(ADDRESS, raising=False)
-    if kind == "zygote":
-        monkeypatch.setenv(ADDRESS, request.getfixturevalue("shared_zygote").name)
-    real = subprocess.Popen
-
-    def popen(command: list[str], **options: Any) -> Any:
-        ours = command[1:] == ["-m", "flows.sandbox"]
-        assert not (ours and kind == "zygote"), "started cold in spite of the zygote"
-        return real([command[0], "-c", CHILD] if ours else command, **options)
-
-    monkeypatch.setattr(subprocess, "Popen", popen)
-    with probes.declared():
-        yield kind
 
 
 class Run:
@@ -135,6 +61,13 @@ class Run:
 
     def remembered(self) -> Any:
         return json.loads((self.root / "runs/run/m1/checkpoints/n.json").read_text())
+
+
+@pytest.fixture
+def zygote() -> Iterator[Zygote]:
+    running = Zygote()
+    yield running
+    running.end()
 
 
 @pytest.fixture
@@ -251,6 +184,7 @@ import sys
 from pathlib import Path
 from tests.flows.test_child import Run
 from tests.support import probes
+from tests.support.zygotes import FRESH, Zygote
 probes.declare()
 run = Run(Path(sys.argv[1]))
 run.once_begun = lambda: print(run.progress[0][1], flush=True)

@@ -1,6 +1,7 @@
 """Handlers that misbehave on order, for tests of tries. Declared by whoever asks, so that no catalogue shows them."""
 
 import ctypes
+import hashlib
 import json
 import os
 import subprocess
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from pydantic import BaseModel
 
@@ -24,6 +26,7 @@ NAMES = ("probe.gdal", "probe.light")
 class Act(BaseModel):
     what: str
     seconds: float = 60.0
+    name: str = ""
 
 
 class Seen(BaseModel):
@@ -116,9 +119,58 @@ def _print_garbage(params: Act, context: Context) -> None:
     time.sleep(5)
 
 
+def _store(params: Act, context: Context) -> dict[str, Any]:
+    """Do all that can be done with storage."""
+    bronze, silver, output = context.storage.bronze, context.storage.silver, context.output_prefix
+    fetched = context.workdir / "fetched"
+    fetched.write_bytes(bronze.read_bytes(params.name))
+    silver.put_file(f"{output}/out/kept", fetched)
+    silver.copy_from(f"{output}/copy", bronze, params.name)
+    silver.write_bytes(f"{output}/small", b"small")
+    for word in (b"one ", b"two "):
+        context.storage.runs.append(f"{output}/words", word)
+    seen: dict[str, Any] = {
+        "size": bronze.size_bytes(params.name),
+        "head": bronze.read_range(params.name, 0, 4).decode(),
+        "chunks": len(list(bronze.chunks(params.name))),
+        "content": silver.size_bytes(f"{output}/copy"),
+        "names": silver.names(output),
+        "appended": context.storage.runs.read_bytes(f"{output}/words").decode(),
+    }
+    for name in silver.names(output):
+        silver.delete(name)
+    return {**seen, "deleted": [name for name in seen["names"] if silver.size_bytes(name) is None]}
+
+
+def _send_pipe(params: Act, context: Context) -> None:
+    """What would have the flow's process wait for ever."""
+    ears, _ = os.pipe()
+    silver: Any = context.storage.silver
+    silver.ask({"zone": "silver", "act": "put", "name": context.output_name("x")}, ears)
+
+
+def _repeat_url(params: Act, context: Context) -> dict[str, Any]:
+    """Tell the secret in every way there is."""
+    url = context.storage.bronze.readable_path(params.name)
+    signature = unquote(url.partition("sig=")[2].partition("&")[0])
+    context.progress(0.5, url)
+    context.checkpoint.save({"url": url, "name": params.name})
+    sys.stderr.write(f"CPLE_HttpResponse: {url} said 403\n/vsicurl/{unquote(url)}\n")
+    digest = hashlib.sha256(signature.encode()).hexdigest()
+    return {"url": url, "decoded": signature, "signature_length": len(signature), "signature_hash": digest}
+
+
+def _raise_url(params: Act, context: Context) -> None:
+    raise OSError(f"cannot open {context.storage.bronze.readable_path(params.name)}")
+
+
 ACTS: dict[str, Callable[[Act, Context], dict[str, Any] | None]] = {
     "look": _look, "phases": _phases, "leave": _leave, "stay": _stay, "stay in company": _stay_in_company,
     "segfault": _segfault, "memory": _memory, "exit": _exit, "fail with work done": _fail,
+    "store": _store, "send a pipe": _send_pipe, "repeat the url": _repeat_url, "raise the url": _raise_url,
+    "read another's": lambda params, context: {"url": context.storage.bronze.readable_path("in/b.bin")},
+    "read nothing": lambda params, context: {"url": context.storage.bronze.readable_path(params.name)},
+    "write bronze": lambda params, context: context.storage.bronze.write_bytes(params.name, b"mine now"),
     "leave python": _leave_python, "spin": _spin, "garbage": _print_garbage, "nothing": lambda params, context: None,
 }  # fmt: skip
 

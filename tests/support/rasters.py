@@ -58,3 +58,30 @@ def write_header(path: Path, width: int, height: int, *, tile: int | None = None
     count = struct.pack("<H", len(numbers) + len(packed))
     path.write_bytes(b"II*\0" + struct.pack("<I", 8) + count + entries + struct.pack("<I", 0) + extra)
     return path
+
+
+def big_header(width: int, height: int, *, tile: int = 512, bands: int = 3) -> tuple[bytes, int]:
+    """The beginning of a BigTIFF of uncompressed tiles, each at a place of its own, and the whole file's size."""
+    count, tile_bytes, entries = -(-width // tile) * -(-height // tile), tile * tile * bands, 15
+    numbers = {256: width, 257: height, 259: 1, 262: 2, 277: bands, 284: 1, 322: tile, 323: tile}
+    arrays: dict[int, tuple[str, tuple[float, ...]]] = {
+        258: ("H", (8,) * bands),
+        325: ("I", (tile_bytes,) * count),
+        339: ("H", (1,) * bands),
+        33550: ("d", (10.0, 10.0, 0.0)),
+        33922: ("d", (0.0, 0.0, 0.0, float(sample.WEST_METRES), float(sample.NORTH_METRES), 0.0)),
+        34735: ("H", (1, 1, 0, 3, 1024, 0, 1, 1, 1025, 0, 1, 1, 3072, 0, 1, 32633)),
+    }
+    place = 16 + 8 + 20 * entries + 8
+    first_tile = place + 8 * count + sum(struct.calcsize(f"<{len(many)}{code}") for code, many in arrays.values())
+    arrays[324] = ("Q", tuple(first_tile + number * tile_bytes for number in range(count)))
+    written = {tag: struct.pack("<HHQQ", tag, 4, 1, value) for tag, value in numbers.items()}
+    packed = b""
+    for tag, (code, many) in arrays.items():
+        content, kind = struct.pack(f"<{len(many)}{code}", *many), {"H": 3, "I": 4, "d": 12, "Q": 16}[code]
+        held = content.ljust(8, b"\0") if len(content) <= 8 else struct.pack("<Q", place + len(packed))
+        written[tag] = struct.pack("<HHQ", tag, kind, len(many)) + held
+        packed += content
+    head = b"II+\0" + struct.pack("<HHQQ", 8, 0, 16, entries)
+    directory = b"".join(written[tag] for tag in sorted(written)) + struct.pack("<Q", 0)
+    return head + directory + packed, first_tile + count * tile_bytes

@@ -37,7 +37,7 @@ class ValidateResult(BaseModel):
     is_cog: bool
     size_mb: float
     estimated_memory_mb: float
-    sha256: Sha256
+    sha256: Sha256 | None = Field(description="None where the source is too large to be read only for this")
 
 
 VALIDATED = ValidateResult(
@@ -135,7 +135,7 @@ def create_cog(params: CreateCogParams, context: Context) -> CogResult:
 class RegisterItemParams(BaseModel):
     product: CogResult
     source: str = Field(max_length=900, description="The blob the product was derived from")
-    source_sha256: Sha256
+    source_sha256: Sha256 | None = None
 
 
 class RegisterItemResult(BaseModel):

@@ -24,6 +24,7 @@ from flows.context import Context
 from flows.errors import InvalidInput
 from flows.handlers.raster import grid
 from flows.handlers.raster.declarations import ValidateParams, ValidateResult
+from flows.storage.reading import gdal_name, gdal_options
 
 DRIVER: Final = "GTiff"
 MAX_SIDE_PIXELS: Final = 400_000
@@ -34,6 +35,7 @@ MAX_BLOCKS: Final = 2_000_000
 # Beyond a small picture, no honest file unpacks to more than this many times its size.
 MAX_EXPANSION: Final = 2_000
 SMALL_BYTES: Final = 64 * 1024**2
+MAX_HASHED_BYTES: Final = 256 * 1024**2
 
 _MEGABYTE: Final = 1024**2
 _MAGIC: Final = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
@@ -51,10 +53,11 @@ _ENVIRONMENT: Final = {
 
 def validate(params: ValidateParams, context: Context) -> ValidateResult:
     """Report what the raster is, or refuse it with a sentence its sender can act on."""
+    size_bytes = context.storage.bronze.size_bytes(params.source) or 0
     with opened(params.source, context) as raster:
         crs = crs_of(raster, params.source_crs, params.source)
         context.raise_if_stopping()
-        _refuse_truncated(raster, params.source, context)
+        _refuse_truncated(raster, size_bytes, params.source, context)
         findings = _findings(raster)
         height, width = raster.shape
         native = grid.bounds(raster.transform[:6], width, height)
@@ -72,29 +75,30 @@ def validate(params: ValidateParams, context: Context) -> ValidateResult:
             dtype=raster.dtypes[0],
             nodata=grid.usable_nodata(raster.nodata, raster.dtypes[0]),
             is_cog=raster.tags(ns="IMAGE_STRUCTURE").get("LAYOUT") == "COG",
-            size_mb=(context.storage.bronze.size_bytes(params.source) or 0) / _MEGABYTE,
+            size_mb=size_bytes / _MEGABYTE,
             estimated_memory_mb=grid.decoded_bytes(width, height, raster.count, raster.dtypes[0]) / _MEGABYTE,
-            sha256=sha256_of(Path(raster.name), context),
+            sha256=_source_sha256(params.source, size_bytes, context),
         )
 
 
 @contextmanager
 def opened(name: str, context: Context) -> Iterator[DatasetReader]:
     """The bronze raster of that name, opened by an allowed driver, its header within the limits."""
-    path = Path(context.storage.bronze.readable_path(name))
-    _refuse_other_formats(path, name)
-    with rasterio.Env(**_ENVIRONMENT), warnings.catch_warnings():
+    bronze = context.storage.bronze
+    readable = bronze.readable_path(name)
+    _refuse_other_formats(bronze.read_range(name, 0, 4), name)
+    with rasterio.Env(**_ENVIRONMENT, **gdal_options(readable)), warnings.catch_warnings():
         warnings.simplefilter("ignore", NotGeoreferencedWarning)  # refused below, in words for the sender
         try:
-            raster = rasterio.open(path, driver=DRIVER, sharing=False)
+            raster = rasterio.open(gdal_name(readable), driver=DRIVER, sharing=False)
         except (RasterioError, ValueError, CRSError):
-            # The library's message names local paths, so ours takes its place.
+            # The library's message names paths and URLs, so ours takes its place.
             raise InvalidInput(
                 f"{name!r} begins like a TIFF but cannot be read as one: its header is damaged or incomplete. "
                 "Write the file anew and send it again."
             ) from None
         with raster:
-            _refuse_beyond_limits(raster, path.stat().st_size, name)
+            _refuse_beyond_limits(raster, bronze.size_bytes(name) or 0, name)
             yield raster
 
 
@@ -152,6 +156,17 @@ def sha256_of(path: Path, context: Context) -> str:
     return digest.hexdigest()
 
 
+def _source_sha256(name: str, size_bytes: int, context: Context) -> str | None:
+    """The source's digest, where reading all of it costs little; a large one is digested where it is copied."""
+    if size_bytes > MAX_HASHED_BYTES:
+        return None
+    digest = hashlib.sha256()
+    for chunk in context.storage.bronze.chunks(name):
+        digest.update(chunk)
+        context.raise_if_stopping()
+    return digest.hexdigest()
+
+
 def has_own_mask(raster: DatasetReader) -> bool:
     """True where an alpha or mask band already tells which pixels count."""
     return ColorInterp.alpha in raster.colorinterp or any(
@@ -159,9 +174,7 @@ def has_own_mask(raster: DatasetReader) -> bool:
     )
 
 
-def _refuse_other_formats(path: Path, name: str) -> None:
-    with path.open("rb") as file:
-        magic = file.read(4)
+def _refuse_other_formats(magic: bytes, name: str) -> None:
     if not magic:
         raise InvalidInput(f"{name!r} is empty. Check that its upload has finished.")
     if magic not in _MAGIC:
@@ -195,9 +208,8 @@ def _refuse_beyond_limits(raster: DatasetReader, size_bytes: int, name: str) -> 
         )
 
 
-def _refuse_truncated(raster: DatasetReader, name: str, context: Context) -> None:
+def _refuse_truncated(raster: DatasetReader, size_bytes: int, name: str, context: Context) -> None:
     """Every block that the file lists must lie inside of it: cheap, and it finds any cut in the pixel area."""
-    size_bytes = Path(raster.name).stat().st_size
     block_height, block_width = raster.block_shapes[0]
     columns, rows = math.ceil(raster.width / block_width), math.ceil(raster.height / block_height)
     bands = range(1, 2) if raster.profile.get("interleave") == "pixel" else raster.indexes

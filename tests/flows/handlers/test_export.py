@@ -1,6 +1,7 @@
 """Copies to the external zone and their removal, on local zones: whole, verified, repeatable, and never left behind."""
 
 import hashlib
+from collections.abc import Callable
 from pathlib import Path
 from threading import Event
 
@@ -11,6 +12,7 @@ from flows.context import Context
 from flows.errors import HandlerError, Stopped
 from flows.handlers.export import CopyParams, ExportResult, Withdrawn, WithdrawParams, copy, withdraw
 from flows.storage import LocalStore, Zones
+from flows.storage.protocol import go_on
 
 DESTINATION = "asset/0-r1/export"
 
@@ -103,7 +105,7 @@ def test_a_withdrawal_beside_a_copy_leaves_nothing(tmp_path: Path, moment: str) 
     zones = Zones.local(tmp_path)
 
     class Interrupted(LocalStore):
-        def put_file(self, name: str, source: Path) -> None:
+        def put_file(self, name: str, source: Path, check: Callable[[], None] = go_on) -> None:
             if moment == "before":
                 withdraw(WithdrawParams(external_blob_path=DESTINATION), context(tmp_path))
             super().put_file(name, source)

@@ -1,4 +1,4 @@
-"""Zones: names that can only mean a blob, and writes that are whole."""
+"""Names that can only mean a blob of the zone."""
 
 from pathlib import Path
 
@@ -37,19 +37,3 @@ def test_a_link_does_not_lead_out_of_the_zone(tmp_path: Path) -> None:
     (zone / "link").symlink_to(tmp_path / "outside")
     with pytest.raises(InvalidInput, match="leads outside"):
         LocalStore(zone).read_bytes("link")
-
-
-def test_what_is_written_is_read_and_deleted(tmp_path: Path) -> None:
-    store = LocalStore(tmp_path)
-    store.write_bytes("a/b", b"one")
-    store.write_bytes("a/b", b"two")
-    assert (store.read_bytes("a/b"), store.size_bytes("a/b")) == (b"two", 3)
-    store.delete("a/b")
-    store.delete("a/b")
-    assert store.size_bytes("a/b") is None
-    assert [path.name for path in (tmp_path / "a").iterdir()] == []
-
-
-def test_a_blob_that_is_not_there_is_said_to_be_missing(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="There is no blob 'a/b'"):
-        LocalStore(tmp_path).readable_path("a/b")

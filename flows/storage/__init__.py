@@ -1,0 +1,10 @@
+"""What zones and run storage are made of: one protocol and its kinds. Knows nothing of Prefect, GDAL or handlers.
+
+The Azure kind is loaded by whoever configures it; nothing of Azure's is imported where zones are folders.
+"""
+
+from flows.storage.local import LocalStore
+from flows.storage.protocol import Store, checked_name
+from flows.storage.zones import ZONES, Zones
+
+__all__ = ["ZONES", "LocalStore", "Store", "Zones", "checked_name"]

@@ -1,0 +1,196 @@
+"""A zone in a container of Azure Blob Storage."""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from flows.errors import HandlerError, Transient
+from flows.storage.account import Account
+from flows.storage.protocol import Store, checked_name, go_on, missing
+from flows.storage.signing import SasUrls
+from flows.storage.zones import ZONES, Zones
+
+if TYPE_CHECKING:
+    from azure.storage.blob import BlobClient, ContainerClient
+
+AT_ONCE: Final = 4
+FIRST_LOOK_SECONDS: Final = 0.05
+LONGEST_LOOK_SECONDS: Final = 2.0
+
+
+@dataclass(frozen=True)
+class AzureStore:
+    """Blobs of one container. What Azure says of a failure may hold URLs, so only its codes are passed on."""
+
+    account: Account
+    container: str
+
+    @property
+    def ca_file(self) -> str:
+        """Whom readers of our URLs trust. GDAL comes as a wheel that finds no certificates by itself."""
+        import certifi
+
+        return self.account.ca_file or certifi.where()
+
+    @cached_property
+    def _client(self) -> "ContainerClient":
+        return self.account.client.get_container_client(self.container)
+
+    @cached_property
+    def _urls(self) -> SasUrls:
+        return SasUrls(self.account, self.container)
+
+    def _blob(self, name: str) -> "BlobClient":
+        return self._client.get_blob_client(checked_name(name))
+
+    def readable_path(self, name: str) -> str:
+        if url := self._urls.known(checked_name(name)):
+            return url
+        if self.size_bytes(name) is None:
+            raise missing(name)
+        with _faults(name):
+            return self._urls.sign(name)
+
+    def size_bytes(self, name: str) -> int | None:
+        with contextlib.suppress(_NoBlob), _faults(name):
+            return int(self._blob(name).get_blob_properties().size)
+        return None
+
+    def read_bytes(self, name: str) -> bytes:
+        with _found(name):
+            return self._blob(name).download_blob(max_concurrency=AT_ONCE).readall()
+
+    def read_range(self, name: str, start: int, length: int) -> bytes:
+        from azure.core.exceptions import HttpResponseError
+
+        with _found(name):
+            try:
+                return self._blob(name).download_blob(offset=start, length=length).readall()
+            except HttpResponseError as error:
+                if error.status_code == 416:  # it ends before
+                    return b""
+                raise
+
+    def chunks(self, name: str) -> Iterator[bytes]:
+        with _found(name):
+            yield from self._blob(name).download_blob().chunks()
+
+    def write_bytes(self, name: str, content: bytes) -> None:
+        with _faults(name):
+            self._blob(name).upload_blob(content, overwrite=True)
+
+    def append(self, name: str, content: bytes) -> None:
+        from azure.core import MatchConditions
+        from azure.core.exceptions import ResourceExistsError, ResourceNotFoundError
+
+        blob = self._blob(name)
+        with _faults(name):
+            try:
+                blob.append_block(content)
+            except ResourceNotFoundError:
+                with contextlib.suppress(ResourceExistsError):  # another thread of ours was quicker
+                    blob.create_append_blob(match_condition=MatchConditions.IfMissing)
+                blob.append_block(content)
+
+    def put_file(self, name: str, source: Path, check: Callable[[], None] = go_on) -> None:
+        check()
+        with _faults(name), source.open("rb") as file:
+            self._blob(name).upload_blob(
+                file, overwrite=True, max_concurrency=AT_ONCE, progress_hook=lambda *_: check()
+            )
+
+    def copy_from(self, name: str, source: Store, source_name: str, check: Callable[[], None] = go_on) -> None:
+        if isinstance(source, AzureStore):
+            self._copied(name, source.readable_path(source_name), check)
+            return
+        with _faults(name):
+            self._blob(name).upload_blob(_checked(source.chunks(source_name), check), overwrite=True)
+
+    def _copied(self, name: str, url: str, check: Callable[[], None]) -> None:
+        """Have the account copy, and wait for it. Until it is done, no reader finds content under the name."""
+        blob, pause = self._blob(name), FIRST_LOOK_SECONDS
+        with _faults(name):
+            state = blob.start_copy_from_url(url)
+            status, copy_id = str(state["copy_status"]), str(state["copy_id"])
+            while status == "pending":
+                time.sleep(pause)
+                pause = min(pause * 2, LONGEST_LOOK_SECONDS)
+                try:
+                    check()
+                except BaseException:
+                    blob.abort_copy(copy_id)
+                    raise
+                status = str(blob.get_blob_properties().copy.status)
+        if status != "success":
+            raise Transient(f"The storage account did not copy {name!r}: {status}.")
+
+    def names(self, folder: str) -> list[str]:
+        start = f"{checked_name(folder)}/"
+        with _faults(folder):
+            found = self._client.walk_blobs(name_starts_with=start, delimiter="/")
+            return sorted(one.name for one in found if not one.name.endswith("/"))
+
+    def delete(self, name: str) -> None:
+        self._urls.forget(name)
+        with contextlib.suppress(_NoBlob), _faults(name):
+            self._blob(name).delete_blob(delete_snapshots="include")
+
+    def delete_below(self, folder: str) -> list[str]:
+        """As the protocol says. Blocks that were never made a blob of are no blob: Azure drops them after a week."""
+        with _faults(folder):
+            names = sorted(self._client.list_blob_names(name_starts_with=f"{checked_name(folder)}/"))
+        with ThreadPoolExecutor(AT_ONCE) as threads:
+            list(threads.map(self.delete, names))
+        return names
+
+
+def azure_zones(account: Account, prefix: str) -> Zones:
+    """The zones as containers of one account: the prefix, then the zone's name."""
+    return Zones(*(AzureStore(account, f"{prefix}{zone}") for zone in ZONES))
+
+
+def _checked(chunks: Iterator[bytes], check: Callable[[], None]) -> Iterator[bytes]:
+    for chunk in chunks:
+        check()
+        yield chunk
+
+
+class _NoBlob(Exception):
+    """There is no blob of that name."""
+
+
+@contextlib.contextmanager
+def _faults(name: str) -> Iterator[None]:
+    """Say what went wrong in our words: Azure's quote URLs, and a partner may read some of ours."""
+    from azure.core.exceptions import AzureError, ClientAuthenticationError, HttpResponseError
+
+    try:
+        yield
+    except ClientAuthenticationError as error:
+        raise HandlerError(f"The storage account does not know us: {_code(error)}.") from None
+    except HttpResponseError as error:
+        if _code(error) in {"BlobNotFound", "404"}:
+            raise _NoBlob from None
+        raise Transient(f"The storage account refused {name!r}: {_code(error)}.") from None
+    except AzureError as error:
+        raise Transient(f"The storage account did not answer for {name!r}: {type(error).__name__}.") from None
+
+
+def _code(error: Any) -> str:
+    code = getattr(error, "error_code", None) or getattr(error, "status_code", None)
+    return str(getattr(code, "value", code) or type(error).__name__)
+
+
+@contextlib.contextmanager
+def _found(name: str) -> Iterator[None]:
+    """The same, where a blob must be there."""
+    try:
+        with _faults(name):
+            yield
+    except _NoBlob:
+        raise missing(name) from None

@@ -1,0 +1,78 @@
+"""What every kind of store can do, and which names blobs may have."""
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Protocol
+
+from flows.errors import InvalidInput
+
+CHUNK_BYTES = 4 * 1024 * 1024
+_SEGMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._ +=@-]{0,199}")
+_MAX_NAME = 900
+
+
+def checked_name(name: str) -> str:
+    """Return the name unchanged if it can only mean a blob below its store, else refuse it."""
+    segments = name.split("/")
+    if len(name) > _MAX_NAME or not all(_SEGMENT.fullmatch(segment) for segment in segments):
+        raise InvalidInput(
+            f"{name[:120]!r} is not a blob name. A name is container/path: letters, digits, '._ +=@-' and '/', "
+            "no empty part and none that starts with a dot."
+        )
+    return name
+
+
+def missing(name: str) -> InvalidInput:
+    """What is said of a blob that is not there."""
+    return InvalidInput(f"There is no blob {name!r}. Check container and path, and that the upload has finished.")
+
+
+def go_on() -> None:
+    """Never leave a transfer early."""
+
+
+class Store(Protocol):
+    """One zone: blobs by name. Names are `container/path` and never leave the zone."""
+
+    def readable_path(self, name: str) -> str:
+        """A path or URL that a reader in this process can open now. A URL is a secret and is valid for an hour at most.
+
+        `flows.storage.reading` tells which it is, and how GDAL opens it.
+        """
+
+    def size_bytes(self, name: str) -> int | None:
+        """The blob's size, or None where there is no such blob."""
+
+    def read_bytes(self, name: str) -> bytes: ...
+
+    def read_range(self, name: str, start: int, length: int) -> bytes:
+        """A part of the blob; less of it, or nothing, where the blob ends before."""
+
+    def chunks(self, name: str) -> Iterator[bytes]:
+        """The blob's content in pieces that fit into memory."""
+
+    def write_bytes(self, name: str, content: bytes) -> None:
+        """Write the whole blob or nothing."""
+
+    def append(self, name: str, content: bytes) -> None:
+        """Add something to the blob's end, making it where there is none. Readers may see part of the last.
+
+        At least once: where an answer of the store was lost, the content may be there twice. A blob takes 50,000 of
+        these.
+        """
+
+    def put_file(self, name: str, source: Path, check: Callable[[], None] = go_on) -> None:
+        """Copy a local file in; readers see the whole blob or nothing. `check` is called now and then and may raise."""
+
+    def copy_from(self, name: str, source: "Store", source_name: str, check: Callable[[], None] = go_on) -> None:
+        """Copy a blob of another zone in, by the store's own means where both are of one kind."""
+
+    def names(self, folder: str) -> list[str]:
+        """The blobs directly in the folder, sorted; empty where there is no such folder."""
+
+    def delete(self, name: str) -> None:
+        """Remove the blob; a blob that is not there is no error."""
+
+    def delete_below(self, folder: str) -> list[str]:
+        """Remove all blobs whose names begin with this folder, half-written ones too; returns their names."""

@@ -1,0 +1,45 @@
+"""One emulator of Azure Storage and one zygote for all tests of flows."""
+
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from flows.forks import ADDRESS
+from tests.support import probes
+from tests.support.azurite import Azurite, running_azurite
+from tests.support.zygotes import CHILD, Zygote
+
+
+@pytest.fixture(scope="session")
+def azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Azurite]:
+    with running_azurite(tmp_path_factory.mktemp("azurite")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def shared_zygote() -> Iterator[Zygote]:
+    running = Zygote()
+    yield running
+    assert running.process.poll() is None
+    running.end()
+
+
+@pytest.fixture(params=["interpreter", "zygote"])
+def start(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """How children are started here; all of them know the probes."""
+    kind: str = request.param
+    monkeypatch.delenv(ADDRESS, raising=False)
+    if kind == "zygote":
+        monkeypatch.setenv(ADDRESS, request.getfixturevalue("shared_zygote").name)
+    real = subprocess.Popen
+
+    def popen(command: list[str], **options: Any) -> Any:
+        ours = command[1:] == ["-m", "flows.sandbox"]
+        assert not (ours and kind == "zygote"), "started cold in spite of the zygote"
+        return real([command[0], "-c", CHILD] if ours else command, **options)
+
+    monkeypatch.setattr(subprocess, "Popen", popen)
+    with probes.declared():
+        yield kind

@@ -1,0 +1,123 @@
+"""What every kind of store does, shown on each: a folder, and containers of a storage account (Azurite)."""
+
+import hashlib
+import random
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from flows.errors import InvalidInput, Stopped
+from flows.storage import LocalStore, Store, Zones
+
+LARGE = random.Random(7).randbytes(9 * 1024 * 1024)  # noqa: S311 - two blocks of an upload, three pieces of a download
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> Path:
+    file = tmp_path / "large"
+    file.write_bytes(LARGE)
+    return file
+
+
+def test_what_is_written_is_read_and_deleted(store: Store) -> None:
+    store.write_bytes("a/b", b"one")
+    store.write_bytes("a/b", b"two")
+    assert (store.read_bytes("a/b"), store.size_bytes("a/b")) == (b"two", 3)
+    store.delete("a/b")
+    store.delete("a/b")
+    assert store.size_bytes("a/b") is None
+
+
+def test_an_empty_blob_is_a_blob(store: Store) -> None:
+    store.write_bytes("withdrawn/x", b"")
+    assert store.size_bytes("withdrawn/x") == 0
+    assert store.read_bytes("withdrawn/x") == b"".join(store.chunks("withdrawn/x")) == b""
+    assert store.read_range("withdrawn/x", 0, 4) == b""
+
+
+def test_names_of_every_allowed_sign_are_kept_apart(store: Store) -> None:
+    names = ["a/b c+d.tif", "a/b=c@d.tif", "a/b_c-d.tif", "a/b c d.tif"]
+    for name in names:
+        store.write_bytes(name, name.encode())
+    assert [store.read_bytes(name) for name in names] == [name.encode() for name in names]
+    assert store.names("a") == sorted(names)
+
+
+def test_a_blob_that_is_not_there_is_said_to_be_missing(store: Store) -> None:
+    acts: list[Callable[[], object]] = [
+        lambda: store.readable_path("a/b"), lambda: store.read_bytes("a/b"), lambda: list(store.chunks("a/b")),
+        lambda: store.read_range("a/b", 0, 4),
+    ]  # fmt: skip
+    for act in acts:
+        with pytest.raises(InvalidInput, match="There is no blob 'a/b'"):
+            act()
+
+
+@pytest.mark.parametrize("name", ["", "../x", "a//b", "a/../b", ".hidden", "a?b", "a%2fb", "/etc/passwd"])
+def test_hostile_names_are_refused_before_anything_is_asked(store: Store, name: str) -> None:
+    acts: list[Callable[[str], object]] = [
+        store.readable_path, store.size_bytes, store.read_bytes, store.delete, store.names, store.delete_below,
+        lambda name: store.write_bytes(name, b""), lambda name: store.append(name, b""),
+    ]  # fmt: skip
+    for act in acts:
+        with pytest.raises(InvalidInput, match="is not a blob name"):
+            act(name)
+
+
+def test_a_large_file_comes_back_as_it_went(store: Store, large: Path) -> None:
+    store.put_file("a/large", large)
+    assert store.size_bytes("a/large") == len(LARGE)
+    digest = hashlib.sha256()
+    for chunk in store.chunks("a/large"):
+        assert len(chunk) <= 4 * 1024 * 1024
+        digest.update(chunk)
+    assert digest.digest() == hashlib.sha256(LARGE).digest()
+    assert store.read_range("a/large", 5_000_000, 1000) == LARGE[5_000_000:5_001_000]
+    assert store.read_range("a/large", len(LARGE) - 2, 1000) == LARGE[-2:]
+    assert store.read_range("a/large", len(LARGE) + 5, 10) == b""
+
+
+def test_a_transfer_that_is_stopped_leaves_no_blob(zones: Zones, large: Path) -> None:
+    def stop() -> None:
+        raise Stopped("The run was asked to stop.")
+
+    with pytest.raises(Stopped):
+        zones.silver.put_file("a/large", large, stop)
+    zones.bronze.put_file("a/large", large)
+    with pytest.raises(Stopped):
+        LocalStore(large.parent / "elsewhere").copy_from("a/large", zones.bronze, "a/large", stop)
+    assert zones.silver.size_bytes("a/large") is None
+
+
+def test_blobs_go_from_zone_to_zone_and_kind_to_kind(zones: Zones, large: Path) -> None:
+    elsewhere = LocalStore(large.parent / "elsewhere")
+    zones.bronze.put_file("in/large", large)
+    zones.external.copy_from("out/large", zones.bronze, "in/large")
+    elsewhere.copy_from("out/large", zones.external, "out/large")
+    zones.silver.copy_from("back/large", elsewhere, "out/large")
+    assert zones.silver.read_bytes("back/large") == LARGE
+
+
+def test_appended_lines_are_whole_whoever_appends(store: Store) -> None:
+    lines = [f"{number}\n".encode() for number in range(40)]
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda line: store.append("ledger/n.jsonl", line), lines))
+    assert sorted(store.read_bytes("ledger/n.jsonl").splitlines(keepends=True)) == sorted(lines)
+    assert store.size_bytes("ledger/n.jsonl") == sum(map(len, lines))
+
+
+def test_a_folder_lists_what_is_directly_in_it(store: Store) -> None:
+    for name in ("run/a.json", "run/b.json", "run/deeper/c.json", "runner/d.json"):
+        store.write_bytes(name, b"{}")
+    assert store.names("run") == ["run/a.json", "run/b.json"]
+    assert store.names("nothing") == []
+
+
+def test_a_folder_is_deleted_with_all_below_it_and_nothing_beside_it(store: Store) -> None:
+    for name in ("run/a.json", "run/deeper/c.json", "runner/d.json"):
+        store.write_bytes(name, b"{}")
+    assert store.delete_below("run") == ["run/a.json", "run/deeper/c.json"]
+    assert store.delete_below("run") == []
+    assert store.names("runner") == ["runner/d.json"]

@@ -1,0 +1,126 @@
+"""What a GDAL try may do with storage: rules as a table, and real tries whose zones are in a storage account."""
+
+import hashlib
+import json
+import re
+from datetime import UTC, datetime
+from threading import Event
+from typing import Any
+from urllib.parse import unquote
+from uuid import uuid4
+
+import pytest
+
+from domain.contracts.runs import RunFacts
+from flows import tries
+from flows.broker import Grants, grants
+from flows.errors import Forbidden, HandlerError, InvalidInput
+from flows.storage import Zones
+from flows.tries import Try
+from tests.support.azurite import Azurite
+
+FACTS = RunFacts(id="run", request_id="request", received_at=datetime(2026, 1, 1, tzinfo=UTC), attempt=1)
+MINE = Grants(frozenset({"in/a.tif"}), home="runs/run", output="runs/run/a2")
+
+
+@pytest.mark.parametrize(
+    ("act", "zone", "name", "allowed"),
+    [
+        ("readable_path", "bronze", "in/a.tif", True),
+        ("fetch", "silver", "in/a.tif", True),
+        ("fetch", "bronze", "in/b.tif", False),
+        ("names", "bronze", "in", False),
+        ("fetch", "silver", "runs/run/a1/plain.tif", True),
+        ("fetch", "silver", "runs/running/a1/plain.tif", False),
+        ("names", "runs", "runs/run", True),
+        ("fetch", "external", "runs/run/a1/x", False),
+        ("put", "silver", "runs/run/a2/cog.tif", True),
+        ("put", "silver", "runs/run/a1/cog.tif", False),
+        ("put", "bronze", "runs/run/a2/cog.tif", False),
+        ("put", "bronze", "in/a.tif", False),
+        ("put", "external", "runs/run/a2/cog.tif", False),
+        ("delete", "silver", "in/a.tif", False),
+        ("delete_below", "silver", "runs/run/a2", True),
+        ("delete_below", "silver", "runs/run", False),
+        ("copy_from", "silver", "runs/run/a2/cog.tif", True),
+        ("__class__", "silver", "runs/run/a2/cog.tif", False),
+    ],
+)
+def test_what_a_try_may_do(act: str, zone: str, name: str, allowed: bool) -> None:
+    assert MINE.allow(act, zone, name) is allowed
+
+
+def test_names_are_found_wherever_parameters_hold_them() -> None:
+    found = grants({"source": "in/a.tif", "tiles": [{"name": "t/1.tif"}, ["t/2.tif"]], "n": 3}, "assets/x/0-r1/a2")
+    assert found.named == {"in/a.tif", "t/1.tif", "t/2.tif"}
+    assert (found.home, found.output) == ("assets/x/0-r1", "assets/x/0-r1/a2")
+
+
+@pytest.fixture
+def zones(azurite: Azurite) -> Zones:
+    return azurite.zones(f"b{uuid4().hex[:12]}-")
+
+
+def run(zones: Zones, what: str, timeout_seconds: float = 60, **params: Any) -> dict[str, Any]:
+    one = Try("n", "probe.gdal", {"what": what, **params}, FACTS, timeout_seconds, memory="run/m1")
+    seen: dict[str, Any] = tries.run(one, zones, Event(), lambda *_: None)["seen"]
+    return seen
+
+
+def test_a_try_reads_and_writes_zones_it_has_no_credential_for(zones: Zones, start: str) -> None:
+    zones.bronze.write_bytes("in/a.bin", b"0123456789" * 1_000_000)
+    made = ["runs/run/a1/copy", "runs/run/a1/small"]
+    seen = run(zones, "store", name="in/a.bin")
+    assert seen == {
+        "size": 10_000_000, "head": "0123", "chunks": 3, "content": 10_000_000, "appended": "one two ",
+        "names": made, "deleted": made,
+    }  # fmt: skip
+    assert zones.silver.read_bytes("runs/run/a1/out/kept") == b"0123456789" * 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("what", "error", "message"),
+    [
+        ("read another's", Forbidden, "may not readable path 'in/b.bin' in 'bronze'"),
+        ("write bronze", Forbidden, "may not put 'in/a.bin' in 'bronze'"),
+        ("send a pipe", Forbidden, "Content goes through a file"),
+        ("read nothing", InvalidInput, "There is no blob 'in/a.bin'"),
+    ],
+)
+def test_a_try_is_refused_what_is_not_its_business(
+    zones: Zones,
+    start: str,
+    what: str,
+    error: type[HandlerError],
+    message: str,
+) -> None:
+    zones.bronze.write_bytes("in/b.bin", b"another's")
+    with pytest.raises(error, match=message):
+        run(zones, what, name="in/a.bin")
+
+
+def test_what_a_try_says_holds_no_signature(
+    zones: Zones,
+    start: str,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """The probe repeats its URL in every way it can: only its length and the host come through."""
+    zones.bronze.write_bytes("in/a.bin", b"0123")
+    heard: list[str] = []
+    one = Try("n", "probe.gdal", {"what": "repeat the url", "name": "in/a.bin"}, FACTS, 60, memory="run/m1")
+    seen = tries.run(one, zones, Event(), lambda _, text: heard.append(text))["seen"]
+    assert seen["signature_length"] >= 40
+    told = json.dumps([seen, heard, zones.runs.read_bytes("run/m1/checkpoints/n.json").decode()])
+    err = capfd.readouterr().err
+    for text in (told, err):
+        assert "in/a.bin" in text
+        assert "[redacted]" in text
+        assert seen["signature_hash"] not in hashes_of_pieces(text)
+    with pytest.raises(HandlerError, match="redacted"):
+        run(zones, "raise the url", name="in/a.bin")
+
+
+def hashes_of_pieces(text: str) -> set[str]:
+    """Digests of everything in the text that could be a signature, so that the probe need not tell it."""
+    pieces = re.findall(r"[\w%+/=-]{20,}", text)
+    return {hashlib.sha256(unquote(end).encode()).hexdigest() for piece in pieces for end in piece.split("sig=")}

@@ -1,0 +1,50 @@
+"""Children for tests of GDAL tries: a zygote that knows the probes, and what makes a cold child know them."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from uuid import uuid4
+
+from flows.forks import ADDRESS
+
+CHILD = "from tests.support import probes; probes.declare(); from flows import sandbox; sandbox.main()"
+
+
+FRESH = f"""
+import subprocess
+real = subprocess.Popen
+def popen(command, **options):
+    return real([command[0], "-c", {CHILD!r}] if command[1:] == ["-m", "flows.sandbox"] else command, **options)
+subprocess.Popen = popen
+"""
+ZYGOTE = """
+from tests.support import probes
+from deployments.warm import zygote
+zygote.PRELOADED = ()
+zygote.code_version = lambda: "the same"
+probes.declare()
+zygote.main()
+"""
+
+
+class Zygote:
+    """A running zygote that knows the probes, and was given a secret."""
+
+    def __init__(self) -> None:
+        self.name = f"cairn-test-{uuid4().hex}"
+        environment = {ADDRESS: self.name, "PATH": os.environ["PATH"], "CAIRN_WORKER_TOKEN": "canary"}
+        self.process = subprocess.Popen([sys.executable, "-c", ZYGOTE], env=environment)
+        deadline = time.monotonic() + 15
+        while not self.listens():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+    def listens(self) -> bool:
+        with socket.socket(socket.AF_UNIX) as probe:
+            return probe.connect_ex("\0" + self.name) == 0
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
