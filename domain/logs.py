@@ -23,7 +23,7 @@ PLAIN_ATTRIBUTES = frozenset(logging.LogRecord("", 0, "", 0, "", None, None).__d
     "color_message",
 }
 SENSITIVE_NAME = re.compile(r"(?i)(authorization|api[_-]?key|secret|password|passwd|token|credential|cookie|^sig$)")
-UP_TO_ITS_END = r"[^\s\"'&,;}\])\\]+"
+UP_TO_ITS_END = r"(?!\[redacted\])[^\s\"'&,;}\])\\]+"
 PATTERNS = (
     # SAS and other signatures, and credentials in queries
     (re.compile(rf"(?i)([?&](?:sig|signature|token|access_token|api_key|key|secret|password)=){UP_TO_ITS_END}"), r"\1"),
@@ -65,19 +65,26 @@ def redact(text: str) -> str:
     return text
 
 
-class Redaction(logging.Filter):
-    """Rewrites a record before any formatter sees it: message, facts and traceback."""
+class MessageRedaction(logging.Filter):
+    """Rewrites a record before any formatter sees it: message and traceback. For handlers that write no facts."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         record.msg, record.args = redact(record.getMessage()), None
-        for name, value in record.__dict__.items():
-            if name not in PLAIN_ATTRIBUTES:
-                record.__dict__[name] = _clean(name, value)
         if record.exc_info and not record.exc_text:
             record.exc_text = logging.Formatter().formatException(record.exc_info)
         if record.exc_text:
             record.exc_text = redact(record.exc_text)
         return True
+
+
+class Redaction(MessageRedaction):
+    """The same, and the facts beside the message."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        for name, value in record.__dict__.items():
+            if name not in PLAIN_ATTRIBUTES:
+                record.__dict__[name] = _clean(name, value)
+        return super().filter(record)
 
 
 def _clean(name: str, value: Any) -> Any:

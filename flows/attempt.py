@@ -39,6 +39,7 @@ from flows.ledger import Ledger
 from flows.outline import show_outline
 from flows.reporting import DomainUnreachable, Fenced, Line, domain_http
 from flows.runner import Runner, Verdict, run_problem
+from flows.secrets import strike_from_logs
 from flows.segments import home_pool
 from flows.settings import WorkerSettings
 from flows.stopping import Stop, listed, process_is_shared
@@ -52,6 +53,7 @@ OUTLINE_SECONDS = 3.0
 
 async def connect(stack: AsyncExitStack) -> tuple[WorkerSettings, Any]:
     settings = WorkerSettings()
+    strike_from_logs()
     # Without this context every task would build an API client of its own, at 16 ms of CA loading each.
     stack.enter_context(SyncClientContext.get_or_create())
     return settings, await stack.enter_async_context(domain_http(settings))

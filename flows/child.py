@@ -224,7 +224,7 @@ class Conversation:
                 case {"result": dict() as result}:
                     return Answer(result)
                 case {"error": {"code": str() as code, "message": str() as text}}:
-                    return Answer(error=TELLABLE.get(code, HandlerError)(text))
+                    return Answer(error=TELLABLE.get(code, HandlerError)(redact(text)))
                 case _:
                     raise Crashed("The handler's process said what no handler says.")
         except ValueError:

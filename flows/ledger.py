@@ -7,6 +7,7 @@ wrote: the memory belongs to the run.
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +17,7 @@ from flows.storage import Store
 from flows.values import Values, to_json
 
 NODES = "_nodes"  # no node is called this: ids begin with a letter
+LINES_A_FILE = 20_000  # stores take 50,000 appends to a blob
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,7 @@ class Ledger:
     memory: str
     writer: str
     _nodes: dict[str, Entry] | None = field(default=None)
+    _lines: Counter[str] = field(default_factory=Counter)
 
     @property
     def values(self) -> Values:
@@ -80,7 +83,10 @@ class Ledger:
         """Remember. Once this returns, no attempt repeats what has succeeded."""
         place = NODES if entry.index is None else entry.node
         line = {name: value for name, value in entry.__dict__.items() if value is not None}
-        self.store.append(f"{self.memory}/ledger/{place}/{self.writer}.jsonl", to_json(line).encode() + b"\n")
+        self._lines[place] += 1
+        part = self._lines[place] // LINES_A_FILE
+        file = f"{self.writer}-{part}" if part else self.writer
+        self.store.append(f"{self.memory}/ledger/{place}/{file}.jsonl", to_json(line).encode() + b"\n")
 
     def _entries(self, place: str) -> Iterator[Entry]:
         return read(self.store, self.memory, place)

@@ -15,6 +15,7 @@ from flows.context import Checkpoint, Context, NoCheckpoint, ignore_metric
 from flows.errors import HandlerError, InvalidInput, PlannedHandler, Stopped
 from flows.handlers.registry import AnyHandler, registry
 from flows.patience import Patience, usual_grace
+from flows.secrets import without_secrets
 from flows.storage import Zones
 from flows.threads import GuardedCheckpoint, Job, overstaying
 from flows.workdir import Workdir
@@ -99,7 +100,12 @@ def run(
             )
             return call(handler, params, context)
 
-    return threads.run(work, stop, patience)
+    try:
+        return threads.run(work, stop, patience)
+    except Exception as error:
+        if (told := without_secrets(error)) is error:
+            raise
+        raise told from None
 
 
 def checkpoint_of(attempt: Try, zones: Zones) -> Checkpoint:

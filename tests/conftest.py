@@ -1,9 +1,10 @@
-"""Fixtures for every room: a real PostgreSQL, and a fresh database of it."""
+"""Fixtures for every room: a real PostgreSQL with fresh databases, and a real emulator of Azure Storage."""
 
 from collections.abc import Iterator
 
 import pytest
 
+from tests.support.azurite import Azurite, running_azurite
 from tests.support.cluster import TestCluster, TestDatabase, running_cluster
 
 
@@ -24,3 +25,9 @@ def shared_database(cluster: TestCluster) -> Iterator[TestDatabase]:
 def database(cluster: TestCluster) -> Iterator[TestDatabase]:
     with cluster.database() as fresh:
         yield fresh
+
+
+@pytest.fixture(scope="session")
+def azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Azurite]:
+    with running_azurite(tmp_path_factory.mktemp("azurite")) as running:
+        yield running

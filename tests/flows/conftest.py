@@ -1,4 +1,4 @@
-"""One emulator of Azure Storage and one zygote for all tests of flows."""
+"""One zygote for all tests of flows."""
 
 import subprocess
 from collections.abc import Iterator
@@ -8,14 +8,7 @@ import pytest
 
 from flows.forks import ADDRESS
 from tests.support import probes
-from tests.support.azurite import Azurite, running_azurite
 from tests.support.zygotes import CHILD, Zygote
-
-
-@pytest.fixture(scope="session")
-def azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Azurite]:
-    with running_azurite(tmp_path_factory.mktemp("azurite")) as running:
-        yield running
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -111,3 +112,16 @@ def test_nodes_and_items_do_not_mix(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
     assert [one.index for one in read(store, MEMORY, "tiles")] == [0]
     assert [one.index for one in read(store, MEMORY, NODES)] == [None]
+
+
+def test_a_writer_begins_another_file_before_a_store_takes_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flows.ledger.LINES_A_FILE", 3)
+    written = ledger(tmp_path)
+    for index in range(8):
+        written.record(entry(index=index, at=index))
+    assert LocalStore(tmp_path).names(f"{MEMORY}/ledger/n") == [
+        f"{MEMORY}/ledger/n/{name}.jsonl" for name in ("a-1", "a-2", "a")
+    ]
+    assert [one.index for one in latest(read(LocalStore(tmp_path), MEMORY, "n"))] == list(range(8))

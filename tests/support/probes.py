@@ -164,10 +164,15 @@ def _raise_url(params: Act, context: Context) -> None:
     raise OSError(f"cannot open {context.storage.bronze.readable_path(params.name)}")
 
 
+def _raise(params: Act, context: Context) -> None:
+    raise OSError(f"cannot open {params.name}")
+
+
 ACTS: dict[str, Callable[[Act, Context], dict[str, Any] | None]] = {
     "look": _look, "phases": _phases, "leave": _leave, "stay": _stay, "stay in company": _stay_in_company,
     "segfault": _segfault, "memory": _memory, "exit": _exit, "fail with work done": _fail,
-    "store": _store, "send a pipe": _send_pipe, "repeat the url": _repeat_url, "raise the url": _raise_url,
+    "raise": _raise, "store": _store, "send a pipe": _send_pipe, "repeat the url": _repeat_url,
+    "raise the url": _raise_url,
     "read another's": lambda params, context: {"url": context.storage.bronze.readable_path("in/b.bin")},
     "read nothing": lambda params, context: {"url": context.storage.bronze.readable_path(params.name)},
     "write bronze": lambda params, context: context.storage.bronze.write_bytes(params.name, b"mine now"),
