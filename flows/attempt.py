@@ -168,7 +168,7 @@ async def run_segment(line: Line, settings: WorkerSettings, number: int) -> Pref
         return Completed(name="Superseded", message=f"Nothing was done: {fenced}")
     engine = await _engine(line, settings, order, "")
     place = segment_name(order.facts, number)
-    told = json.loads(engine.zones.runs.read_bytes(f"{place}/order.json"))
+    told = json.loads(await asyncio.to_thread(engine.zones.runs.read_bytes, f"{place}/order.json"))
     plan = engine.plans[told["workflow"]] if told["workflow"] else Plan.from_json(order.plan)
     inputs = told["inputs"] if told["workflow"] else order.inputs
     where = Place(told["path"], told["workflow"], inputs)
@@ -183,7 +183,8 @@ async def run_segment(line: Line, settings: WorkerSettings, number: int) -> Pref
     if line.stop.reason not in {None, "over"}:
         return await _left_early(line.stop)
     outcome["artifacts"] = [artifact.model_dump(mode="json") for artifact in engine.artifacts]
-    engine.zones.runs.write_bytes(f"{place}/outcome.json", to_json(outcome).encode())
+    content = to_json(outcome).encode()
+    await asyncio.to_thread(engine.zones.runs.write_bytes, f"{place}/outcome.json", content)
     if isinstance(verdict, Failed):
         return FailedState(message=f"{verdict.error.node_id or 'segment'}: {verdict.error.message}")
     return Completed(message="Done.")
@@ -216,7 +217,7 @@ async def _do_share(
 ) -> tuple[dict[str, Any], Verdict]:
     node, values = plan.nodes[told["node"]], engine.ledger.values
     engine.pool, engine.task_runs_cap = node.pool or engine.pool, told["task_runs_cap"]
-    items = list(read_items(engine.zones.runs, place))
+    items = await asyncio.to_thread(lambda: list(read_items(engine.zones.runs, place)))
     share, counts = Share(node, where.of(node.id), items, told["at_once"]), Counts(None, node.id, len(items))
     ended: dict[int, Outcome] = {}
 

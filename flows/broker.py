@@ -16,7 +16,7 @@ from threading import Event, Thread
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
-from flows.errors import Forbidden, HandlerError, Stopped
+from flows.errors import Crashed, Forbidden, HandlerError, Stopped
 from flows.storage import Store, Zones, checked_name
 from flows.storage.reading import is_remote
 
@@ -24,6 +24,7 @@ READS: Final = frozenset({"readable_path", "size_bytes", "read_range", "fetch", 
 WRITES: Final = frozenset({"put", "append", "copy_from", "delete", "delete_below"})
 WRITABLE: Final = frozenset({"silver", "runs"})
 LONGEST_RANGE: Final = 64 * 2**20
+MOST_WAITING: Final = 4  # an honest child waits for each answer
 LEAVE_SECONDS: Final = 5.0
 STRUCK: Final = b"[redacted]"
 
@@ -74,12 +75,15 @@ class Broker:
     stop: Event
     answer: Callable[[dict[str, Any]], None]
     _calls: "SimpleQueue[tuple[Mapping[str, Any], int | None] | None]" = field(default_factory=SimpleQueue)
-    _signatures: set[bytes] = field(default_factory=set)
+    _signatures: frozenset[bytes] = frozenset()  # made anew for each, because other threads go through it
     _closed: Event = field(default_factory=Event)
     _thread: Thread | None = None
 
     def take(self, call: Mapping[str, Any], file: int | None) -> None:
         """Answer this when its turn comes. The file is ours from now on."""
+        if self._calls.qsize() >= MOST_WAITING:
+            close_quietly(file)
+            raise Crashed("The handler's process asks for storage without waiting for answers.")
         if self._thread is None:
             self._thread = Thread(target=self._serve, name="broker", daemon=True)
             self._thread.start()
@@ -167,7 +171,7 @@ class Broker:
             query = urlsplit(readable).query
             encoded = [part.partition("=")[2] for part in query.split("&") if part.startswith("sig=")]
             decoded = parse_qs(query).get("sig", [])
-            self._signatures |= {signature.encode() for signature in (*encoded, *decoded) if signature}
+            self._signatures |= frozenset(one.encode() for one in (*encoded, *decoded) if one)
         return readable
 
 

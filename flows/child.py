@@ -36,6 +36,7 @@ LARGEST_ANSWER = 64 * 2**20
 CHUNK = 64 * 1024
 LONGEST_COMPLAINT = 16 * 1024
 LAST_WORDS_SECONDS = 1.0
+SEND_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
@@ -52,14 +53,17 @@ def run(attempt: "Try", zones: Zones, stop: Event, ears: Ears, patience: Patienc
     with Workdir() as workdir:
         order = _order(attempt, zones, ears.checkpoint, workdir.path())
         ours, theirs = socket.socketpair()
+        ours.settimeout(SEND_SECONDS)  # a child that does not listen must not hold up who watches it
         with ours, theirs:
             conversation = Conversation(ours, ears)
             rights = grants(order["try"]["params"], attempt.output_prefix)
             broker = conversation.broker = Broker(zones, rights, stop, conversation.tell)
             complaints = Complaints(broker)
-            process = start(order, theirs, complaints.mouth)
+            try:
+                process = start(order, theirs, complaints.mouth)
+            finally:
+                complaints.listen()
             theirs.close()  # so that its end shows at ours
-            complaints.listen()
             try:
                 return conversation.until_answered(stop, patience)
             except EOFError:
@@ -67,6 +71,7 @@ def run(attempt: "Try", zones: Zones, stop: Event, ears: Ears, patience: Patienc
             finally:
                 process.end()
                 broker.close()
+                conversation.close()
                 complaints.end()
 
 
@@ -246,6 +251,11 @@ class Conversation:
             close_quietly(file)
         else:
             self.broker.take(call, file)
+
+    def close(self) -> None:
+        """Let go of a file that came without a call."""
+        file, self._file = self._file, None
+        close_quietly(file)
 
     def tell(self, message: dict[str, Any]) -> None:
         """Called by who watches the try and by who answers its calls."""

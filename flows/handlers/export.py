@@ -6,7 +6,7 @@ leaves a mark first, and a copy looks for the mark after each file it has writte
 
 import hashlib
 from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any, NoReturn
 
 from pydantic import BaseModel, Field
@@ -63,22 +63,11 @@ def _generated_name(artifact: Artifact) -> str:
 
 def _copy(artifact: Artifact, target: str, context: Context) -> None:
     source: Store = getattr(context.storage, artifact.zone)
-    file = context.workdir / "copied"
-    if _written(file, _chunks(source, artifact.name, context)) != artifact.sha256:
+    if not _holds(source, artifact.name, artifact, context):
         raise HandlerError(f"{artifact.zone}/{artifact.name} is not what its run recorded: its checksum differs.")
-    context.storage.external.put_file(target, file)
+    context.storage.external.copy_from(target, source, artifact.name, context.raise_if_stopping)
     if not _holds(context.storage.external, target, artifact, context):
         raise HandlerError(f"The copy {target} is not what was sent there: its checksum differs.")
-
-
-def _written(file: Path, chunks: Iterator[bytes]) -> str:
-    """The SHA-256 of what was written."""
-    digest = hashlib.sha256()
-    with file.open("wb") as out:
-        for chunk in chunks:
-            digest.update(chunk)
-            out.write(chunk)
-    return digest.hexdigest()
 
 
 def _holds(store: Store, name: str, artifact: Artifact, context: Context) -> bool:

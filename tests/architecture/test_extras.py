@@ -15,17 +15,19 @@ from packaging.utils import canonicalize_name
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 OURS = "cairn-platform"
+# Zones in a storage account: the client is made, and nothing asked.
+AZURE = "from flows.storage.account import Account; Account(url='https://a.blob.core.windows.net').client"
 # What each image runs; see Dockerfile and Dockerfile.worker.
 ROOMS = {
     "gateway": "import gateway.app",
-    "domain": "import domain.app, domain.relay, domain.migrations, flows.compiler",
+    "domain": "import domain.app, domain.relay, domain.migrations, flows.compiler\n" + AZURE,
     "light": "from flows import catalog; catalog.flow('hello_world'); catalog.flow('segment')\n"
     "import flows.handlers.stac, blocks.storage, deployments.cli.worker, deployments.workers.serve\n"
-    "import deployments.workers.inline",
+    "import blocks.azure, deployments.workers.inline\n" + AZURE,
     "gdal": "from flows import catalog; catalog.flow('segment')\n"
     "import flows.handlers.raster.cog, flows.handlers.raster.inspect, flows.child\n"
     "import deployments.cli.worker, deployments.workers.serve, deployments.workers.forking",
-    "serving": "import gateway.serving.app",
+    "serving": "import gateway.serving.app\n" + AZURE,
 }
 BLOCK = """
 import sys, json

@@ -39,6 +39,12 @@ def test_a_light_room_loads_no_gdal(room: str) -> None:
     assert set(loaded).isdisjoint(HEAVY)
 
 
+@pytest.mark.parametrize("room", LIGHT_ROOMS)
+def test_nothing_of_azure_is_loaded_where_no_account_is_named(room: str) -> None:
+    code = f"{LIGHT_ROOMS[room]}\nimport sys; print([name for name in sys.modules if name.startswith('azure')])"
+    assert python(code).splitlines()[-1] == "[]"
+
+
 def test_the_check_sees_gdal_where_it_is_loaded() -> None:
     assert "rasterio" in json.loads(python(f"import flows.handlers.raster.inspect\n{LOADED}").splitlines()[-1])
 

@@ -14,7 +14,7 @@ import pytest
 from domain.contracts.runs import RunFacts
 from flows import tries
 from flows.broker import Grants, grants
-from flows.errors import Forbidden, HandlerError, InvalidInput
+from flows.errors import Crashed, Forbidden, HandlerError, InvalidInput
 from flows.storage import Zones
 from flows.tries import Try
 from tests.support.azurite import Azurite
@@ -83,6 +83,7 @@ def test_a_try_reads_and_writes_zones_it_has_no_credential_for(zones: Zones, sta
     [
         ("read another's", Forbidden, "may not readable path 'in/b.bin' in 'bronze'"),
         ("write bronze", Forbidden, "may not put 'in/a.bin' in 'bronze'"),
+        ("ask without waiting", Crashed, "without waiting for answers"),
         ("send a pipe", Forbidden, "Content goes through a file"),
         ("read nothing", InvalidInput, "There is no blob 'in/a.bin'"),
     ],

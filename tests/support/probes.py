@@ -149,6 +149,14 @@ def _send_pipe(params: Act, context: Context) -> None:
     silver.ask({"zone": "silver", "act": "put", "name": context.output_name("x")}, ears)
 
 
+def _ask_without_waiting(params: Act, context: Context) -> None:
+    """Fill the flow's process with calls, and hear none of its answers."""
+    silver: Any = context.storage.silver
+    channel = silver.ask.__self__
+    while True:
+        channel.tell(store={"zone": "silver", "act": "names", "name": context.output_prefix})
+
+
 def _repeat_url(params: Act, context: Context) -> dict[str, Any]:
     """Tell the secret in every way there is."""
     url = context.storage.bronze.readable_path(params.name)
@@ -172,7 +180,7 @@ ACTS: dict[str, Callable[[Act, Context], dict[str, Any] | None]] = {
     "look": _look, "phases": _phases, "leave": _leave, "stay": _stay, "stay in company": _stay_in_company,
     "segfault": _segfault, "memory": _memory, "exit": _exit, "fail with work done": _fail,
     "raise": _raise, "store": _store, "send a pipe": _send_pipe, "repeat the url": _repeat_url,
-    "raise the url": _raise_url,
+    "raise the url": _raise_url, "ask without waiting": _ask_without_waiting,
     "read another's": lambda params, context: {"url": context.storage.bronze.readable_path("in/b.bin")},
     "read nothing": lambda params, context: {"url": context.storage.bronze.readable_path(params.name)},
     "write bronze": lambda params, context: context.storage.bronze.write_bytes(params.name, b"mine now"),
