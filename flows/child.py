@@ -78,13 +78,27 @@ def run(attempt: "Try", zones: Zones, stop: Event, ears: Ears, patience: Patienc
 def _order(attempt: "Try", zones: Zones, checkpoint: Checkpoint, workdir: Path) -> dict[str, Any]:
     """All that the child is told. Nothing of Prefect, the domain or any storage credential is in it."""
     environment = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+    roots, limits = dict(_roots(zones)), TryLimits()
     return {
         "environment": environment | {"TMPDIR": str(workdir)} | zones.reader_environment,
         "try": attempt.as_json(),
-        "roots": dict(_roots(zones)),
+        "roots": roots,
         "workdir": str(workdir),
         "checkpoint": checkpoint.load(),
-        "limits": TryLimits().for_seconds(attempt.timeout_seconds),
+        "limits": limits.for_seconds(attempt.timeout_seconds),
+        "confinement": _confinement(roots, workdir, list(zones.reader_environment.values()), limits.confinement),
+    }
+
+
+def _confinement(roots: Mapping[str, str], workdir: Path, files: list[str], wanted: str) -> dict[str, Any]:
+    """What the child keeps: its sources to read, its products to write, a network only where a zone lies beyond one."""
+    readable = [roots[zone] for zone in ("bronze", "external") if zone in roots]
+    writable = [roots[zone] for zone in ("silver", "runs") if zone in roots]
+    return {
+        "wanted": wanted,
+        "readable": [*readable, *files],
+        "writable": [*writable, str(workdir)],
+        "network": len(roots) < len(ZONES),
     }
 
 

@@ -22,6 +22,7 @@ from threading import Event, Lock, Thread
 from typing import Any
 
 from flows.checkpoint import checked_state
+from flows.confinement import Confinement, own_code
 from flows.context import Context
 from flows.errors import TELLABLE, HandlerError, OutOfMemory, Transient
 from flows.storage import ZONES, LocalStore, Store, Zones
@@ -114,9 +115,10 @@ def live(order: Mapping[str, Any]) -> None:
     os.chdir(order["workdir"])
     tempfile.tempdir = None  # a fork may have looked it up under another environment
     limit(order["limits"])
+    fault = confine(order)
     signal.signal(signal.SIGTERM, lambda *_: channel.stop.set())
     Thread(target=channel.hear, name="hear", daemon=True).start()
-    answer = _answer(order, channel)
+    answer = _failure(HandlerError(fault)) if fault else _answer(order, channel)
     sys.stdout.flush()
     channel.tell(**answer)
 
@@ -146,6 +148,20 @@ def limit(limits: Mapping[str, int]) -> None:
         resource.setrlimit(what, (allowed, hard if what == resource.RLIMIT_CPU else allowed))
     with contextlib.suppress(OSError):  # where memory runs out all the same, the try goes before its flow
         Path("/proc/self/oom_score_adj").write_text(FIRST_VICTIM)
+
+
+def confine(order: Mapping[str, Any]) -> str | None:
+    """Keep to the zones and the workdir from here on; returns why the try must not go on, if so. Before any thread."""
+    from flows.handlers.registry import registry
+    from flows.tries import Try  # noqa: F401 - loaded while the folder above our packages can still be looked through
+
+    registry()
+    keeping = order["confinement"]
+    if keeping["wanted"] == "off":
+        return None
+    confinement = Confinement([*own_code(), *keeping["readable"]], keeping["writable"], keeping["network"])
+    held = confinement.take_hold()
+    return confinement.fault(held) if keeping["wanted"] == "required" else None
 
 
 def _answer(order: Mapping[str, Any], channel: Channel) -> dict[str, Any]:

@@ -2,6 +2,11 @@
 
 import math
 import os
+<<<<<<< HEAD
+=======
+from pathlib import Path
+from typing import Literal
+>>>>>>> c78bfa2 (Read TIFF headers before GDAL does; confine GDAL tries by Landlock and seccomp)
 
 from pydantic import Field, HttpUrl, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -36,8 +41,12 @@ class TryLimits(BaseSettings):
     memory_mb: int = Field(default=8192, ge=512, description="Address space of one GDAL try")
     file_mb: int = Field(default=262_144, ge=1, description="Largest file that a GDAL try may write")
     open_files: int = Field(default=1024, ge=64, description="Files that a GDAL try may have open")
+    confinement: Literal["required", "available", "off"] = Field(
+        default="available",
+        description="Keep GDAL tries from other files, processes and the network: always, where the kernel can, never",
+    )
 
     def for_seconds(self, timeout_seconds: float) -> dict[str, int]:
         """All limits of a try. Processor time only stops a try that nobody watches: all processors, all the time."""
         cpu_seconds = math.ceil((timeout_seconds + SPARE_SECONDS) * (os.cpu_count() or 1))
-        return {**self.model_dump(), "cpu_seconds": cpu_seconds}
+        return {**self.model_dump(exclude={"confinement"}), "cpu_seconds": cpu_seconds}

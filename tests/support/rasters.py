@@ -1,6 +1,7 @@
 """Rasters for tests: honest ones from the sample formula, and files that lie."""
 
 import struct
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,23 +44,12 @@ def write(path: Path, pixels: Any, **profile: Any) -> Path:
 
 def write_header(path: Path, width: int, height: int, *, tile: int | None = None) -> Path:
     """Write a GeoTIFF that is all claims: a few hundred bytes that announce any size."""
-    layout = {322: tile, 323: tile, 324: 8, 325: 8} if tile else {273: 8, 278: 1, 279: 8}
-    numbers = {256: width, 257: height, 258: 8, 259: 1, 262: 1, 277: 1, **layout}
-    packed = {
-        33550: ("d", (10.0, 10.0, 0.0)),
-        33922: ("d", (0.0, 0.0, 0.0, float(sample.WEST_METRES), float(sample.NORTH_METRES), 0.0)),
-        34735: ("H", (1, 1, 0, 3, 1024, 0, 1, 1, 1025, 0, 1, 1, 3072, 0, 1, 32633)),
-    }
-    entries = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in sorted(numbers.items()))
-    extra, extra_at = b"", 8 + 2 + 12 * (len(numbers) + len(packed)) + 4
-    for tag, (code, values) in packed.items():
-        entries += struct.pack("<HHII", tag, {"d": 12, "H": 3}[code], len(values), extra_at + len(extra))
-        extra += struct.pack(f"<{len(values)}{code}", *values)
-    count = struct.pack("<H", len(numbers) + len(packed))
-    path.write_bytes(b"II*\0" + struct.pack("<I", 8) + count + entries + struct.pack("<I", 0) + extra)
+    layout = {322: tile, 323: tile, 324: 8, 325: 8} if tile else {273: 8, 278: height, 279: 8}
+    path.write_bytes(tiff_of({256: width, 257: height, 258: 8, 259: 1, 262: 1, 277: 1, **layout}, ON_THE_GROUND))
     return path
 
 
+<<<<<<< HEAD
 def big_header(width: int, height: int, *, tile: int = 512, bands: int = 3) -> tuple[bytes, int]:
     """The beginning of a BigTIFF of uncompressed tiles, each at a place of its own, and the whole file's size."""
     count, tile_bytes, entries = -(-width // tile) * -(-height // tile), tile * tile * bands, 15
@@ -85,3 +75,27 @@ def big_header(width: int, height: int, *, tile: int = 512, bands: int = 3) -> t
     head = b"II+\0" + struct.pack("<HHQQ", 8, 0, 16, entries)
     directory = b"".join(written[tag] for tag in sorted(written)) + struct.pack("<Q", 0)
     return head + directory + packed, first_tile + count * tile_bytes
+=======
+ON_THE_GROUND: dict[int, tuple[str, tuple[float, ...]]] = {
+    33550: ("d", (10.0, 10.0, 0.0)),
+    33922: ("d", (0.0, 0.0, 0.0, float(sample.WEST_METRES), float(sample.NORTH_METRES), 0.0)),
+    34735: ("H", (1, 1, 0, 3, 1024, 0, 1, 1, 1025, 0, 1, 1, 3072, 0, 1, 32633)),
+}
+_TYPES = {"d": 12, "H": 3, "I": 4}
+
+
+def tiff_of(
+    numbers: dict[int, int], lists: Mapping[int, tuple[str, tuple[float, ...]]] | None = None, pixels: bytes = b""
+) -> bytes:
+    """A little-endian TIFF of one directory that claims whatever is wanted, behind the pixels."""
+    entries = {tag: struct.pack("<HHII", tag, 4, 1, value) for tag, value in numbers.items()}
+    directory_at = 8 + len(pixels)
+    values, values_at = b"", directory_at + 2 + 12 * (len(numbers) + len(lists or {})) + 4
+    for tag, (code, items) in (lists or {}).items():
+        packed = struct.pack(f"<{len(items)}{code}", *items)
+        place = packed.ljust(4, b"\0") if len(packed) <= 4 else struct.pack("<I", values_at + len(values))
+        entries[tag] = struct.pack("<HHI", tag, _TYPES[code], len(items)) + place
+        values += packed
+    directory = struct.pack("<H", len(entries)) + b"".join(entries[tag] for tag in sorted(entries)) + bytes(4)
+    return b"II*\0" + struct.pack("<I", directory_at) + pixels + directory + values
+>>>>>>> c78bfa2 (Read TIFF headers before GDAL does; confine GDAL tries by Landlock and seccomp)

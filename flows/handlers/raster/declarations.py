@@ -6,6 +6,7 @@ from pydantic import BaseModel, Field
 
 from domain.contracts.artifacts import Artifact, Bounds, Sha256
 from flows.context import Context
+from flows.handlers.raster.verdict import Finding
 from flows.handlers.registry import handler
 
 Resampling = Literal["nearest", "bilinear", "cubic", "average", "mode"]
@@ -36,8 +37,18 @@ class ValidateResult(BaseModel):
     nodata: float | None
     is_cog: bool
     size_mb: float
-    estimated_memory_mb: float
+    estimated_memory_mb: float = Field(description="What all its pixels take once they are unpacked")
     sha256: Sha256 | None = Field(description="None where the source is too large to be read only for this")
+    report: list[Finding] = Field(default=[], description="The warnings, each with a code")
+    block_width: int = 0
+    block_height: int = 0
+    overviews: list[int] = Field(default=[], description="Factors of the smaller pictures in the file")
+    interleave: str = "band"
+    compression: str = "none"
+    color_interp: list[str] = Field(default=[], description="What each band means: gray, red, alpha, palette …")
+    has_own_mask: bool = Field(default=False, description="An alpha or mask band tells which pixels count")
+    is_north_up: bool = True
+    control_points: int = 0
 
 
 VALIDATED = ValidateResult(
@@ -57,6 +68,9 @@ VALIDATED = ValidateResult(
     size_mb=12.5,
     estimated_memory_mb=30.5,
     sha256="0" * 64,
+    block_width=512,
+    block_height=512,
+    color_interp=["gray"],
 )
 
 

@@ -1,70 +1,82 @@
 """Opens rasters that nobody trusts, and says what they are. One of the few files that import rasterio.
 
-Safety rests on four things: a driver allow-list at open, nothing beside the file is read, the header is measured
-against limits before a pixel is touched, and the caller is a child process that may be killed.
+Safety rests on four things: the header is read and measured by our own reader before GDAL sees the file, only one
+driver may open it, nothing beside it or named in it is read, and the caller is a child process that may be killed.
 """
 
 import hashlib
-import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 import rasterio
+from affine import Affine
 from rasterio.crs import CRS
 from rasterio.enums import ColorInterp, MaskFlags
 from rasterio.errors import CRSError, NotGeoreferencedWarning, RasterioError
 from rasterio.io import DatasetReader
+from rasterio.transform import from_gcps
 from rasterio.warp import transform_bounds
 
 from domain.contracts.artifacts import Bounds
 from flows.context import Context
 from flows.errors import InvalidInput
-from flows.handlers.raster import grid
+from flows.handlers.raster import grid, limits, tiff
 from flows.handlers.raster.declarations import ValidateParams, ValidateResult
+from flows.handlers.raster.limits import MAX_DECODED_BYTES
+from flows.handlers.raster.pieces import Pieces
+from flows.handlers.raster.verdict import LEAST_CONTROL_POINTS, Facts, judge
 from flows.storage.reading import gdal_name, gdal_options
 
+__all__ = [
+    "MAX_DECODED_BYTES",
+    "bounds_wgs84",
+    "crs_of",
+    "has_own_mask",
+    "known_crs",
+    "opened",
+    "sha256_of",
+    "validate",
+]
+
 DRIVER: Final = "GTiff"
-MAX_SIDE_PIXELS: Final = 400_000
-MAX_BANDS: Final = 256
-MAX_DECODED_BYTES: Final = 200 * 1000**3
-MAX_BLOCK_BYTES: Final = 256 * 1024**2
-MAX_BLOCKS: Final = 2_000_000
-# Beyond a small picture, no honest file unpacks to more than this many times its size.
-MAX_EXPANSION: Final = 2_000
-SMALL_BYTES: Final = 64 * 1024**2
 MAX_HASHED_BYTES: Final = 256 * 1024**2
 
 _MEGABYTE: Final = 1024**2
-_MAGIC: Final = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 _ENVIRONMENT: Final = {
     "GDAL_DISABLE_READDIR_ON_OPEN": "EMPTY_DIR",
     "GDAL_PAM_ENABLED": "NO",
     "GDAL_GEOREF_SOURCES": "INTERNAL",
     "GDAL_CACHEMAX": 256,
     "GDAL_TIFF_INTERNAL_MASK": "YES",
+    "GTIFF_MAX_CUMULATED_MEM_USAGE": limits.MAX_BLOCK_BYTES,
     "GTIFF_REPORT_COMPD_CS": "NO",  # heights of a compound CRS do not concern a map
-    "CPL_VSIL_CURL_ALLOWED_EXTENSIONS": "{none}",
     "PROJ_NETWORK": "OFF",
+    "CPL_VSIL_CURL_ALLOWED_EXTENSIONS": "{none}",  # no address but the one that `gdal_options` allows
+    # What reads other files and addresses by design is not even known where rasters are opened.
+    "GDAL_SKIP": "DERIVED,GTI,MRF,WMS,WCS,WMTS,HTTP,PLMOSAIC,EEDA,EEDAI,DAAS,STACTA,STACIT,PDF,Rasterlite,TIL,"
+    "ECRGTOC,RPFTOC,SENTINEL2,SAFE,DIMAP,RS2,ISIS3,PDS4,VICAR,ERS,Zarr,netCDF,HDF5,HDF5Image,KMLSUPEROVERLAY",
 }
 
 
 def validate(params: ValidateParams, context: Context) -> ValidateResult:
     """Report what the raster is, or refuse it with a sentence its sender can act on."""
-    size_bytes = context.storage.bronze.size_bytes(params.source) or 0
     with opened(params.source, context) as raster:
-        crs = crs_of(raster, params.source_crs, params.source)
         context.raise_if_stopping()
-        _refuse_truncated(raster, size_bytes, params.source, context)
-        findings = _findings(raster)
+        crs = crs_of(raster, params.source_crs, params.source)
+        found = judge(_facts(raster, params.source_crs))
         height, width = raster.shape
-        native = grid.bounds(raster.transform[:6], width, height)
+        block_height, block_width = raster.block_shapes[0]
+        place = _placement(raster) or Affine.identity()
+        native = grid.bounds(place[:6], width, height)
+        size_bytes = context.storage.bronze.size_bytes(params.source) or 0
         return ValidateResult(
             source=params.source,
-            outcome="warn_and_fix" if findings else "green",
-            warnings=findings,
+            outcome="warn_and_fix" if found.findings else "green",
+            warnings=[finding.sentence() for finding in found.findings],
+            report=list(found.findings),
             driver=raster.driver,
             crs=f"EPSG:{crs.to_epsg()}",
             bounds_native=native,
@@ -78,6 +90,15 @@ def validate(params: ValidateParams, context: Context) -> ValidateResult:
             size_mb=size_bytes / _MEGABYTE,
             estimated_memory_mb=grid.decoded_bytes(width, height, raster.count, raster.dtypes[0]) / _MEGABYTE,
             sha256=_source_sha256(params.source, size_bytes, context),
+            block_width=block_width,
+            block_height=block_height,
+            overviews=raster.overviews(1),
+            interleave=raster.profile.get("interleave", "band"),
+            compression=raster.profile.get("compress", "none"),
+            color_interp=[meaning.name for meaning in raster.colorinterp],
+            has_own_mask=has_own_mask(raster),
+            is_north_up=_is_placed(raster) and grid.is_north_up(raster.transform[:6]),
+            control_points=len(raster.gcps[0]),
         )
 
 
@@ -86,45 +107,34 @@ def opened(name: str, context: Context) -> Iterator[DatasetReader]:
     """The bronze raster of that name, opened by an allowed driver, its header within the limits."""
     bronze = context.storage.bronze
     readable = bronze.readable_path(name)
-    _refuse_other_formats(bronze.read_range(name, 0, 4), name)
-    with rasterio.Env(**_ENVIRONMENT, **gdal_options(readable)), warnings.catch_warnings():
+    _refuse_by_header(Pieces(bronze, name), name)
+    with rasterio.Env(**_ENVIRONMENT | gdal_options(readable)), warnings.catch_warnings():
         warnings.simplefilter("ignore", NotGeoreferencedWarning)  # refused below, in words for the sender
         try:
             raster = rasterio.open(gdal_name(readable), driver=DRIVER, sharing=False)
         except (RasterioError, ValueError, CRSError):
             # The library's message names paths and URLs, so ours takes its place.
-            raise InvalidInput(
-                f"{name!r} begins like a TIFF but cannot be read as one: its header is damaged or incomplete. "
-                "Write the file anew and send it again."
-            ) from None
+            raise _damaged(name) from None
         with raster:
-            _refuse_beyond_limits(raster, bronze.size_bytes(name) or 0, name)
+            _refuse_as_opened(raster, name)
             yield raster
 
 
 def crs_of(raster: DatasetReader, given: str | None, name: str) -> CRS:
-    """The raster's own CRS, or the given one where the file names none."""
-    if raster.transform.is_identity or raster.transform.determinant == 0:
-        raise InvalidInput(
-            f"{name!r} is not placed on the ground: it has no origin and pixel size "
-            "(ground control points are not supported). Georeference it and send it again."
-        )
-    if raster.crs:
-        if raster.crs.to_epsg() is None:
-            raise InvalidInput(
-                f"The CRS of {name!r} has no EPSG code. Reproject it to one that has, and send it again."
-            )
-        return CRS.from_epsg(raster.crs.to_epsg())
-    if given is None:
-        raise InvalidInput(f"{name!r} names no CRS. Write one into the file, or state it as `source_crs`.")
-    return known_crs(given)
+    """The raster's own CRS, or the given one where the file names none; refuses what cannot be put on a map."""
+    if given is not None and not _own_crs(raster):
+        known_crs(given)
+    if reasons := judge(_facts(raster, given)).refusal():
+        raise InvalidInput(f"{name!r} is refused. {reasons}")
+    epsg = _epsg(raster)
+    return CRS.from_epsg(epsg) if epsg else known_crs(given or "")
 
 
 def known_crs(code: str) -> CRS:
     """The CRS of an EPSG code that a map can be drawn in: neither heights alone nor geocentric."""
     try:
         crs = CRS.from_epsg(int(code.removeprefix("EPSG:")))
-    except CRSError:
+    except (CRSError, ValueError):
         crs = None
     if crs is None or not (crs.is_geographic or crs.is_projected):
         raise InvalidInput(f"{code} is not a CRS of maps that is known here.")
@@ -133,38 +143,19 @@ def known_crs(code: str) -> CRS:
 
 def bounds_wgs84(crs: CRS, native: Bounds, name: str) -> Bounds:
     """West, south, east and north in degrees; refuses places that are not on Earth."""
-    try:
-        west, south, east, north = transform_bounds(crs, CRS.from_epsg(4326), *native)
-    except (CRSError, RasterioError):
-        west = south = east = north = math.nan
-    # Written so that NaN and infinity fail it too. A raster may reach a little, or a full turn, past 180 degrees.
-    if not (-181 <= min(west, east) <= max(west, east) <= 361 and -91 <= south <= north <= 91):
+    bounds = _degrees(crs, native)
+    if bounds is None:
         raise InvalidInput(
             f"The coordinates of {name!r} do not fit EPSG:{crs.to_epsg()}: they lie outside of the Earth. "
             "Check its CRS."
         )
-    return west, south, east, north
+    return bounds
 
 
 def sha256_of(path: Path, context: Context) -> str:
     """The file's digest, read in pieces."""
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        while piece := file.read(4 * _MEGABYTE):
-            digest.update(piece)
-            context.raise_if_stopping()
-    return digest.hexdigest()
-
-
-def _source_sha256(name: str, size_bytes: int, context: Context) -> str | None:
-    """The source's digest, where reading all of it costs little; a large one is digested where it is copied."""
-    if size_bytes > MAX_HASHED_BYTES:
-        return None
-    digest = hashlib.sha256()
-    for chunk in context.storage.bronze.chunks(name):
-        digest.update(chunk)
-        context.raise_if_stopping()
-    return digest.hexdigest()
+        return _sha256(iter(lambda: file.read(4 * _MEGABYTE), b""), context)
 
 
 def has_own_mask(raster: DatasetReader) -> bool:
@@ -174,71 +165,114 @@ def has_own_mask(raster: DatasetReader) -> bool:
     )
 
 
-def _refuse_other_formats(magic: bytes, name: str) -> None:
-    if not magic:
+def _refuse_by_header(source: Pieces, name: str) -> None:
+    """Judge the file by its own numbers, before any library has seen it."""
+    if not source.size_bytes:
         raise InvalidInput(f"{name!r} is empty. Check that its upload has finished.")
-    if magic not in _MAGIC:
+    try:
+        pictures = tiff.directories(source.read, source.size_bytes)
+    except tiff.NotTiff:
         raise InvalidInput(
             f"{name!r} is not a GeoTIFF, whatever its name says. Convert it to GeoTIFF and send it again."
-        )
+        ) from None
+    except tiff.Damaged as fault:
+        raise _damaged(name, str(fault)) from None
+    except tiff.BeyondLimit as excess:
+        raise InvalidInput(f"{name!r} is too large: {excess}.") from None
+    if clauses := limits.refusals(pictures, source.size_bytes):
+        raise InvalidInput(f"{name!r} {clauses[0]}")
 
 
-def _refuse_beyond_limits(raster: DatasetReader, size_bytes: int, name: str) -> None:
-    """Judge the header alone. Every number in it is a claim that may be false."""
-    dtype = raster.dtypes[0]
-    if dtype not in grid.PIXEL_TYPES:
-        raise InvalidInput(f"{name!r} holds {dtype} pixels. Supported are {', '.join(sorted(grid.PIXEL_TYPES))}.")
-    block_height, block_width = raster.block_shapes[0]
-    decoded = grid.decoded_bytes(raster.width, raster.height, raster.count, dtype)
-    blocks = math.ceil(raster.width / block_width) * math.ceil(raster.height / block_height) * raster.count
-    limits = (
-        ("pixels on its longer side", max(raster.width, raster.height), MAX_SIDE_PIXELS),
-        ("bands", raster.count, MAX_BANDS),
-        ("bytes of pixels", decoded, MAX_DECODED_BYTES),
-        ("bytes in one block", grid.decoded_bytes(block_width, block_height, raster.count, dtype), MAX_BLOCK_BYTES),
-        ("blocks", blocks, MAX_BLOCKS),
+def _damaged(name: str, what: str = "GDAL cannot make sense of it") -> InvalidInput:
+    return InvalidInput(
+        f"{name!r} begins like a TIFF but cannot be read as one: its header is damaged or incomplete ({what}). "
+        "Write the file anew and send it again."
     )
-    for what, claimed, limit in limits:
-        if claimed > limit:
-            raise InvalidInput(f"{name!r} is too large: {claimed:,} {what}; the limit is {limit:,}.")
-    if decoded > max(SMALL_BYTES, size_bytes * MAX_EXPANSION):
+
+
+def _refuse_as_opened(raster: DatasetReader, name: str) -> None:
+    """What only GDAL knows: the size of the blocks that it will read."""
+    if raster.dtypes[0] not in grid.PIXEL_TYPES:
+        return  # refused with all else that is wrong
+    block_height, block_width = raster.block_shapes[0]
+    claimed = grid.decoded_bytes(block_width, block_height, raster.count, raster.dtypes[0])
+    if claimed > limits.MAX_BLOCK_BYTES:
         raise InvalidInput(
-            f"{name!r} claims {decoded:,} bytes of pixels in a file of {size_bytes:,} bytes, "
-            f"more than {MAX_EXPANSION:,} times its size. It is damaged, or mostly empty: cut it to its content."
+            f"{name!r} is too large: {claimed:,} bytes in one block; the limit is {limits.MAX_BLOCK_BYTES:,}. "
+            "Write it with tiles and send it again."
         )
 
 
-def _refuse_truncated(raster: DatasetReader, size_bytes: int, name: str, context: Context) -> None:
-    """Every block that the file lists must lie inside of it: cheap, and it finds any cut in the pixel area."""
+def _facts(raster: DatasetReader, given: str | None) -> Facts:
+    """The header, as far as the verdict depends on it."""
     block_height, block_width = raster.block_shapes[0]
-    columns, rows = math.ceil(raster.width / block_width), math.ceil(raster.height / block_height)
-    bands = range(1, 2) if raster.profile.get("interleave") == "pixel" else raster.indexes
-    for band in bands:
-        for row in range(rows):
-            context.raise_if_stopping()
-            for column in range(columns):
-                place = f"{column}_{row}"
-                offset = raster.get_tag_item(f"BLOCK_OFFSET_{place}", "TIFF", bidx=band)
-                length = raster.get_tag_item(f"BLOCK_SIZE_{place}", "TIFF", bidx=band)
-                if offset and int(offset) + int(length or 0) > size_bytes:
-                    raise InvalidInput(
-                        f"{name!r} is cut short: it lists pixels beyond its end at {size_bytes:,} bytes. "
-                        "Check that its upload has finished and send it again."
-                    )
+    epsg = _epsg(raster)
+    return Facts(
+        dtypes=tuple(raster.dtypes),
+        block_width=block_width,
+        block_height=block_height,
+        epsg=epsg,
+        names_crs=bool(_own_crs(raster)),
+        crs_given=given is not None,
+        is_placed=_is_placed(raster),
+        control_points=len(raster.gcps[0]),
+        is_north_up=grid.is_north_up(raster.transform[:6]),
+        is_on_earth=_is_on_earth(raster, f"EPSG:{epsg}" if epsg else given),
+        nodata=raster.nodata,
+        has_own_mask=has_own_mask(raster),
+    )
 
 
-def _findings(raster: DatasetReader) -> list[str]:
-    """What the product will have better than the file."""
-    block_height, block_width = raster.block_shapes[0]
-    found = []
-    if grid.usable_nodata(raster.nodata, raster.dtypes[0]) is None and not has_own_mask(raster):
-        found.append(
-            "It names no nodata value that its pixels can hold: the product gets a mask where reprojection leaves gaps."
-        )
-    if max(block_height, block_width) > grid.BLOCK_PIXELS * 2:
-        found.append(
-            f"Its blocks of {block_width} x {block_height} pixels are slow to read: the product is tiled anew."
-        )
-    if not grid.is_north_up(raster.transform[:6]):
-        found.append("Its rows do not run from north to south: the product is turned north-up.")
-    return found
+def _is_placed(raster: DatasetReader) -> bool:
+    return not raster.transform.is_identity and raster.transform.determinant != 0
+
+
+def _placement(raster: DatasetReader) -> Affine | None:
+    """Where the pixels lie: as the file says, or as its control points come closest."""
+    if _is_placed(raster):
+        return raster.transform
+    points, _ = raster.gcps
+    return from_gcps(points) if len(points) >= LEAST_CONTROL_POINTS else None
+
+
+def _own_crs(raster: DatasetReader) -> CRS | None:
+    return raster.crs or raster.gcps[1]
+
+
+def _epsg(raster: DatasetReader) -> int | None:
+    """The code of the file's CRS. What else the file says of it is never used: definitions can name other files."""
+    crs = _own_crs(raster)
+    return crs.to_epsg() if crs else None
+
+
+def _is_on_earth(raster: DatasetReader, code: str | None) -> bool:
+    place = _placement(raster)
+    if place is None or code is None:
+        return False
+    return _degrees(known_crs(code), grid.bounds(place[:6], raster.width, raster.height)) is not None
+
+
+def _degrees(crs: CRS, native: Bounds) -> Bounds | None:
+    try:
+        west, south, east, north = transform_bounds(crs, CRS.from_epsg(4326), *native)
+    except (CRSError, RasterioError):
+        return None
+    # Written so that NaN and infinity fail it too. A raster may reach a little, or a full turn, past 180 degrees.
+    if not (-181 <= min(west, east) <= max(west, east) <= 361 and -91 <= south <= north <= 91):
+        return None
+    return west, south, east, north
+
+
+def _source_sha256(name: str, size_bytes: int, context: Context) -> str | None:
+    """The source's digest, where reading all of it costs little; a large one is digested where it is copied."""
+    if size_bytes > MAX_HASHED_BYTES:
+        return None
+    return _sha256(context.storage.bronze.chunks(name), context)
+
+
+def _sha256(pieces: Iterable[bytes], context: Context) -> str:
+    digest = hashlib.sha256()
+    for piece in pieces:
+        digest.update(piece)
+        context.raise_if_stopping()
+    return digest.hexdigest()
