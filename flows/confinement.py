@@ -89,7 +89,8 @@ def landlock_version() -> int:
     """The kernel's version of Landlock; 0 where it has none or keeps it switched off."""
     if not _is_linux():
         return 0
-    return max(0, _libc().syscall(LANDLOCK_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint(1)))
+    version: int = _libc().syscall(LANDLOCK_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint(1))
+    return max(0, version)
 
 
 def _restrict_files(version: int, wanted: Confinement) -> None:

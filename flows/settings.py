@@ -2,11 +2,7 @@
 
 import math
 import os
-<<<<<<< HEAD
-=======
-from pathlib import Path
 from typing import Literal
->>>>>>> c78bfa2 (Read TIFF headers before GDAL does; confine GDAL tries by Landlock and seccomp)
 
 from pydantic import Field, HttpUrl, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict

@@ -49,7 +49,6 @@ def write_header(path: Path, width: int, height: int, *, tile: int | None = None
     return path
 
 
-<<<<<<< HEAD
 def big_header(width: int, height: int, *, tile: int = 512, bands: int = 3) -> tuple[bytes, int]:
     """The beginning of a BigTIFF of uncompressed tiles, each at a place of its own, and the whole file's size."""
     count, tile_bytes, entries = -(-width // tile) * -(-height // tile), tile * tile * bands, 15
@@ -58,9 +57,7 @@ def big_header(width: int, height: int, *, tile: int = 512, bands: int = 3) -> t
         258: ("H", (8,) * bands),
         325: ("I", (tile_bytes,) * count),
         339: ("H", (1,) * bands),
-        33550: ("d", (10.0, 10.0, 0.0)),
-        33922: ("d", (0.0, 0.0, 0.0, float(sample.WEST_METRES), float(sample.NORTH_METRES), 0.0)),
-        34735: ("H", (1, 1, 0, 3, 1024, 0, 1, 1, 1025, 0, 1, 1, 3072, 0, 1, 32633)),
+        **ON_THE_GROUND,
     }
     place = 16 + 8 + 20 * entries + 8
     first_tile = place + 8 * count + sum(struct.calcsize(f"<{len(many)}{code}") for code, many in arrays.values())
@@ -75,7 +72,8 @@ def big_header(width: int, height: int, *, tile: int = 512, bands: int = 3) -> t
     head = b"II+\0" + struct.pack("<HHQQ", 8, 0, 16, entries)
     directory = b"".join(written[tag] for tag in sorted(written)) + struct.pack("<Q", 0)
     return head + directory + packed, first_tile + count * tile_bytes
-=======
+
+
 ON_THE_GROUND: dict[int, tuple[str, tuple[float, ...]]] = {
     33550: ("d", (10.0, 10.0, 0.0)),
     33922: ("d", (0.0, 0.0, 0.0, float(sample.WEST_METRES), float(sample.NORTH_METRES), 0.0)),
@@ -98,4 +96,3 @@ def tiff_of(
         values += packed
     directory = struct.pack("<H", len(entries)) + b"".join(entries[tag] for tag in sorted(entries)) + bytes(4)
     return b"II*\0" + struct.pack("<I", directory_at) + pixels + directory + values
->>>>>>> c78bfa2 (Read TIFF headers before GDAL does; confine GDAL tries by Landlock and seccomp)

@@ -20,23 +20,24 @@ def popen(command, **options):
 subprocess.Popen = popen
 """
 ZYGOTE = """
-from tests.support import probes
+import sys
+from importlib import import_module
 from deployments.warm import zygote
 zygote.PRELOADED = ()
 zygote.code_version = lambda: "the same"
-probes.declare()
+import_module(sys.argv[1]).declare()
 zygote.main()
 """
 
 
 class Zygote:
-    """A running zygote that knows the probes, and was given a secret."""
+    """A running zygote that knows a module's probes, and was given a secret. With the pool `gdal` it has loaded GDAL."""
 
-    def __init__(self) -> None:
+    def __init__(self, probes: str = "tests.support.probes", pool: str = "light") -> None:
         self.name = f"cairn-test-{uuid4().hex}"
         environment = {ADDRESS: self.name, "PATH": os.environ["PATH"], "CAIRN_WORKER_TOKEN": "canary"}
-        self.process = subprocess.Popen([sys.executable, "-c", ZYGOTE], env=environment)
-        deadline = time.monotonic() + 15
+        self.process = subprocess.Popen([sys.executable, "-c", ZYGOTE, probes, pool], env=environment)
+        deadline = time.monotonic() + 60
         while not self.listens():
             assert time.monotonic() < deadline
             time.sleep(0.02)
@@ -44,6 +45,9 @@ class Zygote:
     def listens(self) -> bool:
         with socket.socket(socket.AF_UNIX) as probe:
             return probe.connect_ex("\0" + self.name) == 0
+
+    def lives(self) -> bool:
+        return self.process.poll() is None
 
     def end(self) -> None:
         self.process.kill()

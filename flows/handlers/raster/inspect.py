@@ -229,10 +229,11 @@ def _is_placed(raster: DatasetReader) -> bool:
 
 def _placement(raster: DatasetReader) -> Affine | None:
     """Where the pixels lie: as the file says, or as its control points come closest."""
-    if _is_placed(raster):
-        return raster.transform
     points, _ = raster.gcps
-    return from_gcps(points) if len(points) >= LEAST_CONTROL_POINTS else None
+    if not _is_placed(raster) and len(points) < LEAST_CONTROL_POINTS:
+        return None
+    place: Affine = raster.transform if _is_placed(raster) else from_gcps(points)
+    return place
 
 
 def _own_crs(raster: DatasetReader) -> CRS | None:

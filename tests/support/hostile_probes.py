@@ -1,0 +1,97 @@
+"""The raster handlers with a measurement around them, and one that does what a hostile file would like to be done."""
+
+import os
+import resource
+import socket
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import rasterio
+from pydantic import BaseModel
+
+from flows.context import Context
+from flows.handlers import registry
+from flows.handlers.raster.declarations import (
+    COG_CREATED,
+    VALIDATED,
+    CogResult,
+    CreateCogParams,
+    ValidateParams,
+    ValidateResult,
+    create_cog,
+    validate,
+)
+from flows.handlers.registry import handler
+
+
+class Wish(BaseModel):
+    """What a taken-over process might try, and where."""
+
+    what: str
+    where: str
+
+
+class Granted(BaseModel):
+    got: str = ""
+
+
+def validate_measured(params: ValidateParams, context: Context) -> ValidateResult:
+    """As the handler, and tell how much memory it took."""
+    try:
+        return validate(params, context)
+    finally:
+        _tell_memory(context)
+
+
+def create_cog_measured(params: CreateCogParams, context: Context) -> CogResult:
+    """As the handler, and tell how much memory it took."""
+    try:
+        return create_cog(params, context)
+    finally:
+        _tell_memory(context)
+
+
+def _tell_memory(context: Context) -> None:
+    context.metric("peak_mb", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+
+
+def grant(params: Wish, context: Context) -> Granted:
+    """Do it, as if no care had been taken."""
+    return Granted(got=str(WISHES[params.what](params.where))[:200])
+
+
+def _open_trustingly(where: str) -> Any:
+    """As software does that trusts its files: any driver, all sidecars, every picture."""
+    with rasterio.open(where) as raster:
+        return raster.read(1, out_shape=(16, 16)).max()
+
+
+def _call(where: str) -> Any:
+    parts = urlsplit(where)
+    with socket.create_connection((parts.hostname, parts.port), timeout=1):
+        return "connected"
+
+
+WISHES: dict[str, Any] = {
+    "read": lambda where: Path(where).read_text(errors="replace"),
+    "write": lambda where: Path(where).write_text("was here"),
+    "call": _call,
+    "signal": lambda where: os.kill(int(where), 0),
+    "open": _open_trustingly,
+}
+
+
+def declare() -> None:
+    """Make the probes known to this process."""
+    handler("hostile.validate", pool="gdal", example=VALIDATED)(validate_measured)
+    handler("hostile.create_cog", pool="gdal", example=COG_CREATED)(create_cog_measured)
+    handler("hostile.wish", pool="gdal", example=Granted())(grant)
+    registry.registry.cache_clear()
+
+
+def forget() -> None:
+    """Undo it."""
+    for name in ("hostile.validate", "hostile.create_cog", "hostile.wish"):
+        registry._declared.pop(name)
+    registry.registry.cache_clear()
