@@ -8,6 +8,7 @@ from pydantic_settings import SettingsConfigDict
 
 from domain.rules.addresses import AddressPolicy
 from domain.rules.reconcile import Patience
+from domain.rules.sources import SourcePolicy
 from domain.tokens import TokenSettings
 from flows.storage.settings import StorageSettings
 
@@ -79,6 +80,9 @@ class DomainSettings(TokenSettings, StorageSettings):
     key_overlap_seconds: float = Field(
         default=86_400, ge=0, description="How long the key before works on after a rotation"
     )
+    source_hosts: tuple[str, ...] = Field(
+        default=(), description="Hosts that sources may be fetched from; none at first"
+    )
     callback_ca_file: Path | None = Field(default=None, description="Certificates trusted beside the system's")
 
     @model_validator(mode="after")
@@ -92,6 +96,10 @@ class DomainSettings(TokenSettings, StorageSettings):
         if not self.callback_networks:
             return AddressPolicy(ports=frozenset(self.callback_ports))
         return AddressPolicy(https_only=False, ports=None, networks=self.callback_networks)
+
+    def source_policy(self) -> SourcePolicy:
+        """Which sources submissions may name."""
+        return SourcePolicy(hosts=frozenset(self.source_hosts))
 
     def patience(self) -> Patience:
         """How long the reconciler waits for what."""

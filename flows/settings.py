@@ -2,6 +2,7 @@
 
 import math
 import os
+from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, HttpUrl, SecretStr
@@ -46,3 +47,16 @@ class TryLimits(BaseSettings):
         """All limits of a try. Processor time only stops a try that nobody watches: all processors, all the time."""
         cpu_seconds = math.ceil((timeout_seconds + SPARE_SECONDS) * (os.cpu_count() or 1))
         return {**self.model_dump(exclude={"confinement"}), "cpu_seconds": cpu_seconds}
+
+
+class SourceSettings(BaseSettings):
+    """Where sources may be fetched from by https, in variables `CAIRN_SOURCE_*`; the domain reads the first too."""
+
+    model_config = SettingsConfigDict(env_prefix="CAIRN_", extra="ignore")
+
+    source_hosts: tuple[str, ...] = Field(
+        default=(), description="Hosts that sources may be fetched from; none at first"
+    )
+    source_max_mb: int = Field(default=51_200, ge=1, description="Largest source that is fetched")
+    source_seconds: float = Field(default=3000.0, gt=0, description="Longest time that fetching a source may take")
+    source_ca_file: Path | None = Field(default=None, description="Certificates trusted for sources' hosts")

@@ -86,7 +86,7 @@ async def _let_in(session: AsyncSession, state: Service, shown: Caller, roles: t
 
 
 async def submissions(session: Session, state: ServiceState) -> Submissions:
-    return Submissions(session, state.definitions, state.quotas)
+    return Submissions(session, state.definitions, state.quotas, state.settings.source_policy())
 
 
 async def internal_runs(session: Session, state: ServiceState) -> InternalRuns:

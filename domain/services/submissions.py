@@ -14,6 +14,7 @@ from domain.repositories.precedents import Precedents, Seen
 from domain.repositories.requests import Requests
 from domain.rules import identity, versions
 from domain.rules.lifecycle import RequestState
+from domain.rules.sources import RefusedSource, SourcePolicy, check
 from domain.services.assets import revive
 from domain.services.definitions import Definitions
 from domain.services.queueing import checked_inputs, first_run, queue_steps
@@ -29,6 +30,7 @@ class Submissions:
     session: AsyncSession
     definitions: Definitions
     quotas: Quotas
+    sources: SourcePolicy
 
     async def submit(self, submission: SubmissionCreate) -> SubmissionAnswer:
         """Accept the submission, or recognise it as one that was accepted before."""
@@ -36,6 +38,7 @@ class Submissions:
         precedents = Precedents(self.session)
         await self._refuse_unknown(submission, precedents)
         plan = self.definitions.accepting(submission.data_type, submission.operation)
+        _refuse_source(submission.source, self.sources)
         inputs = resolve_inputs(plan, submission.source, submission.parameters)
         fingerprint = _fingerprint(submission)
         asset_id = identity.asset_id(submission.platform_id, submission.refs)
@@ -115,6 +118,13 @@ def _recognised(earlier: Seen, submission: SubmissionCreate, fingerprint: str) -
     if earlier.request_id == submission.request_id:
         raise _id_taken(submission)
     raise KeyReused("This idempotency key was used with another body. Send the same body, or a new key.")
+
+
+def _refuse_source(source: str, policy: SourcePolicy) -> None:
+    try:
+        check(source, policy)
+    except RefusedSource as fault:
+        raise InvalidSubmission(str(fault)) from None
 
 
 def resolve_inputs(plan: Plan | RequestPlan, source: str, parameters: dict[str, Any]) -> dict[str, Any]:

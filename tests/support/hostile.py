@@ -4,7 +4,7 @@ import json
 import random
 import struct
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -429,6 +429,10 @@ def _with_tag(content: bytes, wanted: int, value: str | bytes, kind: int = 2) ->
             )
             return bytes(changed + data)
     raise LookupError(f"no tag {wanted}")
+
+
+def by_name(samples: Iterable[Sample]) -> dict[str, Sample]:
+    return {sample.name: sample for sample in samples}
 
 
 def with_control_points(path: Path) -> None:

@@ -37,23 +37,25 @@ class Granted(BaseModel):
 
 
 def validate_measured(params: ValidateParams, context: Context) -> ValidateResult:
-    """As the handler, and tell how much memory it took."""
+    """As the handler, and tell what it cost."""
     try:
         return validate(params, context)
     finally:
-        _tell_memory(context)
+        _tell_cost(context)
 
 
 def create_cog_measured(params: CreateCogParams, context: Context) -> CogResult:
-    """As the handler, and tell how much memory it took."""
+    """As the handler, and tell what it cost."""
     try:
         return create_cog(params, context)
     finally:
-        _tell_memory(context)
+        _tell_cost(context)
 
 
-def _tell_memory(context: Context) -> None:
-    context.metric("peak_mb", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+def _tell_cost(context: Context) -> None:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    context.metric("peak_mb", used.ru_maxrss / 1024)
+    context.metric("cpu_seconds", used.ru_utime + used.ru_stime)
 
 
 def grant(params: Wish, context: Context) -> Granted:

@@ -30,6 +30,7 @@ class Fate:
     words: str
     seconds: float
     peak_mb: float
+    cpu_seconds: float
 
     @property
     def is_orderly(self) -> bool:
@@ -50,7 +51,8 @@ def fate_of(sample: Sample, handler: str, root: Path) -> Fate:
         verdict, words = "refused", str(refusal)
     except HandlerError as fault:
         verdict, words = fault.code, str(fault)
-    return Fate(sample.name, handler, verdict, words, time.monotonic() - begun, heard.get("peak_mb", 0.0))
+    seconds = time.monotonic() - begun
+    return Fate(sample.name, handler, verdict, words, seconds, heard.get("peak_mb", 0.0), heard.get("cpu_seconds", 0.0))
 
 
 def try_of(handler: str, params: dict[str, Any], root: Path, heard: dict[str, float] | None = None) -> dict[str, Any]:

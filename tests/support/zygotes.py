@@ -25,19 +25,21 @@ from importlib import import_module
 from deployments.warm import zygote
 zygote.PRELOADED = ()
 zygote.code_version = lambda: "the same"
+zygote._forget_environment()  # before anything is imported that would start threads
+zygote._forget_environment = lambda: None
 import_module(sys.argv[1]).declare()
 zygote.main()
 """
 
 
 class Zygote:
-    """A running zygote that knows a module's probes, and was given a secret. With the pool `gdal` it has loaded GDAL."""
+    """A running zygote that knows the probes of a module and has a secret; of the pool `gdal`, with GDAL loaded."""
 
     def __init__(self, probes: str = "tests.support.probes", pool: str = "light") -> None:
         self.name = f"cairn-test-{uuid4().hex}"
         environment = {ADDRESS: self.name, "PATH": os.environ["PATH"], "CAIRN_WORKER_TOKEN": "canary"}
         self.process = subprocess.Popen([sys.executable, "-c", ZYGOTE, probes, pool], env=environment)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while not self.listens():
             assert time.monotonic() < deadline
             time.sleep(0.02)

@@ -1,0 +1,59 @@
+"""What a submission may name as its source: a blob, or an address of a host that operators listed."""
+
+import pytest
+
+from domain.rules.sources import RefusedSource, SourcePolicy, check, target_of
+from tests.domain.rules.test_addresses import HOSTILE
+
+OPEN = SourcePolicy(hosts=frozenset({"data.example.org", "files.example.org"}))
+CLOSED = SourcePolicy()
+
+BLOBS = ["uploads/dem.tif", "a/b/c d/e+f=g@h.tif", "vsicurl/a.tif", "u/http.tif"]
+NEVER = [
+    "/vsicurl/https://data.example.org/a.tif", "/vsizip/vsicurl/a.zip", "/vsis3/b/a.tif", "/vsimem/a", "/vsistdin/",
+    "vsicurl?url=https://data.example.org/a.tif", "/vsicurl?header_file=/etc/passwd&url=https://data.example.org/",
+    "/etc/passwd", "/data/a.tif", "../a.tif", "a/../../b.tif", "a/./b", "a//b", "a\\..\\b", "C:\\a.tif", "C:/a.tif",
+    "file:///etc/passwd", "FILE:/etc/passwd", "ftp://data.example.org/a", "s3://bucket/a", "gs://b/a", "az://c/a",
+    "http://data.example.org/a.tif", "HTTP://data.example.org/a.tif", "vrt:///etc/passwd", "vrt://a.tif?bands=1",
+    "GTIFF_DIR:1:a.tif", "GTIFF_RAW:a.tif", "NETCDF:a.nc:b", "MEM:::DATAPOINTER=1", "WMS:https://data.example.org/",
+    "zip://a.zip!b.tif", "/vsisubfile/1_2,a.tif", "DERIVED_SUBDATASET:LOGAMPLITUDE:a.tif",
+    '<VRTDataset rasterXSize="1"/>', '{"type":"gdal_streamed_alg"}', "a\0.tif", "a\n.tif",
+    "ａ．．／b", "", " ", ".", "~/a",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("source", BLOBS)
+@pytest.mark.parametrize("policy", [OPEN, CLOSED], ids=["open", "closed"])
+def test_the_name_of_a_blob_is_allowed(source: str, policy: SourcePolicy) -> None:
+    check(source, policy)
+
+
+@pytest.mark.parametrize("source", NEVER)
+@pytest.mark.parametrize("policy", [OPEN, CLOSED], ids=["open", "closed"])
+def test_neither_paths_nor_gdals_names_nor_other_schemes(source: str, policy: SourcePolicy) -> None:
+    with pytest.raises(RefusedSource, match=r"\w{3}.*\."):
+        check(source, policy)
+
+
+def test_an_address_needs_a_listed_host() -> None:
+    check("https://data.example.org/a/b.tif?token=x", OPEN)
+    assert target_of("https://data.example.org/a?b", OPEN).path == "/a?b"
+    for source in ("https://data.example.org/a.tif", "https://example.org/a.tif"):
+        with pytest.raises(RefusedSource, match="addresses are not fetched"):
+            check(source, CLOSED)
+    for host in ("example.org", "x.data.example.org", "data.example.org.evil.org", "1.1.1.1"):
+        with pytest.raises(RefusedSource, match="not one of the hosts"):
+            check(f"https://{host}/a.tif", OPEN)
+
+
+@pytest.mark.parametrize("url", [url for url in HOSTILE if url != "example.com/hook"])  # a blob may be called so
+def test_no_hostile_address_is_taken(url: str) -> None:
+    with pytest.raises(RefusedSource):
+        check(url, OPEN)
+
+
+def test_a_refusal_never_repeats_what_may_be_a_secret() -> None:
+    for url in ("https://evil.org/a?sig=canary", "https://data.example.org:99/a?sig=canary"):
+        with pytest.raises(RefusedSource) as refusal:
+            check(url, OPEN)
+        assert "canary" not in str(refusal.value)
