@@ -43,6 +43,9 @@ chaos: setup-dev  ## Kill the stack's processes at work and check that nothing i
 	@CAIRN_CHAOS_RUNS=$${CAIRN_CHAOS_RUNS:-50} $(BIN)/python -m pytest tests/chaos -m chaos -s
 	@CAIRN_TRACES=$${CAIRN_TRACES:-120} $(BIN)/python -m pytest tests/flows/test_traces.py -s
 
+hostile: setup-dev  ## Take 1,000 damaged and hostile files through real tries, twice, and watch what they open
+	@CAIRN_HOSTILE_FILES=$${CAIRN_HOSTILE_FILES:-1000} $(BIN)/python -m pytest tests/flows/handlers/hostile -s
+
 images: setup-dev  ## Do what Dockerfile.worker does, in fresh environments, and measure it
 	@CAIRN_IMAGES=1 $(BIN)/python -m pytest tests/deployments/test_images.py -s
 
@@ -50,4 +53,4 @@ clean: down  ## Delete everything that was made here: .venv, .cairn, caches
 	@[ ! -x $(BIN)/cairn ] || $(BIN)/cairn down --wipe >/dev/null
 	rm -rf tests/support/tools/node_modules .venv .cairn .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: help setup setup-dev demo up down test check bench chaos images clean
+.PHONY: help setup setup-dev demo up down test check bench chaos hostile images clean

@@ -18,6 +18,7 @@ missing_packages() {
   command -v setpriv >/dev/null || missing+=(util-linux)
   if [ ! -x .venv/bin/python ] && ! "$python" -c 'import ensurepip' 2>/dev/null; then missing+=("python3-venv"); fi
   if [ "$extra" = dev ] && ! command -v npm >/dev/null; then missing+=(nodejs npm); fi
+  if [ "$extra" = dev ] && ! command -v strace >/dev/null; then missing+=(strace); fi
   if [ "$extra" = dev ] && ! command -v openssl >/dev/null; then missing+=(openssl); fi
   # A server of the user's own stands in for ours.
   if [ -n "${CAIRN_DATABASE_URL:-}${DATABASE_URL:-}" ]; then

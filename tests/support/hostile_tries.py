@@ -17,7 +17,7 @@ from tests.support.hostile import Sample
 from tests.support.rasters import bronze
 
 FACTS = RunFacts(id="run", request_id="request", received_at=datetime(2026, 1, 1, tzinfo=UTC), attempt=1)
-TIMEOUT_SECONDS = 60.0
+TIMEOUT_SECONDS = 300.0
 
 
 @dataclass(frozen=True)
