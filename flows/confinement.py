@@ -34,7 +34,8 @@ SIGNALS_AND_ABSTRACT_SOCKETS: Final = 0b11
 SYSTEM: Final = (
     "/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/localtime", "/etc/ssl", "/etc/resolv.conf",
     "/etc/hosts", "/etc/nsswitch.conf", "/etc/host.conf", "/etc/gai.conf", "/dev/urandom", "/dev/random", "/proc/self",
-    "/proc/meminfo", "/proc/cpuinfo", "/proc/stat", "/proc/sys/vm/overcommit_memory", "/sys/devices/system/cpu", "/sys/fs/cgroup",
+    "/proc/meminfo", "/proc/cpuinfo", "/proc/stat", "/proc/sys/vm/overcommit_memory", "/sys/devices/system/cpu",
+    "/sys/fs/cgroup",
 )  # fmt: skip
 DEVICES: Final = ("/dev/null",)
 

@@ -130,6 +130,9 @@ async def test_a_new_version_waits_for_the_one_before(domain: Domain) -> None:
         ({"parameters": {"target_crs": "WGS84"}}, "invalid-submission", "target_crs"),
         ({"parameters": {"colour": "red"}}, "invalid-submission", "colour"),
         ({"parameters": {"source": "x/y"}}, "invalid-submission", "`source`"),
+        ({"source": "/vsicurl/https://example.org/a.tif"}, "invalid-submission", "is not a blob name"),
+        ({"source": "/etc/passwd"}, "invalid-submission", "is not a blob name"),
+        ({"source": "https://example.org/a.tif"}, "invalid-submission", "addresses are not fetched"),
         ({"status": "completed"}, "malformed-request", "status"),
     ],
 )

@@ -49,8 +49,8 @@ def context(tmp_path: Path) -> Context:
     return context_in(tmp_path, output_prefix="assets/a/0-r1/a2")
 
 
-def gives(**reply: Any) -> Any:
-    return lambda _request: Reply(**({"status": 200, "body": RASTER} | reply))
+def gives(status: int = 200, body: bytes = RASTER, headers: dict[str, str] | None = None) -> Any:
+    return lambda _request: Reply(status, headers or {}, body)
 
 
 async def fetched(context: Context, guard: Guard, reply: Any, path: str = "/a/dem.tif?sig=canary") -> str:
@@ -73,7 +73,12 @@ async def test_what_lies_there_becomes_a_blob_of_a_generated_name(context: Conte
 
 async def test_nothing_of_ours_is_told_to_the_host(context: Context, guard: Guard) -> None:
     seen: list[Received] = []
-    await fetched(context, guard, lambda request: seen.append(request) or gives()(request))
+
+    def reply(request: Received) -> Reply:
+        seen.append(request)
+        return Reply(200, body=RASTER)
+
+    await fetched(context, guard, reply)
     assert set(seen[0].headers) == {"host", "accept-encoding", "user-agent"}
     assert seen[0].path == "/a/dem.tif?sig=canary"
 
