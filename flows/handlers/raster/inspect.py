@@ -27,7 +27,7 @@ from flows.handlers.raster import grid, limits, tiff
 from flows.handlers.raster.declarations import ValidateParams, ValidateResult
 from flows.handlers.raster.limits import MAX_DECODED_BYTES
 from flows.handlers.raster.pieces import Pieces
-from flows.handlers.raster.verdict import LEAST_CONTROL_POINTS, Facts, judge
+from flows.handlers.raster.verdict import LEAST_CONTROL_POINTS, Facts, judge, unsupported_pixels
 from flows.storage.reading import gdal_name, gdal_options
 
 __all__ = [
@@ -191,9 +191,9 @@ def _damaged(name: str, what: str = "GDAL cannot make sense of it") -> InvalidIn
 
 
 def _refuse_as_opened(raster: DatasetReader, name: str) -> None:
-    """What only GDAL knows: the size of the blocks that it will read."""
-    if raster.dtypes[0] not in grid.PIXEL_TYPES:
-        return  # refused with all else that is wrong
+    """What only GDAL knows: as what it will read the pixels, and in blocks of which size."""
+    if unsupported := unsupported_pixels(raster.dtypes):
+        raise InvalidInput(f"{name!r} is refused. {unsupported.sentence()}")
     block_height, block_width = raster.block_shapes[0]
     claimed = grid.decoded_bytes(block_width, block_height, raster.count, raster.dtypes[0])
     if claimed > limits.MAX_BLOCK_BYTES:

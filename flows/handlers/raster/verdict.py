@@ -65,11 +65,19 @@ def judge(facts: Facts) -> Verdict:
     return Verdict("warn_and_fix" if repaired else "green", repaired)
 
 
+def unsupported_pixels(dtypes: Sequence[str]) -> Finding | None:
+    """Why pixels of these types cannot be taken, if so."""
+    unknown = sorted(set(dtypes) - grid.PIXEL_TYPES)
+    if not unknown:
+        return None
+    return _reject(
+        "unsupported-pixels", f"It holds {unknown[0]} pixels.", f"Supported are {', '.join(sorted(grid.PIXEL_TYPES))}."
+    )
+
+
 def _reasons_to_refuse(facts: Facts) -> Iterator[Finding]:
-    unknown = sorted(set(facts.dtypes) - grid.PIXEL_TYPES)
-    if unknown:
-        supported = ", ".join(sorted(grid.PIXEL_TYPES))
-        yield _reject("unsupported-pixels", f"It holds {unknown[0]} pixels.", f"Supported are {supported}.")
+    if unsupported := unsupported_pixels(facts.dtypes):
+        yield unsupported
     if not facts.is_placed and facts.control_points < LEAST_CONTROL_POINTS:
         yield _reject(
             "not-placed",

@@ -1,4 +1,4 @@
-"""What a partner may write into a parameter: no CRS but a code, no name but a blob's, nothing that GDAL would follow."""
+"""What a partner may write into a parameter: no CRS but a code, no name but a blob's, nothing GDAL would follow."""
 
 from pathlib import Path
 

@@ -1,0 +1,78 @@
+"""A try that was taken over: what it wishes for is refused by the kernel, and would be granted without confinement."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from flows.errors import HandlerError
+from tests.support import hostile
+from tests.support.hostile_tries import try_of
+from tests.support.rasters import bronze
+from tests.support.zygotes import Zygote
+
+Wish = Callable[[str, object], str]
+
+
+@pytest.fixture
+def wish(zygote: Zygote, tmp_path: Path) -> Wish:
+    """What a try got, or the words of its failure."""
+
+    def wished(what: str, where: object) -> str:
+        try:
+            return str(try_of("hostile.wish", {"what": what, "where": str(where)}, tmp_path)["got"])
+        except HandlerError as refusal:
+            return str(refusal)
+
+    assert zygote.lives()
+    return wished
+
+
+def wishes(root: Path) -> list[tuple[str, object]]:
+    """Other files, other processes, the network, a source that is to be kept as it came."""
+    source = bronze(root, "up/a.tif")
+    source.write_bytes(next(hostile.honest()).content)
+    (root / "secret").write_text("canary")
+    return [
+        ("read", root / "secret"), ("read", "/etc/passwd"), ("read", f"/proc/{os.getpid()}/environ"),
+        ("write", root / "planted"), ("write", source), ("signal", os.getpid()), ("call", "http://127.0.0.1:9/x"),
+    ]  # fmt: skip
+
+
+def test_the_kernel_refuses_what_is_not_a_trys_own(wish: Wish, tmp_path: Path) -> None:
+    for what, where in wishes(tmp_path):
+        assert wish(what, where).startswith("PermissionError"), (what, where)
+    assert not (tmp_path / "planted").exists()
+
+
+def test_without_confinement_it_would_be_granted(wish: Wish, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CAIRN_TRY_CONFINEMENT", "off")
+    for what, where in wishes(tmp_path):
+        assert not wish(what, where).startswith("PermissionError"), (what, where)
+    assert (tmp_path / "planted").read_text() == "was here"
+
+
+def test_its_source_and_its_products_are_its_own(wish: Wish, tmp_path: Path) -> None:
+    source = bronze(tmp_path, "up/a.tif")
+    source.write_bytes(next(hostile.honest()).content)
+    assert wish("open", source).isdigit()
+    assert wish("write", tmp_path / "silver" / "product") == "8"
+
+
+@pytest.mark.parametrize("name", ["vrt-0", "overview-file-0"])
+def test_a_file_opened_trustingly_reads_anothers_blob_of_its_zone_but_nothing_else(
+    name: str, wish: Wish, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel's part alone: what our own reader refuses is shown to GDAL here."""
+    secret = tmp_path / "elsewhere.tif"
+    secret.write_bytes(next(hostile.honest()).content)
+    attack = hostile.by_name(hostile.attacks(secret, "http://127.0.0.1:9/x"))[name]
+    place = bronze(tmp_path, "up/attack.tif")
+    place.write_bytes(attack.content)
+    confined = wish("open", place)
+    monkeypatch.setenv("CAIRN_TRY_CONFINEMENT", "off")
+    trusting = wish("open", place)
+    assert trusting.isdigit()
+    assert int(trusting) > 9
+    assert confined != trusting
