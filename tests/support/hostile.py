@@ -439,6 +439,15 @@ def with_control_points(path: Path) -> None:
     """A raster that is placed by control points alone: honest, and easily taken for damaged."""
     points = [GroundControlPoint(row, col, 12 + col / 1e3, 47 - row / 1e3) for row in (0, SIDE) for col in (0, SIDE)]
     with rasterio.open(
-        path, "w", driver="GTiff", width=SIDE, height=SIDE, count=1, dtype="uint16", crs="EPSG:4326", gcps=points
+        path,
+        "w",
+        driver="GTiff",
+        width=SIDE,
+        height=SIDE,
+        count=1,
+        dtype="uint16",
+        crs="EPSG:4326",
+        nodata=0,
+        gcps=points,
     ) as raster:
         raster.write(np.full((1, SIDE, SIDE), 9, "uint16"))

@@ -17,6 +17,7 @@ from flows.context import Context
 from flows.errors import InvalidInput, Stopped
 from flows.handlers.raster import inspect
 from flows.handlers.raster.declarations import ValidateParams, ValidateResult, validate
+from tests.support.hostile import SIDE, with_control_points
 from tests.support.rasters import PLACE, bronze, write, write_header
 
 NAME = "up/dem.tif"
@@ -209,6 +210,23 @@ def test_warns_of_what_the_product_will_fix(
     assert found.outcome == "warn_and_fix"
     assert len(found.warnings) == 1
     assert warning in found.warnings[0]
+
+
+def test_control_points_place_a_raster(context: Context, tmp_path: Path) -> None:
+    with_control_points(bronze(tmp_path, NAME))
+    found = validated(context)
+    assert [finding.code for finding in found.report] == ["control-points"]
+    assert (found.outcome, found.crs, found.control_points) == ("warn_and_fix", "EPSG:4326", 4)
+    assert found.bounds_wgs84 == pytest.approx((12, 47 - SIDE / 1000, 12 + SIDE / 1000, 47))
+
+
+def test_the_header_is_told(context: Context, tmp_path: Path) -> None:
+    write(bronze(tmp_path, NAME), np.stack([PIXELS % 255] * 4).astype("uint8"), nodata=0, compress="deflate")
+    found = validated(context)
+    assert (found.block_width, found.block_height, found.overviews) == (256, 256, [])
+    assert (found.compression, found.interleave, found.is_north_up) == ("deflate", "pixel", True)
+    assert found.color_interp == ["red", "green", "blue", "alpha"]
+    assert found.has_own_mask
 
 
 @pytest.mark.parametrize("layout", [{"BIGTIFF": "YES"}, {"ENDIANNESS": "BIG"}, {"BIGTIFF": "YES", "ENDIANNESS": "BIG"}])
