@@ -105,7 +105,7 @@ def _answer(url: str, guard: Guard) -> Iterator[tuple[httpcore.Response, Target]
             except (RefusedSource, RefusedAddress) as refusal:
                 raise InvalidInput(f"The source is not fetched: {refusal}") from None
             except (OSError, httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException) as error:
-                raise Transient(f"The source's host does not answer ({type(error).__name__}).") from None
+                raise Transient(f"The source could not be fetched ({type(error).__name__}).") from None
             if time.monotonic() - begun > guard.seconds:
                 break
     raise InvalidInput(f"The source's host redirects more than {MOST_REDIRECTS} times.")

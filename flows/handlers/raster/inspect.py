@@ -108,16 +108,24 @@ def opened(name: str, context: Context) -> Iterator[DatasetReader]:
     bronze = context.storage.bronze
     readable = bronze.readable_path(name)
     _refuse_by_header(Pieces(bronze, name), name)
-    with rasterio.Env(**_ENVIRONMENT | gdal_options(readable)), warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotGeoreferencedWarning)  # refused below, in words for the sender
+    with rasterio.Env(**_ENVIRONMENT | gdal_options(readable)):
         try:
-            raster = rasterio.open(gdal_name(readable), driver=DRIVER, sharing=False)
+            with warnings.catch_warnings(record=True) as told:
+                warnings.simplefilter("always")
+                raster = rasterio.open(gdal_name(readable), driver=DRIVER, sharing=False)
         except (RasterioError, ValueError, CRSError):
             # The library's message names paths and URLs, so ours takes its place.
             raise _damaged(name) from None
         with raster:
+            if _lacks_origin(raster, told):
+                raise _damaged(name, "its pixels have a size and no place")
             _refuse_as_opened(raster, name)
             yield raster
+
+
+def _lacks_origin(raster: DatasetReader, told: Iterable[warnings.WarningMessage]) -> bool:
+    """True where GDAL knows no place but rasterio makes one up from half of it."""
+    return not raster.transform.is_identity and any(one.category is NotGeoreferencedWarning for one in told)
 
 
 def crs_of(raster: DatasetReader, given: str | None, name: str) -> CRS:

@@ -2,6 +2,7 @@
 
 import hashlib
 import resource
+import struct
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -71,6 +72,11 @@ def without_place(path: Path) -> None:
         write(path, PIXELS, transform=None)
 
 
+def with_a_size_but_no_place(path: Path) -> None:
+    write(path, PIXELS)
+    path.write_bytes(path.read_bytes().replace(struct.pack("<HH", 33922, 12), struct.pack("<HH", 33921, 12)))
+
+
 def with_a_private_crs(path: Path) -> None:
     write(path, PIXELS, crs="+proj=laea +lat_0=47.1 +lon_0=12.6 +ellps=WGS84")
 
@@ -130,6 +136,7 @@ REFUSED: list[tuple[Callable[[Path], None], str]] = [
     (another_format, "not a GeoTIFF"),
     (without_crs, "names no CRS"),
     (without_place, "not placed on the ground"),
+    (with_a_size_but_no_place, "a size and no place"),
     (with_a_private_crs, "no EPSG code"),
     (off_the_earth, "outside of the Earth"),
     (of_complex_numbers, "complex64"),
