@@ -119,6 +119,8 @@ def opened(name: str, context: Context) -> Iterator[DatasetReader]:
         with raster:
             if _lacks_origin(raster, told):
                 raise _damaged(name, "its pixels have a size and no place")
+            if _lacks_palette(raster):
+                raise _damaged(name, "its pixels are colours of a palette that is not there")
             _refuse_as_opened(raster, name)
             yield raster
 
@@ -126,6 +128,17 @@ def opened(name: str, context: Context) -> Iterator[DatasetReader]:
 def _lacks_origin(raster: DatasetReader, told: Iterable[warnings.WarningMessage]) -> bool:
     """True where GDAL knows no place but rasterio makes one up from half of it."""
     return not raster.transform.is_identity and any(one.category is NotGeoreferencedWarning for one in told)
+
+
+def _lacks_palette(raster: DatasetReader) -> bool:
+    """True where a band's pixels are numbers of colours and there are no colours."""
+    for band, meaning in zip(raster.indexes, raster.colorinterp, strict=True):
+        if meaning is ColorInterp.palette:
+            try:
+                raster.colormap(band)
+            except ValueError:
+                return True
+    return False
 
 
 def crs_of(raster: DatasetReader, given: str | None, name: str) -> CRS:

@@ -18,6 +18,7 @@ from flows.context import Context
 from flows.errors import InvalidInput, Stopped
 from flows.handlers.raster import inspect
 from flows.handlers.raster.declarations import ValidateParams, ValidateResult, validate
+from tests.support import hostile
 from tests.support.hostile import SIDE, with_control_points
 from tests.support.rasters import PLACE, bronze, write, write_header
 
@@ -75,6 +76,11 @@ def without_place(path: Path) -> None:
 def with_a_size_but_no_place(path: Path) -> None:
     write(path, PIXELS)
     path.write_bytes(path.read_bytes().replace(struct.pack("<HH", 33922, 12), struct.pack("<HH", 33921, 12)))
+
+
+def with_a_palette_that_is_gone(path: Path) -> None:
+    palette = hostile.by_name(hostile.honest())["palette"].content
+    path.write_bytes(palette.replace(struct.pack("<HH", 320, 3), struct.pack("<HH", 40_965, 13)))
 
 
 def with_a_private_crs(path: Path) -> None:
@@ -137,6 +143,7 @@ REFUSED: list[tuple[Callable[[Path], None], str]] = [
     (without_crs, "names no CRS"),
     (without_place, "not placed on the ground"),
     (with_a_size_but_no_place, "a size and no place"),
+    (with_a_palette_that_is_gone, "palette that is not there"),
     (with_a_private_crs, "no EPSG code"),
     (off_the_earth, "outside of the Earth"),
     (of_complex_numbers, "complex64"),
