@@ -16,7 +16,7 @@ from rasterio.errors import NotGeoreferencedWarning
 from deployments import sample
 from flows.context import Context
 from flows.errors import InvalidInput, Stopped
-from flows.handlers.raster import inspect
+from flows.handlers.raster import opening
 from flows.handlers.raster.declarations import ValidateParams, ValidateResult, validate
 from tests.support import hostile
 from tests.support.hostile import SIDE, with_control_points
@@ -180,7 +180,7 @@ def test_the_driver_list_holds_where_the_first_bytes_deceive(
     vrt_of_a_secret(path)
     with rasterio.open(path) as control:
         assert control.driver == "VRT"
-    monkeypatch.setattr(inspect, "_refuse_by_header", lambda source, name: None)
+    monkeypatch.setattr(opening, "_refuse_by_header", lambda source, name: None)
     with pytest.raises(InvalidInput, match="header is damaged"):
         validated(context)
 
