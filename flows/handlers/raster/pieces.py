@@ -6,7 +6,7 @@ from typing import Final
 
 from flows.storage import Store
 
-AHEAD_BYTES: Final = 128 * 1024
+AHEAD_BYTES: Final = 256 * 1024
 
 
 @dataclass
