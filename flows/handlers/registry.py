@@ -25,6 +25,7 @@ FAMILIES = (
     "flows.handlers.trials",
     "flows.handlers.raster.declarations",
     "flows.handlers.raster.planned",
+    "flows.handlers.raster.tile_declarations",
     "flows.handlers.vector.declarations",
     "flows.handlers.export",
 )

@@ -25,7 +25,7 @@ ROOMS = {
     "import flows.handlers.stac, blocks.storage, deployments.cli.worker, deployments.workers.serve\n"
     "import blocks.azure, deployments.workers.inline\n" + AZURE,
     "gdal": "from flows import catalog; catalog.flow('segment')\n"
-    "import flows.handlers.raster.cog, flows.handlers.raster.inspect, flows.child\n"
+    "import flows.handlers.raster.mosaic, flows.handlers.raster.tiles, flows.child\n"
     "import deployments.cli.worker, deployments.workers.serve, deployments.workers.forking",
     "serving": "import gateway.serving.app\n" + AZURE,
 }

@@ -1,1 +1,1 @@
-"""Rasters. `declarations` is light; `inspect` and `cog` are the files that know GDAL."""
+"""Rasters. `declarations` and `tile_declarations` are light, as is all that says it is pure; the others know GDAL."""

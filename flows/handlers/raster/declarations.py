@@ -10,8 +10,13 @@ from flows.handlers.raster.verdict import Finding
 from flows.handlers.registry import handler
 
 Resampling = Literal["nearest", "bilinear", "cubic", "average", "mode"]
+Reading = Literal["ranges", "whole"]
 Compression = Literal["deflate", "zstd", "lzw"]
 EPSG_CODE = r"^EPSG:[0-9]{4,6}$"
+# Polygons, each its outer ring and its holes, each ring its corners: longitude and latitude.
+Polygons = list[list[list[tuple[float, float]]]]
+BlockSize = Literal[128, 256, 512, 1024]
+COG_MEDIA_TYPE = "image/tiff; application=geotiff; profile=cloud-optimized"
 BLOB_NAME = "container/path in the bronze zone"
 
 
@@ -82,15 +87,27 @@ def validate(params: ValidateParams, context: Context) -> ValidateResult:
     return inspect.validate(params, context)
 
 
-class CreateCogParams(BaseModel):
+class MakingParams(BaseModel):
+    """How a raster becomes a product: the same for the whole of it and for its tiles."""
+
     source: str = Field(max_length=900, description=BLOB_NAME)
     source_crs: str | None = Field(default=None, pattern=EPSG_CODE)
+    reading: Reading = Field(default="ranges", description="Where it lies, or from a whole copy on the try's own disk")
     target_crs: str = Field(default="EPSG:4326", pattern=EPSG_CODE)
-    resampling: Resampling = "nearest"
+    resampling: Resampling | None = Field(default=None, description="Chosen by the kind of data where not given")
+    overview_resampling: Resampling | None = Field(default=None, description="Likewise, for the smaller pictures")
     compression: Compression = "deflate"
+    block_size: BlockSize | None = Field(default=None, description="Side of a block in pixels; 512 where not given")
+    web_optimised: bool = Field(default=False, description="Pixels and blocks are those of web maps; EPSG:3857 only")
+
+
+class CreateCogParams(MakingParams):
+    """The whole raster at once."""
 
 
 class BandStatistics(BaseModel):
+    """What a band holds, in its pixels' own numbers, and what the header says of it."""
+
     dtype: str
     nodata: float | None
     minimum: float
@@ -98,12 +115,16 @@ class BandStatistics(BaseModel):
     mean: float
     stddev: float
     valid_percent: float
+    scale: float = 1.0
+    offset: float = 0.0
+    unit: str | None = None
+    description: str | None = None
+    meaning: str = Field(default="gray", description="gray, red, alpha, palette …")
 
 
-class CogResult(BaseModel):
-    """The product, and what a catalogue needs to know of it."""
+class ProductFacts(BaseModel):
+    """What a catalogue needs to know of a finished raster."""
 
-    cog: str
     crs: str
     bounds_native: Bounds
     bounds_wgs84: Bounds
@@ -111,6 +132,15 @@ class CogResult(BaseModel):
     height: int
     transform: list[float] = Field(min_length=6, max_length=6, description="Affine coefficients a…f")
     bands: list[BandStatistics]
+    footprint_wgs84: Polygons | None = Field(
+        default=None, description="Outline of the data: polygons in degrees, cut at the antimeridian"
+    )
+
+
+class CogResult(ProductFacts):
+    """The product, and what a catalogue needs to know of it."""
+
+    cog: str
     artifacts: list[Artifact]
 
 
@@ -118,7 +148,7 @@ COG = Artifact(
     role="cog",
     zone="silver",
     name="rasters/asset/0-r1/a1/cog.tif",
-    media_type="image/tiff; application=geotiff; profile=cloud-optimized",
+    media_type=COG_MEDIA_TYPE,
     sha256="0" * 64,
     size_bytes=1_000_000,
     bbox=(14.73, 47.49, 15.27, 47.86),

@@ -8,8 +8,15 @@ BLOCK_PIXELS = 512
 
 # Affine: x = a * column + b * row + c and y = d * column + e * row + f.
 Coefficients = tuple[float, float, float, float, float, float]
+# A window: column, row, width, height.
+Place = tuple[int, int, int, int]
+
+# Web maps: a square of this half side, cut into tiles of so many pixels, four times as many at each zoom.
+WEB_EDGE_METRES = math.pi * 6378137.0
+WEB_TILE_PIXELS = 256
 
 _BYTES = {"uint8": 1, "int8": 1, "uint16": 2, "int16": 2, "uint32": 4, "int32": 4, "float32": 4, "float64": 8}
+_BYTES |= {"uint64": 8, "int64": 8}
 PIXEL_TYPES = frozenset(_BYTES)
 
 
@@ -39,13 +46,7 @@ def bounds(coefficients: Coefficients, width: int, height: int) -> tuple[float, 
     return min(xs), min(ys), max(xs), max(ys)
 
 
-def window_side(bands: int, dtype: str, budget_bytes: int) -> int:
-    """The side of a square window, in whole blocks, whose pixels fit the budget; one block at least."""
-    side = math.isqrt(budget_bytes // (bands * _BYTES[dtype]))
-    return max(1, side // BLOCK_PIXELS) * BLOCK_PIXELS
-
-
-def windows(width: int, height: int, side: int) -> Iterator[tuple[int, int, int, int]]:
+def windows(width: int, height: int, side: int) -> Iterator[Place]:
     """Column, row, width and height of the windows that cover a raster, row by row."""
     for row, col in product(range(0, height, side), range(0, width, side)):
         yield col, row, min(side, width - col), min(side, height - row)
@@ -55,3 +56,20 @@ def shrunk(width: int, height: int, longest: int) -> tuple[int, int]:
     """Height and width of a smaller picture of the same shape whose longer side is at most that long."""
     factor = max(1.0, max(width, height) / longest)
     return max(1, round(height / factor)), max(1, round(width / factor))
+
+
+def on_web_grid(coefficients: Coefficients, width: int, height: int, block: int) -> tuple[int, int, int, int, float]:
+    """The window of a web map's pixels that holds a raster in web Mercator, in whole blocks, and their size in metres.
+
+    The zoom is the one whose pixels are nearest in size to the raster's.
+    """
+    pixel, _, west, _, _, north = coefficients
+    zoom = max(0, round(math.log2(2 * WEB_EDGE_METRES / WEB_TILE_PIXELS / pixel)))
+    metres = 2 * WEB_EDGE_METRES / WEB_TILE_PIXELS / 2**zoom
+    first_column, first_row = (
+        math.floor(offset / metres / block) for offset in (west + WEB_EDGE_METRES, WEB_EDGE_METRES - north)
+    )
+    last_column = math.ceil((west + width * pixel + WEB_EDGE_METRES) / metres / block)
+    last_row = math.ceil((WEB_EDGE_METRES - north + height * pixel) / metres / block)
+    columns, rows = max(1, last_column - first_column), max(1, last_row - first_row)
+    return first_column * block, first_row * block, columns * block, rows * block, metres

@@ -53,9 +53,10 @@ def test_the_product_is_strictly_cloud_optimised_and_described(context: Context,
         assert tuple(raster.bounds) == made.bounds_native == made.bounds_wgs84
         assert list(raster.transform[:6]) == made.transform
         assert (raster.descriptions, raster.units) == (("elevation",), ("metre",))
-    (cog,) = made.artifacts
+    cog, shown = made.artifacts
     assert (cog.role, cog.zone, cog.name, cog.bbox) == ("cog", "silver", made.cog, made.bounds_wgs84)
     assert cog.size_bytes == path.stat().st_size
+    assert (shown.role, shown.media_type) == ("thumbnail", "image/png")
     assert sorted(entry.name for entry in context.workdir.iterdir()) == ["cog.tif"]
 
 

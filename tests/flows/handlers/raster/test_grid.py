@@ -36,13 +36,6 @@ def test_windows_cover_every_pixel_once(width: int, height: int, blocks: int) ->
     assert all(col % side == 0 and row % side == 0 and 0 < w <= side and 0 < h <= side for col, row, w, h in places)
 
 
-@given(st.integers(1, 256), st.sampled_from(sorted(grid.PIXEL_TYPES)))
-def test_a_window_fits_its_budget_or_is_one_block(bands: int, dtype: str) -> None:
-    side = grid.window_side(bands, dtype, budget := 64 * 1024**2)
-    assert side % grid.BLOCK_PIXELS == 0
-    assert side == grid.BLOCK_PIXELS or grid.decoded_bytes(side, side, bands, dtype) <= budget
-
-
 def test_bounds_of_a_rotated_raster_enclose_its_corners() -> None:
     assert grid.bounds((0, 1, 100, 1, 0, 200), width=3, height=5) == (100, 200, 105, 203)
     assert grid.bounds((10, 0, 100, 0, -10, 200), width=3, height=5) == (100, 150, 130, 200)

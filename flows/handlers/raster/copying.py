@@ -1,0 +1,74 @@
+"""Reads a source once for its checksum, and decides how tries read its pixels. Light: knows storage and no GDAL."""
+
+import hashlib
+from dataclasses import dataclass, replace
+from typing import Final
+
+from flows.context import Context
+from flows.handlers.raster.declarations import Reading
+from flows.handlers.raster.tile_declarations import BlobToMountParams, BlobToMountResult
+from flows.storage import LocalStore
+
+_MEGABYTE: Final = 1024**2
+# One answer of this size comes sooner than the many small ones that a raster is otherwise read by.
+SMALL_BYTES: Final = 64 * _MEGABYTE
+# More than this is never copied to a try's own disk.
+LARGEST_COPY_BYTES: Final = 20 * 1024 * _MEGABYTE
+
+
+@dataclass(frozen=True)
+class Decision:
+    """How pixels are read: by ranges where they lie, or from a whole copy on the try's own disk."""
+
+    reading: Reading
+    reason: str
+
+
+def decide(size_bytes: int, *, is_remote: bool, is_tiled: bool) -> Decision:
+    """Ranges serve a raster in tiles; rows that run through the whole raster would be fetched again and again."""
+    if not is_remote:
+        return Decision("ranges", "It lies where it can be read directly.")
+    if size_bytes <= SMALL_BYTES:
+        return Decision("whole", f"{size_bytes / _MEGABYTE:,.1f} MB come sooner in one piece.")
+    if is_tiled:
+        return Decision("ranges", "It is stored in tiles: only what is needed is fetched.")
+    if size_bytes > LARGEST_COPY_BYTES:
+        return Decision("ranges", f"{size_bytes / _MEGABYTE:,.0f} MB are too many for a copy.")
+    return Decision("whole", "It is stored in rows, which would be fetched many times over.")
+
+
+def blob_to_mount(params: BlobToMountParams, context: Context) -> BlobToMountResult:
+    """The source's checksum, and the decision."""
+    bronze = context.storage.bronze
+    readable = bronze.readable_path(params.source)
+    size_bytes = bronze.size_bytes(params.source) or 0
+    decision = decide(size_bytes, is_remote="://" in readable, is_tiled=True)
+    return BlobToMountResult(
+        source=params.source,
+        size_mb=size_bytes / _MEGABYTE,
+        sha256=_sha256(params.source, size_bytes, context),
+        reading=decision.reading,
+        reason=decision.reason,
+    )
+
+
+def at_hand(name: str, reading: Reading, context: Context) -> Context:
+    """The context in which the source is read as was decided: where a copy is wanted, from the try's own folder."""
+    if reading == "ranges":
+        return context
+    own = LocalStore(context.workdir / "source")
+    if own.size_bytes(name) is None:
+        for chunk in context.storage.bronze.chunks(name):
+            context.raise_if_stopping()
+            own.append(name, chunk)
+    return replace(context, storage=replace(context.storage, bronze=own))
+
+
+def _sha256(name: str, size_bytes: int, context: Context) -> str:
+    digest, done = hashlib.sha256(), 0
+    for chunk in context.storage.bronze.chunks(name):
+        context.raise_if_stopping()
+        digest.update(chunk)
+        done += len(chunk)
+        context.progress(done / max(size_bytes, done), f"{done / _MEGABYTE:,.0f} MB read")
+    return digest.hexdigest()

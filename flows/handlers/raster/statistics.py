@@ -1,0 +1,112 @@
+"""Counts what pixels say while they pass by. Pure arithmetic on arrays: knows no file.
+
+Of large rasters every n-th pixel counts, down and across: some four million a band tell as much as all of them.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from flows.handlers.raster.declarations import BandStatistics
+
+COUNTED_PIXELS: Final = 4 * 1024**2
+Pixels = np.ndarray[Any, Any]
+
+
+def stride(width: int, height: int) -> int:
+    """Every how manieth row and column counts."""
+    return max(1, math.isqrt(width * height // COUNTED_PIXELS))
+
+
+@dataclass
+class Tally:
+    """What was seen of one band so far. Sums are kept about the first value, so that nothing is lost to rounding."""
+
+    seen: int = 0
+    valid: int = 0
+    minimum: float = math.inf
+    maximum: float = -math.inf
+    base: float = 0.0
+    sum: float = 0.0
+    squares: float = 0.0
+
+    def add(self, pixels: Pixels, valid: Pixels) -> None:
+        self.seen += pixels.size
+        values = pixels[valid]
+        values = values[np.isfinite(values)].astype("float64")
+        if not values.size:
+            return
+        if not self.valid:
+            self.base = float(values[0])
+        self.valid += values.size
+        self.minimum = min(self.minimum, float(values.min()))
+        self.maximum = max(self.maximum, float(values.max()))
+        distances = values - self.base
+        self.sum += float(distances.sum())
+        self.squares += float(np.square(distances).sum())
+
+    @property
+    def mean(self) -> float:
+        return self.base + self.sum / self.valid if self.valid else 0.0
+
+    @property
+    def stddev(self) -> float:
+        if not self.valid:
+            return 0.0
+        return math.sqrt(max(0.0, self.squares / self.valid - (self.sum / self.valid) ** 2))
+
+    @property
+    def valid_percent(self) -> float:
+        return 100.0 * self.valid / self.seen if self.seen else 0.0
+
+
+@dataclass
+class Tallies:
+    """What was seen of all bands of a product."""
+
+    bands: int
+    stride: int
+    nodata: float | None
+    alpha: int | None
+    """The index of the band that says which pixels count, where there is one."""
+    each: list[Tally] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.each = [Tally() for _ in range(self.bands)]
+
+    def add(self, pixels: Pixels, mask: Pixels | None) -> None:
+        """Count one cell."""
+        some = pixels[:, :: self.stride, :: self.stride]
+        if mask is None and self.alpha is not None:
+            mask = pixels[self.alpha]
+        allowed = np.ones(some.shape[1:], bool) if mask is None else mask[:: self.stride, :: self.stride] > 0
+        for tally, band in zip(self.each, some, strict=True):
+            is_data = allowed if self.nodata is None else allowed & (band != self.nodata)
+            tally.add(band, is_data)
+
+    def skip(self, pixels: int) -> None:
+        """Count pixels none of which is valid."""
+        for tally in self.each:
+            tally.seen += pixels // self.stride**2
+
+
+def merged(parts: Sequence[tuple[int, BandStatistics]]) -> BandStatistics:
+    """The statistics of one band from those of its parts and how many pixels each has."""
+    valid = [(pixels * part.valid_percent / 100, part) for pixels, part in parts if part.valid_percent]
+    total, count = sum(pixels for pixels, _ in parts), sum(pixels for pixels, _ in valid)
+    if not count:
+        return parts[0][1]
+    mean = sum(pixels * part.mean for pixels, part in valid) / count
+    variance = sum(pixels * (part.stddev**2 + (part.mean - mean) ** 2) for pixels, part in valid) / count
+    return parts[0][1].model_copy(
+        update={
+            "minimum": min(part.minimum for _, part in valid),
+            "maximum": max(part.maximum for _, part in valid),
+            "mean": mean,
+            "stddev": math.sqrt(variance),
+            "valid_percent": 100 * count / total,
+        }
+    )

@@ -1,0 +1,54 @@
+"""A small picture of a product for people who choose. Imports rasterio."""
+
+import warnings
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import rasterio
+from rasterio.enums import ColorInterp
+from rasterio.errors import NotGeoreferencedWarning
+from rasterio.io import DatasetReader
+
+MEDIA_TYPE: Final = "image/png"
+LONGEST_SIDE: Final = 512
+# Rare bright and dark pixels do not decide how the others look.
+PERCENTILES: Final = (2, 98)
+_COLOURS: Final = (ColorInterp.red, ColorInterp.green, ColorInterp.blue)
+
+Pixels = np.ndarray[Any, Any]
+
+
+def write(raster: DatasetReader, pixels: Pixels, mask: Pixels, path: Path) -> None:
+    """Write a PNG of the picture that was read of the raster; what the mask leaves out is transparent."""
+    colours = _colours(raster, pixels, mask)
+    bands = np.concatenate([colours, mask[np.newaxis]]).astype("uint8")
+    count, height, width = bands.shape
+    with rasterio.Env(GDAL_PAM_ENABLED="NO"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotGeoreferencedWarning)
+        with rasterio.open(path, "w", driver="PNG", count=count, height=height, width=width, dtype="uint8") as picture:
+            picture.write(bands)
+
+
+def _colours(raster: DatasetReader, pixels: Pixels, mask: Pixels) -> Pixels:
+    """Red, green and blue, or one grey."""
+    if raster.colorinterp[0] is ColorInterp.palette:
+        table = np.zeros((65_536, 3), "uint8")
+        for value, colour in raster.colormap(1).items():
+            table[value] = colour[:3]
+        painted: Pixels = table[pixels[0]].transpose(2, 0, 1)
+        return painted
+    shown = [raster.colorinterp.index(colour) for colour in _COLOURS if colour in raster.colorinterp]
+    return np.stack([_stretched(pixels[band], mask) for band in (shown if len(shown) == 3 else [0])])
+
+
+def _stretched(band: Pixels, mask: Pixels) -> Pixels:
+    """The band's values over the whole range of a byte; bytes stay as they are."""
+    if band.dtype == "uint8":
+        return band
+    values = band.astype("float64")
+    shown = values[(mask > 0) & np.isfinite(values)]
+    low, high = np.percentile(shown, PERCENTILES) if shown.size else (0.0, 1.0)
+    share = (np.nan_to_num(values, nan=low, posinf=high, neginf=low) - low) / max(high - low, 1e-300)
+    stretched: Pixels = np.clip(share * 255, 0, 255).astype("uint8")
+    return stretched

@@ -1,0 +1,47 @@
+"""Decides whether a raster is cut into tiles, and where. Pure arithmetic: knows no file and no library."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from flows.handlers.raster import grid
+
+MOST_TILES: Final = 10_000
+_MEGABYTE: Final = 1024**2
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Which way a raster takes, and the sentence that says why."""
+
+    is_tiled: bool
+    reason: str
+
+
+def decide(decoded_bytes: int, limit_bytes: int, tile_count: int) -> Decision:
+    """A raster whose pixels exceed the limit is shared among processes, if there is anything to share."""
+    size, limit = f"{decoded_bytes / _MEGABYTE:,.0f} MB of pixels", f"the limit of {limit_bytes / _MEGABYTE:,.0f} MB"
+    if decoded_bytes <= limit_bytes:
+        return Decision(False, f"{size} are within {limit}.")
+    if tile_count == 1:
+        return Decision(False, f"{size} exceed {limit}, but all of them fit into one tile.")
+    return Decision(True, f"{size} exceed {limit}: {tile_count:,} tiles share them.")
+
+
+def side(tile_pixels: int, cell: int) -> int:
+    """The side of a tile in whole cells, so that each cell is made by one tile, as the direct route makes it."""
+    return -(-tile_pixels // cell) * cell
+
+
+def places(width: int, height: int, tile_side: int) -> list[grid.Place]:
+    """Where the tiles lie, row by row."""
+    return list(grid.windows(width, height, tile_side))
+
+
+def count(width: int, height: int, tile_side: int) -> int:
+    """How many tiles there would be."""
+    return -(-width // tile_side) * -(-height // tile_side)
+
+
+def name(place: grid.Place, tile_side: int) -> str:
+    """Row and column of the tile."""
+    return f"{place[1] // tile_side}_{place[0] // tile_side}"
