@@ -71,17 +71,19 @@ async def test_a_run_s_record_is_its_processing_block(domain: Domain) -> None:
     )  # fmt: skip
     assert record["workflow"]["id"] == "raster_ingest"
     assert (record["platform_id"], record["ordinal"], record["revision"]) == ("ddh", 0, 1)
-    assert [stage["id"] for stage in record["stages"]] == ["start", "validate", "make_cog", "register", "end"]
-    validate, make_cog = record["stages"][1:3]
+    assert [stage["id"] for stage in record["stages"]] == [
+        "start", "fetch", "validate", "plan", "make_cog", "tiles", "tiled", "join", "discard", "register", "end",
+    ]  # fmt: skip
+    validate, _, make_cog = record["stages"][2:5]
     assert (validate["status"], validate["timeout_seconds"], validate["tries"]) == ("running", 120, 1)
-    assert validate["parameters"]["source"] == "{{ inputs.source }}"
-    assert make_cog["dependencies"] == ["validate"]
+    assert validate["parameters"]["source"] == "{{ nodes.fetch.output.source }}"
+    assert make_cog["dependencies"] == ["plan"]
     assert make_cog["resources_assigned"]["pool"] == "gdal"
     [attempt] = record["attempts"]
     assert attempt["state"] == "started"
     assert token not in str(record)
-    part = await read(domain, f"runs/{run_id}", first_stage=3, stages=1)
-    assert ([stage["id"] for stage in part["stages"]], part["stages_total"]) == (["register"], 5)
+    part = await read(domain, f"runs/{run_id}", first_stage=9, stages=1)
+    assert ([stage["id"] for stage in part["stages"]], part["stages_total"]) == (["register"], 11)
 
 
 async def test_the_record_tells_on_what_each_flow_run_ran(domain: Domain) -> None:

@@ -31,7 +31,9 @@ async def test_a_submission_leaves_everything_that_its_run_needs(domain: Domain)
     )
     assert domain.rows("select number, state from app.attempts") == [(1, "ready")]
     nodes = [name for (name,) in domain.rows("select node_id from app.run_nodes order by position")]
-    assert nodes == ["start", "validate", "make_cog", "register", "end"]
+    assert nodes == [
+        "start", "fetch", "validate", "plan", "make_cog", "tiles", "tiled", "join", "discard", "register", "end",
+    ]  # fmt: skip
     kinds = [kind for (kind,) in domain.rows("select kind from app.events order by event_id")]
     assert kinds == ["request.accepted", "run.queued"]
 

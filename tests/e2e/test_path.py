@@ -64,8 +64,9 @@ def test_the_request_its_run_and_its_flow_runs_are_linked(stack: RunningStack) -
     ]  # fmt: skip
     nodes = stack.rows("select node_id, state, tries from app.run_nodes where run_id = %s order by position", run_id)
     assert nodes == [
-        ("start", "completed", 0), ("validate", "completed", 1), ("make_cog", "completed", 1),
-        ("register", "completed", 1), ("end", "completed", 0),
+        ("start", "completed", 0), ("fetch", "completed", 1), ("validate", "completed", 1), ("plan", "completed", 1),
+        ("make_cog", "completed", 1), ("tiles", "skipped", 0), ("tiled", "skipped", 0), ("join", "skipped", 0),
+        ("discard", "skipped", 0), ("register", "completed", 1), ("end", "completed", 0),
     ]  # fmt: skip
     with stack.operator() as domain:
         # Left out where Prefect takes longer than a reader should wait; and a line comes after what it tells of.

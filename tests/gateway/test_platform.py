@@ -55,7 +55,7 @@ async def test_status_tells_progress_and_no_internal_id(platform: Platform) -> N
     request_id = (await submit(platform)).json()["request_id"]
     answer = await status(platform, request_id)
     assert answer.json()["status"] == "pending"
-    assert answer.json()["progress"] == {"percent": 0, "nodes_done": 0, "nodes_total": 5}
+    assert answer.json()["progress"] == {"percent": 0, "nodes_done": 0, "nodes_total": 11}
     assert answer.headers["retry-after"] == "2"
     [(run_id, token)] = platform.domain.rows("select run_id, token from app.attempts")
     assert str(run_id) not in answer.text
