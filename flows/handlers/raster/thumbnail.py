@@ -49,6 +49,6 @@ def _stretched(band: Pixels, mask: Pixels) -> Pixels:
     values = band.astype("float64")
     shown = values[(mask > 0) & np.isfinite(values)]
     low, high = np.percentile(shown, PERCENTILES) if shown.size else (0.0, 1.0)
-    share = (np.nan_to_num(values, nan=low, posinf=high, neginf=low) - low) / max(high - low, 1e-300)
-    stretched: Pixels = np.clip(share * 255, 0, 255).astype("uint8")
+    share = (np.clip(np.nan_to_num(values, nan=low), low, high) - low) / ((high - low) or 1.0)
+    stretched: Pixels = (share * 255).astype("uint8")
     return stretched

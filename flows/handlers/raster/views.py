@@ -85,11 +85,11 @@ class View:
         return self._exact(both[:-1]), np.where(both[-1] > 0, 255, 0).astype("uint8")
 
     def _exact(self, pixels: Pixels) -> Pixels:
-        """Reprojection calculates in numbers that hold whole ones up to 2⁵³ only."""
+        """Reprojection calculates in numbers that hold whole ones below 2⁵³ only."""
         is_long = self.product.is_warped and pixels.dtype in ("int64", "uint64")
-        if is_long and max(int(pixels.max()), -int(pixels.min())) > EXACT_INTEGERS:
+        if is_long and max(int(pixels.max()), -int(pixels.min())) >= EXACT_INTEGERS:  # may have been rounded to it
             raise InvalidInput(
-                f"{self.name!r} holds whole numbers above {EXACT_INTEGERS:,}, which reprojection would change. "
+                f"{self.name!r} holds whole numbers of {EXACT_INTEGERS:,} or more, which reprojection would change. "
                 "Send it in its target CRS, or as smaller numbers."
             )
         return pixels
@@ -142,6 +142,11 @@ def _target_grid(
     source: DatasetReader, crs: CRS, target: CRS, params: MakingParams, block: int
 ) -> tuple[int, int, Affine]:
     """The product's size and place: pixels about as large as the source's, north up."""
+    if params.web_optimised and source.gcps[0]:
+        raise InvalidInput(
+            f"{params.source!r} is placed by control points, which fits no web map's grid. "
+            "Send it without `web_optimised`."
+        )
     shift = _HALF_TURN if target.is_geographic and _crosses_antimeridian(source, crs, params.source) else 0.0
     wanted = CRS.from_string(_FROM_ANTIMERIDIAN) if shift else target
     try:
@@ -182,20 +187,19 @@ def _seen(source: DatasetReader, product: Product, params: MakingParams) -> Iter
     if not product.is_warped:
         yield source
         return
-    outside: dict[str, Any] = {"add_alpha": product.needs_mask}
+    asked: dict[str, Any] = {"add_alpha": product.needs_mask}
     if product.nodata is not None:
-        outside = {"nodata": product.nodata, "src_nodata": product.nodata}
+        asked = {"nodata": product.nodata, "src_nodata": product.nodata}
+    if not source.gcps[0]:  # control points are only looked at where the grid is left to the library
+        asked |= {"transform": product.transform, "width": product.width, "height": product.height}
     try:
         view = WarpedVRT(
             source,
             src_crs=crs_of(source, params.source_crs, params.source),
             crs=known_crs(product.crs),
-            transform=product.transform,
-            width=product.width,
-            height=product.height,
             resampling=Resampling[product.resampling],
             warp_mem_limit=WARP_MEMORY_MB,
-            **outside,
+            **asked,
         )
     except (RasterioError, CRSError):
         raise _outside(params) from None
