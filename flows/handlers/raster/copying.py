@@ -1,6 +1,7 @@
 """Reads a source once for its checksum, and decides how tries read its pixels. Light: knows storage and no GDAL."""
 
 import hashlib
+import struct
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -14,6 +15,16 @@ _MEGABYTE: Final = 1024**2
 SMALL_BYTES: Final = 64 * _MEGABYTE
 # More than this is never copied to a try's own disk.
 LARGEST_COPY_BYTES: Final = 20 * 1024 * _MEGABYTE
+
+
+_TILE_WIDTH: Final = 322
+_MOST_ENTRIES: Final = 1000
+# How a TIFF points to its directory, counts its entries and begins each of them.
+_FORMS: Final = {
+    magic: tuple(struct.Struct(order + layout) for layout in layouts)
+    for order, magics in (("<", (b"II*\0", b"II+\0")), (">", (b"MM\0*", b"MM\0+")))
+    for magic, layouts in zip(magics, (("I", "H", "H10x"), ("Q", "Q", "H18x")), strict=True)
+}
 
 
 @dataclass(frozen=True)
@@ -42,11 +53,12 @@ def blob_to_mount(params: BlobToMountParams, context: Context) -> BlobToMountRes
     bronze = context.storage.bronze
     readable = bronze.readable_path(params.source)
     size_bytes = bronze.size_bytes(params.source) or 0
-    decision = decide(size_bytes, is_remote="://" in readable, is_tiled=True)
+    sha256, head = _read(params.source, size_bytes, context)
+    decision = decide(size_bytes, is_remote="://" in readable, is_tiled=lies_in_tiles(head))
     return BlobToMountResult(
         source=params.source,
         size_mb=size_bytes / _MEGABYTE,
-        sha256=_sha256(params.source, size_bytes, context),
+        sha256=sha256,
         reading=decision.reading,
         reason=decision.reason,
     )
@@ -64,11 +76,30 @@ def at_hand(name: str, reading: Reading, context: Context) -> Context:
     return replace(context, storage=replace(context.storage, bronze=own))
 
 
-def _sha256(name: str, size_bytes: int, context: Context) -> str:
-    digest, done = hashlib.sha256(), 0
+def lies_in_tiles(head: bytes) -> bool:
+    """Whether a TIFF that begins so says that it is stored in tiles. False where its directory lies further on."""
+    form = _FORMS.get(head[:4])
+    if form is None:
+        return False
+    pointer, count, entry = form
+    try:
+        (at,) = pointer.unpack_from(head, 4 if pointer.size == 4 else 8)
+        (entries,) = count.unpack_from(head, at)
+        return any(
+            entry.unpack_from(head, at + count.size + number * entry.size)[0] == _TILE_WIDTH
+            for number in range(min(entries, _MOST_ENTRIES))
+        )
+    except (struct.error, OverflowError):
+        return False
+
+
+def _read(name: str, size_bytes: int, context: Context) -> tuple[str, bytes]:
+    """The source's checksum, and how it begins."""
+    digest, done, head = hashlib.sha256(), 0, b""
     for chunk in context.storage.bronze.chunks(name):
         context.raise_if_stopping()
+        head = head or chunk
         digest.update(chunk)
         done += len(chunk)
         context.progress(done / max(size_bytes, done), f"{done / _MEGABYTE:,.0f} MB read")
-    return digest.hexdigest()
+    return digest.hexdigest(), head
