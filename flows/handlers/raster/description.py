@@ -100,7 +100,8 @@ def _outline(raster: DatasetReader, crs: CRS) -> footprint.Coordinates | None:
 
 def _thumbnail(raster: DatasetReader, context: Context) -> list[Artifact]:
     shape = grid.shrunk(raster.width, raster.height, thumbnail.LONGEST_SIDE)
-    pixels: np.ndarray[Any, Any] = raster.read(out_shape=(raster.count, *shape))
+    shown_bands = thumbnail.bands_of(raster)
+    pixels: np.ndarray[Any, Any] = raster.read(shown_bands, out_shape=(len(shown_bands), *shape))
     path, name = context.workdir / "thumbnail.png", context.output_name("thumbnail.png")
     thumbnail.write(raster, pixels, raster.dataset_mask(out_shape=shape), path)
     context.storage.silver.put_file(name, path)

@@ -61,7 +61,11 @@ def _refuse_gaps(tiles: Sequence[PartResult], product: Product) -> None:
 
 @contextmanager
 def _local(name: str, context: Context) -> Iterator[Path]:
-    """The part as a file of this machine, fetched for as long as it is needed."""
+    """The part as a file of this machine, fetched for as long as it is needed where it lies elsewhere."""
+    readable = context.storage.runs.readable_path(name)
+    if "://" not in readable:
+        yield Path(readable)
+        return
     path = context.workdir / "part.tif"
     with path.open("wb") as file:
         for chunk in context.storage.runs.chunks(name):

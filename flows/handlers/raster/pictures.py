@@ -26,6 +26,9 @@ from flows.handlers.raster import choices, grid
 from flows.handlers.raster.statistics import Tallies, Tally, stride
 from flows.handlers.raster.views import Product
 
+# Blocks that wait for their neighbours; a picture is written in whole blocks and needs few.
+CACHE_MB = 256
+
 Pixels = np.ndarray[Any, Any]
 Cell = tuple[Pixels, Pixels | None]
 Reader = Callable[[grid.Place], Cell]
@@ -88,7 +91,7 @@ def _profile(product: Product, threads: int) -> dict[str, Any]:
 
 @contextmanager
 def _created(path: Path, profile: dict[str, Any]) -> Iterator[DatasetWriter]:
-    with rasterio.Env(GDAL_TIFF_INTERNAL_MASK="YES"), warnings.catch_warnings():
+    with rasterio.Env(GDAL_TIFF_INTERNAL_MASK="YES", GDAL_CACHEMAX=CACHE_MB), warnings.catch_warnings():
         warnings.simplefilter("ignore", NotGeoreferencedWarning)  # overviews lie where their raster lies
         with rasterio.open(path, "w", **profile) as picture:
             yield picture

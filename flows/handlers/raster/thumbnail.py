@@ -20,7 +20,7 @@ Pixels = np.ndarray[Any, Any]
 
 
 def write(raster: DatasetReader, pixels: Pixels, mask: Pixels, path: Path) -> None:
-    """Write a PNG of the picture that was read of the raster; what the mask leaves out is transparent."""
+    """Write a PNG of what was read of the bands that are shown; what the mask leaves out is transparent."""
     colours = _colours(raster, pixels, mask)
     bands = np.concatenate([colours, mask[np.newaxis]]).astype("uint8")
     count, height, width = bands.shape
@@ -28,6 +28,13 @@ def write(raster: DatasetReader, pixels: Pixels, mask: Pixels, path: Path) -> No
         warnings.simplefilter("ignore", NotGeoreferencedWarning)
         with rasterio.open(path, "w", driver="PNG", count=count, height=height, width=width, dtype="uint8") as picture:
             picture.write(bands)
+
+
+def bands_of(raster: DatasetReader) -> list[int]:
+    """The numbers of the bands that are shown: red, green and blue, or the first."""
+    if all(colour in raster.colorinterp for colour in _COLOURS):
+        return [raster.colorinterp.index(colour) + 1 for colour in _COLOURS]
+    return [1]
 
 
 def _colours(raster: DatasetReader, pixels: Pixels, mask: Pixels) -> Pixels:
@@ -38,8 +45,7 @@ def _colours(raster: DatasetReader, pixels: Pixels, mask: Pixels) -> Pixels:
             table[value] = colour[:3]
         painted: Pixels = table[pixels[0]].transpose(2, 0, 1)
         return painted
-    shown = [raster.colorinterp.index(colour) for colour in _COLOURS if colour in raster.colorinterp]
-    return np.stack([_stretched(pixels[band], mask) for band in (shown if len(shown) == 3 else [0])])
+    return np.stack([_stretched(band, mask) for band in pixels])
 
 
 def _stretched(band: Pixels, mask: Pixels) -> Pixels:

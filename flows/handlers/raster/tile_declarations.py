@@ -71,6 +71,7 @@ class TilingSchemeResult(BaseModel):
     width: int
     height: int
     decoded_mb: float = Field(description="What all pixels of the product take once they are unpacked")
+    estimated_memory_mb: float = Field(description="What a try holds at most while it makes cells, on either route")
     route: str = Field(description="`direct` or `tiled`", pattern="^(direct|tiled)$")
     reason: str
 
@@ -89,6 +90,7 @@ TILE = Tile(id="0_0", column=0, row=0, width=4000, height=4000, bounds_wgs84=(14
         width=4000,
         height=4000,
         decoded_mb=30.5,
+        estimated_memory_mb=620.0,
         route="direct",
         reason="30 MB of pixels are within the limit of 2,048 MB.",
     ),

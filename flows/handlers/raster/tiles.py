@@ -10,7 +10,7 @@ import rasterio
 
 from flows.context import Context
 from flows.errors import InvalidInput
-from flows.handlers.raster import cog, grid, tiling
+from flows.handlers.raster import choices, cog, grid, tiling
 from flows.handlers.raster.assembly import Assembled, assemble
 from flows.handlers.raster.declarations import MakingParams
 from flows.handlers.raster.description import artifact, facts_of, statistics_of, within_a_turn
@@ -52,6 +52,7 @@ def scheme(params: TilingSchemeParams, context: Context) -> TilingSchemeResult:
         width=product.width,
         height=product.height,
         decoded_mb=product.size_bytes / _MEGABYTE,
+        estimated_memory_mb=choices.memory_bytes(product.cell, product.bands, cog.THREADS) / _MEGABYTE,
         route="tiled" if decision.is_tiled else "direct",
         reason=decision.reason,
     )

@@ -125,6 +125,7 @@ def test_the_scheme_says_which_way_and_why(context: Context, tmp_path: Path) -> 
     params = {"tile_pixels": TILE_PIXELS, **SMALL, "target_crs": sample.CRS}
     small = generate_tiling_scheme(TilingSchemeParams(**params), context)
     assert (small.route, small.tile_count, small.width, small.height) == ("direct", 9, 1400, 1400)
+    assert 512 < small.estimated_memory_mb < 1024
     large = generate_tiling_scheme(TilingSchemeParams(memory_limit_mb=1, **params), context)
     assert large.route == "tiled"
     assert large.reason == "4 MB of pixels exceed the limit of 1 MB: 9 tiles share them."
