@@ -8,6 +8,7 @@ from pydantic_settings import BaseSettings
 
 from deployments.cli import VERBS
 from domain.settings import DomainSettings
+from flows.handlers.adf.settings import AdfSettings
 from flows.settings import SourceSettings, TryLimits, WorkerSettings
 from gateway.serving.settings import ServingSettings
 from gateway.settings import GatewaySettings
@@ -23,9 +24,12 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize(
-    "settings", [DomainSettings, GatewaySettings, ServingSettings, WorkerSettings, TryLimits, SourceSettings]
-)
+SETTINGS = [
+    DomainSettings, GatewaySettings, ServingSettings, WorkerSettings, TryLimits, SourceSettings, AdfSettings,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
 def test_every_setting_is_documented(settings: type[BaseSettings]) -> None:
     documented = (REPOSITORY / "docs/reference/settings.md").read_text()
     prefix = settings.model_config["env_prefix"]

@@ -100,7 +100,7 @@ class Commit(BaseModel):
 
     attempt_token: str = Field(max_length=200)
     outputs: dict[str, Any]
-    artifacts: list[Artifact] = Field(default_factory=list, max_length=10_000)
+    artifacts: list[Artifact] = Field(default_factory=list, max_length=50_000)
 
 
 class Fail(BaseModel):

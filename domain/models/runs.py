@@ -149,6 +149,7 @@ class Artifact(Base):
     __table_args__ = (
         Index("ix_artifacts_version", "asset_id", "ordinal", "revision"),
         Index("ix_artifacts_run_id", "run_id"),
+        Index("ix_artifacts_stac_items", "asset_id", postgresql_where=text("role = 'stac_items'")),
     )
 
     artifact_id: Mapped[int] = mapped_column(BigInteger, Identity(always=True), primary_key=True)

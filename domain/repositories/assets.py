@@ -69,11 +69,12 @@ class Assets:
         found = await self.revision(asset_id, ordinal, revision)
         return found.request_id if found else None
 
-    async def artifact(self, asset_id: str, ordinal: int, revision: int, role: str) -> Artifact | None:
+    async def artifacts(self, asset_id: str, ordinal: int, revision: int, roles: Sequence[str]) -> Sequence[Artifact]:
+        """A revision's files in these roles, oldest first."""
         query = select(Artifact).where(
             Artifact.asset_id == asset_id,
             Artifact.ordinal == ordinal,
             Artifact.revision == revision,
-            Artifact.role == role,
+            Artifact.role.in_(roles),
         )
-        return await self.session.scalar(query)
+        return (await self.session.scalars(query.order_by(Artifact.artifact_id))).all()

@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from domain.models import Artifact, Asset, Export
 from domain.repositories.layers import Layers
 from domain.rules.exports import Publicity, Served
+from domain.rules.publication import STAGED_ITEMS, STAGED_WORDS
 
 # Copies are told apart by what they hold, and count only below the destination that this export was given.
 PUBLISH = text("""
@@ -38,13 +39,13 @@ class Exports:
         return {(export.ordinal, export.revision): export for export in await self.session.scalars(query)}
 
     async def artifacts(self, asset_id: str, revision: Served) -> Sequence[Artifact]:
-        """A revision's files that may go out. Its staged item names internal places, so it is not among them."""
+        """A revision's files that may go out. What is staged for the catalogue names internal places and may not."""
         query = select(Artifact).where(
             Artifact.asset_id == asset_id,
             Artifact.ordinal == revision[0],
             Artifact.revision == revision[1],
             Artifact.zone == "silver",
-            Artifact.role != "stac_item",
+            Artifact.role.not_in((*STAGED_ITEMS, STAGED_WORDS)),
         )
         return (await self.session.scalars(query.order_by(Artifact.artifact_id))).all()
 

@@ -55,9 +55,13 @@ class Layers:
         return (await self.session.scalars(query.where(Asset.asset_id > after) if after else query)).all()
 
     async def withdraw_others(self, asset_id: str, item_ids: Sequence[str]) -> int:
-        """Take out of the catalogue whatever of this asset is not among these items; returns how many were."""
+        """Take out of the catalogue whatever of this asset is neither among these items nor a part of one.
+
+        Returns how many were.
+        """
         statement = text(
-            "delete from pgstac.items where collection = :asset and not (id = any(cast(:keep as text[]))) returning 1"
+            "delete from pgstac.items where collection = :asset and not exists (select from"
+            " unnest(cast(:keep as text[])) kept where id = kept or starts_with(id, kept || '-')) returning 1"
         )
         gone = await self.session.execute(statement, {"asset": asset_id, "keep": list(item_ids)})
         return len(gone.all())

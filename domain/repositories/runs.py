@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from sqlalchemy import delete, func, null, select, tuple_, update
+from sqlalchemy import insert as insert_rows
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -118,18 +119,10 @@ class Runs:
     async def put_artifacts(self, run: Run, request: Request, artifacts: Iterable[ArtifactModel]) -> None:
         """Record what the run left behind, in place of what an earlier outcome of it did."""
         await self.session.execute(delete(Artifact).where(Artifact.run_id == run.run_id))
-        for artifact in artifacts:
-            facts = artifact.model_dump(exclude={"bbox"})
-            self.session.add(
-                Artifact(
-                    run_id=run.run_id,
-                    asset_id=request.asset_id,
-                    ordinal=request.ordinal,
-                    revision=request.revision,
-                    bbox=list(artifact.bbox) if artifact.bbox else None,
-                    **facts,
-                )
-            )
+        place: dict[str, Any] = {"run_id": run.run_id, "asset_id": request.asset_id}
+        place |= {"ordinal": request.ordinal, "revision": request.revision}
+        if left := [{**artifact.model_dump(), **place} for artifact in artifacts]:
+            await self.session.execute(insert_rows(Artifact), left)
 
     async def pending_after(self, request_id: UUID, sequence: int) -> Sequence[Run]:
         """Pending runs behind this one, locked in their order."""

@@ -54,4 +54,5 @@ class LayerDesk:
             if await self.shelf.put(asset, ordinal, revision):
                 kept.append(item_id(asset.asset_id, ordinal, revision))
         await layers.withdraw_others(asset.asset_id, kept)
+        await self.shelf.describe(asset)
         return len(kept)

@@ -39,8 +39,9 @@ class Reviews:
         set_clearance(asset, after_approval(cast("Clearance", asset.clearance), decision.clearance_level), reviewer)
         await self.session.flush()
         if replaced is not None:
-            await self.shelf.take_out(asset_id, ordinal, replaced)
-        await self.shelf.put(asset, ordinal, revision.revision)
+            await self.shelf.take_out(asset, ordinal, replaced)
+        if await self.shelf.put(asset, ordinal, revision.revision) or replaced is not None:
+            await self.shelf.describe(asset)
         decided = await self._decided(asset, revision, reviewer, "approve")
         await self.exports.settle(asset, reviewer)
         return decided
@@ -62,7 +63,8 @@ class Reviews:
         version.served_revision = None
         version.lock_version += 1
         await self.session.flush()
-        await self.shelf.take_out(asset_id, ordinal, revision.revision)
+        await self.shelf.take_out(asset, ordinal, revision.revision)
+        await self.shelf.describe(asset)
         decided = await self._decided(asset, revision, reviewer, "unpublish")
         await self.exports.settle(asset, reviewer)
         return decided

@@ -2,39 +2,84 @@
 
 import asyncio
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from domain.adapters.catalog import BaseItem, Rows, rows
 from domain.models import Asset, Platform
 from domain.repositories.assets import Assets
 from domain.repositories.catalogue import Catalogue
 from domain.repositories.layers import Layers
 from domain.rules import publication
 from domain.rules.layers import described_collection, described_item
+from domain.rules.publication import Holdings, item_id
 from flows.storage import Zones
+
+Words = dict[str, Any] | None
 
 
 @dataclass(frozen=True)
 class Shelf:
+    """A change of what is served puts revisions and takes them out, and at its end describes the collection anew."""
+
     session: AsyncSession
     zones: Zones
     public_url: str
 
     async def put(self, asset: Asset, ordinal: int, revision: int) -> bool:
-        """Show the revision, in the words that are published about its layer. False where it has no staged item."""
-        artifact = await Assets(self.session).artifact(asset.asset_id, ordinal, revision, "stac_item")
-        if artifact is None:  # not every workflow makes something to catalogue
+        """Show the revision, in the words that are published about its layer. False where it has no staged items.
+
+        Its rows are made in a thread and before the catalogue locks anything: there may be thousands.
+        """
+        found = await Assets(self.session).artifacts(asset.asset_id, ordinal, revision, publication.STAGED_ITEMS)
+        if not found:  # not every workflow makes something to catalogue
             return False
-        staged = json.loads(await asyncio.to_thread(self.zones.silver.read_bytes, artifact.name))
-        platform = await self.session.get(Platform, asset.platform_id)
-        name = platform.display_name if platform else asset.platform_id
-        published = await Layers(self.session).published(asset.asset_id)
-        words = published.content if published else None
-        item = publication.public_item(staged, self.public_url, asset.asset_id, ordinal)
-        collection = publication.collection(asset.asset_id, asset.refs, name, staged.get("bbox"))
-        await Catalogue(self.session).publish(described_collection(collection, words), described_item(item, words))
+        names = [artifact.name for artifact in found]
+        catalogue, words = Catalogue(self.session), await self._words(asset)
+        base = await catalogue.begin(await self._collection(asset, Holdings(), words))
+        whole = item_id(asset.asset_id, ordinal, revision)
+        made = await asyncio.to_thread(self._rows, names, whole, ordinal, words, base)
+        await catalogue.put(whole, asset.asset_id, made)
         return True
 
-    async def take_out(self, asset_id: str, ordinal: int, revision: int) -> None:
-        await Catalogue(self.session).withdraw(publication.item_id(asset_id, ordinal, revision), asset_id)
+    async def take_out(self, asset: Asset, ordinal: int, revision: int) -> None:
+        await Catalogue(self.session).withdraw(item_id(asset.asset_id, ordinal, revision), asset.asset_id)
+
+    async def describe(self, asset: Asset) -> None:
+        """Bring what the collection says of itself to what it holds."""
+        catalogue = Catalogue(self.session)
+        held = await catalogue.holdings(asset.asset_id)
+        await catalogue.describe(await self._collection(asset, held, await self._words(asset)))
+
+    def _rows(self, names: list[str], whole: str, ordinal: int, words: Words, base: BaseItem) -> Rows:
+        staged = (item for name in names for item in self._staged(name))
+        public = (publication.public_item(item, self.public_url, whole, ordinal) for item in staged)
+        return rows((described_item(item, words) for item in public), base)
+
+    def _staged(self, name: str) -> Iterator[dict[str, Any]]:
+        """The items of a staged file: one, or one a line."""
+        content = self.zones.silver.read_bytes(name)
+        yield from map(json.loads, content.splitlines() if name.endswith(".ndjson") else [content])
+
+    async def _collection(self, asset: Asset, held: Holdings, words: Words) -> dict[str, Any]:
+        platform = await self.session.get(Platform, asset.platform_id)
+        name = platform.display_name if platform else asset.platform_id
+        made = publication.collection(asset.asset_id, asset.refs, name, held, await self._called(asset.asset_id))
+        return described_collection(made, words)
+
+    async def _called(self, asset_id: str) -> dict[str, str] | None:
+        """What the newest served revision's workflow called the collection."""
+        for ordinal, revision in reversed(await Layers(self.session).served(asset_id)):
+            found = await Assets(self.session).artifacts(asset_id, ordinal, revision, (publication.STAGED_WORDS,))
+            if found:
+                text = await asyncio.to_thread(self.zones.silver.read_bytes, found[0].name)
+                said: dict[str, str] = json.loads(text)
+                return said
+        return None
+
+    async def _words(self, asset: Asset) -> Words:
+        published = await Layers(self.session).published(asset.asset_id)
+        return published.content if published else None

@@ -7,13 +7,13 @@ leaves a mark first, and a copy looks for the mark after each file it has writte
 import hashlib
 from collections.abc import Iterator
 from pathlib import PurePosixPath
-from typing import Any, NoReturn
+from typing import Any
 
 from pydantic import BaseModel, Field
 
 from domain.contracts.artifacts import Artifact
 from flows.context import Context
-from flows.errors import HandlerError, PlannedHandler, Stopped
+from flows.errors import HandlerError, Stopped
 from flows.handlers.raster.declarations import COG
 from flows.handlers.registry import handler
 from flows.storage import Store
@@ -47,12 +47,13 @@ def copy(params: CopyParams, context: Context) -> ExportResult:
     copies = []
     for done, artifact in enumerate(params.artifacts):
         context.progress(done / len(params.artifacts), f"{done} of {len(params.artifacts)} files")
-        target = f"{params.destination}/{_generated_name(artifact)}"
+        copied = _copy_of(artifact, params.destination)
+        target = copied.name
         _refuse_withdrawn(params.destination, target, context)
         if not _holds(context.storage.external, target, artifact, context):  # an earlier try may have made it
             _copy(artifact, target, context)
             _refuse_withdrawn(params.destination, target, context)
-        copies.append(artifact.model_copy(update={"zone": "external", "name": target}))
+        copies.append(copied)
     return ExportResult(external_blob_path=params.destination, artifacts=copies)
 
 
@@ -99,7 +100,9 @@ def _refuse_withdrawn(destination: str, target: str, context: Context) -> None:
 
 class AdfParams(CopyParams):
     pipeline: str = Field(pattern=r"^[A-Za-z0-9_-]{1,140}$", description="Name of the Data Factory pipeline")
-    pipeline_parameters: dict[str, Any] = Field(default_factory=dict)
+    pipeline_parameters: dict[str, Any] = Field(
+        default_factory=dict, description="Of the workflow's own; `destination` and `files` are always given"
+    )
     poll_seconds: float = Field(default=15, ge=1, le=600)
 
 
@@ -108,15 +111,30 @@ class AdfParams(CopyParams):
     pool="light",
     timeout_seconds=14_400,
     example=EXPORTED.model_copy(update={"adf_run_id": "00000000-0000-0000-0000-000000000000"}),
-    planned=True,
 )
 def adf(params: AdfParams, context: Context) -> ExportResult:
     """Run an Azure Data Factory pipeline that copies the artifacts, and wait for its end."""
-    _planned("export.adf")
+    from flows.handlers.adf.client import data_factory
+    from flows.handlers.adf.running import PipelineExport, check_copies, run_to_its_end
+    from flows.handlers.adf.settings import AdfSettings
+
+    copies = [_copy_of(artifact, params.destination) for artifact in params.artifacts]
+    files = [
+        {"zone": artifact.zone, "source": artifact.name, "target": made.name}
+        for artifact, made in zip(params.artifacts, copies, strict=True)
+    ]
+    given = {**params.pipeline_parameters, "files": files}
+    export = PipelineExport(params.pipeline, given, params.destination, params.poll_seconds)
+    with data_factory(AdfSettings()) as factory:
+        run_id = run_to_its_end(factory, export, context)
+    for made in copies:
+        _refuse_withdrawn(params.destination, made.name, context)
+    check_copies(copies, context)
+    return ExportResult(external_blob_path=params.destination, adf_run_id=run_id, artifacts=copies)
 
 
-def _planned(name: str) -> NoReturn:
-    raise PlannedHandler(f"{name} is declared for authors but not written yet.")
+def _copy_of(artifact: Artifact, destination: str) -> Artifact:
+    return artifact.model_copy(update={"zone": "external", "name": f"{destination}/{_generated_name(artifact)}"})
 
 
 class WithdrawParams(BaseModel):
@@ -135,5 +153,25 @@ class WithdrawResult(BaseModel):
 )
 def withdraw(params: WithdrawParams, context: Context) -> WithdrawResult:
     """Remove an export's copies from the external zone. What is gone already is no error."""
-    context.storage.runs.write_bytes(_mark(params.external_blob_path), b"")
-    return WithdrawResult(removed=context.storage.external.delete_below(params.external_blob_path))
+    destination = params.external_blob_path
+    context.storage.runs.write_bytes(_mark(destination), b"")
+    removed = context.storage.external.delete_below(destination)
+    if _pipeline_was_stopped(destination, context):
+        removed += context.storage.external.delete_below(destination)
+    return WithdrawResult(removed=removed)
+
+
+def _pipeline_was_stopped(destination: str, context: Context) -> bool:
+    """A pipeline knows nothing of the mark: where one was run, it must have ended before the removal is complete."""
+    from flows.handlers.adf.notes import noted_run
+
+    run_id = noted_run(context, destination)
+    if run_id is None:
+        return False
+    from flows.handlers.adf.client import data_factory
+    from flows.handlers.adf.running import cancel_to_its_end
+    from flows.handlers.adf.settings import AdfSettings
+
+    with data_factory(AdfSettings()) as factory:
+        cancel_to_its_end(factory, run_id, context)
+    return True

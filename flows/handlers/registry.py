@@ -24,9 +24,9 @@ FAMILIES = (
     "flows.handlers.examples",
     "flows.handlers.trials",
     "flows.handlers.raster.declarations",
-    "flows.handlers.raster.planned",
     "flows.handlers.raster.tile_declarations",
     "flows.handlers.vector.declarations",
+    "flows.handlers.stac.declarations",
     "flows.handlers.export",
 )
 

@@ -1,7 +1,9 @@
 """The STAC API over pgSTAC, cut down to what the reader may know of. Reads only; the domain writes the catalogue."""
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any, Final
 
 from fastapi import Depends, FastAPI, Request
@@ -31,6 +33,48 @@ async def readable_products(request: Request) -> list[Product]:
     return [product for product in await lookup_of(request).products() if is_readable(product, identity)]
 
 
+@dataclass(frozen=True)
+class ReadableItems:
+    """The items that a reader may know of: of whole revisions by their ids, of parts by the revision they belong to."""
+
+    wholes: frozenset[str]
+    in_parts: frozenset[tuple[str, str]]  # collection, revision's item id
+
+    def includes(self, item_id: str) -> bool:
+        return item_id in self.wholes or any(item_id.startswith(f"{whole}-") for _, whole in self.in_parts)
+
+    def condition(self) -> dict[str, Any]:
+        """The same as a filter that the database can apply: parts are too many to be listed."""
+        own = {"property": "id"}
+        listed = {"op": "in", "args": [own, sorted(self.wholes) or [_NOTHING]]}
+        parts = [
+            {
+                "op": "and",
+                "args": [
+                    {"op": "=", "args": [{"property": "collection"}, collection]},
+                    {"op": "like", "args": [own, f"{_literal(whole)}-%"]},
+                ],
+            }
+            for collection, whole in sorted(self.in_parts)
+        ]
+        return {"op": "or", "args": [listed, *parts]}
+
+
+def _literal(text: str) -> str:
+    """The text as a pattern that matches it alone."""
+    return re.sub(r"([\\%_])", r"\\\1", text)
+
+
+async def readable_items(request: Request) -> ReadableItems:
+    """What this reader may find."""
+    products = await readable_products(request)
+    parted = await lookup_of(request).in_parts() if products else set()
+    return ReadableItems(
+        frozenset(product.item_id for product in products),
+        frozenset((product.asset_id, product.item_id) for product in products if product.item_id in parted),
+    )
+
+
 async def _require_readable(request: Request, collection_id: str) -> None:
     """Answer for what may not be known just as for what is not there."""
     if collection_id not in {product.asset_id for product in await readable_products(request)}:
@@ -41,11 +85,15 @@ class ReadableCatalog(CoreCrudClient):  # type: ignore[misc]
     """The library's client; every question is first narrowed to the reader's own items."""
 
     async def _search_base(self, search_request: Any, request: Request) -> Any:
-        allowed = {product.item_id for product in await readable_products(request)}
-        if search_request.token and _page_start(search_request.token) not in allowed:
+        allowed = await readable_items(request)
+        if search_request.token and not allowed.includes(_page_start(search_request.token)):
             raise CANNOT_SEARCH
-        wanted = allowed if search_request.ids is None else allowed & set(search_request.ids)
-        search_request.ids = sorted(wanted) or [_NOTHING]
+        if search_request.ids is not None:
+            search_request.ids = sorted(filter(allowed.includes, search_request.ids)) or [_NOTHING]
+        elif allowed.in_parts:
+            _narrow(search_request, allowed.condition())
+        else:
+            search_request.ids = sorted(allowed.wholes) or [_NOTHING]
         return await super()._search_base(search_request, request)
 
     async def all_collections(self, request: Request, **options: Any) -> Any:
@@ -54,6 +102,17 @@ class ReadableCatalog(CoreCrudClient):  # type: ignore[misc]
         found["collections"] = [collection for collection in found["collections"] if collection["id"] in allowed]
         found["numberMatched"] = found["numberReturned"] = len(found["collections"])
         return found
+
+
+def _narrow(search_request: Any, condition: dict[str, Any]) -> None:
+    """Have the search find only what meets the condition besides its own filter."""
+    if search_request.filter_expr is None:
+        search_request.filter_expr = condition
+    elif search_request.filter_lang in {None, "cql2-json"}:
+        search_request.filter_expr = {"op": "and", "args": [search_request.filter_expr, condition]}
+    else:
+        raise CANNOT_SEARCH
+    search_request.filter_lang = "cql2-json"
 
 
 def _page_start(token: str) -> str:

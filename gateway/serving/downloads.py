@@ -1,4 +1,4 @@
-"""The product itself, by range: what a catalogue item's `data` asset points to."""
+"""The product itself, by range, and the files beside it: what a catalogue item's assets point to."""
 
 import re
 from collections.abc import Iterator
@@ -7,31 +7,50 @@ from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import FileResponse, Response, StreamingResponse
+from starlette.concurrency import run_in_threadpool
 
 from flows.storage import Store, Zones
 from flows.storage.reading import is_remote
-from gateway.serving.access import readable_product
+from gateway.serving.access import lookup_of, readable_product
 from gateway.serving.lookup import Product
+from gateway.serving.problems import NOT_FOUND
 
 MEDIA_TYPE = "image/tiff; application=geotiff; profile=cloud-optimized"
 PIECE_BYTES: Final = 4 * 1024 * 1024
 _RANGE: Final = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
+# As `domain.rules.publication` writes them: what the file is for, the beginning of its digest, its ending.
+_FILE_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,100}-([0-9a-f]{16})(?:\.[A-Za-z0-9]{1,16})?")
 router = APIRouter(tags=["downloads"])
 
 
 @router.api_route("/tiles/{asset_id}/data.tif", methods=["GET", "HEAD"])
 def data(request: Request, product: Annotated[Product, Depends(readable_product)]) -> Response:
     """The cloud-optimised GeoTIFF of this version; readers such as GDAL and QGIS ask for parts of it."""
+    return _sent(request, product.cog_name, MEDIA_TYPE, f"{product.item_id}.tif")
+
+
+@router.api_route("/tiles/{asset_id}/files/{file_name}", methods=["GET", "HEAD"])
+async def file(request: Request, file_name: str, product: Annotated[Product, Depends(readable_product)]) -> Response:
+    """A file of this version by what it holds: its thumbnail, a tile of a raster that is catalogued in tiles."""
+    named = _FILE_NAME.fullmatch(file_name)
+    found = await lookup_of(request).file(product, named[1]) if named else None
+    if found is None:
+        raise NOT_FOUND
+    return await run_in_threadpool(_sent, request, found.name, found.media_type, file_name)
+
+
+def _sent(request: Request, name: str | None, media_type: str, filename: str) -> Response:
+    """A blob of the silver zone. Where it lies in an account, it goes through this process.
+
+    A URL of the account would outlive a downgrade by up to an hour.
+    """
+    if name is None:
+        raise NOT_FOUND
     zones: Zones = request.app.state.zones
-    readable, filename = zones.silver.readable_path(product.cog_name), f"{product.item_id}.tif"
+    readable = zones.silver.readable_path(name)
     if not is_remote(readable):
-        return FileResponse(readable, media_type=MEDIA_TYPE, filename=filename)
-    return _passed_on(zones.silver, product.cog_name, filename, request)
-
-
-def _passed_on(store: Store, name: str, filename: str, request: Request) -> Response:
-    """Through this process: a URL of the account would outlive a downgrade by up to an hour."""
-    size = store.size_bytes(name) or 0
+        return FileResponse(readable, media_type=media_type, filename=filename)
+    size = zones.silver.size_bytes(name) or 0
     headers = {"Accept-Ranges": "bytes", "Content-Disposition": f'attachment; filename="{filename}"'}
     part = wanted_part(request.headers.get("range"), size)
     if part is not None and not part:
@@ -43,8 +62,8 @@ def _passed_on(store: Store, name: str, filename: str, request: Request) -> Resp
         headers["Content-Range"] = f"bytes {part.start}-{part.stop - 1}/{size}"
     part = part if part is not None else range(size)
     headers["Content-Length"] = str(len(part))
-    content = _pieces(store, name, part) if request.method == "GET" else iter(())
-    return StreamingResponse(content, status, headers, MEDIA_TYPE)
+    content = _pieces(zones.silver, name, part) if request.method == "GET" else iter(())
+    return StreamingResponse(content, status, headers, media_type)
 
 
 def wanted_part(header: str | None, size: int) -> range | None:

@@ -17,6 +17,11 @@ _COLUMNS: Final = (
 )
 _LATEST: Final = _COLUMNS + " WHERE asset_id = %s AND is_latest"
 _VERSION: Final = _COLUMNS + " WHERE asset_id = %s AND ordinal = %s"
+_IN_PARTS: Final = "SELECT asset_id, ordinal, revision FROM api.served_in_parts"
+_FILE: Final = (
+    "SELECT name, media_type FROM api.served_files "
+    "WHERE asset_id = %s AND ordinal = %s AND revision = %s AND starts_with(sha256, %s) ORDER BY name LIMIT 1"
+)
 _IDENTITY: Final = "SELECT client_id, role, platform_id FROM api.identities WHERE is_active AND "
 _BY_SECRET: Final = _IDENTITY + "secret_hash = %s"
 _BY_CLIENT: Final = _IDENTITY + "client_id = %s LIMIT 1"
@@ -24,7 +29,7 @@ _BY_CLIENT: Final = _IDENTITY + "client_id = %s LIMIT 1"
 
 @dataclass(frozen=True)
 class Product:
-    """One served revision: what it is, whose it is, where its bytes lie."""
+    """One served revision: what it is, whose it is, where its bytes lie. One in parts need have no file as a whole."""
 
     asset_id: str
     platform_id: str
@@ -34,8 +39,8 @@ class Product:
     approval: str
     is_latest: bool
     exposure: Exposure
-    cog_name: str
-    bands: list[dict[str, Any]] = field(default_factory=list)
+    cog_name: str | None
+    bands: list[dict[str, Any]] | None = field(default_factory=list)
 
     @property
     def approved(self) -> bool:
@@ -44,6 +49,14 @@ class Product:
     @property
     def item_id(self) -> str:
         return item_id(self.asset_id, self.ordinal, self.revision)
+
+
+@dataclass(frozen=True)
+class ServedFile:
+    """One file of a served revision, beside the product or a part of it."""
+
+    name: str
+    media_type: str
 
 
 class Lookup:
@@ -92,6 +105,20 @@ class Lookup:
     async def products(self) -> list[Product]:
         """Every served revision."""
         return await self._products(_COLUMNS, ())
+
+    async def in_parts(self) -> set[str]:
+        """The item ids of the served revisions that are catalogued in parts."""
+        async with self._pool.connection() as connection, connection.cursor() as cursor:
+            await cursor.execute(_IN_PARTS)
+            return {item_id(row["asset_id"], row["ordinal"], row["revision"]) for row in await cursor.fetchall()}
+
+    async def file(self, product: Product, key: str) -> ServedFile | None:
+        """The product's file whose digest begins so. Two that do hold the same."""
+        place = (product.asset_id, product.ordinal, product.revision, key)
+        row_factory = class_row(ServedFile)
+        async with self._pool.connection() as connection, connection.cursor(row_factory=row_factory) as cursor:
+            await cursor.execute(_FILE, place)
+            return await cursor.fetchone()
 
     async def _products(self, query: LiteralString, values: tuple[object, ...]) -> list[Product]:
         async with self._pool.connection() as connection, connection.cursor(row_factory=class_row(Product)) as cursor:

@@ -15,7 +15,7 @@ from flows.storage import Zones
 from flows.storage.reading import gdal_name, gdal_options
 from gateway.serving.access import readable_product
 from gateway.serving.lookup import Product
-from gateway.serving.problems import Problem
+from gateway.serving.problems import NOT_FOUND, Problem
 
 PREFIX: Final = "/tiles/{asset_id}"
 MAX_PIXELS: Final = 2048
@@ -100,6 +100,8 @@ def _invalid(detail: str) -> Problem:
 def _readable(request: Request, product: Annotated[Product, Depends(readable_product)]) -> str:
     """Where the product's bytes lie. The name comes from the database, never from the reader."""
     zones: Zones = request.app.state.zones
+    if product.cog_name is None:
+        raise NOT_FOUND
     return zones.silver.readable_path(product.cog_name)
 
 
@@ -129,7 +131,7 @@ def _rendering(
     """
     pictured = request.path_params.get("format") not in _FORMATS_OF_VALUES
     if given.rescale is None and pictured and "colormap" not in request.query_params:
-        given.rescale = stored_range(product.bands, bands.indexes)  # type: ignore[assignment]
+        given.rescale = stored_range(product.bands or [], bands.indexes)  # type: ignore[assignment]
     return given
 
 

@@ -13,7 +13,7 @@ LIGHT_ROOMS = {
     "domain": "import domain.app, domain.relay",
     "gateway": "import gateway.app",
     "light worker": "from flows import catalog; catalog.flow('hello_world'); "
-    "import flows.handlers.stac, deployments.workers.serve, deployments.workers.inline",
+    "import flows.handlers.stac.staging, deployments.workers.serve, deployments.workers.inline",
     "compiler": "import flows.compiler, flows.handlers.registry as r; r.registry()",
     "command line": "from deployments.cli import VERBS, cairn; [cairn.get_command(None, verb) for verb in VERBS]",
 }

@@ -15,7 +15,7 @@ where n.nspname in ('app', 'api', 'geo', 'public') and c.relkind in ('r', 'v', '
 WRITES = ("insert", "update", "delete", "truncate")
 READABLE = {
     "cairn_gateway": {"api.identities", "api.platforms", "api.requests"},
-    "cairn_serving": {"api.identities", "api.served_products"},
+    "cairn_serving": {"api.identities", "api.served_products", "api.served_files", "api.served_in_parts"},
 }
 # What the service itself may never do: rewrite history, or the migrations' own mark.
 FORBIDDEN_TO_APP = {

@@ -209,6 +209,6 @@ ITEM_REGISTERED = RegisterItemResult(
 @handler("raster.stac_register_item", pool="light", timeout_seconds=300, example=ITEM_REGISTERED)
 def stac_register_item(params: RegisterItemParams, context: Context) -> RegisterItemResult:
     """Write the STAC item of one product. The catalogue shows it only after an approval."""
-    from flows.handlers import stac
+    from flows.handlers.stac import staging
 
-    return stac.register_item(params, context)
+    return staging.register_item(params, context)

@@ -1,0 +1,119 @@
+"""What Data Factory's answers mean for an export: pure functions from status words and codes to what is to be done."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from http import HTTPStatus
+from typing import Any, Final
+
+from flows.errors import HandlerError, InvalidInput, Transient
+
+_LONGEST_WAIT_SECONDS: Final = 300.0
+_MESSAGE_LENGTH: Final = 500
+
+
+class Refused(HandlerError):
+    """Data Factory will not do it for us, however often it is asked: settings, roles or the pipeline are at fault."""
+
+    code = "adf-refused"
+    retryable = False
+
+
+class PipelineFailed(HandlerError):
+    """The pipeline ran and did not succeed. A new run of it may."""
+
+    code = "adf-pipeline-failed"
+
+
+class PipelineCancelled(HandlerError):
+    """Somebody cancelled the pipeline's run in Data Factory: that is not ours to undo."""
+
+    code = "adf-pipeline-cancelled"
+    retryable = False
+
+
+class RunGone(HandlerError):
+    """Data Factory knows nothing of the run any more, or never did."""
+
+    code = "adf-run-gone"
+
+
+class Busy(Transient):
+    """Asked again later, it may answer."""
+
+    def __init__(self, message: str, wait_seconds: float | None = None) -> None:
+        super().__init__(message)
+        self.wait_seconds = wait_seconds
+
+
+class Stage(StrEnum):
+    UNDER_WAY = "under-way"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+_STAGES: Final[Mapping[str, Stage]] = {
+    "Queued": Stage.UNDER_WAY,
+    "InProgress": Stage.UNDER_WAY,
+    "Canceling": Stage.UNDER_WAY,
+    "Cancelling": Stage.UNDER_WAY,
+    "Succeeded": Stage.SUCCEEDED,
+    "Failed": Stage.FAILED,
+    "Cancelled": Stage.CANCELLED,
+    "Canceled": Stage.CANCELLED,
+}
+
+
+def stage(run: Mapping[str, Any]) -> Stage:
+    """How far a pipeline run is. A word that is not known is taken for one that was added since: wait on."""
+    return _STAGES.get(str(run.get("status")), Stage.UNDER_WAY)
+
+
+def ended_badly(run: Mapping[str, Any]) -> HandlerError:
+    """What a run that has not succeeded is for the export."""
+    message = _short(run.get("message")) or "no reason given"
+    if stage(run) is Stage.CANCELLED:
+        return PipelineCancelled(f"The pipeline run {run.get('runId')} was cancelled in Data Factory: {message}")
+    return PipelineFailed(f"The pipeline run {run.get('runId')} failed: {message}")
+
+
+def refusal(status: int, body: Any, retry_after: str | None) -> HandlerError:
+    """The error that an HTTP status stands for. Of the body only Azure's own code and message are told."""
+    error = body.get("error") if isinstance(body, Mapping) else None
+    said = error if isinstance(error, Mapping) else {}
+    why = f"{_short(said.get('code')) or status}: {_short(said.get('message')) or 'no reason given'}"
+    if status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return Busy(f"Data Factory is busy ({why}).", wait_seconds(retry_after))
+    if status == HTTPStatus.REQUEST_TIMEOUT:
+        return Busy(f"Data Factory gave no answer in time ({why}).")
+    if status == HTTPStatus.BAD_REQUEST:
+        return InvalidInput(f"The pipeline does not take what it was given ({why}).")
+    if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
+        return Refused(f"The worker's identity may not run pipelines of this factory ({why}).")
+    return Refused(f"Data Factory refused ({why}).")
+
+
+def wait_seconds(retry_after: str | None) -> float | None:
+    """How long we were asked to wait; None where we were not, or in a form that we do not read."""
+    try:
+        return min(max(float(retry_after or ""), 0.0), _LONGEST_WAIT_SECONDS)
+    except ValueError:
+        return None
+
+
+def ours(runs: list[Mapping[str, Any]], destination: str) -> str | None:
+    """Of a pipeline's runs the newest one that was started for this destination, which is of one export alone."""
+    started = [
+        run for run in runs if _destination(run) == destination and stage(run) not in {Stage.FAILED, Stage.CANCELLED}
+    ]
+    newest = max(started, key=lambda run: str(run.get("runStart") or ""), default=None)
+    return None if newest is None else str(newest["runId"])
+
+
+def _destination(run: Mapping[str, Any]) -> object:
+    parameters = run.get("parameters")
+    return parameters.get("destination") if isinstance(parameters, Mapping) else None
+
+
+def _short(text: object) -> str:
+    return " ".join(str(text or "").split())[:_MESSAGE_LENGTH]
