@@ -34,7 +34,7 @@ from domain.rules.publication import Holdings, collection, public_item
 from domain.services.shelf import Shelf
 from domain.settings import sqlalchemy_url
 from flows.context import Context
-from flows.handlers.raster.planned import TILE_DONE, TileResult
+from flows.handlers.raster.tile_declarations import TILE_DONE, TileResult
 from flows.handlers.stac.declarations import RegisterItemsParams
 from flows.handlers.stac.staging import register_items
 from flows.storage import Zones

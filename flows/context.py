@@ -7,6 +7,8 @@ from pathlib import Path
 from threading import Event
 from typing import Protocol
 
+from pydantic import SecretStr
+
 from flows.errors import Stopped
 from flows.storage import Zones
 
@@ -67,6 +69,7 @@ class Context:
     progress: Callable[[float, str], None] = ignore_progress
     metric: Callable[[str, float], None] = ignore_metric
     stop_event: Event = field(default_factory=Event)
+    database: SecretStr | None = None  # the loader's URL, for handlers that declare it
 
     @property
     def task_id(self) -> str:

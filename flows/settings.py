@@ -30,6 +30,16 @@ class WorkerSettings(StorageSettings):
     shards: int = Field(default=4, ge=1, description="Child runs that a fan-out becomes at most where it declares none")
 
 
+class LoaderSettings(BaseSettings):
+    """How handlers that declare a database reach it. Only workers of the light pool are told."""
+
+    model_config = SettingsConfigDict(env_prefix="CAIRN_", extra="ignore")
+
+    database_loader_url: SecretStr | None = Field(
+        default=None, description="PostgreSQL URL of the role cairn_loader, which fills vector tables and nothing else"
+    )
+
+
 class TryLimits(BaseSettings):
     """What a try of a GDAL handler may take, in variables `CAIRN_TRY_*`. Its time is the handler's timeout."""
 

@@ -16,6 +16,7 @@ from flows.errors import HandlerError, InvalidInput, PlannedHandler, Stopped
 from flows.handlers.registry import AnyHandler, registry
 from flows.patience import Patience, usual_grace
 from flows.secrets import without_secrets
+from flows.settings import LoaderSettings
 from flows.storage import Zones
 from flows.threads import GuardedCheckpoint, Job, overstaying
 from flows.workdir import Workdir
@@ -97,6 +98,7 @@ def run(
                 progress=job.guarded(progress),
                 metric=job.guarded(metric),
                 stop_event=job.stop,
+                database=LoaderSettings().database_loader_url if handler.database else None,
             )
             return call(handler, params, context)
 

@@ -9,7 +9,7 @@ from pydantic_settings import BaseSettings
 from deployments.cli import VERBS
 from domain.settings import DomainSettings
 from flows.handlers.adf.settings import AdfSettings
-from flows.settings import SourceSettings, TryLimits, WorkerSettings
+from flows.settings import LoaderSettings, SourceSettings, TryLimits, WorkerSettings
 from gateway.serving.settings import ServingSettings
 from gateway.settings import GatewaySettings
 
@@ -26,6 +26,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 SETTINGS = [
     DomainSettings, GatewaySettings, ServingSettings, WorkerSettings, TryLimits, SourceSettings, AdfSettings,
+    LoaderSettings,
 ]  # fmt: skip
 
 

@@ -18,6 +18,7 @@ LOGIN_ROLES = {
     "cairn_app": "role_app",
     "cairn_gateway": "role_gateway",
     "cairn_serving": "role_serving",
+    "cairn_loader": "role_loader",
     "cairn_prefect": "role_prefect",
 }
 

@@ -12,7 +12,7 @@ from deployments.stack.postgres import LOGIN_ROLES
 from deployments.stack.state import State, write_private_json
 
 # Who may connect to which database. What they may do there is for the migrations to say.
-DATABASES = {"cairn": ("cairn_app", "cairn_gateway", "cairn_serving"), "prefect": ("cairn_prefect",)}
+DATABASES = {"cairn": ("cairn_app", "cairn_gateway", "cairn_serving", "cairn_loader"), "prefect": ("cairn_prefect",)}
 PARTNERS = ("ddh", "arcgis", "geonode")
 
 

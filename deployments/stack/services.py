@@ -288,6 +288,8 @@ def _worker(layout: Layout, pool: str) -> Service:
         **storage.environment(layout.state),
         ADDRESS: zygote_name(layout.state, pool),
     }
+    if pool == "light":  # where GDAL opens senders' files there is no credential to steal
+        environment["CAIRN_DATABASE_LOADER_URL"] = layout.role_url("cairn_loader", "role_loader")
 
     async def ready() -> bool:
         return await health.worker_online(layout.prefect_api, pool, basic=layout.prefect_auth)

@@ -17,6 +17,7 @@ SECRET_NAMES = (
     "role_app",
     "role_gateway",
     "role_serving",
+    "role_loader",
     "role_prefect",
     "redis",
     "prefect_auth",

@@ -22,7 +22,8 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -58,6 +59,8 @@ KEPT = (
 KEPT_FAMILIES = ("LC_", "PYTHON")
 PR_SET_PDEATHSIG = 1
 ORDER_SECONDS = 5.0
+
+_held: set[int] = set()  # files that imports opened for good
 
 
 class NotSingleThreaded(RuntimeError):
@@ -182,10 +185,18 @@ def _let_go(streams: list[int]) -> dict[str, Any]:
         os.dup2(stream, number)
     # The listener, the lines to other askers, whatever a library holds: none of it concerns a fork. Their objects
     # are never collected, because the zygote's frames never end here.
-    os.closerange(STREAMS, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    _close_all_but_held(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
     with os.fdopen(STREAMS - 1, "rb") as file:
         order: dict[str, Any] = json.load(file)
     return order
+
+
+def _close_all_but_held(limit: int) -> None:
+    """What imports opened stays open: PROJ keeps its database, and would take another file of that number for it."""
+    first = STREAMS
+    for held in [*sorted(_held), limit]:
+        os.closerange(first, held)
+        first = held + 1
 
 
 def _be_flow(order: dict[str, Any]) -> int:
@@ -258,9 +269,12 @@ def main() -> None:
     """Import what the pool needs, then serve at the address in CAIRN_ZYGOTE."""
     _forget_environment()
     code = code_version()
-    for name in (*PRELOADED, *(GDAL_FAMILIES if "gdal" in sys.argv[1:] else ())):
-        _import(name)
-    registry()
+    with _low_numbers_taken():
+        before = _open_files()
+        for name in (*PRELOADED, *(GDAL_FAMILIES if "gdal" in sys.argv[1:] else ())):
+            _import(name)
+        registry()
+        _held.update(_open_files() - before)
     if threading.active_count() > 1 or len(list(Path("/proc/self/task").iterdir())) > 1:
         raise NotSingleThreaded(f"Imports started threads: {threading.enumerate()}")
     gc.collect()
@@ -268,12 +282,30 @@ def main() -> None:
     Zygote(listen(os.environ[ADDRESS]), code).serve()
 
 
+@contextmanager
+def _low_numbers_taken() -> Iterator[None]:
+    """Keep the numbers that a fork's streams get from files that imports open for good."""
+    taken: list[int] = []
+    while not taken or taken[-1] < STREAMS:
+        taken.append(os.open(os.devnull, os.O_RDONLY))
+    yield
+    for number in taken:
+        os.close(number)
+
+
+def _open_files() -> set[int]:
+    """The numbers of open files. Sockets and pipes are nobody's but ours."""
+    return {int(link.name) for link in Path("/proc/self/fd").iterdir() if link.is_file()}
+
+
 def _forget_environment() -> None:
     """Begin anew with the few variables that are needed: the first ones of a process stay readable in its forks."""
     kept = {name: value for name, value in os.environ.items() if name in KEPT or name.startswith(KEPT_FAMILIES)}
     if kept != dict(os.environ):
         os.execve(sys.executable, sys.orig_argv, kept)  # noqa: S606 - ourselves
-    os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}  # their threads would come with the import
+    # Their threads would come with the import; Arrow's allocator keeps one of its own.
+    os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    os.environ |= {"JE_ARROW_MALLOC_CONF": "background_thread:false"}
 
 
 def _import(name: str) -> None:

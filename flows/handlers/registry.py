@@ -46,6 +46,7 @@ class Handler(Generic[Params, Result]):
     example: Result
     summary: str
     planned: bool
+    database: bool
     function: Callable[[Params, Context], Result]
 
     def __call__(self, params: Params, context: Context) -> Result:
@@ -63,14 +64,20 @@ def handler(
     example: Result,
     timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
     planned: bool = False,
+    database: bool = False,
 ) -> Callable[[Callable[[Params, Context], Result]], Handler[Params, Result]]:
-    """Declare the function as the handler of this name. `example` is a result that simulations may use."""
+    """Declare the function as the handler of this name. `example` is a result that simulations may use.
+
+    `database` handlers are given a credential, so they are light: a process that opens senders' files has none.
+    """
+    if database and pool != "light":
+        raise ValueError(f"Handler {name!r} asks for the database: only light handlers are given a credential.")
 
     def declare(function: Callable[[Params, Context], Result]) -> Handler[Params, Result]:
         hints = get_type_hints(function)
         params, result = hints["params"], hints["return"]
         summary = (inspect.getdoc(function) or "").partition("\n")[0]
-        declared = Handler(name, pool, timeout_seconds, params, result, example, summary, planned, function)
+        declared = Handler(name, pool, timeout_seconds, params, result, example, summary, planned, database, function)
         if name in _declared and _declared[name].function.__module__ != function.__module__:
             raise ValueError(f"Handler {name!r} is declared twice: {function.__module__} and elsewhere.")
         _declared[name] = declared

@@ -1,4 +1,4 @@
-"""One origin for everything people read: tiles and STAC are forwarded to the serving process, which judges access."""
+"""One origin for everything people read: tiles, features, STAC are forwarded to serving, which judges access."""
 
 from collections.abc import AsyncIterator
 from typing import Annotated
@@ -28,6 +28,8 @@ PASSED_OUT = (
 
 
 @router.api_route("/tiles/{path:path}", methods=["GET", "HEAD"])
+@router.api_route("/vector", methods=["GET", "HEAD"])
+@router.api_route("/vector/{path:path}", methods=["GET", "HEAD"])
 @router.api_route("/stac", methods=["GET", "HEAD"])
 @router.api_route("/stac/{path:path}", methods=["GET", "HEAD"])
 @router.api_route("/stac/search", methods=["POST"])

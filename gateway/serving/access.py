@@ -6,7 +6,7 @@ from typing import Annotated, Final
 from fastapi import Path, Query, Request
 
 from domain.doorkeeper import Doorkeeper, IssuerUnavailable, Unauthenticated, shown_credential
-from domain.rules.clearance import Identity, may_read, may_see_version
+from domain.rules.clearance import STAFF, Identity, may_read, may_see_version
 from gateway.serving.lookup import Lookup, Product
 from gateway.serving.problems import NOT_FOUND, NOT_READY, UNKNOWN_CREDENTIAL
 
@@ -50,7 +50,26 @@ async def readable_product(request: Request, asset_id: AssetId, version: Version
     identity = await identity_of(request)
     if not _ASSET_ID.fullmatch(asset_id):
         raise NOT_FOUND
-    product = await lookup_of(request).product(asset_id, None if version == "latest" else int(version))
+    lookup, ordinal = lookup_of(request), None if version == "latest" else int(version)
+    product = None
+    if ordinal is not None and identity is not None and identity.role in STAFF:
+        product = await lookup.staged(asset_id, ordinal)  # staff preview what may take the place of what is served
+    product = product or await lookup.product(asset_id, ordinal)
     if product is None or not is_readable(product, identity):
         raise NOT_FOUND
     return product
+
+
+class LayerFound(Exception):
+    """The address names a vector layer where a raster was looked for."""
+
+    def __init__(self, product: Product) -> None:
+        super().__init__(product.item_id)
+        self.product = product
+
+
+def cog_of(product: Product) -> str:
+    """The raster's file. What is catalogued in parts has none as a whole."""
+    if product.cog_name is not None:
+        return product.cog_name
+    raise LayerFound(product) if product.table_name else NOT_FOUND

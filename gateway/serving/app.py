@@ -9,7 +9,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from domain.doorkeeper import Doorkeeper
-from gateway.serving import catalog, downloads, problems, tiles
+from gateway.serving import catalog, downloads, layers, problems, tiles
 from gateway.serving.access import lookup_of
 from gateway.serving.lookup import Lookup
 from gateway.serving.settings import ServingSettings
@@ -26,29 +26,32 @@ def create_app(settings: ServingSettings | None = None) -> FastAPI:
     """Build the app; its connections open when it starts."""
     settings = settings or ServingSettings()
     stac = catalog.catalog_app()
-    app = FastAPI(title="Cairn serving", lifespan=_lifespan(settings, stac), docs_url=None, redoc_url=None)
+    features = layers.features_app()
+    lifespan = _lifespan(settings, stac, features)
+    app = FastAPI(title="Cairn serving", lifespan=lifespan, docs_url=None, redoc_url=None)
     app.state.catalog = stac
-    app.state.doorkeeper = stac.state.doorkeeper = Doorkeeper(settings.token_verifier())
+    app.state.doorkeeper = stac.state.doorkeeper = features.state.doorkeeper = Doorkeeper(settings.token_verifier())
     app.state.zones = settings.zones()
-    problems.install(app)
-    problems.install(stac)
+    for each in (app, stac, features):
+        problems.install(each)
     app.include_router(downloads.router)
     app.include_router(tiles.router())
     app.add_api_route("/livez", livez, tags=["health"])
     app.add_api_route("/readyz", readyz, tags=["health"])
     app.mount("/stac", catalog.below_its_mount(stac))
+    app.mount("/vector", layers.without_pages(catalog.below_its_mount(features)))
     app.add_middleware(_ResponseHeaders)
     return app
 
 
-def _lifespan(settings: ServingSettings, stac: FastAPI):  # type: ignore[no-untyped-def]
+def _lifespan(settings: ServingSettings, stac: FastAPI, features: FastAPI):  # type: ignore[no-untyped-def]
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         lookup = Lookup(settings.database_serving_url.get_secret_value(), settings.serving_pool_size)
-        app.state.lookup = stac.state.lookup = lookup
+        app.state.lookup = stac.state.lookup = features.state.lookup = lookup
         await lookup.open()
         try:
-            async with catalog.connected(stac, settings):
+            async with catalog.connected(stac, settings), layers.connected((app, features), settings):
                 yield
         finally:
             await lookup.close()

@@ -16,6 +16,7 @@ from gateway.serving.lookup import Product
 from gateway.serving.problems import NOT_FOUND
 
 MEDIA_TYPE = "image/tiff; application=geotiff; profile=cloud-optimized"
+PARQUET = "application/vnd.apache.parquet"
 PIECE_BYTES: Final = 4 * 1024 * 1024
 _RANGE: Final = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
 # As `domain.rules.publication` writes them: what the file is for, the beginning of its digest, its ending.
@@ -27,6 +28,12 @@ router = APIRouter(tags=["downloads"])
 def data(request: Request, product: Annotated[Product, Depends(readable_product)]) -> Response:
     """The cloud-optimised GeoTIFF of this version; readers such as GDAL and QGIS ask for parts of it."""
     return _sent(request, product.cog_name, MEDIA_TYPE, f"{product.item_id}.tif")
+
+
+@router.api_route("/tiles/{asset_id}/data.parquet", methods=["GET", "HEAD"])
+def features(request: Request, product: Annotated[Product, Depends(readable_product)]) -> Response:
+    """The GeoParquet of this version, with all its features."""
+    return _sent(request, product.parquet_name, PARQUET, f"{product.item_id}.parquet")
 
 
 @router.api_route("/tiles/{asset_id}/files/{file_name}", methods=["GET", "HEAD"])

@@ -1,4 +1,7 @@
-"""All SQL of the serving room: two views, read as the role cairn_serving. Knows no HTTP and judges nothing."""
+"""All SQL of the serving room: three views, read as the role cairn_serving; layers' tables are asked by tipg.
+
+Knows no HTTP and judges nothing.
+"""
 
 from dataclasses import dataclass, field
 from typing import Any, Final, LiteralString
@@ -12,11 +15,13 @@ from domain.rules.publication import item_id
 
 _READ_ONLY: Final = "-c default_transaction_read_only=on -c statement_timeout=2000"
 _COLUMNS: Final = (
-    "SELECT asset_id, platform_id, ordinal, revision, clearance, approval, is_latest, exposure, cog_name, bands "
-    "FROM api.served_products"
+    "SELECT asset_id, platform_id, ordinal, revision, clearance, approval, is_latest, exposure, cog_name, bands, "
+    "parquet_name, table_name, layer FROM "
 )
-_LATEST: Final = _COLUMNS + " WHERE asset_id = %s AND is_latest"
-_VERSION: Final = _COLUMNS + " WHERE asset_id = %s AND ordinal = %s"
+_SERVED: Final = _COLUMNS + "api.served_products"
+_LATEST: Final = _SERVED + " WHERE asset_id = %s AND is_latest"
+_VERSION: Final = _SERVED + " WHERE asset_id = %s AND ordinal = %s"
+_STAGED: Final = _COLUMNS + "api.staged_products WHERE asset_id = %s AND ordinal = %s"
 _IN_PARTS: Final = "SELECT asset_id, ordinal, revision FROM api.served_in_parts"
 _FILE: Final = (
     "SELECT name, media_type FROM api.served_files "
@@ -29,7 +34,10 @@ _BY_CLIENT: Final = _IDENTITY + "client_id = %s LIMIT 1"
 
 @dataclass(frozen=True)
 class Product:
-    """One served revision: what it is, whose it is, where its bytes lie. One in parts need have no file as a whole."""
+    """One revision: what it is, whose it is, where its bytes lie.
+
+    A raster has a file, a vector layer a table; one that is catalogued in parts need have neither as a whole.
+    """
 
     asset_id: str
     platform_id: str
@@ -41,6 +49,9 @@ class Product:
     exposure: Exposure
     cog_name: str | None
     bands: list[dict[str, Any]] | None = field(default_factory=list)
+    parquet_name: str | None = None
+    table_name: str | None = None
+    layer: dict[str, Any] | None = None
 
     @property
     def approved(self) -> bool:
@@ -79,9 +90,9 @@ class Lookup:
         await self._pool.close()
 
     async def ping(self) -> None:
-        """Fail unless both views answer."""
+        """Fail unless all views answer."""
         async with self._pool.connection() as connection:
-            await connection.execute("SELECT 1 FROM api.served_products, api.identities LIMIT 1")
+            await connection.execute("SELECT 1 FROM api.served_products, api.staged_products, api.identities LIMIT 1")
 
     async def identity(self, secret_hash: str) -> Identity | None:
         """Who holds the token or key of this digest."""
@@ -102,9 +113,14 @@ class Lookup:
         products = await self._products(query, values)
         return products[0] if products else None
 
+    async def staged(self, asset_id: str, ordinal: int) -> Product | None:
+        """The revision of one version that waits for its review."""
+        products = await self._products(_STAGED, (asset_id, ordinal))
+        return products[0] if products else None
+
     async def products(self) -> list[Product]:
         """Every served revision."""
-        return await self._products(_COLUMNS, ())
+        return await self._products(_SERVED, ())
 
     async def in_parts(self) -> set[str]:
         """The item ids of the served revisions that are catalogued in parts."""

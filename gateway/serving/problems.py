@@ -10,6 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from rio_tiler.errors import PointOutsideBounds, RioTilerError, TileOutsideBounds
 from starlette.exceptions import HTTPException
+from tipg.errors import NotFound, TiPgError
 
 
 class Problem(Exception):
@@ -34,6 +35,11 @@ CANNOT_SEARCH = Problem(HTTPStatus.BAD_REQUEST, "cannot-search", "The catalogue 
 OUTSIDE = Problem(HTTPStatus.NOT_FOUND, "outside-bounds", "The product does not cover this place.")
 
 
+def invalid(detail: str) -> Problem:
+    """A parameter that no library may see."""
+    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-parameters", detail)
+
+
 def response(problem: Problem) -> JSONResponse:
     body = {
         "type": f"urn:cairn:problem:{problem.code}",
@@ -56,6 +62,7 @@ def install(app: FastAPI) -> None:
             HTTPStatus.UNPROCESSABLE_ENTITY, "cannot-render", "The product cannot be rendered with these parameters."
         ),
         RequestValidationError: _of_parameters,
+        TiPgError: _of_layer,
         PostgresError: _of_catalogue,
         psycopg.Error: lambda error: NOT_READY,
         HTTPException: _of_http,
@@ -76,6 +83,13 @@ def _of_parameters(error: Exception) -> Problem:
     faults = error.errors() if isinstance(error, RequestValidationError) else []
     names = ", ".join(sorted({str(fault["loc"][-1]) for fault in faults}))
     return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-parameters", f"These parameters are not valid: {names}.")
+
+
+def _of_layer(error: Exception) -> Problem:
+    """What tipg does not find, and what it cannot compute."""
+    if isinstance(error, NotFound):
+        return NOT_FOUND
+    return invalid("The layer cannot answer this: a property, limit or place in the question is not one of its own.")
 
 
 def _of_catalogue(error: Exception) -> Problem:

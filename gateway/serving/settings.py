@@ -13,7 +13,7 @@ class ServingSettings(TokenSettings, StorageSettings):
     model_config = SettingsConfigDict(env_prefix="CAIRN_", extra="ignore")
 
     database_serving_url: SecretStr = Field(description="PostgreSQL URL of the role cairn_serving, which only reads")
-    serving_pool_size: int = Field(default=4, ge=1, le=100, description="Connections of each of the two pools")
+    serving_pool_size: int = Field(default=4, ge=1, le=100, description="Connections of each of the three pools")
 
     @field_validator("database_serving_url")
     @classmethod

@@ -1,21 +1,23 @@
 """Tiles and their kin: TiTiler over the one product that the URL names. No other file can be asked for."""
 
 import re
-from http import HTTPStatus
+from collections.abc import Callable, Coroutine
 from typing import Annotated, Any, Final
 
 import attr
 import rasterio
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, Request, Response
+from fastapi.routing import APIRoute
 from rio_tiler.io import Reader
 from titiler.core.dependencies import BidxParams, ImageRenderingParams
 from titiler.core.factory import TilerFactory
 
 from flows.storage import Zones
 from flows.storage.reading import gdal_name, gdal_options
-from gateway.serving.access import readable_product
+from gateway.serving import layers
+from gateway.serving.access import LayerFound, cog_of, readable_product
 from gateway.serving.lookup import Product
-from gateway.serving.problems import NOT_FOUND, Problem
+from gateway.serving.problems import invalid
 
 PREFIX: Final = "/tiles/{asset_id}"
 MAX_PIXELS: Final = 2048
@@ -39,6 +41,21 @@ class GeoTiffReader(Reader):
         super().__attrs_post_init__()  # type: ignore[no-untyped-call]
 
 
+class _ByKind(APIRoute):
+    """A raster's route. Where the asset turns out to be a vector layer, the layer answers at the same address."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        of_raster = super().get_route_handler()
+
+        async def answer(request: Request) -> Response:
+            try:
+                return await of_raster(request)
+            except LayerFound as found:
+                return await layers.answer(request, found.product)
+
+        return answer
+
+
 class _Router(APIRouter):
     """Registers reading routes only, and tiles directly below the asset: /{tms}/{z}/{x}/{y}."""
 
@@ -59,7 +76,7 @@ class _Tiler(TilerFactory):
 def router() -> APIRouter:
     """The routes below /tiles/{asset_id}."""
     tiler = _Tiler(
-        router=_Router(dependencies=[Depends(_within_limits)]),
+        router=_Router(dependencies=[Depends(_within_limits)], route_class=_ByKind),
         router_prefix=PREFIX,
         reader=GeoTiffReader,
         path_dependency=_gdal_name,
@@ -81,9 +98,9 @@ def _within_limits(request: Request) -> None:
     given = [*request.query_params.multi_items(), *request.path_params.items()]
     for name, value in given:
         if name.endswith("crs") and not _EPSG.fullmatch(value):
-            raise _invalid(f"{name} must be an EPSG code such as EPSG:3857.")
+            raise invalid(f"{name} must be an EPSG code such as EPSG:3857.")
         if name in _SIZES and not _is_size(value):
-            raise _invalid(f"{name} must be a number up to {MAX_PIXELS}.")
+            raise invalid(f"{name} must be a number up to {MAX_PIXELS}.")
 
 
 def _is_size(value: str) -> bool:
@@ -93,16 +110,10 @@ def _is_size(value: str) -> bool:
         return False
 
 
-def _invalid(detail: str) -> Problem:
-    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-parameters", detail)
-
-
 def _readable(request: Request, product: Annotated[Product, Depends(readable_product)]) -> str:
     """Where the product's bytes lie. The name comes from the database, never from the reader."""
     zones: Zones = request.app.state.zones
-    if product.cog_name is None:
-        raise NOT_FOUND
-    return zones.silver.readable_path(product.cog_name)
+    return zones.silver.readable_path(cog_of(product))
 
 
 def _environment(request: Request, readable: Annotated[str, Depends(_readable)]) -> dict[str, Any]:

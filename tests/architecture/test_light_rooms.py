@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-HEAVY = ("rasterio", "rio_cogeo", "rio_tiler", "pyogrio", "osgeo", "titiler")
+HEAVY = ("rasterio", "rio_cogeo", "rio_tiler", "pyogrio", "pyarrow", "shapely", "osgeo", "titiler")
 LIGHT_ROOMS = {
     "domain": "import domain.app, domain.relay",
     "gateway": "import gateway.app",
     "light worker": "from flows import catalog; catalog.flow('hello_world'); "
-    "import flows.handlers.stac.staging, deployments.workers.serve, deployments.workers.inline",
+    "import flows.handlers.stac.staging, flows.handlers.vector.load, flows.handlers.vector.stac; "
+    "import deployments.workers.serve, deployments.workers.inline",
     "compiler": "import flows.compiler, flows.handlers.registry as r; r.registry()",
     "command line": "from deployments.cli import VERBS, cairn; [cairn.get_command(None, verb) for verb in VERBS]",
 }

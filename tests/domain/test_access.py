@@ -15,7 +15,13 @@ where n.nspname in ('app', 'api', 'geo', 'public') and c.relkind in ('r', 'v', '
 WRITES = ("insert", "update", "delete", "truncate")
 READABLE = {
     "cairn_gateway": {"api.identities", "api.platforms", "api.requests"},
-    "cairn_serving": {"api.identities", "api.served_products", "api.served_files", "api.served_in_parts"},
+    "cairn_serving": {
+        "api.identities",
+        "api.served_products",
+        "api.staged_products",
+        "api.served_files",
+        "api.served_in_parts",
+    },
 }
 # What the service itself may never do: rewrite history, or the migrations' own mark.
 FORBIDDEN_TO_APP = {
@@ -60,7 +66,7 @@ def test_the_service_owns_nothing_and_rewrites_no_history(shared_database: TestD
     assert owned == (0,)
 
 
-@pytest.mark.parametrize("role", ["cairn_app", "cairn_gateway", "cairn_serving"])
+@pytest.mark.parametrize("role", ["cairn_app", "cairn_gateway", "cairn_serving", "cairn_loader"])
 @pytest.mark.parametrize(
     "statement",
     [

@@ -9,7 +9,7 @@ import pytest
 
 from domain.repositories.catalogue import Catalogue
 from flows.context import Context
-from flows.handlers.raster.planned import TILE_DONE, TileResult
+from flows.handlers.raster.tile_declarations import TILE_DONE, TileResult
 from flows.handlers.stac.declarations import EnsureCollectionParams, RegisterItemsParams
 from flows.handlers.stac.staging import ensure_collection, register_items
 from flows.storage import Zones

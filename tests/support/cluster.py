@@ -31,6 +31,8 @@ do $$ declare named text; begin
         and tablename not in ('alembic_version', 'workflow_definitions', 'platforms')
     loop execute format('delete from app.%I', named); end loop;
     delete from app.platforms where platform_id not in ('ddh', 'arcgis', 'geonode');
+    for named in select table_name from geo.layers loop execute format('drop table if exists geo.%I', named); end loop;
+    delete from geo.loaded_chunks; delete from geo.layers;
     delete from pgstac.items; delete from pgstac.collections;
     for named in select format('app.%I', relname) from pg_class
         where relkind = 'S' and relnamespace = 'app'::regnamespace

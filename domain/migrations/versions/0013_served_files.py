@@ -3,7 +3,7 @@
 from alembic import op
 
 revision = "0013"
-down_revision = "0011"
+down_revision = "0012"
 branch_labels = None
 depends_on = None
 
@@ -31,31 +31,7 @@ where a.deleted_at is null and rev.approval = 'approved' and f.role = 'stac_item
 """
 
 
-# One row per served revision that has a product, or parts that are catalogued instead of it.
-SERVED_PRODUCTS = """
-create view api.served_products as
-select a.asset_id, a.platform_id, v.ordinal, rev.revision, a.clearance, rev.approval, a.exposure,
-       v.ordinal = max(v.ordinal) over (partition by a.asset_id) as is_latest,
-       cog.name as cog_name, cog.sha256 as cog_sha256, cog.size_bytes as cog_size_bytes,
-       rev.outputs -> 'bands' as bands, rev.outputs -> 'bounds' as bounds_wgs84
-from app.assets a
-join app.asset_versions v on v.asset_id = a.asset_id and v.deleted_at is null
-join app.revisions rev on rev.asset_id = v.asset_id and rev.ordinal = v.ordinal and rev.revision = v.served_revision
-{kind} join app.artifacts cog on cog.asset_id = rev.asset_id and cog.ordinal = rev.ordinal
-                      and cog.revision = rev.revision and cog.role = 'cog'
-where a.deleted_at is null and rev.approval = 'approved' {condition}
-"""
-OR_PARTS = """and (cog.name is not null or exists (
-    select from app.artifacts f where f.asset_id = rev.asset_id and f.ordinal = rev.ordinal
-        and f.revision = rev.revision and f.role = 'stac_items'))
-"""
-GRANTS = "grant select on api.served_products to cairn_serving, cairn_app"
-
-
 def upgrade() -> None:
-    op.execute("drop view api.served_products")
-    op.execute(SERVED_PRODUCTS.format(kind="left", condition=OR_PARTS))
-    op.execute(GRANTS)
     op.execute(SERVED_FILES)
     op.execute(SERVED_IN_PARTS)
     op.execute("grant select on api.served_files, api.served_in_parts to cairn_serving, cairn_app")
@@ -63,9 +39,6 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    op.execute("drop view api.served_products")
-    op.execute(SERVED_PRODUCTS.format(kind="", condition=""))
-    op.execute(GRANTS)
     op.execute("drop index app.ix_artifacts_stac_items")
     op.execute("drop view api.served_in_parts")
     op.execute("drop view api.served_files")

@@ -5,6 +5,7 @@ import struct
 from dataclasses import dataclass, replace
 from typing import Final
 
+from domain.rules.sources import is_address
 from flows.context import Context
 from flows.handlers.raster.declarations import Reading
 from flows.handlers.raster.tile_declarations import BlobToMountParams, BlobToMountResult
@@ -15,8 +16,6 @@ _MEGABYTE: Final = 1024**2
 SMALL_BYTES: Final = 64 * _MEGABYTE
 # More than this is never copied to a try's own disk.
 LARGEST_COPY_BYTES: Final = 20 * 1024 * _MEGABYTE
-
-
 _TILE_WIDTH: Final = 322
 _MOST_ENTRIES: Final = 1000
 # How a TIFF points to its directory, counts its entries and begins each of them.
@@ -49,14 +48,18 @@ def decide(size_bytes: int, *, is_remote: bool, is_tiled: bool) -> Decision:
 
 
 def blob_to_mount(params: BlobToMountParams, context: Context) -> BlobToMountResult:
-    """The source's checksum, and the decision."""
-    bronze = context.storage.bronze
-    readable = bronze.readable_path(params.source)
-    size_bytes = bronze.size_bytes(params.source) or 0
-    sha256, head = _read(params.source, size_bytes, context)
+    """The source's checksum, and the decision. What lies at an address is fetched into quarantine first."""
+    bronze, source = context.storage.bronze, params.source
+    if is_address(source):
+        from flows.handlers import quarantine
+
+        source = quarantine.fetch(source, context)
+    readable = bronze.readable_path(source)
+    size_bytes = bronze.size_bytes(source) or 0
+    sha256, head = _read(source, size_bytes, context)
     decision = decide(size_bytes, is_remote="://" in readable, is_tiled=lies_in_tiles(head))
     return BlobToMountResult(
-        source=params.source,
+        source=source,
         size_mb=size_bytes / _MEGABYTE,
         sha256=sha256,
         reading=decision.reading,

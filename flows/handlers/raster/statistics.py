@@ -14,6 +14,7 @@ from flows.handlers.raster.declarations import BandStatistics
 
 COUNTED_PIXELS: Final = 4 * 1024**2
 Pixels = np.ndarray[Any, Any]
+_NOTHING: Final = np.longdouble(0)
 
 
 def stride(width: int, height: int) -> int:
@@ -30,8 +31,9 @@ class Tally:
     minimum: float = math.inf
     maximum: float = -math.inf
     base: float = 0.0
-    sum: float = 0.0
-    squares: float = 0.0
+    # In the widest floats there are: squares of what a file may hold fit in no others.
+    sum: np.longdouble = _NOTHING
+    squares: np.longdouble = _NOTHING
 
     def add(self, pixels: Pixels, valid: Pixels) -> None:
         self.seen += pixels.size
@@ -44,19 +46,19 @@ class Tally:
         self.valid += values.size
         self.minimum = min(self.minimum, float(values.min()))
         self.maximum = max(self.maximum, float(values.max()))
-        distances = values - self.base
-        self.sum += float(distances.sum())
-        self.squares += float(np.square(distances).sum())
+        distances = values.astype(np.longdouble) - self.base
+        self.sum += distances.sum()
+        self.squares += np.square(distances).sum()
 
     @property
     def mean(self) -> float:
-        return self.base + self.sum / self.valid if self.valid else 0.0
+        return float(self.base + self.sum / self.valid) if self.valid else 0.0
 
     @property
     def stddev(self) -> float:
         if not self.valid:
             return 0.0
-        return math.sqrt(max(0.0, self.squares / self.valid - (self.sum / self.valid) ** 2))
+        return float(np.sqrt(max(np.longdouble(0), self.squares / self.valid - (self.sum / self.valid) ** 2)))
 
     @property
     def valid_percent(self) -> float:

@@ -1,20 +1,23 @@
-"""The vector family as authors see it: parameters, results, pools. Declared, not yet written. No GDAL here."""
+"""The vector family as authors see it: parameters, results, pools. No GDAL here; bodies import what does the work."""
 
-from typing import NoReturn
+from typing import Literal
 
 from pydantic import BaseModel, Field
 
 from domain.contracts.artifacts import Artifact, Bounds, Sha256
 from flows.context import Context
-from flows.errors import PlannedHandler
 from flows.handlers.raster.declarations import BLOB_NAME, EPSG_CODE, ITEM_REGISTERED, RegisterItemResult
 from flows.handlers.registry import handler
 
-TABLE_NAME = r"^[a-z][a-z0-9_]{0,62}$"
-
-
-def _planned(name: str) -> NoReturn:
-    raise PlannedHandler(f"{name} is declared for authors but not written yet.")
+IDENTIFIER = r"^[a-z][a-z0-9_]{0,62}$"
+MAX_COLUMNS = 400
+SqlType = Literal[
+    "boolean", "smallint", "integer", "bigint", "real", "double precision",
+    "text", "date", "time", "timestamp", "timestamptz", "bytea",
+]  # fmt: skip
+GeometryType = Literal[
+    "Point", "LineString", "Polygon", "MultiPoint", "MultiLineString", "MultiPolygon", "GeometryCollection", "Geometry"
+]
 
 
 class VectorValidateParams(BaseModel):
@@ -24,16 +27,16 @@ class VectorValidateParams(BaseModel):
 
 
 class VectorValidateResult(BaseModel):
-    """What the file holds, and the verdict."""
+    """What the file says it holds, and the verdict."""
 
     source: str
     layer: str
-    driver: str
+    format: str
     warnings: list[str]
     crs: str
     geometry_type: str
     feature_count: int
-    fields: dict[str, str] = Field(description="Column types by name")
+    fields: dict[str, str] = Field(description="Column types by the sender's names")
     bounds_wgs84: Bounds
     size_mb: float
     sha256: Sha256
@@ -46,91 +49,155 @@ class VectorValidateResult(BaseModel):
     example=VectorValidateResult(
         source="uploads/roads.gpkg",
         layer="roads",
-        driver="GPKG",
+        format="GeoPackage",
         warnings=[],
         crs="EPSG:31287",
         geometry_type="MultiLineString",
         feature_count=12_345,
-        fields={"name": "text", "lanes": "integer"},
+        fields={"Name": "text", "lanes": "integer"},
         bounds_wgs84=(14.73, 47.49, 15.27, 47.86),
         size_mb=8.5,
         sha256="0" * 64,
     ),
-    planned=True,
 )
 def validate(params: VectorValidateParams, context: Context) -> VectorValidateResult:
     """Open the file by an allow-listed driver and report what it holds, or refuse it with a reason."""
-    _planned("vector.validate")
+    from flows.handlers.vector import inspect
+
+    return inspect.validate(params, context)
 
 
-class LoadPostgisParams(BaseModel):
+class VectorConvertParams(BaseModel):
     source: str = Field(max_length=900, description=BLOB_NAME)
-    layer: str = Field(max_length=200)
-    source_crs: str = Field(pattern=EPSG_CODE)
+    layer: str | None = Field(default=None, max_length=200)
+    source_crs: str | None = Field(default=None, pattern=EPSG_CODE)
     target_crs: str = Field(default="EPSG:4326", pattern=EPSG_CODE)
-    chunk_features: int = Field(default=10_000, ge=100, le=1_000_000)
+    chunk_features: int = Field(
+        default=50_000, ge=100, le=1_000_000, description="Features that load together, at most"
+    )
+
+
+class Column(BaseModel):
+    """One column of the table: a generated name, and the sender's words for it."""
+
+    name: str = Field(pattern=IDENTIFIER)
+    title: str
+    type: SqlType
 
 
 class Chunk(BaseModel):
-    """A run of features that is loaded in one transaction."""
+    """A run of features that is loaded in one transaction, as rows of PostgreSQL's binary COPY format."""
 
     number: int = Field(ge=0)
-    first: int = Field(ge=0)
-    count: int = Field(ge=1)
+    rows: str = Field(max_length=900, description="Blob of the silver zone; gone once the table is finished")
+    count: int = Field(ge=0)
+
+
+class Repairs(BaseModel):
+    """What was done to the geometries."""
+
+    repaired: int = Field(ge=0, description="Made valid")
+    rejected: int = Field(ge=0, description="Features left out: nothing valid remained of their geometry")
+    without_geometry: int = Field(ge=0, description="Features kept without a geometry, as they came")
+
+
+class VectorConvertResult(BaseModel):
+    """The layer in one CRS, valid and typed: as GeoParquet to keep, and as rows to load."""
+
+    product: str = Field(max_length=900, description="The GeoParquet's name in the silver zone")
+    chunks: list[Chunk]
+    columns: list[Column] = Field(max_length=MAX_COLUMNS)
+    crs: str = Field(pattern=EPSG_CODE)
+    geometry_type: GeometryType
+    has_heights: bool
+    feature_count: int = Field(ge=1)
+    bounds_native: Bounds
+    bounds_wgs84: Bounds
+    repairs: Repairs
+    source_sha256: Sha256
+    artifacts: list[Artifact]
+
+
+PARQUET = Artifact(
+    role="geoparquet",
+    zone="silver",
+    name="assets/asset/0-r1/a1/data.parquet",
+    media_type="application/vnd.apache.parquet",
+    sha256="0" * 64,
+    size_bytes=1_000_000,
+    bbox=(14.73, 47.49, 15.27, 47.86),
+)
+CONVERTED = VectorConvertResult(
+    product=PARQUET.name,
+    chunks=[Chunk(number=0, rows="assets/asset/0-r1/a1/rows/00000.copy", count=12_345)],
+    columns=[Column(name="name", title="Name", type="text"), Column(name="lanes", title="lanes", type="integer")],
+    crs="EPSG:4326",
+    geometry_type="MultiLineString",
+    has_heights=False,
+    feature_count=12_345,
+    bounds_native=(14.73, 47.49, 15.27, 47.86),
+    bounds_wgs84=(14.73, 47.49, 15.27, 47.86),
+    repairs=Repairs(repaired=2, rejected=0, without_geometry=0),
+    source_sha256="0" * 64,
+    artifacts=[PARQUET],
+)
+
+
+@handler("vector.convert", pool="gdal", timeout_seconds=7200, example=CONVERTED)
+def convert(params: VectorConvertParams, context: Context) -> VectorConvertResult:
+    """Repair, reproject and type every feature in one pass; write GeoParquet and rows ready to load."""
+    from flows.handlers.vector import convert as converting
+
+    return converting.convert(params, context)
+
+
+class LoadPostgisParams(BaseModel):
+    product: VectorConvertResult
 
 
 class LoadPostgisResult(BaseModel):
-    table: str = Field(pattern=TABLE_NAME, description="Generated, never the partner's words")
+    table: str = Field(pattern=IDENTIFIER, description="Generated, never the sender's words")
     chunks: list[Chunk]
-    feature_count: int
 
 
 @handler(
     "vector.load_postgis",
-    pool="gdal",
+    pool="light",
     timeout_seconds=600,
-    example=LoadPostgisResult(table="v_0123", chunks=[Chunk(number=0, first=0, count=10_000)], feature_count=10_000),
-    planned=True,
+    example=LoadPostgisResult(table="v_0123", chunks=CONVERTED.chunks),
+    database=True,
 )
 def load_postgis(params: LoadPostgisParams, context: Context) -> LoadPostgisResult:
     """Create the empty table and say which chunks fill it."""
-    _planned("vector.load_postgis")
+    from flows.handlers.vector import load
+
+    return load.create(params, context)
 
 
 class LoadChunkParams(BaseModel):
-    source: str = Field(max_length=900, description=BLOB_NAME)
-    layer: str = Field(max_length=200)
-    source_crs: str = Field(pattern=EPSG_CODE)
-    target_crs: str = Field(default="EPSG:4326", pattern=EPSG_CODE)
-    table: str = Field(pattern=TABLE_NAME)
+    table: str = Field(pattern=IDENTIFIER)
     chunk: Chunk
 
 
 class LoadChunkResult(BaseModel):
     loaded: int
-    repaired: int = Field(description="Geometries that were made valid")
-    rejected: int = Field(description="Features whose geometry could not be repaired")
 
 
-@handler(
-    "vector.load_chunk",
-    pool="gdal",
-    timeout_seconds=1800,
-    example=LoadChunkResult(loaded=10_000, repaired=0, rejected=0),
-    planned=True,
-)
+@handler("vector.load_chunk", pool="light", timeout_seconds=1800, example=LoadChunkResult(loaded=10_000), database=True)
 def load_chunk(params: LoadChunkParams, context: Context) -> LoadChunkResult:
-    """Load one chunk; loading it again replaces it."""
-    _planned("vector.load_chunk")
+    """Load one chunk; one that is loaded already is left as it is."""
+    from flows.handlers.vector import load
+
+    return load.load_chunk(params, context)
 
 
 class FinalizeParams(BaseModel):
-    table: str = Field(pattern=TABLE_NAME)
-    expected_features: int = Field(ge=0)
+    table: str = Field(pattern=IDENTIFIER)
+    product: VectorConvertResult
+    loaded_features: int = Field(ge=0)
 
 
 class FinalizeResult(BaseModel):
-    table: str
     feature_count: int
     bounds_wgs84: Bounds
 
@@ -138,32 +205,30 @@ class FinalizeResult(BaseModel):
 @handler(
     "vector.finalize",
     pool="light",
-    timeout_seconds=1800,
-    example=FinalizeResult(table="v_0123", feature_count=10_000, bounds_wgs84=(14.73, 47.49, 15.27, 47.86)),
-    planned=True,
+    timeout_seconds=3600,
+    example=FinalizeResult(feature_count=12_345, bounds_wgs84=(14.73, 47.49, 15.27, 47.86)),
+    database=True,
 )
 def finalize(params: FinalizeParams, context: Context) -> FinalizeResult:
-    """Count, index and analyse the table."""
-    _planned("vector.finalize")
+    """Count, index and analyse the table, and let serving read it."""
+    from flows.handlers.vector import load
+
+    return load.finalize(params, context)
 
 
 class VectorItemParams(BaseModel):
-    product: FinalizeResult
+    product: VectorConvertResult
     source: str = Field(max_length=900, description="The blob the table was loaded from")
-    source_sha256: Sha256
-
-
-class VectorItemResult(RegisterItemResult):
-    artifacts: list[Artifact]
 
 
 @handler(
     "vector.stac_register_item",
     pool="light",
     timeout_seconds=300,
-    example=VectorItemResult(**ITEM_REGISTERED.model_dump()),
-    planned=True,
+    example=ITEM_REGISTERED,
 )
-def stac_register_item(params: VectorItemParams, context: Context) -> VectorItemResult:
-    """Write the STAC item of one table. The catalogue shows it only after an approval."""
-    _planned("vector.stac_register_item")
+def stac_register_item(params: VectorItemParams, context: Context) -> RegisterItemResult:
+    """Write the STAC item of one layer. The catalogue shows it only after an approval."""
+    from flows.handlers.vector import stac
+
+    return stac.register_item(params, context)

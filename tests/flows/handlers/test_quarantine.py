@@ -1,6 +1,7 @@
 """Fetching sources: from the address that was judged, of an allowed host, within limits, into a generated name."""
 
 import asyncio
+import hashlib
 import ssl
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,6 +17,7 @@ from flows.context import Context
 from flows.errors import HandlerError, InvalidInput, Stopped, Transient
 from flows.handlers import quarantine
 from flows.handlers.quarantine import Guard
+from flows.handlers.raster.tile_declarations import BlobToMountParams, blob_to_mount
 from tests.support import hostile
 from tests.support.rasters import context_in
 from tests.support.receiver import Received, Reply, running_receiver
@@ -69,6 +71,19 @@ async def test_what_lies_there_becomes_a_blob_of_a_generated_name(context: Conte
     assert "canary" not in name
     assert context.storage.bronze.read_bytes(name) == RASTER
     assert list(context.workdir.iterdir()) == []
+
+
+async def test_the_first_step_of_a_raster_fetches_what_lies_at_an_address(
+    context: Context, guard: Guard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quarantine, "_guard_of_settings", lambda: guard)
+    async with running_receiver() as server:
+        server.reply = gives()
+        url = server.url.replace("127.0.0.1", HOST).replace("/hook", "/dem.tif?sig=canary")
+        made = await asyncio.to_thread(blob_to_mount, BlobToMountParams(source=url), context)
+    assert made.source.startswith("quarantine/")
+    assert made.sha256 == hashlib.sha256(RASTER).hexdigest()
+    assert "canary" not in made.model_dump_json()
 
 
 async def test_nothing_of_ours_is_told_to_the_host(context: Context, guard: Guard) -> None:

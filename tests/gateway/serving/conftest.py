@@ -53,16 +53,20 @@ CLIENTS = [
 SCHEMA = """
 CREATE SCHEMA api;
 CREATE TABLE api.products (asset_id text, platform_id text, ordinal int, revision int, clearance text, approval text,
-    is_latest bool, exposure text, cog_name text, nodata double precision, bands jsonb, bounds_wgs84 jsonb);
+    is_latest bool, exposure text, cog_name text, nodata double precision, bands jsonb, bounds_wgs84 jsonb,
+    parquet_name text, table_name text, layer jsonb);
 CREATE TABLE api.clients (secret_hash text, client_id text, role text, platform_id text, is_active bool);
-CREATE VIEW api.served_products AS SELECT * FROM api.products;
+CREATE VIEW api.served_products AS SELECT * FROM api.products WHERE approval = 'approved';
+CREATE VIEW api.staged_products AS SELECT * FROM api.products WHERE approval = 'pending_review';
 CREATE TABLE api.served_files (asset_id text, ordinal int, revision int, role text, name text, sha256 text,
     media_type text);
 CREATE TABLE api.served_in_parts (asset_id text, ordinal int, revision int);
+CREATE SCHEMA geo;
 CREATE VIEW api.identities AS SELECT * FROM api.clients;
 CREATE ROLE cairn_serving LOGIN;
-GRANT USAGE ON SCHEMA api TO cairn_serving;
-GRANT SELECT ON api.served_products, api.served_files, api.served_in_parts, api.identities TO cairn_serving;
+GRANT USAGE ON SCHEMA api, geo TO cairn_serving;
+GRANT SELECT ON api.served_products, api.staged_products, api.served_files, api.served_in_parts, api.identities
+    TO cairn_serving;
 GRANT pgstac_read TO cairn_serving;
 """
 

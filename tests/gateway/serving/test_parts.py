@@ -10,7 +10,7 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from domain.rules.publication import Holdings, collection, public_item
-from flows.handlers.raster.planned import TILE_DONE
+from flows.handlers.raster.tile_declarations import TILE_DONE
 from flows.handlers.stac.declarations import RegisterItemsParams
 from flows.handlers.stac.staging import register_items
 from tests.gateway.serving.conftest import Served

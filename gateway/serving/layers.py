@@ -1,0 +1,230 @@
+"""Vector layers: features by tipg and tiles as MVT, from the one table that the address's version names.
+
+tipg knows its tables from a list made at its start; here each request gets the one table that its reader may read, and
+no answer names it. What tipg offers beyond that (filters in a language with function calls, pages of HTML) is not.
+"""
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Annotated, Any, Final
+
+import asyncpg
+import morecantile
+import orjson
+from fastapi import Depends, FastAPI, Path, Request, Response
+from morecantile.errors import InvalidIdentifier
+from psycopg.conninfo import conninfo_to_dict
+from pydantic import BaseModel
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Receive, Scope, Send
+from tipg.collections import Collection, CollectionList, Column, PgCollection
+from tipg.factory import OGCFeaturesFactory
+
+from gateway.serving.access import Version, identity_of, is_readable, lookup_of, readable_product
+from gateway.serving.lookup import Product
+from gateway.serving.problems import NOT_FOUND, invalid
+from gateway.serving.settings import ServingSettings
+
+MVT: Final = "application/vnd.mapbox-vector-tile"
+MAX_ZOOM: Final = 24
+MAX_TILE_FEATURES: Final = 10_000
+_TILE_FORMATS: Final = (None, "pbf", "mvt")
+_LAYER_IN_TILE: Final = "default"
+_NUMBER: Final = r"-?[0-9]{1,3}(\.[0-9]{1,20})?"
+_MOMENT: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{8,15}(Z|[+-][0-9]{2}:[0-9]{2})"
+# How a parameter must look before a library reads it; its own faults would be faults of the server's.
+_FORMS: Final = {
+    "bbox": re.compile(rf"{_NUMBER}(,{_NUMBER}){{3}}"),
+    "datetime": re.compile(rf"{_MOMENT}|({_MOMENT}|\.\.)/({_MOMENT}|\.\.)"),
+    "ids": re.compile(r"[0-9]{1,18}(,[0-9]{1,18})*"),
+    "simplify": re.compile(_NUMBER),
+    "f": re.compile(r"json|geojson|geojsonseq|ndjson|csv|schemajson"),
+}
+_NOT_OFFERED: Final = frozenset({"filter", "filter-lang", "geom-column", "datetime-column"})
+
+
+class _Column(BaseModel):
+    name: str
+    title: str
+    type: str
+
+
+class _Facts(BaseModel):
+    """What the register says of a table."""
+
+    columns: list[_Column]
+    crs: str
+    geometry_type: str
+    feature_count: int
+    bounds_wgs84: tuple[float, float, float, float]
+
+
+def collection_of(product: Product) -> PgCollection:
+    """The layer as tipg sees a collection: named after its asset, its properties as the table has them."""
+    facts = _Facts.model_validate(product.layer)
+    shape = Column(
+        name="geom",
+        type="geometry",
+        geometry_type=facts.geometry_type,
+        srid=int(facts.crs.removeprefix("EPSG:")),
+        bounds=list(facts.bounds_wgs84),
+    )
+    # Bytes have no form in JSON.
+    columns = [Column(name=each.name, type=each.type, description=each.title) for each in facts.columns]
+    shown = [column for column in columns if column.type != "bytea"]
+    return PgCollection(
+        type="Table",
+        id=product.asset_id,
+        schema="geo",
+        table=str(product.table_name),
+        title=product.asset_id,
+        description=f"Version {product.ordinal}, {facts.feature_count:,} features",
+        table_columns=[*shown, shape],
+        properties=shown,
+        id_column=Column(name="fid", type="bigint"),
+        geometry_column=shape,
+        datetime_column=next((column for column in shown if column.is_datetime), None),
+    )
+
+
+# --- features, below /vector ---
+
+
+async def readable_layer(
+    request: Request,
+    collectionId: Annotated[str, Path(description="The asset's id")],  # noqa: N803 - the library's name for it
+    version: Version = "latest",
+) -> PgCollection:
+    """The layer that the address names, if this reader may have it."""
+    product = await readable_product(request, collectionId, version)
+    if product.table_name is None:
+        raise NOT_FOUND
+    return collection_of(product)
+
+
+async def readable_layers(request: Request) -> CollectionList:
+    """The latest version of every layer that this reader may know of."""
+    identity = await identity_of(request)
+    products = [each for each in await lookup_of(request).products() if each.table_name and each.is_latest]
+    found: list[Collection] = [collection_of(each) for each in products if is_readable(each, identity)]
+    return CollectionList(collections=found, matched=len(found), next=None, prev=None)
+
+
+def checked_query(request: Request) -> None:
+    """Refuse parameters that are not offered, or that do not look as they must."""
+    for name, value in request.query_params.multi_items():
+        if name.lower() in _NOT_OFFERED:
+            raise invalid(f"{name} is not offered here: ask by bbox, ids, datetime or the value of a property.")
+        form = _FORMS.get(name)
+        if form is not None and not form.fullmatch(value):
+            raise invalid(f"{name} is not valid.")
+
+
+def features_app() -> FastAPI:
+    """OGC API - Features, as an app to be mounted."""
+    app = FastAPI(title="Cairn vector layers", openapi_url="/api", docs_url="/api.html", redoc_url=None)
+    factory = OGCFeaturesFactory(
+        collection_dependency=readable_layer,  # type: ignore[arg-type]  # the framework awaits it
+        collections_dependency=readable_layers,  # type: ignore[arg-type]
+        title="Cairn vector layers",
+    )
+    app.include_router(factory.router, dependencies=[Depends(checked_query)])
+    return app
+
+
+def without_pages(app: ASGIApp) -> ASGIApp:
+    """Never let the library answer with HTML, which would be made of senders' words."""
+
+    async def call(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            headers = MutableHeaders(raw=list(scope["headers"]))
+            if "html" in headers.get("accept", "") or "*" in headers.get("accept", "*"):
+                headers["accept"] = "application/geo+json, application/json;q=0.9, application/schema+json;q=0.8"
+            scope = {**scope, "headers": headers.raw}
+        await app(scope, receive, send)
+
+    return call
+
+
+# --- tiles, below /tiles ---
+
+
+async def answer(request: Request, product: Product) -> Response:
+    """What a layer answers where a raster would answer with pixels."""
+    given = request.path_params
+    if {"z", "x", "y"} <= given.keys() and given.get("format") in _TILE_FORMATS:
+        return await _tile(request, product)
+    if request.url.path.endswith("/tilejson.json"):
+        return _tilejson(request, product)
+    raise NOT_FOUND
+
+
+async def _tile(request: Request, product: Product) -> Response:
+    tms, place = _matrix(request), _place(request)
+    async with request.app.state.pool.acquire() as connection:
+        content = await collection_of(product).get_tile(connection, tms=tms, tile=place, limit=MAX_TILE_FEATURES)
+    return Response(content, media_type=MVT)
+
+
+def _matrix(request: Request) -> morecantile.TileMatrixSet:
+    try:
+        return morecantile.tms.get(request.path_params["tileMatrixSetId"])
+    except InvalidIdentifier:
+        raise NOT_FOUND from None
+
+
+def _place(request: Request) -> morecantile.Tile:
+    numbers = [str(request.path_params[name]) for name in ("x", "y", "z")]
+    if not all(re.fullmatch("[0-9]{1,9}", number) for number in numbers) or int(numbers[2]) > MAX_ZOOM:
+        raise NOT_FOUND
+    return morecantile.Tile(*map(int, numbers))
+
+
+def _tilejson(request: Request, product: Product) -> Response:
+    """Where the tiles are, and what is in them."""
+    _matrix(request)
+    layer = collection_of(product)
+    base = str(request.url.replace(query="")).removesuffix("/tilejson.json").rstrip("?")
+    query = f"?{request.url.query}" if request.url.query else ""
+    fields = {column.name: column.description or column.name for column in layer.properties}
+    content = {
+        "tilejson": "3.0.0",
+        "name": product.asset_id,
+        "version": "1.0.0",
+        "scheme": "xyz",
+        "tiles": [f"{base}/{{z}}/{{x}}/{{y}}{query}"],
+        "minzoom": 0,
+        "maxzoom": MAX_ZOOM,
+        "bounds": layer.bounds,
+        "vector_layers": [{"id": _LAYER_IN_TILE, "fields": fields}],
+    }
+    return Response(orjson.dumps(content), media_type="application/json")
+
+
+# --- the library's own connections ---
+
+
+@asynccontextmanager
+async def connected(apps: tuple[FastAPI, ...], settings: ServingSettings) -> AsyncIterator[None]:
+    """Keep a pool open for tipg, which speaks asyncpg."""
+    target = conninfo_to_dict(settings.database_serving_url.get_secret_value())
+    read_only = {"default_transaction_read_only": "on", "statement_timeout": "5000", "jit": "off"}
+    async with asyncpg.create_pool(
+        user=target["user"],
+        password=target.get("password"),
+        host=target["host"],
+        port=int(target.get("port") or 5432),
+        database=target["dbname"],
+        min_size=1,
+        max_size=settings.serving_pool_size,
+        init=_with_json,
+        server_settings={"application_name": "cairn-serving", **read_only},
+    ) as pool:
+        for app in apps:
+            app.state.pool = pool
+        yield
+
+
+async def _with_json(connection: Any) -> None:
+    await connection.set_type_codec("json", encoder=orjson.dumps, decoder=orjson.loads, schema="pg_catalog")

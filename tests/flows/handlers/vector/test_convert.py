@@ -1,0 +1,245 @@
+"""The pass over a layer: what comes out of honest files, and what is said of files that lie."""
+
+import http.server
+import json
+import sqlite3
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import shapely
+
+from flows.errors import HandlerError, InvalidInput, Stopped
+from flows.handlers.vector.convert import BATCH_BYTES, batch_features
+from flows.handlers.vector.declarations import (
+    VectorConvertParams,
+    VectorConvertResult,
+    VectorValidateParams,
+    VectorValidateResult,
+    convert,
+    validate,
+)
+from tests.flows.handlers.vector.conftest import NewContext
+from tests.support import vectors
+
+FORMATS = ("gpkg", "geojson", "fgb", "zip", "parquet", "csv")
+
+
+class Files:
+    """Puts files into bronze and has them judged."""
+
+    def __init__(self, root: Path, new_context: NewContext) -> None:
+        self.root, self.new_context = root, new_context
+
+    def path(self, name: str) -> Path:
+        path = self.root / "bronze" / "up" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def validated(self, name: str, **more: Any) -> VectorValidateResult:
+        return validate(VectorValidateParams(source=f"up/{name}", **more), self.new_context())
+
+    def converted(self, name: str, **more: Any) -> VectorConvertResult:
+        return convert(VectorConvertParams(source=f"up/{name}", **more), self.new_context())
+
+    def product(self, result: VectorConvertResult) -> pa.Table:
+        return pq.read_table(self.root / "silver" / result.product)
+
+
+@pytest.fixture
+def files(tmp_path: Path, new_context: NewContext) -> Files:
+    return Files(tmp_path, new_context)
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+def test_validation_says_what_a_file_holds(files: Files, ending: str) -> None:
+    vectors.write(files.path(f"fields.{ending}"), vectors.squares(20))
+    found = files.validated(f"fields.{ending}", source_crs="EPSG:4326")
+    assert (found.feature_count, found.crs) == (20, "EPSG:4326")
+    assert found.bounds_wgs84 == pytest.approx((14.73, 47.49, 15.12, 47.5))
+    assert found.fields["Name"] == "text"
+    assert any("Columns are renamed" in warning for warning in found.warnings)
+
+
+def test_the_copy_is_geoparquet_of_what_was_sent(files: Files) -> None:
+    moved = shapely.from_wkt(["POINT Z (500000 5260000 12)", "POINT Z (510000 5270000 13)"])
+    vectors.write(files.path("a.gpkg"), moved, {"seen": pa.array(["x", None])}, crs="EPSG:32633")
+    result = files.converted("a.gpkg")
+    table = files.product(result)
+    [first, _] = shapely.from_wkb(table["geometry"].to_numpy())
+    assert (first.x, first.y, first.z) == (pytest.approx(15.0), pytest.approx(47.4934, abs=1e-3), 12)
+    assert table["seen"].to_pylist() == ["x", None]
+    told = json.loads(pq.read_metadata(files.root / "silver" / result.product).metadata[b"geo"])["columns"]["geometry"]
+    assert (told["encoding"], told["crs"]["id"]["code"], result.has_heights) == ("WKB", 4326, True)
+    assert told["bbox"] == pytest.approx(result.bounds_wgs84)
+    assert result.artifacts[0].size_bytes == (files.root / "silver" / result.product).stat().st_size
+
+
+def test_a_product_may_be_sent_again(files: Files) -> None:
+    """What this platform writes it reads."""
+    vectors.write(files.path("a.gpkg"), vectors.squares(30))
+    first = files.converted("a.gpkg")
+    files.path("b.parquet").write_bytes((files.root / "silver" / first.product).read_bytes())
+    again = files.converted("b.parquet")
+    assert (again.feature_count, again.bounds_wgs84) == (30, first.bounds_wgs84)
+
+
+def test_csv_in_degrees_needs_no_crs_and_other_csv_does(files: Files) -> None:
+    files.path("a.csv").write_text("Name,Lon,LAT\nx,14.7,47.5\ny,,\n")
+    result = files.converted("a.csv")
+    assert (result.feature_count, result.repairs.without_geometry) == (2, 1)
+    files.path("b.csv").write_text("Name,x,y\nx,500000,5260000\n")
+    with pytest.raises(InvalidInput, match="names no CRS"):
+        files.converted("b.csv")
+    assert files.converted("b.csv", source_crs="EPSG:32633").bounds_wgs84[0] == pytest.approx(15.0)
+
+
+def test_what_was_repaired_is_counted(files: Files) -> None:
+    shapes = ["POLYGON ((0 0, 2 2, 2 0, 0 2, 0 0))", "POLYGON ((0 0, 1 1, 2 2, 0 0))", "POLYGON ((0 0, 1 0, 1 1, 0 0))"]
+    vectors.write(files.path("a.gpkg"), [*shapely.from_wkt(shapes), None])
+    result = files.converted("a.gpkg")
+    assert result.repairs.model_dump() == {"repaired": 1, "rejected": 1, "without_geometry": 1}
+    assert (result.feature_count, result.geometry_type) == (3, "MultiPolygon")
+    assert files.product(result)["name"].to_pylist() == ["field 0", "field 2", "field 3"]
+
+
+@pytest.mark.parametrize(("wanted", "size", "total", "made"), [
+    (50_000, 1_000_000, 1000, 50_000), (50_000, 10 * BATCH_BYTES, 100, 10), (100, 2**40, 1, 1), (100, 0, 5, 100),
+])  # fmt: skip
+def test_large_features_make_small_batches(wanted: int, size: int, total: int, made: int) -> None:
+    assert batch_features(wanted, size, total) == made
+
+
+def test_it_stops_between_batches(files: Files) -> None:
+    vectors.write(files.path("a.gpkg"), vectors.squares(500, side=0.0001))
+    stop = Event()
+    context = files.new_context(stop_event=stop, progress=lambda fraction, message: stop.set())
+    with pytest.raises(Stopped):
+        convert(VectorConvertParams(source="up/a.gpkg", chunk_features=100), context)
+
+
+# --- files that lie ---
+
+
+def refused(files: Files, name: str, told: str, **more: Any) -> None:
+    """By validation, so that nothing is converted."""
+    with pytest.raises(InvalidInput, match=told) as caught:
+        files.validated(name, **more)
+    assert str(files.root) not in str(caught.value)
+
+
+def test_what_has_nothing_or_too_much_is_refused(files: Files) -> None:
+    vectors.geojson(files.path("none.geojson"), [])
+    refused(files, "none.geojson", "has no features")
+    vectors.geojson(files.path("bare.geojson"), [{"type": "Feature", "properties": {}, "geometry": None}])
+    refused(files, "bare.geojson", "no feature with a geometry|without geometries")
+    wide = {f"column {n}": pa.array([n]) for n in range(2000)}
+    vectors.write(files.path("wide.parquet"), vectors.squares(1), wide)
+    refused(files, "wide.parquet", "has 2,000 columns; the limit is 400")
+    files.path("plain.csv").write_text("a,b\n1,2\n")
+    refused(files, "plain.csv", "without geometries. CSV needs")
+
+
+def test_what_is_nowhere_is_refused(files: Files) -> None:
+    vectors.write(files.path("nowhere.gpkg"), vectors.squares(1), crs=None)
+    refused(files, "nowhere.gpkg", "names no CRS")
+    vectors.write(files.path("mars.gpkg"), [shapely.Point(5e6, 9e6)])
+    refused(files, "mars.gpkg", "outside of the Earth")
+    refused(files, "nowhere.gpkg", "EPSG:4979 is not a CRS|EPSG:5773 is not a CRS", source_crs="EPSG:5773")
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+def test_a_file_that_is_cut_off_is_refused_or_read_as_far_as_it_is_whole(files: Files, ending: str) -> None:
+    """Never a crash, never a fault of ours; the same verdict twice."""
+    whole = vectors.write(files.path(f"whole.{ending}"), vectors.squares(200, side=0.001)).read_bytes()
+    for part in (2, 7, 40):
+        files.path(f"cut.{ending}").write_bytes(whole[: len(whole) * part // 41])
+        assert verdict(files, f"cut.{ending}") == verdict(files, f"cut.{ending}")
+
+
+def verdict(files: Files, name: str) -> str:
+    try:
+        return str(files.converted(name, source_crs="EPSG:4326").feature_count)
+    except InvalidInput as error:
+        return str(error)
+
+
+def test_a_geopackage_that_asks_in_place_of_holding_is_refused(files: Files) -> None:
+    path = vectors.write(files.path("a.gpkg"), vectors.squares(3))
+    with sqlite3.connect(path) as database:
+        database.execute("alter table fields rename to hidden")
+        database.execute("create view fields as select * from hidden")
+    database.close()
+    refused(files, "a.gpkg", "not a table but a query")
+    path = vectors.write(files.path("b.gpkg"), vectors.squares(3))
+    with sqlite3.connect(path) as database:
+        database.execute("create view gpkg_extra as select 1")
+    database.close()
+    refused(files, "b.gpkg", "describes itself by queries")
+
+
+def test_of_several_layers_one_must_be_named(files: Files) -> None:
+    for layer, count in (("fields", 3), ("meadows", 4)):
+        vectors.write(files.path("a.gpkg"), vectors.squares(count), layer=layer)
+    refused(files, "a.gpkg", "several layers: name one as `layer`: 'fields', 'meadows'")
+    refused(files, "a.gpkg", "holds no layer 'moors'", layer="moors")
+    assert files.converted("a.gpkg", layer="meadows").feature_count == 4
+
+
+def test_no_file_has_us_ask_the_network(files: Files) -> None:
+    """A CRS that is a link, and files of formats that are links. The listener hears us when we do ask."""
+    asked: list[str] = []
+
+    class Listener(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_error(404)
+
+        def log_message(self, *arguments: Any) -> None:
+            """Say nothing."""
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Listener) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        import urllib.error
+        import urllib.request
+
+        with pytest.raises(urllib.error.HTTPError):
+            urllib.request.urlopen(f"{url}/control")  # noqa: S310 - ours
+        link = {"type": "link", "properties": {"href": f"{url}/crs", "type": "proj4"}}
+        feature = {"type": "Feature", "properties": {}, "geometry": {"type": "Point", "coordinates": [1, 2]}}
+        vectors.geojson(files.path("a.geojson"), [feature], crs=link)
+        verdict(files, "a.geojson")
+        files.path("b.geojson").write_text(f'<OGRVRTDataSource><OGRVRTLayer name="a"><SrcDataSource>/vsicurl/{url}/b')
+        files.path("c.geojson").write_text(json.dumps({"type": "FeatureServer", "url": f"{url}/c"}))
+        for name in ("b.geojson", "c.geojson"):
+            refused(files, name, "none of the vector formats|damaged or incomplete|no features|without geometries")
+        server.shutdown()
+    assert asked == ["/control"]
+
+
+def test_nothing_beside_a_file_is_read(files: Files) -> None:
+    """A CRS, types or an index that lie beside the file are not the file's."""
+    files.path("a.csv").write_text("Name,x,y\nx,500000,5260000\n")
+    files.path("a.csvt").write_text('"Integer","Real","Real"\n')
+    files.path("a.prj").write_text(pyproj_wkt())
+    refused(files, "a.csv", "names no CRS")
+
+
+def pyproj_wkt() -> str:
+    from pyproj import CRS
+
+    return str(CRS.from_epsg(32633).to_wkt("WKT1_ESRI"))
+
+
+def test_a_fault_of_ours_is_not_the_senders(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk is worth another try."""
+    vectors.write(files.path("a.gpkg"), vectors.squares(3))
+    context = files.new_context()
+    (files.root / "silver").write_text("a file where a folder must be")
+    with pytest.raises(OSError, match="silver") as caught:
+        convert(VectorConvertParams(source="up/a.gpkg"), context)
+    assert not isinstance(caught.value, HandlerError)
