@@ -162,7 +162,7 @@ def test_a_pool_of_another_type_is_replaced_only_when_told_to(
     assert ("created", "pool gdal") in deploy(prefect_server, "--replace-pools")
     assert prefect.get("/work_pools/gdal").json()["type"] == right
     # Deleting the pool took its deployments' queue away: they have one again.
-    deployment = prefect.get("/deployments/name/validate_dataset/validate_dataset").json()
+    deployment = prefect.get("/deployments/name/process_raster/process_raster").json()
     assert (deployment["work_pool_name"], deployment["work_queue_name"]) == ("gdal", "normal")
 
 

@@ -7,7 +7,12 @@ import pytest
 from tests.support.acts import Flow, call, dispatched, submit
 from tests.support.platform import Domain
 
-VALIDATED: dict[str, Any] = {"crs": "EPSG:32633", "sha256": "a" * 64, "validation": {"sha256": "a" * 64, "bands": 1}}
+VALIDATED: dict[str, Any] = {
+    "crs": "EPSG:32633",
+    "sha256": "a" * 64,
+    "reading": "ranges",
+    "validation": {"sha256": "a" * 64, "bands": 1},
+}
 PROCESSED: dict[str, Any] = {"cog": "rasters/x.tif", "product": {"href": "rasters/x.tif"}}
 CATALOGUED: dict[str, Any] = {"item_id": "x-0-r1", "collection_id": "x"}
 

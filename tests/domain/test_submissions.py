@@ -122,7 +122,7 @@ async def test_a_new_version_waits_for_the_one_before(domain: Domain) -> None:
 @pytest.mark.parametrize(
     ("changes", "code", "says"),
     [
-        ({"data_type": "vector"}, "no-workflow", "raster/ingest"),
+        ({"data_type": "vector", "operation": "ingest_tiled"}, "no-workflow", "raster/ingest"),
         ({"refs": {"dataset_id": "a"}}, "invalid-submission", "resource_id is missing"),
         (
             {"refs": {"dataset_id": "a", "resource_id": "b", "colour": "red"}},
