@@ -30,7 +30,7 @@ from benchmarks._servers import Postgres, postgres
 from domain.contracts.runs import RunFacts
 from flows import tries
 from flows.storage import Zones
-from flows.tries import Try
+from flows.tries import Care, Try
 
 FEATURES: Final = 1_000_000
 SHORT_FEATURES: Final = 20_000
@@ -133,7 +133,7 @@ class _Bench:
         """One try, as the engine makes it."""
         attempt = Try(handler, handler, params, facts, TIMEOUT_SECONDS)
         started = time.perf_counter()
-        result = tries.run(attempt, Zones.local(self.folder), Event(), lambda *_: None)
+        result = tries.run(attempt, Care(Zones.local(self.folder), Event(), lambda *_: None))
         seconds[handler] = time.perf_counter() - started
         return result
 

@@ -1,9 +1,11 @@
-"""Light tries in threads that are used again, watched by the thread that wants the result.
+"""Light tries in threads that are used again, watched by whoever wants the result: an event loop, or another thread.
 
 A thread cannot be killed. A handler that does not leave is abandoned: its try fails, nothing it reports is taken any
 more, and the count of such threads tells a worker that its process wants recycling.
 """
 
+import asyncio
+import contextlib
 import contextvars
 import time
 from collections import deque
@@ -14,8 +16,8 @@ from threading import Event, Lock, Thread
 from typing import Any
 
 from flows.context import Checkpoint
-from flows.errors import Stopped
-from flows.patience import Patience, Step
+from flows.errors import Stopped, TimedOut
+from flows.patience import LOOK_SECONDS, Patience, Step
 
 IDLE_AT_MOST = 32
 
@@ -33,16 +35,16 @@ class Job:
     """One handler's call on its way through a thread."""
 
     work: Callable[["Job"], dict[str, Any]]
+    patience: Patience
+    tell_end: Callable[[], object]
     stop: Event = field(default_factory=Event)
     abandoned: bool = False
+    settled: bool = False
     result: dict[str, Any] | None = None
     error: BaseException | None = None
     ended: bool = False
     _context: contextvars.Context = field(default_factory=contextvars.copy_context)
-    _running: Any = field(default_factory=Lock)
-
-    def __post_init__(self) -> None:
-        self._running.acquire()
+    _judging: Lock = field(default_factory=Lock)
 
     def do(self) -> None:
         """In the thread that runs the handler."""
@@ -55,11 +57,29 @@ class Job:
         """Whoever waits may go on."""
         self.ended = True
         _overstaying.discard(self)
-        self._running.release()
+        self.tell_end()
 
-    def wait(self, seconds: float) -> bool:
-        """True once the handler has ended."""
-        return bool(self._running.acquire(timeout=seconds))
+    def settle(self) -> None:
+        """In the handler's thread: what it did counts from here on, unless it took too long."""
+        with self._judging:
+            if self.abandoned or isinstance(self.patience.why, TimedOut):
+                raise Stopped("The try was given up; nothing of it is taken any more.")
+            self.settled = True
+
+    def pause(self) -> float:
+        """How long to wait for the end before judging."""
+        return LOOK_SECONDS if self.settled else self.patience.pause(time.monotonic())
+
+    def judge(self, *, stopping: bool) -> None:
+        """Ask it to leave where it is time to; raises where it had its time and has not left."""
+        with self._judging:
+            step = Step.WAIT if self.settled else self.patience.look(time.monotonic(), stopping)
+            self.abandoned = step is Step.GIVE_UP
+        if step is Step.ASK:
+            self.stop.set()
+        elif self.abandoned and self.patience.why:
+            self.abandon()
+            raise self.patience.why
 
     def abandon(self) -> None:
         """Nobody waits for it any more."""
@@ -67,6 +87,15 @@ class Job:
         _overstaying.add(self)
         if self.ended:  # it ended while it was being given up, and may have looked before it was in the set
             _overstaying.discard(self)
+
+    def outcome(self) -> dict[str, Any]:
+        """What came of it, once it has ended."""
+        if not self.settled:
+            self.patience.check()
+        if self.error is not None:
+            raise self.error
+        assert self.result is not None  # noqa: S101 - one of the two is set
+        return self.result
 
     def guarded(self, report: Callable[..., None]) -> Callable[..., None]:
         """The report, refused once the try was given up: another try may be at work by then."""
@@ -95,20 +124,40 @@ class GuardedCheckpoint:
 
 def run(work: Callable[[Job], dict[str, Any]], stop: Event, patience: Patience) -> dict[str, Any]:
     """The work's result. It sees its own stop set when the run's is, or when its time is up."""
-    job = Job(work)
+    running = Lock()
+    running.acquire()
+    job = Job(work, patience, running.release)
     _hand_over(job)
-    while not job.wait(patience.pause(now := time.monotonic())):
-        step = patience.look(now, stop.is_set())
-        if step is Step.ASK:
-            job.stop.set()
-        elif step is Step.GIVE_UP and patience.why:
-            job.abandon()
-            raise patience.why
-    patience.check()
-    if job.error is not None:
-        raise job.error
-    assert job.result is not None  # noqa: S101 - one of the two is set
-    return job.result
+    while not running.acquire(timeout=job.pause()):
+        job.judge(stopping=stop.is_set())
+    return job.outcome()
+
+
+async def awaited(work: Callable[[Job], dict[str, Any]], stop: Event, patience: Patience) -> dict[str, Any]:
+    """The same without a thread that waits: of thousands of short tries, waking one more would be half the cost."""
+    loop = asyncio.get_running_loop()
+    ended = asyncio.Event()
+    job = Job(work, patience, lambda: _tell(loop, ended))
+    _hand_over(job)
+    try:
+        while not await _is_set(ended, job.pause()):
+            job.judge(stopping=stop.is_set())
+    except asyncio.CancelledError:
+        job.abandon()
+        raise
+    return job.outcome()
+
+
+def _tell(loop: asyncio.AbstractEventLoop, ended: asyncio.Event) -> None:
+    with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits there any more
+        loop.call_soon_threadsafe(ended.set)
+
+
+async def _is_set(event: asyncio.Event, patience_seconds: float) -> bool:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(patience_seconds):
+            await event.wait()
+    return event.is_set()
 
 
 def _hand_over(job: Job) -> None:

@@ -1,7 +1,8 @@
 """One try of one node or item: parameters checked, the handler run where it belongs, its result as plain JSON."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Event
 from typing import Any
@@ -21,10 +22,23 @@ from flows.storage import Zones
 from flows.threads import GuardedCheckpoint, Job, overstaying
 from flows.workdir import Workdir
 
-__all__ = ["BadParameters", "Metric", "Progress", "Try", "overstaying", "run"]
+__all__ = [
+    "BadParameters",
+    "Care",
+    "Keep",
+    "Metric",
+    "Progress",
+    "Try",
+    "is_light",
+    "keep_nothing",
+    "overstaying",
+    "run",
+    "run_light",
+]
 
 Progress = Callable[[float, str], None]
 Metric = Callable[[str, float], None]
+Keep = Callable[[dict[str, Any]], None]
 
 
 class BadParameters(HandlerError):
@@ -64,46 +78,90 @@ class Try:
         return f"assets/{facts.asset_id}/{facts.version_ordinal}-r{facts.revision}/a{facts.attempt}"
 
 
-def run(
-    attempt: Try,
-    zones: Zones,
-    stop: Event,
-    progress: Progress,
-    metric: Metric = ignore_metric,
-    grace_seconds: Callable[[], float] = usual_grace,
-) -> dict[str, Any]:
-    """Run the handler and return its result. GDAL handlers run in a process that can be killed.
+def keep_nothing(_: dict[str, Any]) -> None:
+    """Where nobody needs to know of a result before who asked for it."""
+
+
+@dataclass(frozen=True)
+class Care:
+    """What goes on around a try: who may stop it, who hears of it, who keeps its result before anybody hears of that.
 
     A handler told to leave has its grace, asked for at that moment; then it is killed, a light one abandoned.
     """
+
+    zones: Zones
+    stop: Event
+    progress: Progress
+    metric: Metric = ignore_metric
+    grace_seconds: Callable[[], float] = usual_grace
+    keep: Keep = keep_nothing
+
+
+def run(attempt: Try, care: Care) -> dict[str, Any]:
+    """Run the handler and return its result. GDAL handlers run in a process that can be killed."""
+    handler = _begun(attempt, care)
+    if handler.pool != "gdal":
+        with _told_without_secrets():
+            return threads.run(_light(handler, attempt, care), care.stop, _patience(attempt, care))
+    check_params(handler, attempt.params)
+    ears = child.Ears(care.progress, care.metric, checkpoint_of(attempt, care.zones))
+    result = child.run(attempt, care.zones, care.stop, ears, _patience(attempt, care))
+    care.keep(result)
+    return result
+
+
+async def run_light(attempt: Try, care: Care) -> dict[str, Any]:
+    """The same for a light handler, without a thread that only waits."""
+    handler = _begun(attempt, care)
+    with _told_without_secrets():
+        return await threads.awaited(_light(handler, attempt, care), care.stop, _patience(attempt, care))
+
+
+def is_light(handler: str) -> bool:
+    return registry()[handler].pool != "gdal"
+
+
+def _begun(attempt: Try, care: Care) -> AnyHandler:
     handler = registry()[attempt.handler]
     if handler.planned:
         raise PlannedHandler(f"Handler {attempt.handler} is declared but not written yet.")
-    params = check_params(handler, attempt.params)
-    if stop.is_set():
+    if care.stop.is_set():
         raise Stopped("The run was asked to stop.")
-    checkpoint = checkpoint_of(attempt, zones)
-    patience = Patience(time.monotonic(), attempt.timeout_seconds, grace_seconds)
-    if handler.pool == "gdal":
-        return child.run(attempt, zones, stop, child.Ears(progress, metric, checkpoint), patience)
+    return handler
+
+
+def _patience(attempt: Try, care: Care) -> Patience:
+    return Patience(time.monotonic(), attempt.timeout_seconds, care.grace_seconds)
+
+
+def _light(handler: AnyHandler, attempt: Try, care: Care) -> Callable[[Job], dict[str, Any]]:
+    """In a thread that may have to be abandoned: everything the handler reports goes through the job."""
 
     def work(job: Job) -> dict[str, Any]:
-        """In a thread that may have to be abandoned: everything the handler reports goes through the job."""
+        params = check_params(handler, attempt.params)
         with Workdir() as workdir:
             context = Context(
                 **facts_of(attempt),
-                storage=zones,
+                storage=care.zones,
                 workdir=workdir.path,
-                checkpoint=GuardedCheckpoint(checkpoint, job),
-                progress=job.guarded(progress),
-                metric=job.guarded(metric),
+                checkpoint=GuardedCheckpoint(checkpoint_of(attempt, care.zones), job),
+                progress=job.guarded(care.progress),
+                metric=job.guarded(care.metric),
                 stop_event=job.stop,
                 database=LoaderSettings().database_loader_url if handler.database else None,
             )
-            return call(handler, params, context)
+            result = call(handler, params, context)
+        job.settle()
+        care.keep(result)
+        return result
 
+    return work
+
+
+@contextmanager
+def _told_without_secrets() -> Iterator[None]:
     try:
-        return threads.run(work, stop, patience)
+        yield
     except Exception as error:
         if (told := without_secrets(error)) is error:
             raise

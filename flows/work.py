@@ -22,7 +22,7 @@ from flows.engine import Engine
 from flows.errors import Broken, HandlerError, Stopped
 from flows.ledger import Entry, digest, error_json
 from flows.stopping import Reason, Stop
-from flows.tries import Progress, Try
+from flows.tries import Care, Progress, Try
 from flows.values import plain
 
 TIMEOUT_SECONDS = 3600.0
@@ -95,7 +95,7 @@ class Hands:
                 output = await self.workflows.run(work, plain(work.params))
                 await self._in_thread(partial(self._remember, work, number, started, output))
             else:
-                output = await self._in_thread(partial(self._handle, work, number, started, self._progress(work)))
+                output = await self._handle(work, number, started)
         self.engine.artifacts += [Artifact.model_validate(each) for each in output.get("artifacts") or []]
         return output
 
@@ -143,13 +143,8 @@ class Hands:
             self.engine.artifacts += [Artifact.model_validate(each) for each in found]
         return outcome
 
-    # --- in threads ---
-
-    async def _in_thread(self, call: Callable[[], Any]) -> Any:
-        """In a thread that logs as this run does."""
-        return await asyncio.get_running_loop().run_in_executor(self.engine.threads, copy_context().run, call)
-
-    def _handle(self, work: Work, number: int, started: float, progress: Progress) -> dict[str, Any]:
+    async def _handle(self, work: Work, number: int, started: float) -> dict[str, Any]:
+        """Have the handler do it. What comes of it is remembered where it was done, in the same thread."""
         handler = work.node.handler
         assert handler is not None  # noqa: S101 - what runs no workflow has a handler
         attempt = Try(
@@ -167,11 +162,24 @@ class Hands:
         def metric(name: str, value: float) -> None:
             metrics[name] = metrics.get(name, 0.0) + value
 
-        output = tries.run(
-            attempt, self.engine.zones, self.stop.event, progress, metric, lambda: grace_seconds(self.stop.reason)
+        care = Care(
+            zones=self.engine.zones,
+            stop=self.stop.event,
+            progress=self._progress(work),
+            metric=metric,
+            grace_seconds=lambda: grace_seconds(self.stop.reason),
+            keep=lambda output: self._remember(work, number, started, output, metrics=metrics),
         )
-        self._remember(work, number, started, output, metrics=metrics)
-        return output
+        if tries.is_light(handler):
+            return await tries.run_light(attempt, care)
+        made: dict[str, Any] = await self._in_thread(partial(tries.run, attempt, care))
+        return made
+
+    # --- in threads ---
+
+    async def _in_thread(self, call: Callable[[], Any]) -> Any:
+        """In a thread that logs as this run does."""
+        return await asyncio.get_running_loop().run_in_executor(self.engine.threads, copy_context().run, call)
 
     def _remember(
         self,

@@ -61,8 +61,11 @@ class LocalStore:
         except FileNotFoundError:
             path.parent.mkdir(parents=True, exist_ok=True)
             handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-        with os.fdopen(handle, "ab", buffering=0) as blob:
-            blob.write(content)
+        try:
+            while content:
+                content = content[os.write(handle, content) :]
+        finally:
+            os.close(handle)
 
     def names(self, folder: str) -> list[str]:
         path = self._path(folder)

@@ -84,9 +84,9 @@ async def test_a_large_store_is_read_by_index(domain: Domain) -> None:
     )  # fmt: skip
     domain.rows(
         "insert into app.runs (run_id, request_id, sequence, workflow_id, version, digest, priority, inputs, state,"
-        " created_at, started_at, finished_at) select gen_random_uuid(), request_id, 1, 'raster_ingest', '1', 'd',"
-        " 'normal', '{}', 'completed', created_at, created_at, finished_at from app.requests where fingerprint = 'f'"
-        " returning 1"
+        " created_at, started_at, finished_at) select gen_random_uuid(), request_id, 1, 'raster_ingest', version, 'd',"
+        " 'normal', '{}', 'completed', created_at, created_at, finished_at from app.requests,"
+        " (select version from app.runs) as submitted where fingerprint = 'f' returning 1"
     )
     domain.rows(
         "insert into app.attempts (run_id, number, token, state, created_at) select run_id, n, run_id::text || n,"

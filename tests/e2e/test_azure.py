@@ -70,9 +70,7 @@ def test_a_raster_goes_all_the_way_through_a_storage_account(
     row, col = sample.pick_pixel(21)
     assert outcome["pixel"]["served"] == sample.value_at(21, row, col)
     assert not any((remote.folder / "storage" / zone).exists() for zone in ZONES)
-    [(name, size)] = remote.rows(
-        "select name, size_bytes from app.artifacts where role = 'cog' order by artifact_id desc limit 1"
-    )
+    [(name, size)] = remote.rows("select name, size_bytes from app.artifacts where role = 'cog' and zone = 'silver'")
     assert zones.silver.size_bytes(name) == size
     item = httpx.get(outcome["item"]).json()
     url = item["assets"]["data"]["href"]

@@ -16,7 +16,7 @@ from flows import tries
 from flows.broker import Grants, grants
 from flows.errors import Crashed, Forbidden, HandlerError, InvalidInput
 from flows.storage import Zones
-from flows.tries import Try
+from flows.tries import Care, Try
 from tests.support.azurite import Azurite
 
 FACTS = RunFacts(id="run", request_id="request", received_at=datetime(2026, 1, 1, tzinfo=UTC), attempt=1)
@@ -63,7 +63,7 @@ def zones(azurite: Azurite) -> Zones:
 
 def run(zones: Zones, what: str, timeout_seconds: float = 60, **params: Any) -> dict[str, Any]:
     one = Try("n", "probe.gdal", {"what": what, **params}, FACTS, timeout_seconds, memory="run/m1")
-    seen: dict[str, Any] = tries.run(one, zones, Event(), lambda *_: None)["seen"]
+    seen: dict[str, Any] = tries.run(one, Care(zones, Event(), lambda *_: None))["seen"]
     return seen
 
 
@@ -109,7 +109,7 @@ def test_what_a_try_says_holds_no_signature(
     zones.bronze.write_bytes("in/a.bin", b"0123")
     heard: list[str] = []
     one = Try("n", "probe.gdal", {"what": "repeat the url", "name": "in/a.bin"}, FACTS, 60, memory="run/m1")
-    seen = tries.run(one, zones, Event(), lambda _, text: heard.append(text))["seen"]
+    seen = tries.run(one, Care(zones, Event(), lambda _, text: heard.append(text)))["seen"]
     assert seen["signature_length"] >= 40
     told = json.dumps([seen, heard, zones.runs.read_bytes("run/m1/checkpoints/n.json").decode()])
     err = capfd.readouterr().err

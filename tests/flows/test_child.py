@@ -23,7 +23,7 @@ from flows import patience, tries
 from flows.errors import Crashed, HandlerError, OutOfMemory, Stopped, TimedOut
 from flows.forks import ADDRESS
 from flows.storage import Zones
-from flows.tries import Try
+from flows.tries import Care, Try
 from flows.workdir import PREFIX
 from tests.support import probes
 from tests.support.zygotes import FRESH, Zygote
@@ -50,9 +50,9 @@ class Run:
             memory="run/m1",
         )
         zones = Zones.local(self.root)
-        seen: dict[str, Any] = tries.run(one, zones, self.stop, self.hear, lambda *told: self.metrics.append(told))[
-            "seen"
-        ]
+        seen: dict[str, Any] = tries.run(
+            one, Care(zones, self.stop, self.hear, lambda *told: self.metrics.append(told))
+        )["seen"]
         return seen
 
     def hear(self, fraction: float, message: str) -> None:

@@ -14,7 +14,7 @@ from flows import tries
 from flows.errors import HandlerError, InvalidInput, Transient
 from flows.secrets import strike_from_logs, without_secrets
 from flows.storage import Zones
-from flows.tries import Try
+from flows.tries import Care, Try
 from tests.support import probes
 
 URL = "https://a.blob.core.windows.net/c/b.tif?sp=r&sig=cAnArY%2B0123%3D"
@@ -57,5 +57,5 @@ def test_a_light_handler_s_error_holds_no_signature(tmp_path: Path) -> None:
     facts = RunFacts(id="run", request_id="request", received_at=datetime(2026, 1, 1, tzinfo=UTC), attempt=1)
     one = Try("n", "probe.light", {"what": "raise", "name": URL}, facts, 30)
     with probes.declared(), pytest.raises(HandlerError, match=r"OSError: cannot open .*sig=\[redacted\]$") as fault:
-        tries.run(one, Zones.local(tmp_path), Event(), lambda *_: None)
+        tries.run(one, Care(Zones.local(tmp_path), Event(), lambda *_: None))
     assert fault.value.__cause__ is None

@@ -1,5 +1,6 @@
 """Light tries: stopped in time, abandoned when they stay, cheap, and nothing left of hundreds of them."""
 
+import asyncio
 import contextvars
 import tempfile
 import threading
@@ -17,7 +18,7 @@ from flows import patience, threads, tries
 from flows.context import Context
 from flows.errors import HandlerError, Stopped, TimedOut
 from flows.storage import Zones
-from flows.tries import Try
+from flows.tries import Care, Try
 from flows.workdir import PREFIX, Workdir, sweep
 from tests.support import probes
 
@@ -28,8 +29,28 @@ def attempt(name: str, timeout_seconds: float = 30, **params: Any) -> Try:
     return Try(node_id="n", handler=name, params=params, facts=FACTS, timeout_seconds=timeout_seconds, memory="run/m1")
 
 
-def run(one: Try, root: Path, stop: Event | None = None, progress: Any = lambda *_: None) -> dict[str, Any]:
-    return tries.run(one, Zones.local(root), stop or Event(), progress)
+Run = Callable[..., dict[str, Any]]
+
+
+def in_a_loop(one: Try, care: Care) -> dict[str, Any]:
+    return asyncio.run(tries.run_light(one, care))
+
+
+@pytest.fixture(params=[tries.run, in_a_loop])
+def run(request: pytest.FixtureRequest) -> Run:
+    """Either way of waiting for a light try: they differ in nothing else."""
+
+    def run(
+        one: Try,
+        root: Path,
+        stop: Event | None = None,
+        progress: Any = lambda *_: None,
+        keep: tries.Keep = tries.keep_nothing,
+    ) -> dict[str, Any]:
+        made: dict[str, Any] = request.param(one, Care(Zones.local(root), stop or Event(), progress, keep=keep))
+        return made
+
+    return run
 
 
 def until(question: Callable[[], bool]) -> None:
@@ -39,7 +60,7 @@ def until(question: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def test_a_timeout_reaches_a_light_handler(tmp_path: Path) -> None:
+def test_a_timeout_reaches_a_light_handler(run: Run, tmp_path: Path) -> None:
     begun = time.monotonic()
     with pytest.raises(TimedOut, match=r"longer than its 0\.3 s"):
         run(attempt("sleep", 0.3, seconds=60), tmp_path)
@@ -47,7 +68,7 @@ def test_a_timeout_reaches_a_light_handler(tmp_path: Path) -> None:
     assert tries.overstaying() == 0
 
 
-def test_a_stop_reaches_a_light_handler(tmp_path: Path) -> None:
+def test_a_stop_reaches_a_light_handler(run: Run, tmp_path: Path) -> None:
     stop, begun = Event(), time.monotonic()
     Timer(0.3, stop.set).start()
     with pytest.raises(Stopped):
@@ -55,14 +76,14 @@ def test_a_stop_reaches_a_light_handler(tmp_path: Path) -> None:
     assert time.monotonic() - begun < 2.3
 
 
-def test_nothing_is_begun_after_the_stop(tmp_path: Path) -> None:
+def test_nothing_is_begun_after_the_stop(run: Run, tmp_path: Path) -> None:
     stop = Event()
     stop.set()
     with pytest.raises(Stopped):
         run(attempt("echo"), tmp_path, stop)
 
 
-def test_phases_resume_at_the_checkpoint(tmp_path: Path) -> None:
+def test_phases_resume_at_the_checkpoint(run: Run, tmp_path: Path) -> None:
     stop = Event()
     phases = attempt("multi_phase", phases=4, seconds_per_phase=0.3)
     with pytest.raises(Stopped):
@@ -70,14 +91,16 @@ def test_phases_resume_at_the_checkpoint(tmp_path: Path) -> None:
     assert run(phases, tmp_path) == {"phases_run": [2, 3], "resumed_at": 2}
 
 
-def test_a_damaged_checkpoint_costs_its_work_not_the_run(tmp_path: Path) -> None:
+def test_a_damaged_checkpoint_costs_its_work_not_the_run(run: Run, tmp_path: Path) -> None:
     place = tmp_path / "runs/run/m1/checkpoints"
     place.mkdir(parents=True)
     (place / "n.json").write_text('{"next_pha')
     assert run(attempt("multi_phase", phases=1, seconds_per_phase=0), tmp_path)["resumed_at"] == 0
 
 
-def test_a_handler_that_overstays_is_abandoned_and_fenced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_handler_that_overstays_is_abandoned_and_fenced(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(patience, "GRACE_SECONDS", 0.3)
     heard: list[str] = []
     with probes.declared():
@@ -89,14 +112,47 @@ def test_a_handler_that_overstays_is_abandoned_and_fenced(tmp_path: Path, monkey
     assert not (tmp_path / "runs/run/m1/checkpoints/n.json").exists()
 
 
-def test_handlers_keep_the_callers_context(tmp_path: Path) -> None:
+def test_a_result_is_kept_in_time_or_not_at_all(run: Run, tmp_path: Path) -> None:
+    kept: list[Any] = []
+    with probes.declared():
+        assert run(attempt("echo", a=1), tmp_path, keep=kept.append) == {"echoed_params": {"a": 1}}
+        with pytest.raises(TimedOut):
+            run(attempt("probe.light", 0.2, what="stay", seconds=0.6), tmp_path, keep=kept.append)
+    assert kept == [{"echoed_params": {"a": 1}}]
+    assert tries.overstaying() == 0
+
+
+def test_keeping_a_result_may_outlast_the_try(run: Run, tmp_path: Path) -> None:
+    """What was done in time is not done again because writing it down was slow."""
+    assert run(attempt("echo", 0.2, a=1), tmp_path, keep=lambda _: time.sleep(0.5)) == {"echoed_params": {"a": 1}}
+
+
+def test_a_caller_that_goes_abandons_the_try(tmp_path: Path) -> None:
+    kept: list[Any] = []
+
+    async def go() -> None:
+        care = Care(Zones.local(tmp_path), Event(), lambda *_: None, keep=kept.append)
+        one = asyncio.create_task(tries.run_light(attempt("probe.light", what="stay", seconds=0.5), care))
+        await asyncio.sleep(0.1)
+        one.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await one
+
+    with probes.declared():
+        asyncio.run(go())
+        assert tries.overstaying() == 1
+        until(lambda: tries.overstaying() == 0)
+    assert kept == []
+
+
+def test_handlers_keep_the_callers_context() -> None:
     name = contextvars.ContextVar("name", default="nobody")
     name.set("the flow run")
     given = threads.run(lambda job: {"name": name.get()}, Event(), patience.Patience(time.monotonic(), 5))
     assert given == {"name": "the flow run"}
 
 
-def test_hundreds_of_tries_leave_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hundreds_of_tries_leave_nothing_behind(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     run(attempt("echo"), tmp_path)
     before = (len(list(Path("/proc/self/fd").iterdir())), threading.active_count())
@@ -109,7 +165,7 @@ def test_hundreds_of_tries_leave_nothing_behind(tmp_path: Path, monkeypatch: pyt
     assert list(tmp_path.glob(f"{PREFIX}*")) == []
 
 
-def test_many_at_once_end_with_few_threads(tmp_path: Path) -> None:
+def test_many_at_once_end_with_few_threads(run: Run, tmp_path: Path) -> None:
     callers = [threading.Thread(target=run, args=(attempt("sleep", seconds=0.2), tmp_path)) for _ in range(100)]
     for caller in callers:
         caller.start()

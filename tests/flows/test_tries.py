@@ -18,7 +18,7 @@ from flows.errors import Crashed, HandlerError, InvalidInput, PlannedHandler, St
 from flows.handlers import registry
 from flows.handlers.registry import handler
 from flows.storage import Zones
-from flows.tries import BadParameters, Try
+from flows.tries import BadParameters, Care, Try
 from tests.support.rasters import bronze
 
 FACTS = RunFacts(id="run", request_id="request", received_at=datetime(2026, 1, 1, tzinfo=UTC), attempt=1)
@@ -29,7 +29,7 @@ def attempt(name: str, timeout_seconds: float = 30, **params: Any) -> Try:
 
 
 def run(one: Try, root: Path, stop: Event | None = None) -> dict[str, Any]:
-    return tries.run(one, Zones.local(root), stop or Event(), lambda *_: None)
+    return tries.run(one, Care(Zones.local(root), stop or Event(), lambda *_: None))
 
 
 def test_a_light_handler_runs_here(tmp_path: Path) -> None:

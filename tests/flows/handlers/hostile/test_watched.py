@@ -25,6 +25,8 @@ SYSTEM = (
     *("/usr/", "/lib/", "/lib64/", "/etc/ld.so", "/etc/localtime", "/proc/self/", "/sys/", "/dev/null", "/dev/urandom"),
     *("/proc/meminfo", "/proc/sys/vm/overcommit_memory"),
 )
+# What GDAL calls an array of ours. It looks for a file of that name before it tries its other drivers.
+ARRAY = "MEM:::DATAPOINTER="
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Watched:
             one
             for one in self.seen
             if one.pid not in self.told["ours"]
-            and (one.network or not str(one.path).startswith((*own, *installed, *ours)))
+            and (one.network or not str(one.path).startswith((*own, *installed, *ours, ARRAY)))
         ]
 
 

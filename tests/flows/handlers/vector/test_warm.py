@@ -17,7 +17,7 @@ from domain.contracts.runs import RunFacts
 from flows import tries
 from flows.forks import ADDRESS
 from flows.storage import Zones
-from flows.tries import Try
+from flows.tries import Care, Try
 from tests.support import vectors
 
 FACTS = RunFacts(id="run", request_id="request", received_at=datetime(2026, 1, 1, tzinfo=UTC), attempt=1)
@@ -54,6 +54,6 @@ def test_forks_read_and_reproject_as_fresh_processes_do(tmp_path: Path) -> None:
     for ending in ("gpkg", "fgb", "geojson"):
         vectors.write(tmp_path / "bronze" / "up" / f"fields.{ending}", vectors.squares(5))
         params = {"source": f"up/fields.{ending}", "target_crs": "EPSG:32633"}
-        made = tries.run(Try("node", "vector.convert", params, FACTS, 120), zones, Event(), lambda *_: None)
+        made = tries.run(Try("node", "vector.convert", params, FACTS, 120), Care(zones, Event(), lambda *_: None))
         assert (made["feature_count"], made["crs"]) == (5, "EPSG:32633")
         assert made["bounds_native"][0] == pytest.approx(479_650, abs=1000)
