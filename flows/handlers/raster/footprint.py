@@ -7,13 +7,14 @@ from typing import Any, Final
 import numpy as np
 from affine import Affine
 from rasterio.crs import CRS
-from rasterio.errors import RasterioError
 from rasterio.features import shapes
 from rasterio.warp import transform
 from shapely import Polygon, box, make_valid, unary_union
 from shapely.affinity import affine_transform, translate
 from shapely.geometry import shape
 from shapely.geometry.base import BaseGeometry
+
+from flows.handlers.raster.opening import GDAL_ERRORS
 
 LONGEST_SIDE: Final = 256
 MOST_CORNERS: Final = 200
@@ -34,7 +35,7 @@ def outline(mask: np.ndarray[Any, Any], place: Affine, crs: CRS) -> Coordinates 
     on_ground = _simple(unary_union(found), place)
     try:
         in_degrees = [part for polygon in _polygons(on_ground) for part in _in_degrees(polygon, crs)]
-    except (RasterioError, ValueError):
+    except (*GDAL_ERRORS, ValueError):
         return None
     whole = make_valid(unary_union(in_degrees)) if in_degrees else Polygon()
     parts = [part for polygon in _polygons(whole) for part in _cut(polygon)]

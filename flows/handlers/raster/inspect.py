@@ -8,7 +8,7 @@ from typing import Final
 from affine import Affine
 from rasterio.crs import CRS
 from rasterio.enums import ColorInterp, MaskFlags
-from rasterio.errors import CRSError, RasterioError
+from rasterio.errors import CRSError
 from rasterio.io import DatasetReader
 from rasterio.transform import from_gcps
 from rasterio.warp import transform_bounds
@@ -19,7 +19,7 @@ from flows.errors import InvalidInput
 from flows.handlers.raster import grid
 from flows.handlers.raster.declarations import ValidateParams, ValidateResult
 from flows.handlers.raster.limits import MAX_DECODED_BYTES
-from flows.handlers.raster.opening import opened
+from flows.handlers.raster.opening import GDAL_ERRORS, opened
 from flows.handlers.raster.verdict import LEAST_CONTROL_POINTS, Facts, judge
 
 __all__ = [
@@ -177,7 +177,7 @@ def _is_on_earth(raster: DatasetReader, code: str | None) -> bool:
 def _degrees(crs: CRS, native: Bounds) -> Bounds | None:
     try:
         west, south, east, north = transform_bounds(crs, CRS.from_epsg(4326), *native)
-    except (CRSError, RasterioError):
+    except GDAL_ERRORS:
         return None
     # Written so that NaN and infinity fail it too. A raster may reach a little, or a full turn, past 180 degrees.
     if not (-181 <= min(west, east) <= max(west, east) <= 361 and -91 <= south <= north <= 91):

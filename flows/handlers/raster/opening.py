@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Final
 
 import rasterio
+from rasterio._err import CPLE_BaseError
 from rasterio.enums import ColorInterp
 from rasterio.errors import CRSError, NotGeoreferencedWarning, RasterioError
 from rasterio.io import DatasetReader
@@ -22,6 +23,8 @@ from flows.handlers.raster.verdict import unsupported_pixels
 from flows.storage.reading import gdal_name, gdal_options
 
 DRIVER: Final = "GTiff"
+# What rasterio raises of what GDAL says; some calls pass on the innermost class, which belongs to no public one.
+GDAL_ERRORS: Final = (RasterioError, CRSError, CPLE_BaseError)
 _ENVIRONMENT: Final = {
     "GDAL_DISABLE_READDIR_ON_OPEN": "EMPTY_DIR",
     "GDAL_PAM_ENABLED": "NO",
@@ -49,7 +52,7 @@ def opened(name: str, context: Context) -> Iterator[DatasetReader]:
             with warnings.catch_warnings(record=True) as told:
                 warnings.simplefilter("always")
                 raster = rasterio.open(gdal_name(readable), driver=DRIVER, sharing=False)
-        except (RasterioError, ValueError, CRSError):
+        except (*GDAL_ERRORS, ValueError):
             # The library's message names paths and URLs, so ours takes its place.
             raise _damaged(name) from None
         with raster:

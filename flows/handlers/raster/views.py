@@ -9,7 +9,6 @@ import numpy as np
 from affine import Affine
 from rasterio.crs import CRS
 from rasterio.enums import Resampling
-from rasterio.errors import CRSError, RasterioError
 from rasterio.io import DatasetReader
 from rasterio.vrt import WarpedVRT
 from rasterio.windows import Window
@@ -19,6 +18,7 @@ from flows.errors import InvalidInput
 from flows.handlers.raster import choices, grid
 from flows.handlers.raster.declarations import MakingParams
 from flows.handlers.raster.inspect import MAX_DECODED_BYTES, bounds_wgs84, crs_of, has_own_mask, known_crs, opened
+from flows.handlers.raster.opening import GDAL_ERRORS
 
 Pixels = np.ndarray[Any, Any]
 
@@ -77,7 +77,7 @@ class View:
             if not self.product.is_warped:
                 return self.seen.read(window=window), self.seen.dataset_mask(window=window)
             both = self.seen.read(window=window)
-        except RasterioError:
+        except GDAL_ERRORS:
             raise InvalidInput(
                 f"Some pixels of {self.name!r} cannot be unpacked: the file is damaged. "
                 "Write it anew and send it again."
@@ -152,8 +152,10 @@ def _target_grid(
     try:
         with WarpedVRT(source, src_crs=crs, crs=wanted) as natural:
             width, height, transform = natural.width, natural.height, natural.transform
-    except (RasterioError, CRSError):
+    except GDAL_ERRORS:
         raise _outside(params) from None
+    if not (width and height):
+        raise _outside(params)
     transform = Affine.translation(shift, 0) @ transform
     if params.web_optimised:
         return _on_web_grid(transform, width, height, block, params)
@@ -201,7 +203,7 @@ def _seen(source: DatasetReader, product: Product, params: MakingParams) -> Iter
             warp_mem_limit=WARP_MEMORY_MB,
             **asked,
         )
-    except (RasterioError, CRSError):
+    except GDAL_ERRORS:
         raise _outside(params) from None
     with view:
         yield view

@@ -236,6 +236,13 @@ def test_does_not_rely_on_an_earlier_validation(context: Context, tmp_path: Path
         created(context)
 
 
+def test_a_place_that_the_target_has_not_is_refused(context: Context, tmp_path: Path) -> None:
+    """Web maps end before the poles."""
+    write(bronze(tmp_path, NAME), PIXELS[:50, :50], crs="EPSG:4326", transform=Affine(1e-5, 0, 0, 0, -1e-5, -89.9999))
+    with pytest.raises(InvalidInput, match="EPSG:3857: it lies outside of it"):
+        created(context, target_crs="EPSG:3857")
+
+
 @pytest.mark.parametrize("target", ["EPSG:99999", "EPSG:4978"], ids=["unknown", "not a map"])
 def test_a_target_that_makes_no_map_is_refused(target: str, context: Context, tmp_path: Path) -> None:
     write(bronze(tmp_path, NAME), PIXELS, nodata=0)
