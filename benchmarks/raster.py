@@ -27,6 +27,11 @@ from deployments.stack.state import REPOSITORY
 
 TARGET_CRS = "EPSG:4326"
 BIN = Path(sys.executable).parent
+_COUNT_OVERVIEWS = """
+import sys, rasterio
+with rasterio.open(sys.argv[1]) as raster:
+    print(len(raster.overviews(1)))
+"""
 
 
 @dataclass(frozen=True)
@@ -85,7 +90,12 @@ class Bench:
 
     def rio_cogeo(self, source: Path, product: str) -> Ran:
         arguments = ["create", source, product, "-p", "deflate", "--overview-resampling", "nearest"]
-        return measured([BIN / "rio", "cogeo", *arguments], self.root)
+        levels = ["--overview-level", str(self.overviews())]
+        return measured([BIN / "rio", "cogeo", *arguments, *levels], self.root)
+
+    def overviews(self) -> int:
+        """How many our product has, so that its peer gets as many. In a process of its own, as everything here."""
+        return int(subprocess.check_output([sys.executable, "-c", _COUNT_OVERVIEWS, self.product], text=True))
 
     def gdalwarp(self) -> Ran:
         options = {"COMPRESS": "DEFLATE", "NUM_THREADS": "2", "OVERVIEW_RESAMPLING": "NEAREST"}
