@@ -31,14 +31,8 @@ SEGMENT = {"gdal": 1, "light": 0}
 
 @pytest.fixture(scope="module")
 def stack() -> Iterator[RunningStack]:
-    with open_folder("chaos") as folder:
-        running = RunningStack(folder, SCALED)
-        started = running.cairn("up", "--detach", "--json")
-        assert started.returncode == 0, started.stderr
-        try:
-            yield running
-        finally:
-            running.cairn("down")
+    with open_folder("chaos") as folder, RunningStack(folder, SCALED).up() as running:
+        yield running
 
 
 @pytest.mark.parametrize("pool", SEGMENT)

@@ -11,11 +11,6 @@ from tests.support.stack import RunningStack
 @pytest.fixture(scope="session")
 def stack() -> Iterator[RunningStack]:
     with open_folder("stack") as folder:
-        running = RunningStack(folder)
-        started = running.cairn("up", "--detach", "--json")
-        assert started.returncode == 0, started.stderr
-        try:
+        with RunningStack(folder).up() as running:
             yield running
-        finally:
-            running.cairn("down")
         assert running.processes() == []

@@ -37,14 +37,8 @@ def zones(azurite: Azurite) -> Zones:
 @pytest.fixture(scope="module")
 def remote(azurite: Azurite, zones: Zones) -> Iterator[RunningStack]:
     """A stack that keeps nothing of its zones on this machine."""
-    with open_folder("remote") as folder:
-        running = RunningStack(folder, azurite.settings(PREFIX))
-        started = running.cairn("up", "--detach", "--json")
-        assert started.returncode == 0, started.stderr
-        try:
-            yield running
-        finally:
-            running.cairn("down")
+    with open_folder("remote") as folder, RunningStack(folder, azurite.settings(PREFIX)).up() as running:
+        yield running
 
 
 @pytest.fixture(scope="module")

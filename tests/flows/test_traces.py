@@ -90,15 +90,8 @@ def laboratory() -> Iterator[Laboratory]:
     workflows = drawn(COUNT)
     plans = [plan for text in workflows.values() if (plan := compiled(text).plan)]
     assert len(plans) == COUNT
-    with open_folder("traces") as folder:
-        stack = with_workflows(folder, workflows)
-        started = stack.cairn("up", "--detach", "--json")
-        assert started.returncode == 0, started.stderr
-        try:
-            with flow_host(stack) as host:
-                yield Laboratory(plans, stack, host)
-        finally:
-            stack.cairn("down")
+    with open_folder("traces") as folder, with_workflows(folder, workflows).up() as stack, flow_host(stack) as host:
+        yield Laboratory(plans, stack, host)
 
 
 @contextmanager

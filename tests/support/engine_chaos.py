@@ -166,11 +166,5 @@ def until(question: Callable[[], bool], seconds: float, every: float = 0.1) -> f
 @contextmanager
 def trial(name: str, workflows: Mapping[str, str], **settings: str) -> Iterator[Trial]:
     """A stack with these workflows beside the platform's own, and short patience."""
-    with open_folder(name) as folder:
-        stack = with_workflows(folder, workflows, **PATIENCE, **settings)
-        started = stack.cairn("up", "--detach", "--json")
-        assert started.returncode == 0, started.stderr
-        try:
-            yield Trial(stack)
-        finally:
-            stack.cairn("down")
+    with open_folder(name) as folder, with_workflows(folder, workflows, **PATIENCE, **settings).up() as stack:
+        yield Trial(stack)

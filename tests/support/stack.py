@@ -5,7 +5,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,16 @@ class RunningStack:
         return subprocess.run(
             command, env=self.environment, capture_output=True, text=True, timeout=timeout, check=False
         )
+
+    @contextmanager
+    def up(self) -> Iterator["RunningStack"]:
+        """Have it run while the block does."""
+        started = self.cairn("up", "--detach", "--json")
+        assert started.returncode == 0, started.stderr
+        try:
+            yield self
+        finally:
+            self.cairn("down")
 
     def spawn(self, *arguments: str) -> "subprocess.Popen[bytes]":
         """Start the command and go on."""
