@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from prefect import Flow, task_engine
+from prefect.utilities.engine import emit_task_run_state_change_event
 
 CLEAR_PEAK = "5"
 
@@ -31,13 +32,12 @@ def main() -> None:
 
 def _watch_task_runs(emitted: dict[str, str]) -> None:
     """Note each task run that the engine tells the server of, and the flow run it belongs to."""
-    emit = task_engine.emit_task_run_state_change_event
 
     def noting(task_run: Any, initial_state: Any, validated_state: Any, follows: Any = None) -> Any:
         emitted[str(task_run.id)] = str(task_run.flow_run_id)
-        return emit(task_run, initial_state, validated_state, follows)
+        return emit_task_run_state_change_event(task_run, initial_state, validated_state, follows)
 
-    task_engine.emit_task_run_state_change_event = noting
+    vars(task_engine)["emit_task_run_state_change_event"] = noting
 
 
 async def _run(order: dict[str, Any]) -> dict[str, Any]:

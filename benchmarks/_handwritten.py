@@ -20,7 +20,7 @@ kept = {
 }
 
 
-@task(**kept)  # type: ignore[call-overload]
+@task(**kept)  # type: ignore[call-overload,untyped-decorator]
 async def work(x: int) -> dict[str, Any]:
     return {"echoed_params": {"x": x}}
 
@@ -30,7 +30,7 @@ async def forgetful_work(x: int) -> dict[str, Any]:
     return {"echoed_params": {"x": x}}
 
 
-@task(**kept)  # type: ignore[call-overload]
+@task(**kept)  # type: ignore[call-overload,untyped-decorator]
 def documented_work(x: int) -> dict[str, Any]:
     return {"echoed_params": {"x": x}}
 

@@ -75,7 +75,7 @@ class Bench:
         return measured([*process("cog"), json.dumps(order(target))], self.root)
 
     def rio_warp_and_cogeo(self) -> Ran:
-        warp = [
+        warp: list[str | Path] = [
             BIN / "rio",
             "warp",
             self.source,
@@ -89,7 +89,7 @@ class Bench:
         return measured(warp, self.root) + self.rio_cogeo(self.root / "warped.tif", "peer.tif")
 
     def rio_cogeo(self, source: Path, product: str) -> Ran:
-        arguments = ["create", source, product, "-p", "deflate", "--overview-resampling", "nearest"]
+        arguments: list[str | Path] = ["create", source, product, "-p", "deflate", "--overview-resampling", "nearest"]
         levels = ["--overview-level", str(self.overviews())]
         return measured([BIN / "rio", "cogeo", *arguments, *levels], self.root)
 
@@ -224,7 +224,7 @@ def _ended(popen: "subprocess.Popen[str]", began: float) -> Ran:
     if popen.stdout:
         popen.stdout.close()
     if popen.returncode:
-        raise RuntimeError(f"What is measured failed: {popen.args}")
+        raise RuntimeError(f"What is measured failed: {popen.args!r}")
     return Ran(seconds, usage.ru_maxrss / 1024)
 
 

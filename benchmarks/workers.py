@@ -27,7 +27,6 @@ from benchmarks._flow_runs import figure, told
 from benchmarks._load import this_machine
 from benchmarks._stack import Stack, running_stack
 from benchmarks.engine import TWO_POOLS
-from deployments.deploy import job_template
 
 LIGHT_FLOW, GDAL_FLOW, PARENT_FLOW = "echo_test", "bench_on_gdal", "bench_two_pools"
 ON_GDAL = f"""
@@ -40,11 +39,10 @@ nodes:
 """
 STOCK = "stock"
 STOCK_POLL_SECONDS, POLL_SECONDS = 1.0, 0.4
-AT_ONCE, PARENTS = 20, 200
 PATIENCE_SECONDS = 180.0
 LOOK_SECONDS = 0.03
 ENDED = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
-RUSH = f"{AT_ONCE}_at_once"
+RUSH = "at_once"
 TARGETS = {("light", "one"): 0.15, ("light", RUSH): 0.12, ("gdal", "one"): 0.3}
 MEMORY_TARGET_MB = 1024.0
 ADVANCE_SECONDS = 6.0
@@ -56,11 +54,12 @@ class Size:
 
     single: int
     rushes: int
+    at_once: int
     parents: int
 
 
-FULL = Size(single=9, rushes=5, parents=PARENTS)
-SHORT = Size(single=3, rushes=1, parents=20)
+FULL = Size(single=9, rushes=5, at_once=20, parents=200)
+SHORT = Size(single=3, rushes=1, at_once=20, parents=20)
 
 
 @dataclass(frozen=True)
@@ -80,8 +79,7 @@ class Bench:
     @contextmanager
     def stock_worker(self) -> Iterator[str]:
         """A process pool and its worker as Prefect's users have them, with the light flow; the deployment's id."""
-        template = {"name": STOCK, "type": "process", "base_job_template": job_template(warm=False)}
-        self.post("/work_pools/", template)
+        self.post("/work_pools/", {"name": STOCK, "type": "process"})
         known = self.deployment(LIGHT_FLOW)
         body = {"name": STOCK, "flow_id": known["flow_id"], "entrypoint": known["entrypoint"]}
         deployment = str(self.post("/deployments/", body | {"work_pool_name": STOCK})["id"])
@@ -129,7 +127,7 @@ class Bench:
         for _ in range(size.single):
             time.sleep(dice.uniform(0, poll_seconds))
             one.append(self.seconds(deployment, 1))
-        return {"one": one, RUSH: [self.seconds(deployment, AT_ONCE) for _ in range(size.rushes)]}
+        return {"one": one, RUSH: [self.seconds(deployment, size.at_once) for _ in range(size.rushes)]}
 
     def memory_mb(self, parents: int) -> tuple[float, float]:
         """What the light worker holds before and while so many parents wait for children that do not start."""
@@ -166,7 +164,8 @@ def _results(bench: Bench, size: Size) -> Iterator[dict[str, Any]]:
     for pool, flow in (("light", LIGHT_FLOW), ("gdal", GDAL_FLOW)):
         measured = bench.times(str(bench.deployment(flow)["id"]), POLL_SECONDS, size)
         for what, values in measured.items():
-            yield _beside(f"{pool}_{what}", values, stock[what], TARGETS.get((pool, what)))
+            name = f"{pool}_{size.at_once}_{what}" if what == RUSH else f"{pool}_{what}"
+            yield _beside(name, values, stock[what], TARGETS.get((pool, what)))
     before, waiting = bench.memory_mb(size.parents)
     note = f"{size.parents} parents wait for children that do not start; baseline: before them; the target is in MB"
     yield figure(

@@ -1,0 +1,16 @@
+"""The benchmark of workers runs each way to its end. Whether targets hold is the machine's to say."""
+
+from benchmarks.workers import Size, run
+
+FIELDS = {"name", "value", "unit", "baseline", "ratio", "target", "holds", "n", "note"}
+
+
+def test_the_report_has_the_shape_of_all_benchmarks() -> None:
+    report = run(Size(single=1, rushes=1, at_once=2, parents=3))
+    assert report["bench"] == "workers"
+    results = {result["name"]: result for result in report["results"]}
+    assert all(set(result) == FIELDS for result in results.values())
+    ways = {f"{pool}_{what}" for pool in ("light", "gdal") for what in ("one", "2_at_once")}
+    assert set(results) == {*ways, "light_worker_memory"}
+    assert results["light_one"]["ratio"] < 1
+    assert results["light_worker_memory"]["n"] == 3
