@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Any, TypeVar
 from uuid import UUID
@@ -20,6 +21,7 @@ PERMANENT = range(400, 500)
 RETRYABLE_CLIENT_ERRORS = {408, 425, 429}
 PAGE = 200
 MISCONFIGURED = {401, 403, 404}
+NEW = timedelta(seconds=30)  # far more than a flow run takes to its first word, and than two clocks differ
 STATES = {
     StateType.SCHEDULED: FlowState.SCHEDULED,
     StateType.PENDING: FlowState.PENDING,
@@ -124,7 +126,11 @@ class PrefectRuns:
 
 
 def _state(run: FlowRun) -> FlowState:
-    return STATES[run.state.type] if run.state else FlowState.UNKNOWN
+    if run.state is None:
+        return FlowState.UNKNOWN
+    is_new = datetime.now(UTC) - run.state.timestamp < NEW
+    told = STATES[run.state.type]
+    return FlowState.BEGINNING if is_new and told in {FlowState.PENDING, FlowState.RUNNING} else told
 
 
 async def _asked(call: Awaitable[Answer], about: str) -> Answer:

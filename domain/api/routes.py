@@ -31,7 +31,7 @@ from domain.contracts.runs import (
     WorkOrder,
 )
 from domain.contracts.submissions import SubmissionAnswer, SubmissionCreate
-from domain.errors import Reopened
+from domain.errors import DomainError
 from domain.security import Identity
 from domain.services.callbacks import CallbackDesk
 from domain.services.heartbeats import Heartbeats
@@ -99,7 +99,7 @@ async def register(
 async def start(run_id: UUID, message: RunStart, runs: Lifecycle, state: ServiceState) -> Any:
     """The first act of a flow run: claim its attempt and learn what to do."""
     answer = await runs.start(run_id, message, state.settings.heartbeat_seconds)
-    return rendering.render(answer.problem()) if isinstance(answer, Reopened) else answer
+    return rendering.render(answer.problem()) if isinstance(answer, DomainError) else answer
 
 
 @api.post("/runs/{run_id}/heartbeat", tags=["workers"], dependencies=[Depends(allowed_beforehand("worker"))])

@@ -18,7 +18,7 @@ FACTS = """
            extract(epoch from clock_timestamp() - case
                when a.state in ('committed', 'failed', 'fenced') then a.finished_at
                when a.state = 'started' then coalesce(a.heartbeat_at, a.sent_at, a.created_at)
-               else coalesce(a.sent_at, a.created_at) end)::float as quiet,
+               else coalesce(greatest(a.sent_at, a.heartbeat_at), a.created_at) end)::float as quiet,
            coalesce(a.lease_until < clock_timestamp(), false) as lease_expired,
            exists (
                select from app.settings s where s.kind = 'pause'

@@ -11,9 +11,13 @@ from domain.rules.lifecycle import AttemptState
 
 
 class FlowState(StrEnum):
-    """Prefect's word about a flow run; `missing` where there is none, `unknown` where Prefect did not answer."""
+    """Prefect's word about a flow run; `missing` where there is none, `unknown` where Prefect did not answer.
+
+    `beginning` is pending or running since a moment ago: what it does first, it may be doing now.
+    """
 
     SCHEDULED = "scheduled"
+    BEGINNING = "beginning"
     PENDING = "pending"
     RUNNING = "running"
     COMPLETED = "completed"
@@ -44,7 +48,6 @@ class Patience:
     """How long things may take, in seconds by the database's clock."""
 
     start: float = 120.0
-    held_start: float = 600.0
     heartbeat: float = 10.0
     suspect: float = 60.0
     lost: float = 90.0
@@ -89,7 +92,10 @@ def _sending(attempt: AttemptFacts, flow: FlowState) -> Action:
 
 
 def _sent(attempt: AttemptFacts, flow: FlowState, patience: Patience) -> Action:
-    """Sent, and no word of its start. A pause holds starts: then only what is over is acted on."""
+    """Sent, and no word of its start. A pause holds starts: then only what is over is acted on.
+
+    A start that is held asks again and again, which we notice. One that says nothing for so long has no process.
+    """
     over = _over_without_outcome(flow)
     if over is not Action.LEAVE:
         return over if attempt.quiet_seconds >= patience.heartbeat else Action.LEAVE
@@ -97,11 +103,7 @@ def _sent(attempt: AttemptFacts, flow: FlowState, patience: Patience) -> Action:
         return Action.LEAVE
     if flow is FlowState.SCHEDULED:
         return Action.WARN  # no worker takes it: another attempt would wait in the same queue
-    if flow is FlowState.PENDING:
-        return Action.LOSE  # its worker died between taking it and starting it
-    if flow is FlowState.RUNNING and attempt.quiet_seconds >= patience.held_start:
-        return Action.LOSE
-    return Action.LEAVE
+    return Action.LOSE if flow in {FlowState.PENDING, FlowState.RUNNING} else Action.LEAVE
 
 
 def _started(attempt: AttemptFacts, flow: FlowState, patience: Patience) -> Action:

@@ -54,7 +54,7 @@ class RunLifecycle:
     session: AsyncSession
     max_attempts: int = 3
 
-    async def start(self, run_id: UUID, message: RunStart, heartbeat_seconds: float) -> WorkOrder | Reopened:
+    async def start(self, run_id: UUID, message: RunStart, heartbeat_seconds: float) -> WorkOrder | Reopened | Paused:
         """Give a flow run its work, if the attempt it names is the live one and not another flow run's.
 
         A refusal that is returned, not raised, has changed something that must be kept.
@@ -62,8 +62,9 @@ class RunLifecycle:
         self.session.info["unit"] = "start"
         run, attempt = await self._fenced(run_id, message.attempt_token)
         attempt = await self._shared(attempt, message)
-        if attempt.flow_run_id != message.flow_run_id or attempt.state is not AttemptState.STARTED:
-            await self._hold_while_paused(run)
+        is_at_work = attempt.flow_run_id == message.flow_run_id and attempt.state is AttemptState.STARTED
+        if not is_at_work and (held := await self._held(run, attempt)):
+            return held
         if message.segment is None:
             attempt = await self._retried(run, attempt, message) or attempt
             await self._claim(run, attempt, message)
@@ -77,11 +78,15 @@ class RunLifecycle:
             await self._set_request_status(request, RequestState.PROCESSING)
         return await work_order(self.session, run, request, attempt, heartbeat_seconds)
 
-    async def _hold_while_paused(self, run: Run) -> None:
+    async def _held(self, run: Run, attempt: Attempt) -> Paused | None:
         """Turn a flow run away for now. It asks again and no try is used up; what has started goes on."""
         request = await Requests(self.session).get(run.request_id)
-        if name := await Controls(self.session).paused(run.workflow_id, request.platform_id if request else None):
-            raise Paused(f"Work is paused ({name}). Ask again later.", retry_after_seconds=HOLD_SECONDS)
+        name = await Controls(self.session).paused(run.workflow_id, request.platform_id if request else None)
+        if not name:
+            return None
+        if attempt.state is not AttemptState.STARTED:  # who asks lives: after the pause it is not taken for lost
+            attempt.heartbeat_at = func.clock_timestamp()
+        return Paused(f"Work is paused ({name}). Ask again later.", retry_after_seconds=HOLD_SECONDS)
 
     async def _shared(self, attempt: Attempt, message: RunStart) -> Attempt:
         """The attempt that a flow run means which was retried in Prefect's UI: its parameters name its first one."""

@@ -89,6 +89,9 @@ async def test_what_was_sent_after_all_is_linked(domain: Domain) -> None:
         ("scheduled", 121, Action.WARN, [(1, "sent")]),
         ("pending", 119, Action.LEAVE, [(1, "sent")]),
         ("pending", 121, Action.LOSE, [(1, "fenced"), (2, "ready")]),
+        ("beginning", 121, Action.LEAVE, [(1, "sent")]),
+        ("running", 119, Action.LEAVE, [(1, "sent")]),
+        ("running", 121, Action.LOSE, [(1, "fenced"), (2, "ready")]),
         ("crashed", 11, Action.LOSE, [(1, "fenced"), (2, "ready")]),
         ("completed", 11, Action.FAIL_ENDED, [(1, "fenced"), (2, "ready")]),
         ("cancelled", 11, Action.CANCEL, [(1, "fenced")]),
@@ -102,6 +105,18 @@ async def test_a_sent_attempt_that_does_not_start(
     later(domain, quiet)
     assert await sweep(domain, prefect) == {action: 1}
     assert attempts(domain) == left
+
+
+async def test_a_start_that_was_held_is_not_taken_for_lost_when_the_pause_ends(domain: Domain) -> None:
+    prefect = ScriptedPrefect()
+    flow = await sent(domain, prefect, "running")
+    await call(domain, "operator", "POST", "/pause", {"reason": "a test"})
+    later(domain, 1_000)
+    assert (await flow.start()).status_code == 503
+    await call(domain, "operator", "POST", "/resume", {})
+    assert await sweep(domain, prefect) == {}
+    later(domain, 121)
+    assert await sweep(domain, prefect) == {Action.LOSE: 1}
 
 
 @pytest.mark.parametrize(

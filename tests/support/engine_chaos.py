@@ -20,9 +20,13 @@ PATIENCE = {
     "CAIRN_HEARTBEAT_SECONDS": "1",
     "CAIRN_CHILD_SILENCE_SECONDS": "10",
     "CAIRN_ATTEMPT_LOST_SECONDS": "10",
+    "CAIRN_START_SECONDS": "30",
     "CAIRN_RECONCILE_SECONDS": "2",
 }
-SCALES = "heartbeat 10 s -> 1 s, attempt lost 90 s -> 10 s, child silent 60 s -> 10 s, sweep 15 s -> 2 s"
+SCALES = (
+    "heartbeat 10 s -> 1 s, attempt lost 90 s -> 10 s, start 120 s -> 30 s, "
+    "child silent 60 s -> 10 s, sweep 15 s -> 2 s"
+)
 END_SECONDS = 240.0
 POOLS = ("light", "gdal")
 OPEN = ("pending", "running")
