@@ -124,12 +124,14 @@ def _index(work: Work) -> int:
 class Counts:
     """How far a fan-out is, told now and then: one of thousands must not send thousands of messages.
 
-    Without a line nobody is told: those of sub-workflows are their own business.
+    Without a line nobody is told: those of sub-workflows are their own business. Nor is anybody once the node has
+    ended, as it may have while its last task runs are being closed: an ended node does not run.
     """
 
     line: Line | None
     node_id: str
     total: int
+    has_ended: Callable[[], bool] = lambda: False
     done: int = 0
     failed: int = 0
 
@@ -152,7 +154,7 @@ class Counts:
         return self.done + self.failed == self.total
 
     def report(self) -> None:
-        if self.line is None:
+        if self.line is None or self.has_ended():
             return
         self.line.note(
             NodeEvent(

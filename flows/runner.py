@@ -166,7 +166,8 @@ class Runner:
     def _counted(self, node: Node, decision: Expand) -> AbstractAsyncContextManager[Counts]:
         self.schedule.apply(NodeStarted(node.id))
         line = self.engine.line if not self.place.path else None
-        return Counts(line, node.id, decision.count).reported()
+        states = self.schedule.states
+        return Counts(line, node.id, decision.count, lambda: states[node.id].is_terminal).reported()
 
     def _skipped(self, node: Node) -> None:
         self._report(node.id, "skipped", None)
