@@ -5,7 +5,9 @@ from functools import lru_cache
 from pydantic import Field, HttpUrl, SecretStr
 from pydantic_settings import SettingsConfigDict
 
+from domain.rules.rates import Buckets
 from domain.tokens import TokenSettings
+from gateway.rates import Rates
 
 
 class GatewaySettings(TokenSettings):
@@ -18,7 +20,22 @@ class GatewaySettings(TokenSettings):
     serving_url: HttpUrl = Field(description="The serving process: tiles and STAC")
     service_token: SecretStr = Field(description="The gateway's own credential: it may submit, and nothing else")
     max_body_bytes: int = Field(default=1_000_000, ge=1024, description="Largest request body that is read")
+    max_body_depth: int = Field(default=32, ge=4, le=200, description="Deepest nesting of a body's lists and objects")
+    client_calls_per_second: float = Field(
+        default=100.0, gt=0, description="How often a client may call, in the long run"
+    )
+    client_calls_burst: float = Field(default=500.0, ge=1, description="How many calls a client may make at once")
+    platform_calls_per_second: float = Field(default=200.0, gt=0, description="How often a platform's clients may call")
+    platform_calls_burst: float = Field(default=1000.0, ge=1, description="How many calls a platform may make at once")
+    batch_concurrency: int = Field(default=8, ge=1, le=64, description="Submissions of a batch handed in at a time")
     domain_timeout_seconds: float = Field(default=15.0, gt=0, description="How long the domain may take to answer")
+
+    def rates(self) -> Rates:
+        """Fresh buckets."""
+        return Rates(
+            Buckets(self.client_calls_per_second, self.client_calls_burst),
+            Buckets(self.platform_calls_per_second, self.platform_calls_burst),
+        )
 
 
 @lru_cache
