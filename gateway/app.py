@@ -13,13 +13,17 @@ from domain.contracts import rendering
 from domain.doorkeeper import Doorkeeper
 from domain.notices import REQUEST_CHANNEL, Notices
 from domain.signals import on_stop
-from gateway.blueprints import assets, batches, decisions, front_door, platform, probes, status
+from gateway.blueprints import admin, assets, batches, decisions, front_door, ogc, platform, probes, proxy, status
 from gateway.documents import documents
 from gateway.domain_client import DomainClient
 from gateway.limits import BodyLimit
 from gateway.queries import Queries, reading_pool
 from gateway.settings import GatewaySettings, settings
 from gateway.state import Gateway
+from gateway.wire import QuickWire
+
+# What httpx would say of itself: it would ask for encodings that the caller may not understand.
+PLAIN = {"accept-encoding": "identity", "user-agent": "cairn-gateway"}
 
 
 def create_app(configured: GatewaySettings | None = None) -> FastAPI:
@@ -32,22 +36,25 @@ def create_app(configured: GatewaySettings | None = None) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         database_url = config.database_gateway_url.get_secret_value()
         pool = reading_pool(database_url, size=8)
-        domain = httpx.AsyncClient(base_url=str(config.domain_url), timeout=config.domain_timeout_seconds)
+        domain = QuickWire(str(config.domain_url), config.domain_timeout_seconds)
         serving = httpx.AsyncClient(base_url=str(config.serving_url), timeout=30.0)
+        targets = httpx.AsyncClient(headers=PLAIN, trust_env=False, follow_redirects=False)
         notices = Notices(database_url, REQUEST_CHANNEL)
         if configured is None:  # a server's own start
             on_stop(notices.close)
-        async with pool, domain, serving, listening(notices):
+        async with pool, domain, serving, targets, listening(notices):
             client = DomainClient(domain, config.service_token.get_secret_value())
             doorkeeper = Doorkeeper(config.token_verifier())
-            app.state.gateway = Gateway(config, Queries(pool), client, serving, doorkeeper, config.rates(), notices)
+            app.state.gateway = Gateway(
+                config, Queries(pool), client, serving, targets, doorkeeper, config.rates(), notices
+            )
             yield
 
     app = FastAPI(title="Cairn", version="1", lifespan=lifespan, openapi_url=None)
     rendering.install(app)
     app.add_middleware(logs.LogContext)
     app.add_middleware(BodyLimit, max_bytes=config.max_body_bytes, max_depth=config.max_body_depth)
-    for blueprint in (probes, platform, decisions, batches, assets, status):
+    for blueprint in (probes, platform, decisions, batches, assets, ogc, status, admin, proxy):
         app.include_router(blueprint.router)
     app.include_router(front_door.router, include_in_schema=False)
     app.include_router(documents(app))

@@ -12,11 +12,12 @@ from domain.contracts.control import Cancel, RequestStands
 from domain.contracts.reviews import Approve, Decision, Reject, Unpublish
 from domain.contracts.submissions import SubmissionAnswer, SubmissionCreate
 from gateway.errors import RETRY_SECONDS, BehindUnavailable, CoreFailed, DomainRefused, GatewayError
+from gateway.wire import Heard, Wire
 
 
 @dataclass(frozen=True)
 class DomainClient:
-    http: httpx.AsyncClient
+    http: Wire
     service_token: str
 
     async def submit(self, submission: SubmissionCreate) -> SubmissionAnswer:
@@ -101,7 +102,7 @@ class DomainClient:
         raise _refusal(answer)
 
 
-def _refusal(answer: httpx.Response) -> GatewayError:
+def _refusal(answer: Heard) -> GatewayError:
     """The domain's problem document as our own error; anything else counts as an outage."""
     try:
         problem = answer.json()

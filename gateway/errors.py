@@ -29,6 +29,18 @@ class InvalidQuery(GatewayError):
     code, status, title = "invalid-query", 422, "The query cannot be answered"
 
 
+class ResultNotReady(GatewayError):
+    code, status, title = "result-not-ready", 404, "There are no results yet"
+
+
+class JobFailed(GatewayError):
+    code, status, title = "job-failed", 422, "The job failed and has no results"
+
+
+class MethodNotAllowed(GatewayError):
+    code, status, title = "method-not-allowed", 405, "This may not be asked in this way"
+
+
 class TooLarge(GatewayError):
     code, status, title = "body-too-large", 413, "The request body is too large"
 

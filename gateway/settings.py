@@ -7,6 +7,7 @@ from pydantic_settings import SettingsConfigDict
 
 from domain.rules.rates import Buckets
 from domain.tokens import TokenSettings
+from gateway.proxying import ProxyTarget
 from gateway.rates import Rates
 
 
@@ -28,6 +29,13 @@ class GatewaySettings(TokenSettings):
     platform_calls_per_second: float = Field(default=200.0, gt=0, description="How often a platform's clients may call")
     platform_calls_burst: float = Field(default=1000.0, ge=1, description="How many calls a platform may make at once")
     batch_concurrency: int = Field(default=8, ge=1, le=64, description="Submissions of a batch handed in at a time")
+    max_head_bytes: int = Field(default=32_768, ge=1024, description="Largest head of a request: line and headers")
+    head_seconds: float = Field(default=10.0, gt=0, description="How long the head of a request may take to arrive")
+    body_seconds: float = Field(default=60.0, gt=0, description="How long its body may take")
+    keep_alive_seconds: int = Field(default=65, gt=0, description="How long a connection may rest between two requests")
+    proxy_targets: dict[str, ProxyTarget] = Field(
+        default_factory=dict, description="Internal services that operators may reach, by name"
+    )
     domain_timeout_seconds: float = Field(default=15.0, gt=0, description="How long the domain may take to answer")
 
     def rates(self) -> Rates:

@@ -21,6 +21,7 @@ class Gateway:
     queries: Queries
     domain: DomainClient
     serving: httpx.AsyncClient
+    targets: httpx.AsyncClient
     doorkeeper: Doorkeeper
     rates: Rates
     notices: Notices

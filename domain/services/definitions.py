@@ -59,12 +59,15 @@ class Definitions:
 
     def accepting(self, data_type: str, operation: str) -> Plan | RequestPlan:
         """The workflow or plan that serves such a submission, or a refusal that lists what would be served."""
-        known: list[Plan | RequestPlan] = [*(definition.plan for definition in self.by_id.values()), *self.plans]
-        matrix = {pair: plan for plan in known for pair in plan.accepted_pairs()}
+        matrix = {pair: plan for plan in self.served() for pair in plan.accepted_pairs()}
         if (data_type, operation) in matrix:
             return matrix[data_type, operation]
         served = ", ".join(sorted("/".join(pair) for pair in matrix)) or "nothing"
         raise NoWorkflow(f"No workflow accepts {data_type}/{operation}. Accepted are: {served}.")
+
+    def served(self) -> list[Plan | RequestPlan]:
+        """Every workflow, and every plan of several."""
+        return [*(definition.plan for definition in self.by_id.values()), *self.plans]
 
     def named(self, workflow_id: str) -> Definition:
         """The workflow of this name, or a refusal that lists the known ones."""

@@ -24,6 +24,8 @@ READABLE = {
         "api.job_nodes",
         "api.job_events",
         "api.flow_runs",
+        "api.processes",
+        "api.recent_events",
     },
     "cairn_serving": {
         "api.identities",
