@@ -31,7 +31,6 @@ from domain.notices import FENCE_CHANNEL, Notices
 from domain.repositories.processes import Processes
 from domain.repositories.runs import Runs
 from domain.routing import Router
-from domain.rules.offers import offers
 from domain.sealer import Sealer
 from domain.services.definitions import Definitions
 from domain.services.exports import WITHDRAWAL
@@ -60,8 +59,7 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
         try:
             await database.refuse_stale_schema()
             async with database.transaction() as session:
-                await definitions.publish(Runs(session))
-                await Processes(session).replace(offers(definitions.served()))
+                await definitions.publish(Runs(session), Processes(session))
             quotas = Quotas(config.open_requests_per_platform, config.quota_cache_seconds)
             vault = Vault([key.get_secret_value() for key in config.secrets_keys])
             zones = config.zones()

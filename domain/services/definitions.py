@@ -6,7 +6,9 @@ from pathlib import Path
 
 from domain.errors import NoWorkflow
 from domain.models import WorkflowDefinition
+from domain.repositories.processes import Processes
 from domain.repositories.runs import Runs
+from domain.rules.offers import offers
 from flows.compiler import Fault, Plan, RequestPlan, compile_files
 from flows.handlers.registry import registry
 from flows.readiness import unready
@@ -77,8 +79,11 @@ class Definitions:
             known = ", ".join(sorted(self.by_id))
             raise NoWorkflow(f"There is no workflow {workflow_id!r}. Known are: {known}.") from None
 
-    async def publish(self, runs: Runs) -> None:
-        """Make the definitions known, refusing other content under a known version: runs rely on what they pinned."""
+    async def publish(self, runs: Runs, processes: Processes) -> None:
+        """Make the definitions known, refusing other content under a known version: runs rely on what they pinned.
+
+        What partners may have done is what this image serves, and nothing else.
+        """
         for definition in self.by_id.values():
             plan = definition.plan
             kept = await runs.publish(
@@ -95,6 +100,7 @@ class Definitions:
                     f"Workflow {plan.workflow_id} version {plan.version} is published with other content. "
                     f"Give the changed file a new version."
                 )
+        await processes.replace(offers(self.served()))
 
 
 def pinned(ready: Mapping[str, Definition]) -> dict[str, Definition]:
