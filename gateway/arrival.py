@@ -9,9 +9,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 Headers = Sequence[tuple[bytes, bytes]]
 
@@ -128,7 +128,10 @@ class ArrivalProtocol(HttpToolsProtocol):
 
     def _is_free(self) -> bool:
         """Whether everything that was asked is answered."""
-        return self.cycle is None or self.cycle.response_complete
+        newest = cast(
+            "RequestResponseCycle | None", self.cycle
+        )  # none before the first request, whatever its type says
+        return newest is None or newest.response_complete
 
     def _within(self, seconds: float | None) -> None:
         if self._deadline is not None:

@@ -26,7 +26,7 @@ class Deferred:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "lifespan":
-            await self._gateway()(scope | {"client": client_of(scope["headers"])}, receive, send)
+            await self._gateway()({**scope, "client": client_of(scope["headers"])}, receive, send)
         elif self._app is not None:
             await self._over.wait()
         else:

@@ -36,7 +36,7 @@ def submission(
         for name in [*platform.refs, platform.version_ref]
         if (value := _said(name, given, platform)) is not None
     }
-    fields = {name: given[name] for name in ("source", "priority") if name in given}
+    fields: dict[str, Any] = {name: given[name] for name in ("source", "priority") if name in given}
     if asked.subscriber is not None:
         fields["callback_url"] = asked.subscriber.success_uri
     try:
@@ -46,7 +46,7 @@ def submission(
             client_id=caller.client_id,
             refs={name: said[name] for name in platform.refs if name in said},
             version_label=said[platform.version_ref],
-            data_type=row.data_type,  # type: ignore[arg-type]
+            data_type=row.data_type,
             operation=row.operation,
             parameters={parameters[name]: value for name, value in given.items() if name in parameters},
             **fields,

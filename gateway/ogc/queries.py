@@ -58,7 +58,7 @@ class JobQueries:
         return await self.queries.one(reader_of(self.caller), RequestRow, REQUEST, {"id": request_id})
 
     async def jobs(
-        self, limit: int, after: Place | None, process_id: str | None, statuses: list[str] | None
+        self, limit: int, after: Place | None, process_id: str | None, statuses: Sequence[str] | None
     ) -> Sequence[RequestRow]:
         """One page of the platform's requests, newest first."""
         place = {"at": after.at if after else None, "after": after.id if after else None}

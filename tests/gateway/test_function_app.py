@@ -69,7 +69,7 @@ async def host(domain: Domain, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
         monkeypatch.setenv(f"CAIRN_{name}", value)
     running = Host(importlib.reload(function_app).app)  # a host's process imports it once
     yield running
-    await running.app.middleware.notify_shutdown()
+    await running.app.middleware.notify_shutdown()  # type: ignore[no-untyped-call]
     running.app.startup_task_done = False  # else it would stop once more when it is collected
 
 

@@ -25,8 +25,8 @@ async def inside() -> AsyncIterator[Receiver]:
 @pytest.fixture
 async def platform(database: TestDatabase, tmp_path: Path, inside: Receiver) -> AsyncIterator[Platform]:
     url = inside.url.removesuffix("/hook")
-    paths = {"paths": ["runs/*", "logs/**"], "timeout_seconds": 0.5}
-    targets = {
+    paths: dict[str, Any] = {"paths": ["runs/*", "logs/**"], "timeout_seconds": 0.5}
+    targets: dict[str, dict[str, Any]] = {
         "engine": {"url": f"{url}/api", "authorization": "Basic abc", "health": "well", "methods": ["GET", "POST"]},
         "silent": {"url": "http://127.0.0.1:9"},
         "deaf": {"url": "http://127.0.0.1:9", "health": "well"},
