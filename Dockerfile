@@ -20,7 +20,7 @@ CMD ["uvicorn", "--factory", "domain.app:create_app", "--host", "0.0.0.0", "--po
 FROM base AS gateway
 RUN pip install --no-cache-dir --constraint constraints.txt '.[gateway]'
 USER cairn
-CMD ["uvicorn", "--factory", "gateway.app:create_app", "--host", "0.0.0.0", "--port", "8000"]
+CMD ["python", "-m", "gateway", "--host", "0.0.0.0", "--port", "8000"]
 
 FROM base AS serving
 RUN pip install --no-cache-dir --constraint constraints.txt '.[serving]'

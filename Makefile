@@ -46,6 +46,10 @@ chaos: setup-dev  ## Kill the stack's processes at work and check that nothing i
 hostile: setup-dev  ## Take 1,000 damaged and hostile files through real tries, twice, and watch what they open
 	@CAIRN_HOSTILE_FILES=$${CAIRN_HOSTILE_FILES:-1000} $(BIN)/python -m pytest tests/flows/handlers/hostile -s
 
+fuzz: setup-dev  ## Ask the gateway 10,000 things made from its own documents; read as 10,000 tenants in turns
+	@CAIRN_FUZZ_CASES=$${CAIRN_FUZZ_CASES:-10000} CAIRN_ROLE_READINGS=$${CAIRN_ROLE_READINGS:-10000} \
+		$(BIN)/python -m pytest tests/gateway/test_fuzz.py tests/gateway/test_role.py -s
+
 images: setup-dev  ## Do what Dockerfile.worker does, in fresh environments, and measure it
 	@CAIRN_IMAGES=1 $(BIN)/python -m pytest tests/deployments/test_images.py -s
 
@@ -53,4 +57,4 @@ clean: down  ## Delete everything that was made here: .venv, .cairn, caches
 	@[ ! -x $(BIN)/cairn ] || $(BIN)/cairn down --wipe >/dev/null
 	rm -rf tests/support/tools/node_modules .venv .cairn .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: help setup setup-dev demo up down test check bench chaos hostile images clean
+.PHONY: help setup setup-dev demo up down test check bench chaos hostile fuzz images clean

@@ -4,7 +4,9 @@ import asyncio
 import json
 import os
 import platform
+import statistics
 import time
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -14,18 +16,30 @@ from benchmarks._servers import Connection, Postgres, connections
 from domain.security import secret_hash
 
 CONCURRENCY = 32
+WARM_UP = 64
+UNLIMITED = 1_000_000
 TOKEN = "bench-gateway"  # noqa: S105 - of a database that lives for one benchmark
 
 
 def add_clients(cluster: Postgres) -> None:
     """A partner, and the gateway that speaks for it."""
     with psycopg.connect(cluster.url()) as connection:
-        for client_id, role, platform_id in (("ddh-bench", "partner", "ddh"), ("gateway", "gateway", None)):
+        for client_id, role, platform_id in (
+            ("ddh-bench", "partner", "ddh"),
+            ("arcgis-bench", "partner", "arcgis"),
+            ("gateway", "gateway", None),
+        ):
             connection.execute(
                 "insert into app.clients (client_id, role, platform_id, display_name, secret_hash)"
                 " values (%s, %s, %s, %s, %s)",
                 [client_id, role, platform_id, client_id, secret_hash(TOKEN if role == "gateway" else client_id)],
             )
+
+
+def add_bare_table(cluster: Postgres) -> None:
+    """What `_bare` writes into."""
+    with psycopg.connect(cluster.url()) as connection:
+        connection.execute("create table public.bench_rows (id bigserial primary key, body jsonb not null)")
 
 
 def submission() -> bytes:
@@ -46,7 +60,16 @@ def submission() -> bytes:
 
 
 async def steady(port: int, path: str, rate: float, seconds: float) -> list[float]:
-    """Delays at a fixed rate, each counted from when its submission was due: waiting for a slow one is delay too."""
+    """Delays of submissions at a fixed rate."""
+
+    async def submit(connection: Connection) -> None:
+        expect(await connection.post(path, TOKEN, submission()))
+
+    return await at_rate(port, submit, rate, seconds)
+
+
+async def at_rate(port: int, act: Callable[[Connection], Awaitable[None]], rate: float, seconds: float) -> list[float]:
+    """Delays at a fixed rate, each counted from when its act was due: waiting for a slow one is delay too."""
     async with connections(port, CONCURRENCY) as opened:
         free: asyncio.Queue[Connection] = asyncio.Queue()
         for connection in opened:
@@ -56,17 +79,50 @@ async def steady(port: int, path: str, rate: float, seconds: float) -> list[floa
         async def send(due: float) -> float:
             await asyncio.sleep(due - time.perf_counter())
             connection = await free.get()
-            expect(await connection.post(path, TOKEN, submission()))
+            await act(connection)
             free.put_nowait(connection)
             return time.perf_counter() - due
 
         return await asyncio.gather(*(send(began + number / rate) for number in range(int(rate * seconds))))
 
 
+async def flood(port: int, act: Callable[[Connection], Awaitable[None]], seconds: float) -> tuple[float, int]:
+    """As much as this many clients get through, each acting again when the last is answered: per second, and in all."""
+
+    async def client(connection: Connection, until: float) -> int:
+        done = 0
+        while time.perf_counter() < until:
+            await act(connection)
+            done += 1
+        return done
+
+    async with connections(port, CONCURRENCY) as opened:
+        for number in range(WARM_UP):
+            await act(opened[number % CONCURRENCY])
+        began = time.perf_counter()
+        done = sum(await asyncio.gather(*(client(connection, began + seconds) for connection in opened)))
+        return done / (time.perf_counter() - began), done
+
+
 def expect(status: int) -> None:
     """Stop at anything but an acceptance."""
     if status != 202:
         raise RuntimeError(f"A submission was answered with {status}.")
+
+
+def domain_environment(cluster: Postgres, storage: str) -> dict[str, str]:
+    """Settings of a domain that takes in whatever comes and dispatches nothing: what Prefect costs is not measured."""
+    return {
+        "CAIRN_DATABASE_URL": cluster.url("cairn_app"),
+        "CAIRN_PUBLIC_URL": "http://bench.test",
+        "CAIRN_STORAGE_ROOT": storage,
+        "CAIRN_RELAY_ENABLED": "false",
+        "CAIRN_OPEN_REQUESTS_PER_PLATFORM": str(UNLIMITED),
+    }
+
+
+def p99(delays: Sequence[float]) -> float:
+    return statistics.quantiles(delays, n=100)[98]
 
 
 def this_machine() -> dict[str, Any]:

@@ -83,18 +83,38 @@ def _migrate(made: Postgres) -> None:
     upgrade(made.url())
 
 
+@dataclass(frozen=True)
+class Served:
+    """A server that is measured."""
+
+    port: int
+    pid: int
+
+    def processor_seconds(self) -> float:
+        """What its process has used so far."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 @contextmanager
 def served(factory: str, environment: dict[str, str]) -> Iterator[int]:
     """One uvicorn worker of an application; yields its port."""
-    port = free_port()
-    command = [sys.executable, "-m", "uvicorn", "--factory", factory, "--port", str(port), "--no-access-log"]
-    inherited = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     # At a slow rate a client's connection rests for longer than the 5 s after which uvicorn would close it.
-    command += ["--log-level", "warning", "--timeout-keep-alive", "120"]
+    options = ["--no-access-log", "--log-level", "warning", "--timeout-keep-alive", "120"]
+    with started(["uvicorn", "--factory", factory, *options], environment) as running:
+        yield running.port
+
+
+@contextmanager
+def started(module: Sequence[str], environment: dict[str, str]) -> Iterator[Served]:
+    """`python -m` of this at a free port, listening."""
+    port = free_port()
+    command = [sys.executable, "-m", *module, "--port", str(port)]
+    inherited = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     process = subprocess.Popen(command, cwd=REPOSITORY, env=inherited | environment)
     try:
         _wait(port, process)
-        yield port
+        yield Served(port, process.pid)
     finally:
         process.terminate()
         process.wait(30)
@@ -116,6 +136,15 @@ def free_port() -> int:
         return port
 
 
+@dataclass(frozen=True)
+class Heard:
+    """One answer. Names of headers are in lower case."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
 class Connection:
     """HTTP/1.1 by hand: a client library would cost more than what is measured."""
 
@@ -128,15 +157,18 @@ class Connection:
 
     async def post(self, path: str, token: str, body: bytes) -> int:
         """Send, read the whole answer, return its status."""
-        head = f"POST {path} HTTP/1.1\r\nhost: bench\r\nauthorization: Bearer {token}\r\n"
+        return (await self.ask("POST", path, token, body)).status
+
+    async def ask(self, method: str, path: str, token: str, body: bytes = b"") -> "Heard":
+        """Send, and read the whole answer."""
+        head = f"{method} {path} HTTP/1.1\r\nhost: bench\r\nauthorization: Bearer {token}\r\n"
         head += f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
         self.writer.write(head.encode() + body)
         answer = await self.reader.readuntil(b"\r\n\r\n")
-        length = next(
-            int(line.partition(b":")[2]) for line in answer.lower().split(b"\r\n") if line.startswith(b"content-length")
-        )
-        await self.reader.readexactly(length)
-        return int(answer.split(b" ", 2)[1])
+        lines = (line.partition(b":") for line in answer.lower().split(b"\r\n")[1:])
+        headers = {name.decode(): value.strip().decode() for name, _, value in lines}
+        content = await self.reader.readexactly(int(headers["content-length"]))
+        return Heard(int(answer.split(b" ", 2)[1]), headers, content)
 
     def close(self) -> None:
         self.writer.close()

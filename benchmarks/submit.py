@@ -12,27 +12,35 @@ import pstats
 import statistics
 import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import psycopg
-
 from benchmarks._history import add_history, analyze
-from benchmarks._load import CONCURRENCY, TOKEN, add_clients, expect, steady, submission, this_machine
-from benchmarks._servers import Connection, Postgres, connections, postgres, served
+from benchmarks._load import (
+    CONCURRENCY,
+    TOKEN,
+    UNLIMITED,
+    add_bare_table,
+    add_clients,
+    domain_environment,
+    expect,
+    flood,
+    p99,
+    steady,
+    submission,
+    this_machine,
+)
+from benchmarks._servers import Connection, Postgres, postgres, served
 
 SECONDS = 6.0
-WARM_UP = 64
 WARM_UP_SECONDS = 2.0  # of tables that were empty: what is measured is a database in use
 RATIO_TARGET = 0.12
 P99_TARGET = 0.050
 HISTORY = 100_000
 FLAT_TARGET = 0.9
-UNLIMITED = 1_000_000
 PROFILED = 200
 PACKAGES = ("sqlalchemy", "psycopg", "pydantic", "fastapi", "starlette", "domain", "flows", "asyncio", "json")
 
@@ -40,11 +48,11 @@ PACKAGES = ("sqlalchemy", "psycopg", "pydantic", "fastapi", "starlette", "domain
 def run(seconds: float = SECONDS, history: int = HISTORY) -> dict[str, Any]:
     """Measure, and report in the shape of all benchmarks."""
     with postgres() as cluster, tempfile.TemporaryDirectory() as storage:
-        _add_bare_table(cluster)
+        add_bare_table(cluster)
         add_clients(cluster)
         with served("benchmarks._bare:create_app", {"BENCH_URL": cluster.url()}) as port:
             bare, _ = asyncio.run(_flood(port, "/submit", seconds))
-        with served("domain.app:create_app", _environment(cluster, storage)) as port:
+        with served("domain.app:create_app", domain_environment(cluster, storage)) as port:
             asyncio.run(_flood(port, "/api/v1/submit", min(seconds, WARM_UP_SECONDS)))
             analyze(cluster.url())
             own, count = asyncio.run(_flood(port, "/api/v1/submit", seconds))
@@ -57,44 +65,20 @@ def run(seconds: float = SECONDS, history: int = HISTORY) -> dict[str, Any]:
     results = [
         _result("submissions_per_second", own, "1/s", count, baseline=bare, target=RATIO_TARGET, holds=own / bare),
         _latency("p50_at_half_load", statistics.median, delays, bare_delays, None),
-        _latency("p99_at_half_load", _p99, delays, bare_delays, P99_TARGET),
+        _latency("p99_at_half_load", p99, delays, bare_delays, P99_TARGET),
         _growth(grown, own, history, grown_count),
         *(_share(name, share) for name, share in shares.items()),
     ]
     return {"bench": "submit", "machine": this_machine(), "versions": _versions(), "results": results}
 
 
-def _add_bare_table(cluster: Postgres) -> None:
-    with psycopg.connect(cluster.url()) as connection:
-        connection.execute("create table public.bench_rows (id bigserial primary key, body jsonb not null)")
-
-
-def _environment(cluster: Postgres, storage: str) -> dict[str, str]:
-    return {
-        "CAIRN_DATABASE_URL": cluster.url("cairn_app"),
-        "CAIRN_PUBLIC_URL": "http://bench.test",
-        "CAIRN_STORAGE_ROOT": storage,
-        "CAIRN_RELAY_ENABLED": "false",
-        "CAIRN_OPEN_REQUESTS_PER_PLATFORM": str(UNLIMITED),
-    }
-
-
 async def _flood(port: int, path: str, seconds: float) -> tuple[float, int]:
-    """As much as this many clients get through, each sending its next when the last is answered."""
+    """As many submissions as get through."""
 
-    async def client(connection: Connection, until: float) -> int:
-        sent = 0
-        while time.perf_counter() < until:
-            expect(await connection.post(path, TOKEN, submission()))
-            sent += 1
-        return sent
+    async def submit(connection: Connection) -> None:
+        expect(await connection.post(path, TOKEN, submission()))
 
-    async with connections(port, CONCURRENCY) as opened:
-        for number in range(WARM_UP):
-            expect(await opened[number % CONCURRENCY].post(path, TOKEN, submission()))
-        began = time.perf_counter()
-        sent = sum(await asyncio.gather(*(client(connection, began + seconds) for connection in opened)))
-        return sent / (time.perf_counter() - began), sent
+    return await flood(port, submit, seconds)
 
 
 async def _profile(cluster: Postgres, storage: str) -> dict[str, float]:
@@ -165,10 +149,6 @@ def _growth(grown: float, own: float, history: int, n: int) -> dict[str, Any]:
     note = "throughput with so many stored requests; baseline: with those of this benchmark"
     holds = grown / own >= FLAT_TARGET
     return facts | {"ratio": round(grown / own, 3), "target": FLAT_TARGET, "holds": holds, "n": n, "note": note}
-
-
-def _p99(delays: Sequence[float]) -> float:
-    return statistics.quantiles(delays, n=100)[98]
 
 
 def _latency(

@@ -7,15 +7,14 @@ import logging
 import os
 import signal
 import ssl
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
-from types import FrameType
 from typing import Any
 
 import psycopg
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
-from sqlalchemy.exc import InterfaceError, OperationalError
+from sqlalchemy.exc import DataError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as NoConnectionFree
 
 from domain import failpoints, logs
@@ -27,8 +26,9 @@ from domain.contracts import rendering
 from domain.db import Database
 from domain.delivery import Courier
 from domain.doorkeeper import Doorkeeper
-from domain.errors import DatabaseUnavailable
-from domain.fences import Fences
+from domain.errors import DatabaseUnavailable, Unkept
+from domain.notices import FENCE_CHANNEL, Notices
+from domain.repositories.processes import Processes
 from domain.repositories.runs import Runs
 from domain.routing import Router
 from domain.sealer import Sealer
@@ -36,6 +36,7 @@ from domain.services.definitions import Definitions
 from domain.services.exports import WITHDRAWAL
 from domain.services.quotas import Quotas
 from domain.settings import DomainSettings, settings
+from domain.signals import on_stop
 from domain.state import LastLines, Service
 
 log = logging.getLogger("cairn.domain")
@@ -58,17 +59,18 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
         try:
             await database.refuse_stale_schema()
             async with database.transaction() as session:
-                await definitions.publish(Runs(session))
+                await definitions.publish(Runs(session), Processes(session))
             quotas = Quotas(config.open_requests_per_platform, config.quota_cache_seconds)
             vault = Vault([key.get_secret_value() for key in config.secrets_keys])
             zones = config.zones()
-            doorkeeper, fences = Doorkeeper(config.token_verifier()), Fences(config.database_url.get_secret_value())
+            doorkeeper = Doorkeeper(config.token_verifier())
+            fences = Notices(config.database_url.get_secret_value(), FENCE_CHANNEL)
             app.state.service = Service(
                 config, database, definitions, zones, quotas, vault, doorkeeper, fences, _last_lines(config)
             )
             async with _in_background([*_loops(config, database, fences), *_couriers(config, database, vault)]):
                 if configured is None:  # a server's own start; what it has loaded stays until its end
-                    _on_stop(fences.close)
+                    on_stop(fences.close)
                     gc.collect()
                     gc.freeze()  # else each full collection walks all of it, and submissions wait
                 yield
@@ -79,6 +81,8 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
     rendering.install(app)
     for outage in (OperationalError, InterfaceError, NoConnectionFree, psycopg.OperationalError):
         app.add_exception_handler(outage, _without_database)
+    for unkept in (DataError, psycopg.DataError):
+        app.add_exception_handler(unkept, _with_what_cannot_be_kept)
     app.add_middleware(logs.LogContext)
     app.include_router(routes.probes)
     for audience in (assets, audit, callbacks, clients, commands, control, items, pools, records):
@@ -95,6 +99,13 @@ async def _without_database(request: Request, error: Exception) -> JSONResponse:
     return rendering.render(problem.problem())
 
 
+async def _with_what_cannot_be_kept(_request: Request, error: Exception) -> JSONResponse:
+    """A number beyond what columns hold, a NUL in a text: the fault is the caller's."""
+    log.warning("a request held what cannot be kept", extra={"error": type(error).__name__})
+    problem = Unkept("A text has a NUL or half a letter in it, or a number is too large to be kept.")
+    return rendering.render(problem.problem())
+
+
 def _last_lines(config: DomainSettings) -> LastLines | None:
     if not config.relay_enabled:
         return None
@@ -103,24 +114,10 @@ def _last_lines(config: DomainSettings) -> LastLines | None:
     return last_lines
 
 
-def _on_stop(act: Callable[[], None]) -> None:
-    """Do this first when the server is told to stop: it waits for open requests before anything of ours ends."""
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        servers = signal.getsignal(number)
-
-        def handle(received: int, frame: FrameType | None, servers: Any = servers) -> None:
-            loop.call_soon_threadsafe(act)
-            if callable(servers):
-                servers(received, frame)
-
-        signal.signal(number, handle)
-
-
-def _loops(config: DomainSettings, database: Database, fences: Fences) -> list[Coroutine[Any, Any, None]]:
+def _loops(config: DomainSettings, database: Database, fences: Notices) -> list[Coroutine[Any, Any, None]]:
     """What works beside the API in this process."""
     bell = Bell(config.database_url.get_secret_value())
-    database.wake, database.fenced = bell.ring, bell.fenced
+    database.wake, database.fenced, database.changed = bell.ring, bell.fenced, bell.changed
     if not config.relay_enabled:
         return [bell.run(), fences.run()]
     from domain.relay import Relay  # brings Prefect's client along
@@ -140,7 +137,7 @@ def _loops(config: DomainSettings, database: Database, fences: Fences) -> list[C
     return [bell.run(), fences.run(), relay.run(), sweeps, router.run(), sealer.run()]
 
 
-async def _reconcile(config: DomainSettings, database: Database, fences: Fences) -> None:
+async def _reconcile(config: DomainSettings, database: Database, fences: Notices) -> None:
     """Sweep with a Prefect client of its own."""
     from domain.adapters.prefect_runs import PrefectRuns
     from domain.reconcile import Reconciler

@@ -1,4 +1,4 @@
-"""Tells other processes what was committed: that there is work, and whose attempts were fenced.
+"""Tells other processes what was committed: that there is work, whose attempts were fenced, which requests changed.
 
 At most so often: a NOTIFY inside a transaction would make all commits take turns.
 """
@@ -10,12 +10,12 @@ from uuid import UUID
 
 import psycopg
 
+from domain.notices import FENCE_CHANNEL, REQUEST_CHANNEL
 from domain.outbox import DISPATCH_CHANNEL
 
 log = logging.getLogger("cairn.bell")
 THROTTLE_SECONDS = 0.05
-FENCE_CHANNEL = "cairn_fenced"
-RUNS_AT_ONCE = 200  # a notification carries 8000 bytes
+IDS_AT_ONCE = 200  # a notification carries 8000 bytes
 
 
 class Bell:
@@ -26,6 +26,7 @@ class Bell:
         self._rung = asyncio.Event()
         self._work = False
         self._fenced: set[UUID] = set()
+        self._changed: set[UUID] = set()
 
     def ring(self) -> None:
         """There is work for relays."""
@@ -35,6 +36,11 @@ class Bell:
     def fenced(self, run_ids: Iterable[UUID]) -> None:
         """Attempts of these runs are over: whoever works for them should stop."""
         self._fenced.update(run_ids)
+        self._rung.set()
+
+    def changed(self, request_ids: Iterable[UUID]) -> None:
+        """These requests have another status: whoever waits for that should look."""
+        self._changed.update(request_ids)
         self._rung.set()
 
     async def run(self) -> None:
@@ -59,7 +65,13 @@ class Bell:
     def _news(self) -> list[tuple[str, str]]:
         """What to tell on which channel; nothing is told twice."""
         work, self._work = self._work, False
-        ids, self._fenced = sorted(map(str, self._fenced)), set()
-        parts = [ids[start : start + RUNS_AT_ONCE] for start in range(0, len(ids), RUNS_AT_ONCE)]
-        told = [(FENCE_CHANNEL, ",".join(part)) for part in parts]
+        fenced, self._fenced = self._fenced, set()
+        changed, self._changed = self._changed, set()
+        told = [*_parts(FENCE_CHANNEL, fenced), *_parts(REQUEST_CHANNEL, changed)]
         return [*([(DISPATCH_CHANNEL, "")] if work else []), *told]
+
+
+def _parts(channel: str, ids: Iterable[UUID]) -> list[tuple[str, str]]:
+    """The ids in notifications of the length that there may be."""
+    words = sorted(map(str, ids))
+    return [(channel, ",".join(words[start : start + IDS_AT_ONCE])) for start in range(0, len(words), IDS_AT_ONCE)]

@@ -21,8 +21,8 @@ class StaleSchema(RuntimeError):
     """The database's schema is not the one this code was written for."""
 
 
-def _nobody(_run_ids: Iterable[UUID] = ()) -> None:
-    """Where nobody is told of new work or of fences, they are found by asking."""
+def _nobody(_ids: Iterable[UUID] = ()) -> None:
+    """Where nobody is told of new work, of fences or of changes, they are found by asking."""
 
 
 class Database:
@@ -35,6 +35,7 @@ class Database:
         self._sessions = async_sessionmaker(self.engine, expire_on_commit=False)
         self.wake: Callable[[], None] = _nobody
         self.fenced: Callable[[Iterable[UUID]], None] = _nobody
+        self.changed: Callable[[Iterable[UUID]], None] = _nobody
 
     @asynccontextmanager
     async def transaction(self, unit: str = "") -> AsyncIterator[AsyncSession]:
@@ -52,6 +53,8 @@ class Database:
                 self.wake()
             if fenced := session.info.pop("fenced", None):
                 self.fenced(fenced)
+            if changed := session.info.pop("changed", None):
+                self.changed(changed)
 
     async def refuse_stale_schema(self) -> None:
         """Refuse to run on a schema that migrations have not brought up to date."""

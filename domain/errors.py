@@ -59,6 +59,10 @@ class CallbackUnderWay(DomainError):
     code, status, title = "callback-under-way", 409, "This callback is being delivered already"
 
 
+class Unkept(DomainError):
+    code, status, title = "malformed-request", 422, "The request is malformed"
+
+
 class InvalidPage(DomainError):
     code, status, title = "invalid-page", 422, "There is no such page"
 

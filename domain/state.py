@@ -8,7 +8,7 @@ from domain.adapters.sealing import Vault
 from domain.contracts.records import LogLine
 from domain.db import Database
 from domain.doorkeeper import Doorkeeper
-from domain.fences import Fences
+from domain.notices import Notices
 from domain.services.definitions import Definitions
 from domain.services.quotas import Quotas
 from domain.settings import DomainSettings
@@ -28,5 +28,5 @@ class Service:
     quotas: Quotas
     vault: Vault
     doorkeeper: Doorkeeper
-    fences: Fences
+    fences: Notices
     last_lines: LastLines | None = None  # where this process talks to Prefect

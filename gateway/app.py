@@ -1,21 +1,29 @@
 """The gateway: `uvicorn --factory gateway.app:create_app`."""
 
+import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import httpx
 from fastapi import FastAPI
-from psycopg_pool import AsyncConnectionPool
 
 from domain import logs
 from domain.contracts import rendering
 from domain.doorkeeper import Doorkeeper
-from gateway.blueprints import front_door, platform, probes
+from domain.notices import REQUEST_CHANNEL, Notices
+from domain.signals import on_stop
+from gateway.blueprints import admin, assets, batches, decisions, front_door, ogc, platform, probes, proxy, status
+from gateway.documents import documents
 from gateway.domain_client import DomainClient
 from gateway.limits import BodyLimit
-from gateway.queries import Queries
+from gateway.queries import Queries, reading_pool
 from gateway.settings import GatewaySettings, settings
 from gateway.state import Gateway
+from gateway.wire import QuickWire
+
+# What httpx would say of itself: it would ask for encodings that the caller may not understand.
+PLAIN = {"accept-encoding": "identity", "user-agent": "cairn-gateway"}
 
 
 def create_app(configured: GatewaySettings | None = None) -> FastAPI:
@@ -26,18 +34,41 @@ def create_app(configured: GatewaySettings | None = None) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        pool = AsyncConnectionPool(config.database_gateway_url.get_secret_value(), min_size=1, max_size=8, open=False)
-        domain = httpx.AsyncClient(base_url=str(config.domain_url), timeout=config.domain_timeout_seconds)
+        database_url = config.database_gateway_url.get_secret_value()
+        pool = reading_pool(database_url, size=8)
+        domain = QuickWire(str(config.domain_url), config.domain_timeout_seconds)
         serving = httpx.AsyncClient(base_url=str(config.serving_url), timeout=30.0)
-        async with pool, domain, serving:
+        targets = httpx.AsyncClient(headers=PLAIN, trust_env=False, follow_redirects=False)
+        notices = Notices(database_url, REQUEST_CHANNEL)
+        if configured is None:  # a server's own start
+            on_stop(notices.close)
+        async with pool, domain, serving, targets, listening(notices):
             client = DomainClient(domain, config.service_token.get_secret_value())
-            app.state.gateway = Gateway(config, Queries(pool), client, serving, Doorkeeper(config.token_verifier()))
+            doorkeeper = Doorkeeper(config.token_verifier())
+            app.state.gateway = Gateway(
+                config, Queries(pool), client, serving, targets, doorkeeper, config.rates(), notices
+            )
             yield
 
-    app = FastAPI(title="Cairn", version="1", lifespan=lifespan)
+    app = FastAPI(title="Cairn", version="1", lifespan=lifespan, openapi_url=None)
     rendering.install(app)
     app.add_middleware(logs.LogContext)
-    app.add_middleware(BodyLimit, max_bytes=config.max_body_bytes)
-    for blueprint in (probes, platform, front_door):
+    app.add_middleware(BodyLimit, max_bytes=config.max_body_bytes, max_depth=config.max_body_depth)
+    for blueprint in (probes, platform, decisions, batches, assets, ogc, status, admin, proxy):
         app.include_router(blueprint.router)
+    app.include_router(front_door.router, include_in_schema=False)
+    app.include_router(documents(app))
     return app
+
+
+@asynccontextmanager
+async def listening(notices: Notices) -> AsyncIterator[None]:
+    """Hear notices until the application stops; then whoever still waits is let go."""
+    task = asyncio.create_task(notices.run())
+    try:
+        yield
+    finally:
+        notices.close()
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task

@@ -5,9 +5,11 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from domain.doorkeeper import required_credential
-from domain.rules.clearance import Identity
+from domain.rules.clearance import STAFF, Identity, Role
 from gateway.errors import Forbidden
 from gateway.state import Gateway, gateway
+
+OPERATORS: frozenset[Role] = frozenset({"operator", "admin"})
 
 
 def credential(request: Request) -> str:
@@ -23,8 +25,10 @@ def address_of(request: Request) -> str:
 async def caller(
     request: Request, secret: Annotated[str, Depends(credential)], state: Annotated[Gateway, Depends(gateway)]
 ) -> Identity:
-    """The client that holds the credential."""
-    return await state.doorkeeper.identify(secret, address_of(request), state.queries)
+    """The client that holds the credential, within the calls that it may make."""
+    found = await state.doorkeeper.identify(secret, address_of(request), state.queries)
+    state.rates.take(found)
+    return found
 
 
 async def partner(found: Annotated[Identity, Depends(caller)]) -> Identity:
@@ -34,6 +38,22 @@ async def partner(found: Annotated[Identity, Depends(caller)]) -> Identity:
     return found
 
 
+async def operator(found: Annotated[Identity, Depends(caller)]) -> Identity:
+    """Who runs the platform."""
+    if found.role not in OPERATORS:
+        raise Forbidden(f"This is for operators; this credential is a {found.role}'s.")
+    return found
+
+
+async def reader(found: Annotated[Identity, Depends(caller)]) -> Identity:
+    """A partner, for its platform, or staff."""
+    if found.role not in STAFF and found.role != "partner":
+        raise Forbidden(f"This is for partners and staff; this credential is a {found.role}'s.")
+    return found
+
+
 Secret = Annotated[str, Depends(credential)]
 AnyCaller = Annotated[Identity, Depends(caller)]
 Partner = Annotated[Identity, Depends(partner)]
+Operator = Annotated[Identity, Depends(operator)]
+Reader = Annotated[Identity, Depends(reader)]

@@ -2,6 +2,8 @@
 
 from domain.contracts.problems import ProblemError
 
+RETRY_SECONDS = 5
+
 
 class GatewayError(ProblemError):
     """Root of what the gateway refuses by itself."""
@@ -19,12 +21,51 @@ class InvalidSubmission(GatewayError):
     code, status, title = "invalid-submission", 422, "The submission cannot be accepted as it is"
 
 
+class MalformedRequest(GatewayError):
+    code, status, title = "malformed-request", 422, "The request is malformed"
+
+
+class InvalidQuery(GatewayError):
+    code, status, title = "invalid-query", 422, "The query cannot be answered"
+
+
+class ResultNotReady(GatewayError):
+    code, status, title = "result-not-ready", 404, "There are no results yet"
+
+
+class JobFailed(GatewayError):
+    code, status, title = "job-failed", 422, "The job failed and has no results"
+
+
+class MethodNotAllowed(GatewayError):
+    code, status, title = "method-not-allowed", 405, "This may not be asked in this way"
+
+
 class TooLarge(GatewayError):
     code, status, title = "body-too-large", 413, "The request body is too large"
 
 
+class TooDeep(GatewayError):
+    code, status, title = "body-too-deep", 422, "The request body is nested too deeply"
+
+
+class TooManyCalls(GatewayError):
+    code, status, title = "too-many-calls", 429, "You call more often than you may"
+
+
 class BehindUnavailable(GatewayError):
+    """What we forward to or read from does not answer. Says when to ask again."""
+
     code, status, title = "temporarily-unavailable", 503, "A part of the platform does not answer"
+
+    def __init__(self, detail: str, **extra: object) -> None:
+        super().__init__(detail, **{"retry_after_seconds": RETRY_SECONDS} | extra)
+
+
+class CoreFailed(GatewayError):
+    """A fault of ours further in: of this one call, so others may go on."""
+
+    code, status, title = "core-failed", 503, "The platform could not do this"
 
 
 class DomainRefused(GatewayError):

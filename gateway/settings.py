@@ -5,7 +5,10 @@ from functools import lru_cache
 from pydantic import Field, HttpUrl, SecretStr
 from pydantic_settings import SettingsConfigDict
 
+from domain.rules.rates import Buckets
 from domain.tokens import TokenSettings
+from gateway.proxying import ProxyTarget
+from gateway.rates import Rates
 
 
 class GatewaySettings(TokenSettings):
@@ -18,7 +21,29 @@ class GatewaySettings(TokenSettings):
     serving_url: HttpUrl = Field(description="The serving process: tiles and STAC")
     service_token: SecretStr = Field(description="The gateway's own credential: it may submit, and nothing else")
     max_body_bytes: int = Field(default=1_000_000, ge=1024, description="Largest request body that is read")
+    max_body_depth: int = Field(default=32, ge=4, le=200, description="Deepest nesting of a body's lists and objects")
+    client_calls_per_second: float = Field(
+        default=100.0, gt=0, description="How often a client may call, in the long run"
+    )
+    client_calls_burst: float = Field(default=500.0, ge=1, description="How many calls a client may make at once")
+    platform_calls_per_second: float = Field(default=200.0, gt=0, description="How often a platform's clients may call")
+    platform_calls_burst: float = Field(default=1000.0, ge=1, description="How many calls a platform may make at once")
+    batch_concurrency: int = Field(default=8, ge=1, le=64, description="Submissions of a batch handed in at a time")
+    max_head_bytes: int = Field(default=32_768, ge=1024, description="Largest head of a request: line and headers")
+    head_seconds: float = Field(default=10.0, gt=0, description="How long the head of a request may take to arrive")
+    body_seconds: float = Field(default=60.0, gt=0, description="How long its body may take")
+    keep_alive_seconds: int = Field(default=65, gt=0, description="How long a connection may rest between two requests")
+    proxy_targets: dict[str, ProxyTarget] = Field(
+        default_factory=dict, description="Internal services that operators may reach, by name"
+    )
     domain_timeout_seconds: float = Field(default=15.0, gt=0, description="How long the domain may take to answer")
+
+    def rates(self) -> Rates:
+        """Fresh buckets."""
+        return Rates(
+            Buckets(self.client_calls_per_second, self.client_calls_burst),
+            Buckets(self.platform_calls_per_second, self.platform_calls_burst),
+        )
 
 
 @lru_cache

@@ -6,8 +6,10 @@ import httpx
 from fastapi import Request
 
 from domain.doorkeeper import Doorkeeper
+from domain.notices import Notices
 from gateway.domain_client import DomainClient
 from gateway.queries import Queries
+from gateway.rates import Rates
 from gateway.settings import GatewaySettings
 
 
@@ -19,7 +21,10 @@ class Gateway:
     queries: Queries
     domain: DomainClient
     serving: httpx.AsyncClient
+    targets: httpx.AsyncClient
     doorkeeper: Doorkeeper
+    rates: Rates
+    notices: Notices
 
 
 def gateway(request: Request) -> Gateway:

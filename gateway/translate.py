@@ -1,25 +1,39 @@
 """Partner vocabulary in, ours out, and back. The only module that knows how a platform words its submissions."""
 
-from collections.abc import Mapping
-from typing import Any
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
+from typing import Any, Final
 from uuid import UUID
 
 from pydantic import ValidationError
 
-from domain.contracts.submissions import Progress, RequestResult, SubmissionCreate
+from domain.contracts.platforms import NEEDED, OURS, PARAMETER, FieldRule, PlatformRow
+from domain.contracts.submissions import SubmissionCreate
 from domain.rules.clearance import Identity
+from domain.rules.texts import unkept
 from gateway.errors import InvalidSubmission
-from gateway.queries import PlatformRow, RequestRow
 
-OURS = ("data_type", "operation", "source", "parameters", "callback_url", "priority")
+Json = dict[str, Any]
+ABSENT: Final = object()
+EXTENSIONS: Final = {
+    "raster": (".tif", ".tiff", ".jp2", ".img", ".vrt"),
+    "vector": (".gpkg", ".geojson", ".json", ".zip", ".fgb", ".parquet", ".csv"),
+}
+MEDIA_TYPES: Final = {
+    "raster": ("image/tiff", "image/jp2", "image/geotiff"),
+    "vector": (
+        "application/geo+json", "application/geopackage+sqlite3", "application/vnd.apache.parquet",
+        "application/vnd.shp", "application/flatgeobuf", "text/csv",
+    ),
+}  # fmt: skip
 
 
 def submission(
     body: Mapping[str, Any], platform: PlatformRow, caller: Identity, request_id: UUID, idempotency_key: str | None
 ) -> SubmissionCreate:
     """A platform's submission body as the domain understands it, or every fault of it in one refusal."""
-    ref_names = [*platform.required_refs, *platform.optional_refs]
-    faults = _field_faults(body, platform, ref_names)
+    fields, faults = _fields(body, platform)
     if faults:
         raise InvalidSubmission("; ".join(faults) + ".", faults=faults)
     try:
@@ -27,25 +41,170 @@ def submission(
             request_id=request_id,
             platform_id=platform.platform_id,
             client_id=caller.client_id,
-            refs={name: _text(body[name]) for name in ref_names if body.get(name) is not None},
-            version_label=_text(body[platform.version_ref]),
+            refs={name: _text(fields[name]) for name in platform.refs if name in fields},
+            version_label=_text(fields[platform.version_ref]),
             idempotency_key=idempotency_key,
-            **{name: body[name] for name in OURS if name in body},
+            **{name: fields[name] for name in OURS if name in fields},
         )
     except ValidationError as error:
         raise _invalid(error, platform) from error
 
 
-def _field_faults(body: Mapping[str, Any], platform: PlatformRow, ref_names: list[str]) -> list[str]:
-    known = [*ref_names, platform.version_ref, *OURS]
-    needed = [*platform.required_refs, platform.version_ref, "data_type", "operation", "source"]
-    unknown = [
-        f"{name!r} is not a field of a {platform.platform_id} submission (known are {', '.join(known)})"
-        for name in body
-        if name not in known
+def words(submission: SubmissionCreate, platform: PlatformRow) -> Json:
+    """A submission as its platform would have written it: `submission` of this is the same again."""
+    parameters = dict(submission.parameters)
+    fields: Json = {**submission.refs, platform.version_ref: submission.version_label}
+    for name in platform.field_mapping:
+        if (own := name.removeprefix(PARAMETER)) in parameters and _is_elsewhere(platform, name):
+            fields[name] = parameters.pop(own)
+    given = submission.model_dump(mode="json", include=set(OURS), exclude_none=True)
+    fields |= {name: value for name, value in given.items() if name != "parameters"}
+    if parameters:
+        fields["parameters"] = parameters
+    return _body(fields, platform)
+
+
+def named(body: Mapping[str, Any], platform: PlatformRow) -> Json:
+    """What the body says of the asset, unchecked: enough to tell whether two bodies are about the same one."""
+    places = [(name, path) for name in platform.refs if (path := platform.path(name))]
+    return {name: _text(said) for name, path in places if (said := _get(body, path)) is not ABSENT}
+
+
+def identified(refs: Mapping[str, str], version_label: str, platform: PlatformRow) -> Json:
+    """Which asset and version is meant, as the platform names them, at the places where it writes them."""
+    return _body({**refs, platform.version_ref: version_label}, platform)
+
+
+def _body(fields: Mapping[str, Any], platform: PlatformRow) -> Json:
+    body: Json = {}
+    for name, value in fields.items():
+        if path := platform.path(name):
+            _put(body, path, _said_back(platform.rule(name), value))
+    return body
+
+
+def _fields(body: Mapping[str, Any], platform: PlatformRow) -> tuple[Json, list[str]]:
+    """Our fields by name, and what is wrong with the body."""
+    named = dict.fromkeys([*platform.refs, platform.version_ref, *OURS, *platform.field_mapping])
+    faults = _unknown(body, platform, list(named))
+    faults += [f"{_shown(place)!r} holds what cannot be kept (NUL, half a letter, infinity)" for place in unkept(body)]
+    fields: Json = {}
+    for name in named:
+        try:
+            value = _value(body, platform, name, fields)
+        except LookupError as fault:
+            faults.append(str(fault.args[0]))
+            continue
+        if value is not ABSENT:
+            fields[name] = value
+    needed = [*platform.required_refs, platform.version_ref, *NEEDED]
+    refused = {fault.partition("'")[2].partition("'")[0] for fault in faults}
+    faults += [
+        f"{platform.path(name)!r} is missing"
+        for name in needed
+        if name not in fields and platform.path(name) not in refused
     ]
-    missing = [f"{name!r} is missing" for name in needed if body.get(name) is None]
-    return unknown + missing
+    _gather_parameters(fields, faults)
+    return fields, faults
+
+
+def _gather_parameters(fields: Json, faults: list[str]) -> None:
+    """Single parameters that the platform writes elsewhere, put to the others."""
+    single = {name.removeprefix(PARAMETER): fields.pop(name) for name in list(fields) if name.startswith(PARAMETER)}
+    if not single:
+        return
+    others = fields.get("parameters", {})
+    if not isinstance(others, dict):
+        return  # the check of the whole says what is wrong with it
+    faults += [f"{name!r} is given twice, also in 'parameters'" for name in sorted(single) if name in others]
+    fields["parameters"] = {**others, **single}
+
+
+def _value(body: Mapping[str, Any], platform: PlatformRow, name: str, known: Json) -> Any:
+    """What the body says of this field, in our words; LookupError says why it cannot be told."""
+    rule = platform.rule(name)
+    if rule.constant is not None:
+        return rule.constant
+    path = platform.path(name) or name
+    if name.startswith(PARAMETER) and not _is_elsewhere(platform, name):
+        among = f"{platform.path('parameters')}.{name.removeprefix(PARAMETER)}"
+        return rule.default if _get(body, among) is ABSENT else ABSENT
+    said = _get(body, path)
+    if rule.infer:
+        return _inferred(path, said, known.get("source", _get(body, platform.path("source") or "source")))
+    if said is ABSENT or said is None:
+        return ABSENT if rule.default is None else rule.default
+    if not rule.values:
+        return said
+    if not isinstance(said, str) or said not in rule.values:
+        raise LookupError(f"{path!r} is none of {', '.join(map(repr, rule.values))}")
+    return rule.values[said]
+
+
+def _is_elsewhere(platform: PlatformRow, name: str) -> bool:
+    """Whether this single parameter is written or fixed outside of `parameters`."""
+    return name.startswith(PARAMETER) and platform.path(name) != name
+
+
+def _inferred(path: str, said: Any, source: Any) -> Any:
+    """The data type that was said, in our word or as a media type, or else what the source's name ends in."""
+    if said is not ABSENT and said is not None:
+        media_type = said.partition(";")[0].strip().lower() if isinstance(said, str) else ""
+        return next((kind for kind, types in MEDIA_TYPES.items() if media_type in types), said)
+    ending = PurePosixPath(source.partition("?")[0]).suffix.lower() if isinstance(source, str) else ""
+    for kind, endings in EXTENSIONS.items():
+        if ending in endings:
+            return kind
+    raise LookupError(f"{path!r} is missing, and the source's name ends in nothing that would tell it")
+
+
+def _said_back(rule: FieldRule, value: Any) -> Any:
+    """The platform's word for our value."""
+    return next((word for word, ours in rule.values.items() if str(ours) == str(value)), value)
+
+
+def _unknown(body: Mapping[str, Any], platform: PlatformRow, named: list[str]) -> list[str]:
+    """A fault for each place of the body that no field is read from."""
+    read = [name for name in named if not name.startswith(PARAMETER) or _is_elsewhere(platform, name)]
+    paths = [path for name in read if (path := platform.path(name))]
+    return [
+        f"{_shown(place)!r} is not a field of a {platform.platform_id} submission (known are {', '.join(paths)})"
+        for place in _strange(body, "", set(paths))
+    ]
+
+
+def _strange(part: Mapping[str, Any], above: str, paths: set[str]) -> Iterator[str]:
+    """Places that are neither read nor on the way to one that is."""
+    for key, value in part.items():
+        place = f"{above}.{key}" if above else key
+        if place in paths and "." not in key:
+            continue
+        on_the_way = "." not in key and any(path.startswith(f"{place}.") for path in paths)
+        if on_the_way and isinstance(value, Mapping):
+            yield from _strange(value, place, paths)
+        else:
+            yield place
+
+
+def _shown(place: str) -> str:
+    """A name that a stranger chose, short and on one line."""
+    return re.sub(r"[^\w.$@ -]", "?", place)[:100]
+
+
+def _get(body: Mapping[str, Any], path: str) -> Any:
+    part: Any = body
+    for key in path.split("."):
+        if not isinstance(part, Mapping) or key not in part:
+            return ABSENT
+        part = part[key]
+    return part
+
+
+def _put(body: Json, path: str, value: Any) -> None:
+    *above, last = path.split(".")
+    for key in above:
+        body = body.setdefault(key, {})
+    body[last] = value
 
 
 def _text(value: Any) -> Any:
@@ -54,44 +213,13 @@ def _text(value: Any) -> Any:
 
 
 def _invalid(error: ValidationError, platform: PlatformRow) -> InvalidSubmission:
+    """The check's faults at the places where the platform wrote what is wrong."""
     faults = []
     for fault in error.errors(include_url=False, include_input=False):
-        path = [str(part) for part in fault["loc"]]
-        name = {"version_label": platform.version_ref}.get(path[0], ".".join(path))
-        faults.append(f"{name.removeprefix('refs.')}: {fault['msg']}")
+        first, *rest = [str(part) for part in fault["loc"]]
+        if first == "refs" and rest:
+            first, *rest = rest
+        name = platform.version_ref if first == "version_label" else first
+        place = ".".join([platform.path(name) or name, *rest])
+        faults.append(f"{place}: {fault['msg']}")
     return InvalidSubmission("; ".join(faults) + ".", faults=faults)
-
-
-def status(row: RequestRow) -> dict[str, Any]:
-    """A request as its partner sees it: no run, node or flow run appears."""
-    answer: dict[str, Any] = {
-        "request_id": str(row.request_id),
-        "status": row.status,
-        "submitted_at": row.created_at.isoformat(),
-        "finished_at": row.finished_at.isoformat() if row.finished_at else None,
-        "progress": progress(row).model_dump(),
-        "result": None,
-        "problem": row.problem if row.status == "failed" else None,
-    }
-    if row.status == "completed" and row.asset_id is not None:
-        result = RequestResult.model_validate(
-            {
-                "asset_id": row.asset_id,
-                "version": row.ordinal,
-                "revision": row.revision,
-                "approval": row.approval,
-                "clearance": row.clearance,
-                "outputs": row.outputs or {},
-            }
-        )
-        answer["result"] = result.model_dump()
-    return answer
-
-
-def progress(row: RequestRow) -> Progress:
-    """How far a request is; 100 % is said of completed ones only."""
-    if row.status == "completed":
-        percent = 100
-    else:
-        percent = min(99, int(100 * row.fraction / row.nodes_total)) if row.nodes_total else 0
-    return Progress(percent=percent, nodes_done=row.nodes_done, nodes_total=row.nodes_total)

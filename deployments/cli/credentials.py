@@ -38,10 +38,24 @@ def list_clients(as_json: bool) -> None:
 @click.option("--role", type=click.Choice(ROLES), required=True)
 @click.option("--platform", "platform_id", help="For partners: the system they speak for.")
 @click.option("--name", "display_name", help="What people read; the id where none is given.")
+@click.option("--scope", "scopes", type=click.Choice(["review"]), multiple=True, help="For partners: may decide, too.")
 @json_option
-def create_client(client_id: str, role: str, platform_id: str | None, display_name: str | None, as_json: bool) -> None:
+def create_client(
+    client_id: str,
+    role: str,
+    platform_id: str | None,
+    display_name: str | None,
+    scopes: tuple[str, ...],
+    as_json: bool,
+) -> None:
     """Make CLIENT_ID and print its key, once."""
-    body = {"client_id": client_id, "role": role, "platform_id": platform_id, "display_name": display_name or client_id}
+    body = {
+        "client_id": client_id,
+        "role": role,
+        "platform_id": platform_id,
+        "display_name": display_name or client_id,
+        "scopes": list(scopes),
+    }
     _print_secret(_post("/api/v1/clients", body), "api_key", as_json)
 
 

@@ -245,7 +245,8 @@ def _domain(layout: Layout) -> Service:
         "CAIRN_CALLBACK_NETWORKS": '["127.0.0.0/8"]',  # receivers of callbacks run beside the stack
         "CAIRN_SECRETS_KEYS": json.dumps([layout.state.sealing_key]),
     }
-    return _web_service(layout, "domain", "domain.app:create_app", environment, needs=("schema",))
+    command = _uvicorn(layout, "domain", "domain.app:create_app")
+    return _web_service(layout, "domain", command, environment, needs=("schema",))
 
 
 def _gateway(layout: Layout) -> Service:
@@ -255,7 +256,8 @@ def _gateway(layout: Layout) -> Service:
         "CAIRN_SERVING_URL": layout.url("serving"),
         "CAIRN_SERVICE_TOKEN": layout.state.secrets["gateway"],
     }
-    return _web_service(layout, "gateway", "gateway.app:create_app", environment, needs=("schema",))
+    command = _python("-m", "gateway", "--host", HOST, "--port", str(layout.ports["gateway"]))
+    return _web_service(layout, "gateway", command, environment, needs=("schema",))
 
 
 def _serving(layout: Layout) -> Service:
@@ -263,16 +265,16 @@ def _serving(layout: Layout) -> Service:
         "CAIRN_DATABASE_SERVING_URL": layout.role_url("cairn_serving", "role_serving"),
         **storage.environment(layout.state),
     }
-    return _web_service(layout, "serving", "gateway.serving.app:create_app", environment, needs=("schema",))
+    command = _uvicorn(layout, "serving", "gateway.serving.app:create_app")
+    return _web_service(layout, "serving", command, environment, needs=("schema",))
 
 
 def _web_service(
-    layout: Layout, name: str, factory: str, environment: dict[str, str], needs: tuple[str, ...]
+    layout: Layout, name: str, command: list[str], environment: dict[str, str], needs: tuple[str, ...]
 ) -> Service:
     async def ready() -> bool:
         return await health.http_ok(f"{layout.url(name)}/readyz")
 
-    command = _uvicorn(layout, name, factory)
     return Service(name, command, environment, needs=needs, ready=ready, url=layout.url(name))
 
 

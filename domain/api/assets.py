@@ -5,7 +5,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Response
 
-from domain.api.dependencies import Session, allowed, asset_changes, reviews
+from domain.api.dependencies import Session, allowed, asset_changes, decider, reviews
 from domain.contracts.assets import (
     Approval,
     ArtifactPage,
@@ -31,7 +31,7 @@ from domain.services.reviews import Reviews
 
 router = APIRouter(prefix="/api/v1")
 STAFF_ONLY = [Depends(allowed(*STAFF))]
-Reviewer = Annotated[Identity, Depends(allowed("reviewer", "admin"))]
+Reviewer = Annotated[Identity, Depends(decider)]
 Decisions = Annotated[Reviews, Depends(reviews)]
 Changes = Annotated[AssetChanges, Depends(asset_changes)]
 Reason = Annotated[str, Query(min_length=3, max_length=2000)]

@@ -8,8 +8,10 @@ from fastapi import Depends, Header, Request
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.doorkeeper import required_credential
-from domain.errors import Forbidden
+from domain.errors import Forbidden, NotFound
+from domain.repositories.assets import Assets
 from domain.repositories.platforms import Platforms
+from domain.rules.clearance import REVIEW_SCOPE, REVIEWERS, may_review
 from domain.security import Identity, Role
 from domain.services.assets import AssetChanges
 from domain.services.callbacks import CallbackDesk
@@ -75,6 +77,17 @@ def allowed_beforehand(*roles: Role) -> Callable[..., Coroutine[Any, Any, Identi
             return await _let_in(session, state, shown, roles)
 
     return identify
+
+
+async def decider(asset_id: str, session: Session, state: ServiceState, shown: Shown) -> Identity:
+    """Who may decide about this asset. To a partner's reviewer, another platform's is none."""
+    identity = await _let_in(session, state, shown, (*sorted(REVIEWERS), "partner"))
+    if identity.role == "partner":
+        if REVIEW_SCOPE not in identity.scopes:
+            raise Forbidden("This needs the scope review, which your credential has not.")
+        if not may_review(identity, await Assets(session).platform_of(asset_id)):
+            raise NotFound(f"There is no asset {asset_id}.")
+    return identity
 
 
 async def _let_in(session: AsyncSession, state: Service, shown: Caller, roles: tuple[Role, ...]) -> Identity:

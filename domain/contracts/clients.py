@@ -6,6 +6,7 @@ from typing import Literal
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 RoleName = Literal["partner", "reviewer", "operator", "admin", "worker", "gateway"]
+ScopeName = Literal["review"]
 
 
 class ClientCreate(BaseModel):
@@ -14,6 +15,9 @@ class ClientCreate(BaseModel):
     client_id: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]{1,62}$")
     role: RoleName
     platform_id: str | None = Field(default=None, max_length=63, description="For partners: the system they speak for")
+    scopes: list[ScopeName] = Field(
+        default_factory=list, max_length=1, description="`review`: decides about what others of its platform submitted"
+    )
     display_name: str = Field(min_length=1, max_length=200)
 
 
@@ -23,6 +27,7 @@ class ClientSummary(BaseModel):
     client_id: str
     role: RoleName
     platform_id: str | None
+    scopes: list[ScopeName]
     display_name: str
     is_active: bool
     created_at: datetime

@@ -2,11 +2,12 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from domain.contracts.platforms import FieldName, FieldRule, Identifier, mapping_faults
 
 AssetId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 Word = Annotated[str, Field(min_length=1, max_length=100)]
-Identifier = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
 
 
 class LayerWords(BaseModel):
@@ -60,8 +61,23 @@ class RegisterPlatform(BaseModel):
     required_refs: list[Identifier] = Field(min_length=1, max_length=10)
     optional_refs: list[Identifier] = Field(default_factory=list, max_length=10)
     version_ref: Identifier
-    field_mapping: dict[Identifier, Identifier] = Field(default_factory=dict, max_length=50)
+    field_mapping: dict[FieldName, FieldRule] = Field(
+        default_factory=dict, max_length=50, description="Where fields of a submission come from, by our names"
+    )
     is_active: bool = True
+
+    @model_validator(mode="after")
+    def _mapping_works(self) -> "RegisterPlatform":
+        faults = mapping_faults(self.required_refs, self.optional_refs, self.version_ref, self.field_mapping)
+        if faults:
+            raise ValueError("; ".join(faults))
+        return self
+
+    def row(self) -> dict[str, Any]:
+        """The registry row; of each rule only what it says."""
+        return self.model_dump(exclude={"field_mapping"}) | {
+            "field_mapping": {name: rule.model_dump(exclude_defaults=True) for name, rule in self.field_mapping.items()}
+        }
 
 
 class CommandDone(BaseModel):

@@ -8,6 +8,7 @@ from domain.models.exports import Export
 from domain.models.layers import LayerCatalog, LayerMetadata
 from domain.models.platforms import Client, Platform
 from domain.models.pools import PoolWorker
+from domain.models.processes import Process
 from domain.models.requests import Event, Request
 from domain.models.runs import Artifact, Attempt, AttemptFlowRun, Run, RunNode, WorkflowDefinition
 from domain.models.settings import Setting
@@ -32,6 +33,7 @@ __all__ = [
     "LayerMetadata",
     "Platform",
     "PoolWorker",
+    "Process",
     "Request",
     "Revision",
     "Run",

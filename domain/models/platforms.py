@@ -33,6 +33,7 @@ class Client(Base):
     client_id: Mapped[str] = mapped_column(primary_key=True)
     platform_id: Mapped[str | None] = mapped_column(ForeignKey(Platform.platform_id))
     role: Mapped[str]
+    scopes: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default="{}")
     display_name: Mapped[str]
     secret_hash: Mapped[str] = mapped_column(unique=True)
     previous_secret_hash: Mapped[str | None] = mapped_column(unique=True)

@@ -25,6 +25,7 @@ class Request(Base):
         Index("ix_requests_open", "platform_id", postgresql_where=text("status in ('pending', 'processing')")),
         Index("ix_requests_asset_id_ordinal", "asset_id", "ordinal"),
         Index("ix_requests_created_at", "created_at"),
+        Index("ix_requests_of_platform", "platform_id", "created_at", "request_id"),
     )
 
     request_id: Mapped[UUID] = mapped_column(primary_key=True)

@@ -20,6 +20,10 @@ class Assets:
         query = select(Asset).where(Asset.asset_id == asset_id, Asset.deleted_at.is_(None)).with_for_update()
         return await self.session.scalar(query.execution_options(**FRESH))
 
+    async def platform_of(self, asset_id: str) -> str | None:
+        """Whose asset it is, deleted or not."""
+        return await self.session.scalar(select(Asset.platform_id).where(Asset.asset_id == asset_id))
+
     async def taken(self, asset_id: str) -> Asset:
         """The asset that this transaction has locked, deleted or not."""
         return await self.session.get_one(Asset, asset_id)

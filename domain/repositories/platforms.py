@@ -13,7 +13,7 @@ from domain.db import driver
 from domain.models import Asset, Client, Platform
 from domain.security import Identity
 
-HOLDER = "select client_id, role, platform_id from app.clients where is_active and"
+HOLDER = "select client_id, role, platform_id, scopes from app.clients where is_active and"
 HOLDER_NAMED = f"{HOLDER} client_id = %(named)s"
 HOLDER_OF_KEY = (
     f"{HOLDER} (secret_hash = %(named)s or (previous_secret_hash = %(named)s and previous_until > clock_timestamp()))"
@@ -79,4 +79,7 @@ class Platforms:
     async def _holder(self, query: str, named: str) -> Identity | None:
         # Asked at every call of the API, so the driver asks.
         found = await (await (await driver(self.session)).execute(query, {"named": named})).fetchone()
-        return None if found is None else Identity(*found)
+        if found is None:
+            return None
+        client_id, role, platform_id, scopes = found
+        return Identity(client_id, role, platform_id, frozenset(scopes))

@@ -27,6 +27,10 @@ class Requests:
         )
         return (await self.session.scalars(query)).one()
 
+    def tell_changed(self, request_id: UUID) -> None:
+        """Have who waits for the request look once this has committed."""
+        self.session.info.setdefault("changed", set()).add(request_id)
+
     def add_event(
         self, request_id: UUID, kind: str, *, run_id: UUID | None = None, actor: str | None = None, **details: Any
     ) -> None:

@@ -9,6 +9,8 @@ Exposure = Literal["latest_only", "all_versions"]
 
 ORDER: tuple[Clearance, ...] = ("uncleared", "ouo", "public")
 STAFF: frozenset[Role] = frozenset({"reviewer", "operator", "admin"})
+REVIEWERS: frozenset[Role] = frozenset({"reviewer", "admin"})
+REVIEW_SCOPE = "review"
 
 
 @dataclass(frozen=True)
@@ -18,6 +20,7 @@ class Identity:
     client_id: str
     role: Role
     platform_id: str | None = None
+    scopes: frozenset[str] = frozenset()
 
 
 def may_read(identity: Identity | None, clearance: Clearance, platform_id: str, approved: bool) -> bool:
@@ -38,6 +41,13 @@ def may_read(identity: Identity | None, clearance: Clearance, platform_id: str, 
 def may_see_version(identity: Identity | None, exposure: Exposure, platform_id: str, is_latest: bool) -> bool:
     """True if this version is offered to the reader: an asset may expose its latest version only."""
     return is_latest or exposure == "all_versions" or _is_staff(identity) or _owns(identity, platform_id)
+
+
+def may_review(identity: Identity, platform_id: str | None) -> bool:
+    """True if this person may decide about the platform's assets: a reviewer, or whom the partner named for it."""
+    if identity.role in REVIEWERS:
+        return True
+    return REVIEW_SCOPE in identity.scopes and platform_id is not None and _owns(identity, platform_id)
 
 
 def after_approval(current: Clearance, asked: Clearance) -> Clearance:

@@ -56,12 +56,14 @@ class AssetChanges:
         if version is None:
             raise NotFound(f"Asset {asset_id} has no version {ordinal}.")
         require_unchanged(self.if_match, version.lock_version)
+        await self._refuse_requester(asset_id, who)
         await self._delete(version, who)
         record(self.session, who, "version.delete", f"asset/{asset_id}/version/{ordinal}", reason=reason)
 
     async def delete_asset(self, asset_id: str, reason: str, who: Identity) -> None:
         """Delete an asset with all its versions, none of which may be served."""
         asset = await self._asset(asset_id)
+        await self._refuse_requester(asset_id, who)
         for version in await Assets(self.session).versions(asset_id):
             await self._delete(version, who)
         asset.deleted_at, asset.deleted_by = func.clock_timestamp(), who.client_id
@@ -84,7 +86,7 @@ class AssetChanges:
 
     async def _refuse_requester(self, asset_id: str, who: Identity) -> None:
         if who.client_id in await Assets(self.session).requesters(asset_id):
-            raise Forbidden("Whoever submitted data cannot decide who may read it.")
+            raise Forbidden("Whoever submitted data cannot decide about it.")
 
 
 def set_clearance(asset: Asset, level: Clearance, who: Identity) -> None:

@@ -8,6 +8,7 @@ from domain.contracts.bootstrap import BootstrapStatus, TableFacts
 from domain.db import Database
 from domain.errors import NotConfigured, NotInDevelopment
 from domain.repositories import schema
+from domain.repositories.processes import Processes
 from domain.repositories.runs import Runs
 from domain.security import Identity
 from domain.services.audit import record
@@ -48,7 +49,7 @@ class Bootstrap:
     async def deploy(self) -> list[str]:
         """Publish the workflows of this image. Published ones stay as they are."""
         async with self.database.transaction() as session:
-            await self.definitions.publish(Runs(session))
+            await self.definitions.publish(Runs(session), Processes(session))
         return sorted(self.definitions.by_id)
 
     async def migrate(self, caller: Identity) -> bool:

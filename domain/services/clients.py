@@ -29,7 +29,7 @@ class ClientDesk:
         client = Client(**order.model_dump(), secret_hash=secret_hash(key))
         if not await Platforms(self.session).add_client(client):
             raise ClientExists(f"There is a client {order.client_id} already. Choose another id, or rotate its key.")
-        record(self.session, caller, "client.create", f"client/{order.client_id}", role=order.role)
+        record(self.session, caller, "client.create", f"client/{order.client_id}", role=order.role, scopes=order.scopes)
         return await self._with_key(client, key)
 
     async def rotate(self, client_id: str, caller: Identity) -> ClientKey:
@@ -58,6 +58,8 @@ class ClientDesk:
     async def _check_platform(self, order: ClientCreate) -> None:
         if (order.role == "partner") != (order.platform_id is not None):
             raise InvalidClient("A partner's client names its platform_id; every other client names none.")
+        if order.scopes and order.role != "partner":
+            raise InvalidClient("Scopes are for partners' clients; what others may do is told by their role.")
         if order.platform_id and await Platforms(self.session).active(order.platform_id) is None:
             raise InvalidClient(f"There is no active platform {order.platform_id!r}.")
 

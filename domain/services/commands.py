@@ -104,7 +104,7 @@ class Commands:
 
     async def register_platform(self, given: words.RegisterPlatform) -> tuple[bool, dict[str, Any]]:
         async with self.service.database.transaction() as session:
-            changed = await Platforms(session).register(given.model_dump())
+            changed = await Platforms(session).register(given.row())
             if changed is None:
                 raise InvalidCommand(
                     f"Platform {given.platform_id} has assets that are named by its references as they are. "

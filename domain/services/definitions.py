@@ -6,7 +6,9 @@ from pathlib import Path
 
 from domain.errors import NoWorkflow
 from domain.models import WorkflowDefinition
+from domain.repositories.processes import Processes
 from domain.repositories.runs import Runs
+from domain.rules.offers import offers
 from flows.compiler import Fault, Plan, RequestPlan, compile_files
 from flows.handlers.registry import registry
 from flows.readiness import unready
@@ -59,12 +61,15 @@ class Definitions:
 
     def accepting(self, data_type: str, operation: str) -> Plan | RequestPlan:
         """The workflow or plan that serves such a submission, or a refusal that lists what would be served."""
-        known: list[Plan | RequestPlan] = [*(definition.plan for definition in self.by_id.values()), *self.plans]
-        matrix = {pair: plan for plan in known for pair in plan.accepted_pairs()}
+        matrix = {pair: plan for plan in self.served() for pair in plan.accepted_pairs()}
         if (data_type, operation) in matrix:
             return matrix[data_type, operation]
         served = ", ".join(sorted("/".join(pair) for pair in matrix)) or "nothing"
         raise NoWorkflow(f"No workflow accepts {data_type}/{operation}. Accepted are: {served}.")
+
+    def served(self) -> list[Plan | RequestPlan]:
+        """Every workflow, and every plan of several."""
+        return [*(definition.plan for definition in self.by_id.values()), *self.plans]
 
     def named(self, workflow_id: str) -> Definition:
         """The workflow of this name, or a refusal that lists the known ones."""
@@ -74,8 +79,11 @@ class Definitions:
             known = ", ".join(sorted(self.by_id))
             raise NoWorkflow(f"There is no workflow {workflow_id!r}. Known are: {known}.") from None
 
-    async def publish(self, runs: Runs) -> None:
-        """Make the definitions known, refusing other content under a known version: runs rely on what they pinned."""
+    async def publish(self, runs: Runs, processes: Processes) -> None:
+        """Make the definitions known, refusing other content under a known version: runs rely on what they pinned.
+
+        What partners may have done is what this image serves, and nothing else.
+        """
         for definition in self.by_id.values():
             plan = definition.plan
             kept = await runs.publish(
@@ -92,6 +100,7 @@ class Definitions:
                     f"Workflow {plan.workflow_id} version {plan.version} is published with other content. "
                     f"Give the changed file a new version."
                 )
+        await processes.replace(offers(self.served()))
 
 
 def pinned(ready: Mapping[str, Definition]) -> dict[str, Definition]:

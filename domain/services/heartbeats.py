@@ -5,14 +5,14 @@ from uuid import UUID
 
 from domain.contracts.runs import Heartbeat, HeartbeatAnswer
 from domain.db import Database
-from domain.fences import Fences, happens
+from domain.notices import Notices, happens
 from domain.repositories.runs import Runs
 
 
 @dataclass(frozen=True)
 class Heartbeats:
     database: Database
-    fences: Fences
+    fences: Notices
 
     async def beat(self, run_id: UUID, message: Heartbeat) -> HeartbeatAnswer:
         """Note that the attempt lives and what its nodes do; tell it to stop if it is no longer the live one."""

@@ -379,6 +379,7 @@ class RunLifecycle:
 
     async def _set_request_status(self, request: Request, status: RequestState) -> None:
         request.status = status
+        Requests(self.session).tell_changed(request.request_id)
         if status not in {RequestState.PENDING, RequestState.PROCESSING}:
             request.finished_at = func.clock_timestamp()
             await Callbacks(self.session).enqueue(request)

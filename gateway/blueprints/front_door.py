@@ -50,7 +50,11 @@ async def forward(request: Request, state: Annotated[Gateway, Depends(gateway)])
         raise BehindUnavailable("Data cannot be read right now. Try again in a moment.") from error
     if secret is not None:  # serving judges; here it is counted, for serving knows no addresses
         state.doorkeeper.note(secret, address, right=answer.status_code != httpx.codes.UNAUTHORIZED)
-    headers = {name: answer.headers[name] for name in PASSED_OUT if name in answer.headers}
+    return streamed(answer, {name: answer.headers[name] for name in PASSED_OUT if name in answer.headers})
+
+
+def streamed(answer: httpx.Response, headers: dict[str, str]) -> StreamingResponse:
+    """The answer's body as it comes."""
     return StreamingResponse(_body(answer), status_code=answer.status_code, headers=headers)
 
 

@@ -1,22 +1,31 @@
-"""Partners submit and ask how it stands; reviewers decide."""
+"""Partners submit, ask how it stands, and change their mind."""
 
+import time
 from typing import Annotated, Any
 from uuid import UUID, uuid4
 
-from fastapi import APIRouter, Body, Depends, Header, Response
+from fastapi import APIRouter, Body, Depends, Header, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from domain.contracts.reviews import Approve, Decision, Reject
+from domain.contracts.control import RequestStands
+from domain.contracts.platforms import PlatformRow
 from domain.contracts.submissions import RequestState
-from domain.rules.clearance import STAFF, Identity
-from gateway import translate
-from gateway.auth import AnyCaller, Partner, Secret
+from domain.notices import happens
+from domain.rules.clearance import Identity
+from gateway import answers, translate
+from gateway.auth import Partner, Reader, Secret
+from gateway.conditional import conditional, knows, tag_of
+from gateway.documents import SUBMISSION_SCHEMA
 from gateway.errors import Forbidden, NotFound
-from gateway.queries import RequestRow
+from gateway.queries import RequestRow, reader_of
 from gateway.state import Gateway, gateway
 
 router = APIRouter(prefix="/api/platform", tags=["platform"])
 State = Annotated[Gateway, Depends(gateway)]
+ASK_AGAIN_SECONDS = 2
+LONGEST_WAIT_SECONDS = 30
+Reason = Annotated[str, Field(min_length=3, max_length=2000)]
+SOME_REQUEST = "00000000-0000-4000-8000-000000000000"
 SUBMISSION_EXAMPLE = {
     "dataset_id": "elevation",
     "resource_id": "dem-10m",
@@ -29,86 +38,124 @@ SUBMISSION_EXAMPLE = {
 
 
 class Accepted(BaseModel):
+    """Where a submission stands. `duplicate` means that an earlier, equal one is being served already."""
+
     request_id: UUID
     status: RequestState
     status_url: str
     duplicate: bool = False
 
 
-class ApproveRequest(BaseModel):
-    """Approve the revision that a request produced."""
-
+class AboutRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     request_id: UUID
-    clearance_level: str = Field(pattern="^(ouo|public)$")
-    comment: str | None = Field(default=None, max_length=2000)
 
 
-class RejectRequest(BaseModel):
-    """Reject the revision that a request produced."""
+class CancelRequest(AboutRequest):
+    """Stop a request that has not ended."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    request_id: UUID
-    reason: str = Field(min_length=3, max_length=2000)
+    reason: Reason = "cancelled by its partner"
 
 
-@router.post("/submit", status_code=202)
+@router.post(
+    "/submit",
+    status_code=202,
+    responses={200: {"model": Accepted, "description": "An equal submission is being served already"}},
+)
 async def submit(
-    body: Annotated[dict[str, Any], Body(examples=[SUBMISSION_EXAMPLE])],
+    body: Annotated[dict[str, Any], Body(examples=[SUBMISSION_EXAMPLE], json_schema_extra=SUBMISSION_SCHEMA)],
     caller: Partner,
     state: State,
     response: Response,
-    idempotency_key: Annotated[str | None, Header(max_length=255)] = None,
+    idempotency_key: Annotated[str | None, Header(min_length=1, max_length=255)] = None,
 ) -> Accepted:
     """Submit data in your platform's own words. Sending the same again answers with the first request."""
+    platform = await platform_of(caller, state)
+    accepted = await accept(body, platform, caller, state, idempotency_key)
+    response.headers["Location"] = accepted.status_url
+    response.status_code = 200 if accepted.duplicate else 202
+    return accepted
+
+
+@router.get(
+    "/status/{request_id}",
+    response_model=answers.RequestStatus,
+    responses={304: {"description": "It stands as you know it"}},
+)
+async def status(
+    request_id: UUID,
+    caller: Reader,
+    state: State,
+    wait: Annotated[
+        int, Query(ge=0, le=LONGEST_WAIT_SECONDS, description="Seconds to hold the answer while the status stays")
+    ] = 0,
+    if_none_match: Annotated[str | None, Header()] = None,
+) -> Response:
+    """How a request of yours stands. With `wait` the answer comes once its status changes, or the time is over."""
+    answer = await _awaited(request_id, caller, state, wait, if_none_match)
+    is_open = answer.status in answers.OPEN
+    return conditional(answer, if_none_match, {"Retry-After": str(ASK_AGAIN_SECONDS)} if is_open else {})
+
+
+@router.post("/cancel")
+async def cancel(
+    body: Annotated[CancelRequest, Body(examples=[{"request_id": SOME_REQUEST, "reason": "The wrong file"}])],
+    caller: Reader,
+    secret: Secret,
+    state: State,
+) -> RequestStands:
+    """Stop a request of yours that has not ended. Asked again, the answer is the same."""
+    await readable(body.request_id, caller, state)
+    if caller.role == "partner":
+        return await state.domain.cancel(body.request_id, caller.client_id, body.reason)
+    return await state.domain.cancel(body.request_id, None, body.reason, secret)
+
+
+async def _awaited(
+    request_id: UUID, caller: Identity, state: Gateway, wait_seconds: int, if_none_match: str | None
+) -> answers.RequestStatus:
+    """How the request stands once its status is another, or is other than what the caller knows, or time is over."""
+    deadline, before = time.monotonic() + wait_seconds, None
+    with state.notices.watching(request_id) as changed:
+        while True:
+            changed.clear()  # before reading: what is told meanwhile is looked at
+            row = await readable(request_id, caller, state)
+            answer = answers.request_status(row, await _words_of(row, state), caller)
+            before, rest = before or row.status, deadline - time.monotonic()
+            is_news = if_none_match is not None and not knows(if_none_match, tag_of(answer.model_dump_json().encode()))
+            is_over = row.status != before or row.status not in answers.OPEN
+            if is_over or is_news or rest <= 0 or state.notices.closed:
+                return answer
+            await happens(changed, rest)
+
+
+async def platform_of(caller: Identity, state: Gateway) -> PlatformRow:
+    """The partner's registry row. It is the credential that says which."""
     platform = await state.queries.platform(caller.platform_id or "")
     if platform is None:
         raise Forbidden(f"Platform {caller.platform_id} is not active.")
-    submission = translate.submission(body, platform, caller, uuid4(), idempotency_key)
-    answer = await state.domain.submit(submission)
-    status_url = f"/api/platform/status/{answer.request_id}"
-    response.headers["Location"] = status_url
-    response.status_code = 200 if answer.duplicate else 202
-    return Accepted(**answer.model_dump(), status_url=status_url)
+    return platform
 
 
-@router.get("/status/{request_id}")
-async def status(request_id: UUID, caller: AnyCaller, state: State, response: Response) -> dict[str, Any]:
-    """How a request of yours stands."""
-    row = await _readable(request_id, caller, state)
-    if row.status in {"pending", "processing"}:
-        response.headers["Retry-After"] = "2"
-    return translate.status(row)
+async def accept(
+    body: dict[str, Any], platform: PlatformRow, caller: Identity, state: Gateway, key: str | None
+) -> Accepted:
+    """Translate a submission and hand it in."""
+    answer = await state.domain.submit(translate.submission(body, platform, caller, uuid4(), key))
+    return Accepted(**answer.model_dump(), status_url=f"/api/platform/status/{answer.request_id}")
 
 
-@router.post("/approve")
-async def approve(body: ApproveRequest, caller: AnyCaller, secret: Secret, state: State) -> Decision:
-    """Approve what a request produced. The domain judges the decision by your own credential."""
-    asset_id, ordinal, revision = _version_of(await _readable(body.request_id, caller, state))
-    decision = Approve.model_validate(
-        {"revision": revision, "clearance_level": body.clearance_level, "comment": body.comment}
-    )
-    return await state.domain.approve(asset_id, ordinal, decision, secret)
-
-
-@router.post("/reject")
-async def reject(body: RejectRequest, caller: AnyCaller, secret: Secret, state: State) -> Decision:
-    """Reject what a request produced, with a reason."""
-    asset_id, ordinal, revision = _version_of(await _readable(body.request_id, caller, state))
-    return await state.domain.reject(asset_id, ordinal, Reject(revision=revision, reason=body.reason), secret)
-
-
-async def _readable(request_id: UUID, caller: Identity, state: Gateway) -> RequestRow:
+async def readable(request_id: UUID, caller: Identity, state: Gateway) -> RequestRow:
     """The request, if the caller may know of it. Another partner's answers like none at all."""
-    row = await state.queries.request(request_id)
-    if row is None or not (caller.role in STAFF or row.platform_id == caller.platform_id):
+    row = await state.queries.request(reader_of(caller), request_id)
+    if row is None:
         raise NotFound(f"There is no request {request_id}.")
     return row
 
 
-def _version_of(row: RequestRow) -> tuple[str, int, int]:
-    if row.asset_id is None or row.ordinal is None or row.revision is None:
-        raise NotFound("This request has no version to decide about.")
-    return row.asset_id, row.ordinal, row.revision
+async def _words_of(row: RequestRow, state: Gateway) -> PlatformRow:
+    """How the request's platform words things; plainly, where it is no longer active."""
+    platform = await state.queries.platform(row.platform_id)
+    plain = PlatformRow(platform_id=row.platform_id, required_refs=[], optional_refs=[], version_ref="version")
+    return platform or plain

@@ -20,6 +20,7 @@ AZURE = "from flows.storage.account import Account; Account(url='https://a.blob.
 # What each image runs; see Dockerfile and Dockerfile.worker.
 ROOMS = {
     "gateway": "import gateway.app",
+    "functions": "import gateway.function_app",
     "domain": "import domain.app, domain.relay, domain.migrations, flows.compiler\n" + AZURE,
     "light": "from flows import catalog; catalog.flow('hello_world'); catalog.flow('segment')\n"
     "import flows.handlers.stac.staging, flows.handlers.vector.load, flows.handlers.vector.stac, blocks.storage\n"
@@ -89,6 +90,7 @@ def test_a_room_runs_with_its_own_extra(extra: str) -> None:
 @pytest.mark.parametrize(
     ("extra", "module"),
     [("gateway", "prefect"), ("gateway", "sqlalchemy"), ("gateway", "rasterio"), ("domain", "rasterio"),
+     ("gateway", "azure"), ("functions", "rasterio"),
      ("light", "rasterio"), ("light", "pyarrow"), ("light", "pyogrio"), ("light", "sqlmodel"),
      ("serving", "prefect"), ("gdal", "titiler")],
 )  # fmt: skip

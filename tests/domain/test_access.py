@@ -14,7 +14,19 @@ where n.nspname in ('app', 'api', 'geo', 'public') and c.relkind in ('r', 'v', '
 """
 WRITES = ("insert", "update", "delete", "truncate")
 READABLE = {
-    "cairn_gateway": {"api.identities", "api.platforms", "api.requests"},
+    "cairn_gateway": {
+        "api.identities",
+        "api.platforms",
+        "api.requests",
+        "api.assets",
+        "api.asset_versions",
+        "api.jobs",
+        "api.job_nodes",
+        "api.job_events",
+        "api.flow_runs",
+        "api.processes",
+        "api.recent_events",
+    },
     "cairn_serving": {
         "api.identities",
         "api.served_products",

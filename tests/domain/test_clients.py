@@ -65,8 +65,18 @@ async def test_what_cannot_be_a_client_is_refused_with_a_sentence(domain: Domain
             ({"client_id": "geo-2", "platform_id": "nobody"}, 422, "nobody"),
             ({"client_id": "geo-2", "role": "reviewer"}, 422, "names none"),
             ({"client_id": "../x"}, 422, "client_id"),
+            ({"client_id": "geo-2", "scopes": ["everything"]}, 422, "scopes"),
         ):
             answer = await operator.post("/api/v1/clients", json=PARTNER | changes)
             assert answer.status_code == status, answer.text
             assert says in answer.json()["detail"]
         assert (await operator.post("/api/v1/clients/nobody/revoke")).status_code == 404
+
+
+async def test_a_scope_is_given_to_partners_and_shown(domain: Domain) -> None:
+    async with domain.as_("operator") as operator:
+        made = await operator.post("/api/v1/clients", json=PARTNER | {"scopes": ["review"]})
+        assert (made.status_code, made.json()["scopes"]) == (201, ["review"])
+        refused = await operator.post("/api/v1/clients", json=REVIEWER | {"scopes": ["review"]})
+        assert (refused.status_code, refused.json()["code"]) == (422, "invalid-client")
+    assert domain.rows("select scopes from api.identities where client_id = 'geo-1'") == [(["review"],)]

@@ -169,6 +169,7 @@ async def test_every_listener_hears_that_a_cache_is_stale(domain: Domain) -> Non
         ("metadata.publish_external", {"asset_id": "0" * 32}, 409, "CAIRN_EXTERNAL_DATABASE_URL"),
         ("platform.register", PLATFORM | {"required_refs": ["a; drop table b"]}, 422, "required_refs"),
         ("platform.register", PLATFORM | {"colour": "red"}, 422, "colour"),
+        ("platform.register", PLATFORM | {"field_mapping": {"colour": {"path": "x"}}}, 422, "no field of a submission"),
         ("schema.migrate", {}, 409, "CAIRN_ADMIN_URL"),
     ],
 )

@@ -5,6 +5,7 @@ from uuid import UUID
 
 from domain.contracts.control import Rerun
 from domain.contracts.runs import RunCreate
+from domain.repositories.processes import Processes
 from domain.repositories.runs import Runs
 from domain.security import Identity
 from domain.services.control import Control
@@ -53,13 +54,13 @@ def definitions(folder: Path, leaf_version: int) -> Definitions:
 
 async def queue(domain: Domain, known: Definitions) -> UUID:
     async with domain.service.database.transaction() as session:
-        await known.publish(Runs(session))
+        await known.publish(Runs(session), Processes(session))
         return (await InternalRuns(session, known).create(RunCreate(workflow_id="top"), OPERATOR)).run_id
 
 
 async def rerun(domain: Domain, known: Definitions, run_id: UUID, order: Rerun) -> None:
     async with domain.service.database.transaction() as session:
-        await known.publish(Runs(session))
+        await known.publish(Runs(session), Processes(session))
         await Control(session, known, OPERATOR).rerun(run_id, order)
 
 
@@ -67,7 +68,7 @@ async def test_a_queued_run_keeps_the_sub_workflows_it_was_queued_with(domain: D
     before, after = definitions(tmp_path, 1), definitions(tmp_path, 2)
     run_id = await queue(domain, before)
     async with domain.service.database.transaction() as session:
-        await after.publish(Runs(session))
+        await after.publish(Runs(session), Processes(session))
     flow = await started(domain)
     plans = (await flow.start()).json()["plans"]
     assert {name: plan["version"] for name, plan in plans.items()} == {"middle": 1, "leaf": 1}

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.gateway.world import add_people
 from tests.support.cluster import TestDatabase
 from tests.support.platform import Platform, running_platform
 
@@ -12,4 +13,5 @@ from tests.support.platform import Platform, running_platform
 @pytest.fixture
 async def platform(database: TestDatabase, tmp_path: Path) -> AsyncIterator[Platform]:
     async with running_platform(database, tmp_path) as running:
+        add_people(running)
         yield running

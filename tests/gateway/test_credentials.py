@@ -10,12 +10,15 @@ from uuid import uuid4
 import httpx
 import pytest
 
+from gateway.documents import Audience
+from tests.gateway.operations import operations
 from tests.support.cluster import TestDatabase
 from tests.support.issuer import EC, bad_tokens, running_issuer, token, trusting_settings
 from tests.support.platform import Platform, running_platform
 from tests.support.ranks import p_of_equality
 from tests.support.receiver import Receiver
 
+MADE_UP = {"request_id": str(uuid4()), "asset_id": "0" * 32, "ordinal": "0", "job_id": str(uuid4())}
 NOTHING = "/api/platform/status/00000000-0000-4000-8000-000000000000"
 
 
@@ -63,6 +66,27 @@ async def test_every_bad_token_is_turned_away(trusting: Platform) -> None:
     answers = {name: (await knock(trusting, secret)).status_code for name, secret in bad_tokens().items()}
     assert answers == dict.fromkeys(answers, 401)
     assert (await knock(trusting, token(client_id="ddh-dev"))).status_code == 404  # the control
+
+
+FORGERIES = ("none", "hmac with the public key", "another audience", "expired", "not yet", "unknown key id")
+
+
+@pytest.mark.parametrize("forgery", FORGERIES)
+async def test_a_forged_token_opens_no_route(trusting: Platform, forgery: str) -> None:
+    """Each of the six, at every route of partners and operators; a good token beside it gets past the door."""
+    listed = [one for one in operations(trusting) if one.audience is not Audience.PROBE]
+    assert len(listed) >= 18
+    for number, operation in enumerate(listed):
+        arguments = operation.call(MADE_UP)
+        answers = []
+        for secret in (bad_tokens()[forgery], token(client_id="ddh-dev")):
+            app = trusting.gateway.app  # type: ignore[attr-defined]
+            transport = httpx.ASGITransport(app, raise_app_exceptions=False, client=(f"10.1.0.{number}", 1))
+            async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
+                headers = arguments["headers"] | {"Authorization": f"Bearer {secret}"}
+                answers.append(await client.request(**arguments | {"headers": headers}))
+        assert (answers[0].status_code, answers[0].json()["code"]) == (401, "unauthenticated"), str(operation)
+        assert answers[1].status_code != 401, str(operation)
 
 
 async def test_without_an_issuer_no_token_is_believed(platform: Platform) -> None:

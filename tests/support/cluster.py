@@ -28,7 +28,7 @@ EMPTY = """
 do $$ declare named text; begin
     perform set_config('session_replication_role', 'replica', true);
     for named in select tablename from pg_tables where schemaname = 'app'
-        and tablename not in ('alembic_version', 'workflow_definitions', 'platforms')
+        and tablename not in ('alembic_version', 'workflow_definitions', 'platforms', 'processes')
     loop execute format('delete from app.%I', named); end loop;
     delete from app.platforms where platform_id not in ('ddh', 'arcgis', 'geonode');
     for named in select table_name from geo.layers loop execute format('drop table if exists geo.%I', named); end loop;

@@ -14,6 +14,7 @@ from domain.rules.clearance import (
     Role,
     after_approval,
     may_read,
+    may_review,
     may_see_version,
 )
 
@@ -70,3 +71,11 @@ def test_staff_are_those_who_review_and_operate() -> None:
 def test_an_approval_never_lowers_a_clearance(current: Clearance, asked: Clearance) -> None:
     after = after_approval(current, asked)
     assert ORDER.index(after) == max(ORDER.index(current), ORDER.index(asked))
+
+
+def test_reviewers_decide_about_everything_and_a_partners_people_about_its_own() -> None:
+    for role, platform, scopes in product(get_args(Role), (OWNER, "arcgis", None), ({"review"}, {"other"}, ())):
+        who = Identity("client", role, platform, frozenset(scopes))
+        named = role == "partner" and platform == OWNER and scopes == {"review"}
+        assert may_review(who, OWNER) is (role in {"reviewer", "admin"} or named)
+        assert may_review(who, None) is (role in {"reviewer", "admin"})

@@ -1,4 +1,7 @@
-"""Hears of fenced attempts, whichever process fenced them, and wakes who waits for that: one connection a process."""
+"""Hears what the bell tells of runs or requests, whichever process rang it, and wakes who waits: one connection each.
+
+Shared with the gateway: it knows a channel of ids and nothing else of ours.
+"""
 
 import asyncio
 import contextlib
@@ -6,70 +9,75 @@ import logging
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import LiteralString
 from uuid import UUID
 
 import psycopg
+from psycopg import sql
 
-from domain.bell import FENCE_CHANNEL
-
-log = logging.getLogger("cairn.fences")
+log = logging.getLogger("cairn.notices")
+FENCE_CHANNEL = "cairn_fenced"
+REQUEST_CHANNEL = "cairn_requests"
 RETRY_SECONDS = 1.0
 
 
-class Fences:
+class Notices:
     """Wakes waiters early. What it does not hear of, they find out when their wait ends."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, channel: LiteralString) -> None:
         self.url = url
+        self.channel = channel
         self._waiting: dict[UUID, set[asyncio.Event]] = defaultdict(set)
         self._any = asyncio.Event()
-        self._closed = False
+        self.closed = False
 
     async def run(self) -> None:
         """Listen until cancelled."""
         while True:
             try:
                 async with await psycopg.AsyncConnection.connect(
-                    self.url, autocommit=True, application_name="cairn-fences"
+                    self.url, autocommit=True, application_name="cairn-notices"
                 ) as connection:
-                    await connection.execute(f"listen {FENCE_CHANNEL}")
+                    await connection.execute(sql.SQL("listen {}").format(sql.Identifier(self.channel)))
                     async for notice in connection.notifies():
                         self._wake(notice.payload)
             except (psycopg.Error, OSError) as error:
-                log.warning("fences are not heard of", extra={"error": type(error).__name__})
+                log.warning("notices are not heard", extra={"channel": self.channel, "error": type(error).__name__})
             await asyncio.sleep(RETRY_SECONDS)
 
     @contextmanager
-    def watching(self, run_id: UUID) -> Iterator[asyncio.Event]:
-        """An event that is set when an attempt of the run is fenced from now on."""
+    def watching(self, named: UUID) -> Iterator[asyncio.Event]:
+        """An event that is set when this id is told from now on."""
         event = asyncio.Event()
-        if self._closed:
+        if self.closed:
             event.set()
-        self._waiting[run_id].add(event)
+        self._waiting[named].add(event)
         try:
             yield event
         finally:
-            self._waiting[run_id].discard(event)
-            if not self._waiting[run_id]:
-                del self._waiting[run_id]
+            self._waiting[named].discard(event)
+            if not self._waiting[named]:
+                del self._waiting[named]
 
     async def heard(self, seconds: float) -> bool:
-        """Whether any fence is heard of within so long. For one waiter a process."""
+        """Whether anything is heard within so long. For one waiter a process."""
         happened = await happens(self._any, seconds)
         self._any.clear()
         return happened
 
     def close(self) -> None:
         """Let everybody go: a server that stops must not wait for those who wait."""
-        self._closed = True
+        self.closed = True
         for event in [event for events in self._waiting.values() for event in events]:
             event.set()
 
     def _wake(self, payload: str) -> None:
+        """Any role may notify: what is no list of ids wakes nobody in particular."""
         self._any.set()
-        for run_id in payload.split(","):
-            for event in self._waiting.get(UUID(run_id), ()):
-                event.set()
+        with contextlib.suppress(ValueError):
+            for named in map(UUID, payload.split(",")):
+                for event in self._waiting.get(named, ()):
+                    event.set()
 
 
 async def happens(event: asyncio.Event, seconds: float) -> bool:

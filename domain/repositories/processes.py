@@ -1,0 +1,25 @@
+"""The offered processes: written at a service's start, read by the gateway through its view."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import delete
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from domain.models import Process
+from domain.rules.offers import Offer
+
+
+@dataclass(frozen=True)
+class Processes:
+    session: AsyncSession
+
+    async def replace(self, offers: Sequence[Offer]) -> None:
+        """Offer these and no others. In the order of their ids: services that start together must not deadlock."""
+        for offer in sorted(offers, key=lambda one: one.process_id):
+            new = insert(Process).values(**offer.__dict__)
+            changes = {name: value for name, value in offer.__dict__.items() if name != "process_id"}
+            await self.session.execute(new.on_conflict_do_update(index_elements=["process_id"], set_=changes))
+        offered = [offer.process_id for offer in offers]
+        await self.session.execute(delete(Process).where(Process.process_id.not_in(offered)))

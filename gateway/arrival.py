@@ -1,0 +1,162 @@
+"""How a request may arrive: checks of its head, and uvicorn's protocol with deadlines. Knows nothing of routes.
+
+uvicorn waits for ever for the rest of a request, takes heads of any size, and leaves it to applications that a message
+names its length or its host twice. Between a proxy and us such a message is two messages; here it is none.
+"""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Literal, cast
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+Headers = Sequence[tuple[bytes, bytes]]
+
+
+@dataclass(frozen=True)
+class ArrivalLimits:
+    """Seconds for a head, for a body, and for what is still coming once the answer was given; bytes of a head."""
+
+    head_seconds: float = 10.0
+    body_seconds: float = 60.0
+    rest_seconds: float = 2.0
+    max_head_bytes: int = 32_768
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A request that is answered before any application sees it."""
+
+    status: HTTPStatus
+    code: str
+    detail: str
+
+    def answer(self) -> bytes:
+        """The whole response; the connection ends with it."""
+        problem = {"type": "about:blank", "title": self.status.phrase, "status": self.status.value}
+        body = json.dumps(problem | {"code": self.code, "detail": self.detail}).encode()
+        head = f"HTTP/1.1 {self.status.value} {self.status.phrase}\r\ncontent-type: application/problem+json\r\n"
+        return f"{head}content-length: {len(body)}\r\nconnection: close\r\n\r\n".encode() + body
+
+
+MALFORMED = Refusal(HTTPStatus.BAD_REQUEST, "malformed-http", "This is not a request in HTTP/1.1.")
+TOO_SLOW = Refusal(HTTPStatus.REQUEST_TIMEOUT, "too-slow", "The request took too long to arrive. Send it again.")
+HEAD_TOO_LARGE = Refusal(
+    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "head-too-large", "The request's headers are too large. Send fewer."
+)
+
+
+def head_fault(version: str, headers: Headers) -> str | None:
+    """Why a message with this head might be read in two ways, or None. Names are in lower case."""
+    values = {name: [value for other, value in headers if other == name] for name, _ in headers}
+    hosts, lengths = values.get(b"host", []), values.get(b"content-length", [])
+    codings = values.get(b"transfer-encoding", [])
+    if len(hosts) > 1 or (not hosts and version != "1.0"):
+        return f"Send one Host header, not {len(hosts)}."
+    if len(lengths) > 1:
+        return "Send one Content-Length header."
+    if codings and lengths:
+        return "Send Content-Length or Transfer-Encoding, not both."
+    if codings and (version == "1.0" or [coding.strip().lower() for coding in codings] != [b"chunked"]):
+        return "The only Transfer-Encoding that is understood is chunked, in HTTP/1.1."
+    return None
+
+
+class UnclearHead(Exception):
+    """Raised inside the parser, which gives the message up."""
+
+
+class ArrivalProtocol(HttpToolsProtocol):
+    """uvicorn's protocol, impatient: whoever is slow, unclear or endless is cut off. Subclasses set the limits."""
+
+    limits = ArrivalLimits()
+    _arriving: Literal["nothing", "head", "body"] = "nothing"
+    _deadline: asyncio.TimerHandle | None = None
+    _head_bytes = 0
+    _refusal = MALFORMED
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._within(self.limits.head_seconds)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._within(None)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.transport.is_closing():
+            return
+        if self._arriving == "head":
+            self._head_bytes += len(data)
+            if self._head_bytes > self.limits.max_head_bytes:
+                self._refuse(HEAD_TOO_LARGE)
+        elif self._arriving == "nothing" and self._is_free() and self._deadline is None:
+            self._within(self.limits.head_seconds)  # empty lines begin no message, and have ended uvicorn's own waiting
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._arriving, self._head_bytes = "head", 0
+        self._within(self.limits.head_seconds)
+
+    def on_headers_complete(self) -> None:
+        if sum(len(name) + len(value) for name, value in self.headers) > self.limits.max_head_bytes:
+            self._refusal = HEAD_TOO_LARGE
+            raise UnclearHead
+        if fault := head_fault(self.parser.get_http_version(), self.headers):
+            self._refusal = Refusal(HTTPStatus.BAD_REQUEST, MALFORMED.code, fault)
+            raise UnclearHead
+        self._arriving = "body"
+        self._within(self.limits.body_seconds)
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._arriving = "nothing"
+        self._within(None)
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self._arriving == "body" and self._is_free():  # answered early: the rest is read for a moment, not for ever
+            self._within(self.limits.rest_seconds)
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(self._refusal)
+
+    def _is_free(self) -> bool:
+        """Whether everything that was asked is answered."""
+        newest = cast(
+            "RequestResponseCycle | None", self.cycle
+        )  # none before the first request, whatever its type says
+        return newest is None or newest.response_complete
+
+    def _within(self, seconds: float | None) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._deadline = None if seconds is None else self.loop.call_later(seconds, self._too_late)
+
+    def _too_late(self) -> None:
+        if self._arriving == "nothing" or (self._arriving == "body" and self._is_free()):
+            self.transport.close()
+        else:
+            self._refuse(TOO_SLOW)
+
+    def _refuse(self, refusal: Refusal) -> None:
+        """Answer and end the connection; only end it where the answer would be taken for another request's."""
+        if not self._would_answer_another():
+            self.transport.write(refusal.answer())
+        self.transport.close()
+
+    def _would_answer_another(self) -> bool:
+        if self._arriving == "body":
+            return self.cycle.response_started or bool(self.pipeline)
+        return not self._is_free()
+
+
+def arriving_within(limits: ArrivalLimits) -> type[ArrivalProtocol]:
+    """The protocol with these limits: uvicorn makes one instance a connection and passes it none of ours."""
+    made: dict[str, Any] = {"limits": limits}
+    return type("LimitedArrival", (ArrivalProtocol,), made)

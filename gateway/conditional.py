@@ -1,0 +1,28 @@
+"""Answers that need not be sent again: entity tags and 304."""
+
+import hashlib
+
+from fastapi import Response
+from pydantic import BaseModel
+
+
+def tag_of(content: bytes) -> str:
+    """The entity tag of these bytes."""
+    return f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+
+
+def knows(if_none_match: str | None, tag: str) -> bool:
+    """Whether the caller has this already. Here weak tags match too, as RFC 9110 has it for reading."""
+    known = [one.strip().removeprefix("W/") for one in (if_none_match or "").split(",")]
+    return "*" in known or tag in known
+
+
+def conditional(answer: BaseModel, if_none_match: str | None, headers: dict[str, str]) -> Response:
+    """The answer, or that it has not changed."""
+    content = answer.model_dump_json().encode()
+    tag = tag_of(content)
+    # What is one partner's must not be given to another by something in between.
+    headers |= {"ETag": tag, "Cache-Control": "private, no-cache", "Vary": "Authorization, X-API-Key"}
+    if knows(if_none_match, tag):
+        return Response(status_code=304, headers=headers)
+    return Response(content, media_type="application/json", headers=headers)

@@ -1,0 +1,67 @@
+"""What the façade reads: offered processes, and a platform's requests as jobs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import UUID
+
+from domain.rules.clearance import Identity
+from domain.rules.paging import Place
+from gateway.queries import NOBODYS, REQUEST, Queries, RequestRow, reader_of
+
+
+@dataclass(frozen=True)
+class ProcessRow:
+    """What may be done, whoever asks. `inputs` is a list of name, required and schema."""
+
+    process_id: str
+    data_type: str
+    operation: str
+    title: str
+    description: str
+    version: str
+    inputs: list[dict[str, Any]]
+
+
+PROCESSES: Final = f"""
+    select {", ".join(ProcessRow.__dataclass_fields__)} from api.processes
+    where %(id)s::text is null or process_id = %(id)s order by process_id
+"""  # noqa: S608 - our own names
+# The page is found before anything of its jobs is counted.
+JOBS: Final = f"""
+    select {", ".join(RequestRow.__dataclass_fields__)} from api.requests where request_id in (
+        select request_id from api.requests
+        where platform_id = %(platform_id)s
+            and (%(statuses)s::text[] is null or status = any(%(statuses)s))
+            and (%(process_id)s::text is null or data_type || '_' || operation = %(process_id)s)
+            and (%(at)s::timestamptz is null or (created_at, request_id) < (%(at)s, %(after)s::uuid))
+        order by created_at desc, request_id desc limit %(limit)s
+    ) order by created_at desc, request_id desc
+"""  # noqa: S608 - our own names
+
+
+@dataclass(frozen=True)
+class JobQueries:
+    """Reads for one partner."""
+
+    queries: Queries
+    caller: Identity
+
+    async def processes(self) -> Sequence[ProcessRow]:
+        return await self.queries.rows(NOBODYS, ProcessRow, PROCESSES, {"id": None})
+
+    async def process(self, process_id: str) -> ProcessRow | None:
+        return await self.queries.one(NOBODYS, ProcessRow, PROCESSES, {"id": process_id})
+
+    async def job(self, request_id: UUID) -> RequestRow | None:
+        """The platform's request. Another's is none."""
+        return await self.queries.one(reader_of(self.caller), RequestRow, REQUEST, {"id": request_id})
+
+    async def jobs(
+        self, limit: int, after: Place | None, process_id: str | None, statuses: Sequence[str] | None
+    ) -> Sequence[RequestRow]:
+        """One page of the platform's requests, newest first."""
+        place = {"at": after.at if after else None, "after": after.id if after else None}
+        wanted = {"limit": limit, "process_id": process_id, "statuses": statuses}
+        values = {"platform_id": self.caller.platform_id} | wanted | place
+        return await self.queries.rows(reader_of(self.caller), RequestRow, JOBS, values)

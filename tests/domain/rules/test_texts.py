@@ -1,0 +1,35 @@
+"""What can be kept nowhere is found wherever it stands; everything else passes."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.rules.texts import unkept
+
+KEPT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
+GOOD = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | KEPT,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEPT, inner, max_size=4),
+)
+
+
+@given(GOOD)
+def test_what_can_be_kept_passes_and_can_be_sent_on(value: Any) -> None:
+    assert list(unkept(value)) == []
+    json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+
+
+@pytest.mark.parametrize(
+    ("value", "places"),
+    [
+        ({"a": "x\0y"}, ["a"]),
+        ({"a": {"b": ["fine", "\ud800"]}}, ["a.b[1]"]),
+        ({"a\0": 1}, [""]),
+        ([float("inf"), float("nan"), 1.0], ["[0]", "[1]"]),
+    ],
+)
+def test_what_cannot_be_kept_is_found(value: Any, places: list[str]) -> None:
+    assert list(unkept(value)) == places

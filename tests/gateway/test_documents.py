@@ -1,0 +1,96 @@
+"""The documents: one for each audience, every route in exactly one of them, and examples that run as they stand."""
+
+from typing import Any
+
+import pytest
+
+from gateway.documents import Audience, document
+from tests.gateway import world
+from tests.gateway.operations import ids_of, operations
+from tests.support.platform import Platform
+
+# Served data, and the documents themselves.
+ELSEWHERE = ("/tiles", "/vector", "/stac", "/openapi", "/docs", "/redoc", "/console", "/api/livez", "/api/readyz")
+
+
+def free_forms(schema: Any, place: str = "") -> list[str]:
+    """Where a document says that something is an object, and nothing of what is in it."""
+    if isinstance(schema, list):
+        return [found for inner in schema for found in free_forms(inner, place)]
+    if not isinstance(schema, dict):
+        return []
+    found = [found for name, inner in schema.items() for found in free_forms(inner, f"{place}/{name}")]
+    is_free = schema.get("type") == "object" and not schema.get("properties")
+    described = schema.get("additionalProperties")
+    return [*found, place] if is_free and described in (None, True) else found
+
+
+async def test_every_route_is_in_exactly_one_document(platform: Platform) -> None:
+    app = platform.gateway.app  # type: ignore[attr-defined]
+    listed = [str(operation) for operation in operations(platform)]
+    assert len(listed) == len(set(listed))
+    undescribed = {
+        f"{method} {context.path}"
+        for route in app.routes
+        for context in (route.effective_route_contexts() if hasattr(route, "effective_route_contexts") else [route])
+        for method in context.methods or ()
+        if method != "HEAD" and not context.path.startswith(ELSEWHERE)
+    } - set(listed)
+    assert {one for one in undescribed if "{path:path}" not in one and not one.endswith("/")} == set()
+
+
+@pytest.mark.parametrize("audience", list(Audience))
+async def test_a_document_is_served_and_complete(platform: Platform, audience: Audience) -> None:
+    async with platform.as_(None) as anybody:
+        served = (await anybody.get(f"/openapi/{audience.value}.json")).json()
+        assert (await anybody.get(f"/docs/{audience.value}")).status_code == 200
+        assert (await anybody.get("/openapi/nobody.json")).status_code == 422
+    assert served == document(platform.gateway.app, audience)  # type: ignore[attr-defined]
+    assert served["paths"]
+    text = str(served)
+    for other in set(Audience) - {audience}:
+        for path in document(platform.gateway.app, other)["paths"]:  # type: ignore[attr-defined]
+            assert f"'{path}'" not in text
+
+
+# What only workflows, platforms and problems can say more of. Each is here deliberately.
+FREE = {
+    "RequestResult/properties/outputs",
+    "RequestStatus/properties/identifies",
+    "/parameters",  # of a submission: the workflow's inputs
+    "/additionalProperties/anyOf",  # of a submission: the platform's own references
+    "Job/properties/problem/anyOf",
+    "JobNode/properties/problem/anyOf",
+    "JobEvent/properties/details",
+}
+
+
+@pytest.mark.parametrize("audience", [Audience.PARTNER, Audience.OPERATOR])
+async def test_objects_say_what_is_in_them(platform: Platform, audience: Audience) -> None:
+    described = document(platform.gateway.app, audience)  # type: ignore[attr-defined]
+    ours = {path: one for path, one in described["paths"].items() if path.startswith("/api/")}
+    schemas = {name: one for name, one in described["components"]["schemas"].items() if name != "Problem"}
+    strange = [place for place in free_forms([ours, schemas]) if not place.endswith(tuple(FREE))]
+    assert [place for place in strange if "/api/" in place or place.split("/")[1] in OURS] == []
+
+
+OURS = {
+    "Accepted", "ApproveRequest", "AssetAnswer", "AssetList", "Batch", "BatchItem", "BatchResult", "CancelRequest",
+    "ChangeClearance", "Counts", "Decision", "EventPage", "FlowRun", "ItemResult", "Job", "JobEvent", "JobNode",
+    "JobPage", "Link", "NodePage", "Progress", "RejectRequest", "RequestResult", "RequestStands", "RequestStatus",
+    "UnpublishRequest", "VersionAnswer", "VersionList", "WorkflowCount",
+}  # fmt: skip
+
+
+async def test_every_example_runs(platform: Platform) -> None:
+    ran = 0
+    for number, operation in enumerate(operations(platform)):
+        if operation.example() is None:
+            continue
+        known = await operation.needs(platform, resource_id=f"r{number}")
+        arguments = operation.call(ids_of(known, operation.path))
+        method, path = arguments.pop("method"), arguments.pop("url")
+        answer = await world.call(platform, operation.owner, method, path, **arguments)
+        assert 200 <= answer.status_code < 300, (str(operation), answer.text)
+        ran += 1
+    assert ran >= 7

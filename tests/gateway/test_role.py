@@ -1,0 +1,204 @@
+"""The gateway's database role, as somebody who runs code in the gateway would use it: it reads one platform's rows.
+
+CAIRN_ROLE_READINGS sets how many readings alternate between tenants: 1,000 here, 10,000 in the long form.
+"""
+
+import asyncio
+import os
+import random
+from typing import Any, LiteralString
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from gateway.queries import Queries, reading_pool
+from tests.gateway.world import approved, call, processed
+from tests.support.cluster import TestDatabase
+from tests.support.platform import Platform
+
+READINGS = int(os.environ.get("CAIRN_ROLE_READINGS", "1000"))
+DENIED = (psycopg.errors.InsufficientPrivilege, psycopg.errors.ReadOnlySqlTransaction)
+NO_TARGET = (psycopg.errors.WrongObjectType, psycopg.errors.ObjectNotInPrerequisiteState)  # views that take no writes
+RELATIONS = """
+select n.nspname, c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace
+where n.nspname not in ('pg_catalog', 'information_schema', 'pg_toast') and c.relkind in ('r', 'v', 'm', 'p', 'f')
+"""
+OURS = {
+    "identities",
+    "platforms",
+    "requests",
+    "assets",
+    "asset_versions",
+    "jobs",
+    "job_nodes",
+    "job_events",
+    "flow_runs",
+}
+# PostGIS and pgSTAC let everybody read their tables of definitions: nothing of a partner's is in them.
+DEFINITIONS = {"public.spatial_ref_sys", "public.geometry_columns", "public.geography_columns", "public.raster_columns"}
+
+
+def gateway_session(database: TestDatabase) -> psycopg.Connection:
+    """The role with its rails taken off: whoever runs code in the gateway takes them off first."""
+    connection = psycopg.connect(database.url("cairn_gateway"), autocommit=True)
+    connection.execute("set default_transaction_read_only = off")
+    connection.execute("set statement_timeout = 0")
+    return connection
+
+
+def relations(database: TestDatabase) -> list[tuple[str, str]]:
+    with psycopg.connect(database.url()) as connection:
+        return [(row[0], row[1]) for row in connection.execute(RELATIONS).fetchall()]
+
+
+def test_every_table_there_is_is_closed_but_for_the_views_of_schema_api(shared_database: TestDatabase) -> None:
+    found = relations(shared_database)
+    assert len(found) > 40
+    readable = set()
+    with gateway_session(shared_database) as connection:
+        for schema, name in found:
+            table = sql.Identifier(schema, name)
+            for statement in ("insert into {} default values", "delete from {}", "truncate {}", "drop table {}"):
+                with pytest.raises(
+                    (*DENIED, psycopg.errors.WrongObjectType, psycopg.errors.ObjectNotInPrerequisiteState)
+                ):
+                    connection.execute(sql.SQL(statement).format(table))
+            try:
+                connection.execute(sql.SQL("select * from {} limit 0").format(table))
+                readable.add(f"{schema}.{name}")
+            except psycopg.errors.InsufficientPrivilege:
+                continue
+    assert {name for name in readable if name.startswith("api.")} >= {f"api.{name}" for name in OURS}
+    assert {name for name in readable if not name.startswith("api.")} <= DEFINITIONS
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "update api.platforms set display_name = 'ours'",
+        "update api.requests set status = 'completed'",
+        "copy api.requests to program 'true'",
+        "copy api.platforms from stdin",
+        "copy (select 1) to '/tmp/stolen'",
+        "select pg_read_file('/etc/passwd')",
+        "select pg_read_binary_file('/etc/passwd')",
+        "select pg_ls_dir('/')",
+        "select lo_import('/etc/passwd')",
+        "create table api.mine (a int)",
+        "create table public.mine (a int)",
+        "create temporary table mine (a int)",
+        "create schema mine",
+        "create role mine",
+        "create function api.mine() returns int language sql as 'select 1'",
+        "alter view api.requests set (security_barrier = false)",
+        "alter table app.requests disable row level security",
+        "drop policy of_the_reader on app.requests",
+        "set role cairn_views",
+        "set role cairn_app",
+        "set session authorization cairn_app",
+        "alter role cairn_gateway bypassrls",
+        "select * from app.clients",
+        "select * from pgstac.items",
+        "select * from geo.layers",
+        "select usename, passwd from pg_shadow",
+        "select nextval('app.events_event_id_seq')",
+    ],
+)
+def test_nothing_but_reading_is_possible(shared_database: TestDatabase, statement: LiteralString) -> None:
+    with gateway_session(shared_database) as connection, pytest.raises((*DENIED, *NO_TARGET)):
+        connection.execute(statement)
+
+
+def test_the_role_is_none_that_row_security_does_not_bind(shared_database: TestDatabase) -> None:
+    with psycopg.connect(shared_database.url()) as connection:
+        flags = connection.execute(
+            "select rolname, rolsuper, rolbypassrls from pg_roles where rolname in ('cairn_gateway', 'cairn_views')"
+        ).fetchall()
+        forced = connection.execute(
+            "select relname from pg_class where relrowsecurity and relforcerowsecurity order by relname"
+        ).fetchall()
+        owners = connection.execute(
+            "select distinct viewowner from pg_views where schemaname = 'api' and viewname = any(%s)",
+            [sorted(OURS - {"identities", "platforms"})],
+        ).fetchall()
+    assert sorted(flags) == [("cairn_gateway", False, False), ("cairn_views", False, False)]
+    assert forced == [("assets",), ("requests",)]
+    assert owners == [("cairn_views",)]
+
+
+async def two_tenants(platform: Platform) -> dict[str, set[str]]:
+    """An asset of each of two platforms, by platform."""
+    mine = await approved(platform)
+    body = {"item_id": "1", "layer_index": 0, "version": "1", "source": "u/a.tif"}
+    accepted = await call(platform, "arcgis-dev", "POST", "/api/platform/submit", json=body)
+    assert accepted.status_code == 202, accepted.text
+    [(other,)] = platform.domain.rows("select asset_id from app.assets where platform_id = 'arcgis'")
+    return {"ddh": {mine.asset_id}, "arcgis": {other}, "geonode": set(), "": set(), "*": {mine.asset_id, other}}
+
+
+async def test_pooled_connections_never_show_the_reader_before(platform: Platform) -> None:
+    seen = await two_tenants(platform)
+    readers = [random.Random(7).choice(list(seen)) for _ in range(READINGS)]  # noqa: S311 - a seeded mixture
+    async with reading_pool(platform.domain.database.url("cairn_gateway"), size=3) as pool:
+        queries = Queries(pool)
+
+        async def read(reader: str) -> bool:
+            rows = await queries.assets(reader, {}, None, None, "", 10)
+            return {row.asset_id for row in rows} == seen[reader]
+
+        right = 0
+        for start in range(0, READINGS, 50):  # fifty at a time over three connections
+            right += sum(await asyncio.gather(*map(read, readers[start : start + 50])))
+    assert right == READINGS
+
+
+async def test_every_view_shows_a_reader_its_own_and_nobody_nothing(platform: Platform) -> None:
+    await two_tenants(platform)
+    guarded = sorted(OURS - {"identities", "platforms"})
+    async with reading_pool(platform.domain.database.url("cairn_gateway"), size=1) as pool:
+        queries = Queries(pool)
+
+        async def count(view: str, reader: str) -> int:
+            [row] = await queries.rows(reader, dict, f"select count(*) as rows from api.{view}", {})  # noqa: S608
+            return int(row["rows"])
+
+        for view in guarded:
+            counts = {reader: await count(view, reader) for reader in ("", "geonode", "ddh", "arcgis", "*")}
+            assert (counts[""], counts["geonode"]) == (0, 0), view
+            assert counts["ddh"] + counts["arcgis"] == counts["*"], view
+            assert counts["ddh"] > 0, view
+            assert counts["arcgis"] > 0 or view == "flow_runs", view  # nothing works for it yet
+        async with pool.connection() as connection:  # a reading that names no reader at all
+            for view in guarded:
+                query = sql.SQL("select count(*) from {}").format(sql.Identifier("api", view))
+                assert await (await connection.execute(query)).fetchone() == (0,), view
+
+
+async def test_the_service_identity_alone_decides_nothing(platform: Platform) -> None:
+    """With the gateway's own token every decision of the domain answers 403: it may submit and cancel."""
+    known = await processed(platform)
+    version = f"/api/v1/assets/{known.asset_id}/versions/0"
+    decisions: list[tuple[str, str, dict[str, Any]]] = [
+        ("POST", f"{version}/approve", {"json": {"revision": 1, "clearance_level": "public"}}),
+        ("POST", f"{version}/reject", {"json": {"revision": 1, "reason": "because"}}),
+        ("POST", f"{version}/unpublish", {"json": {"revision": 1, "reason": "because"}}),
+        (
+            "POST",
+            f"/api/v1/assets/{known.asset_id}/clearance",
+            {"json": {"clearance_level": "public", "reason": "why"}},
+        ),
+        ("POST", f"/api/v1/assets/{known.asset_id}/exposure", {"json": {"exposure": "all_versions"}}),
+        ("DELETE", f"/api/v1/assets/{known.asset_id}", {"params": {"reason": "because"}}),
+        ("DELETE", version, {"params": {"reason": "because"}}),
+        ("POST", "/api/v1/commands/platform.register", {"json": {}}),
+    ]
+    async with platform.domain.as_("gateway") as gateway:
+        for method, path, more in decisions:
+            answer = await gateway.request(method, path, headers={"If-Match": "*"}, **more)
+            assert (answer.status_code, answer.json()["code"]) == (403, "forbidden"), path
+        cancelled = await gateway.post(
+            f"/api/v1/requests/{known.request_id}/cancel", json={"reason": "for it", "client_id": "ddh-dev"}
+        )
+    assert cancelled.json()["code"] == "already-finished"  # it was let in, and judged
+    assert platform.domain.rows("select approval from app.revisions") == [("pending_review",)]
