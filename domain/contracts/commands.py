@@ -62,6 +62,12 @@ class RegisterPlatform(BaseModel):
     version_ref: Identifier
     field_mapping: dict[Identifier, Identifier] = Field(default_factory=dict, max_length=50)
     is_active: bool = True
+    approvals_required: int = Field(
+        default=1, ge=1, le=10, description="How many people have to approve before a revision is served"
+    )
+    approval_days: int | None = Field(
+        default=None, ge=1, le=3650, description="How long an approval holds that names no end; None: until withdrawn"
+    )
 
 
 class CommandDone(BaseModel):
