@@ -6,7 +6,7 @@ such a document, and it names nothing but the files that these items name.
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from xml.etree.ElementTree import Element, SubElement, tostring
 
@@ -28,10 +28,9 @@ class NoMosaic(Exception):
 
 
 @dataclass(frozen=True)
-class Part:
-    """One file: its upper left corner and pixel size in the grid's CRS, its size in pixels."""
+class Grid:
+    """A raster's upper left corner and pixel size in its CRS, and its size in pixels."""
 
-    name: str
     left: float
     top: float
     pixel_width: float
@@ -41,15 +40,11 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Grid:
-    """The one raster that the parts belong to."""
+class Part:
+    """One file, and where it lies."""
 
-    left: float
-    top: float
-    pixel_width: float
-    pixel_height: float
-    width: int
-    height: int
+    name: str
+    place: Grid
 
 
 @dataclass(frozen=True)
@@ -71,7 +66,7 @@ def parts_of(items: Iterable[Mapping[str, Any]]) -> list[Part]:
         if b or d:
             raise NoMosaic("A part is rotated.")
         height, width = said["proj:shape"]
-        found.append(Part(href.removeprefix(_OURS), left, top, a, e, width, height))
+        found.append(Part(href.removeprefix(_OURS), Grid(left, top, a, e, width, height)))
     return found
 
 
@@ -79,22 +74,23 @@ def grid_of(parts: Sequence[Part]) -> Grid:
     """The grid that all parts lie on, or the refusal that there is none."""
     if not parts:
         raise NoMosaic("There are no parts.")
-    first = parts[0]
-    left, top = min(part.left for part in parts), max(part.top for part in parts)
-    for part in parts:
-        column, row = (part.left - left) / first.pixel_width, (part.top - top) / first.pixel_height
-        stretched = abs(part.pixel_width / first.pixel_width - 1) + abs(part.pixel_height / first.pixel_height - 1)
-        if max(abs(column - round(column)), abs(row - round(row))) > _SLACK or stretched * part.width > _SLACK:
+    places = [part.place for part in parts]
+    left, top = min(place.left for place in places), max(place.top for place in places)
+    corner = replace(places[0], left=left, top=top)
+    for place in places:
+        column, row = (place.left - left) / corner.pixel_width, (place.top - top) / corner.pixel_height
+        wider, higher = place.pixel_width / corner.pixel_width - 1, place.pixel_height / corner.pixel_height - 1
+        stretched = max(abs(wider) * place.width, abs(higher) * place.height)
+        if max(abs(column - round(column)), abs(row - round(row)), stretched) > _SLACK:
             raise NoMosaic("The parts do not share a grid.")
-    grid = Grid(left, top, first.pixel_width, first.pixel_height, 0, 0)
-    places = [_place(part, grid) for part in parts]
-    width = max(column + part.width for part, (column, _) in zip(parts, places, strict=True))
-    height = max(row + part.height for part, (_, row) in zip(parts, places, strict=True))
-    return Grid(left, top, first.pixel_width, first.pixel_height, width, height)
+    width = max(_offset(place, corner)[0] + place.width for place in places)
+    height = max(_offset(place, corner)[1] + place.height for place in places)
+    return replace(corner, width=width, height=height)
 
 
-def _place(part: Part, grid: Grid) -> tuple[int, int]:
-    return round((part.left - grid.left) / grid.pixel_width), round((part.top - grid.top) / grid.pixel_height)
+def _offset(place: Grid, grid: Grid) -> tuple[int, int]:
+    """Column and row of the place's corner."""
+    return round((place.left - grid.left) / grid.pixel_width), round((place.top - grid.top) / grid.pixel_height)
 
 
 def ranges(items: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -172,8 +168,8 @@ def _sources(
     block = str(sample.block_shapes[0][0])
     kind = _TYPES[sample.dtypes[0]]
     for part in parts:
-        column, row = _place(part, grid)
-        width, height = str(part.width), str(part.height)
+        column, row = _offset(part.place, grid)
+        width, height = str(part.place.width), str(part.place.height)
         source = SubElement(band, "SimpleSource")
         _text(source, "SourceFilename", named(part.name), relativeToVRT="0", shared="0")
         _text(source, "SourceBand", source_band)

@@ -27,7 +27,7 @@ from flows.handlers.raster.tile_declarations import (
 )
 from flows.handlers.stac.declarations import RegisterItemsParams
 from flows.handlers.stac.staging import register_items
-from gateway.serving.mosaics import NoMosaic, Part, grid_of, mosaic, parts_of, smaller_pictures
+from gateway.serving.mosaics import Grid, NoMosaic, Part, grid_of, mosaic, parts_of, smaller_pictures
 from tests.gateway.serving.conftest import Served
 from tests.gateway.serving.test_tiles import OWNER, STRANGER, decoded
 from tests.support.rasters import bronze, context_in, write
@@ -142,7 +142,7 @@ def test_every_part_lies_at_its_place(columns: int, rows: int, west: int, data: 
     places = [(column, row) for column in range(columns) for row in range(rows)]
     kept = data.draw(st.lists(st.sampled_from(places), min_size=1, unique=True))
     parts = [
-        Part(f"{column}-{row}", west + column * 64 * PIXEL, 10 - row * 64 * PIXEL, PIXEL, -PIXEL, 64, 64)
+        Part(f"{column}-{row}", Grid(west + column * 64 * PIXEL, 10 - row * 64 * PIXEL, PIXEL, -PIXEL, 64, 64))
         for column, row in kept
     ]
     grid = grid_of(parts)
@@ -155,8 +155,8 @@ def test_every_part_lies_at_its_place(columns: int, rows: int, west: int, data: 
     "parts",
     [
         [],
-        [Part("a", 0, 0, PIXEL, -PIXEL, 64, 64), Part("b", 64.4 * PIXEL, 0, PIXEL, -PIXEL, 64, 64)],
-        [Part("a", 0, 0, PIXEL, -PIXEL, 64, 64), Part("b", 64 * PIXEL, 0, PIXEL * 2, -PIXEL, 64, 64)],
+        [Part("a", Grid(0, 0, PIXEL, -PIXEL, 64, 64)), Part("b", Grid(64.4 * PIXEL, 0, PIXEL, -PIXEL, 64, 64))],
+        [Part("a", Grid(0, 0, PIXEL, -PIXEL, 64, 64)), Part("b", Grid(64 * PIXEL, 0, PIXEL * 2, -PIXEL, 64, 64))],
     ],
 )
 def test_what_shares_no_grid_is_no_mosaic(parts: list[Part]) -> None:
@@ -184,5 +184,5 @@ def test_a_name_is_never_markup(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("side", "factors"), [(100, []), (256, [2]), (1024, [2, 4, 8]), (1023, [2, 4])])
 def test_which_smaller_pictures_there_are(side: int, factors: list[int]) -> None:
-    parts = [Part("a", 0, 0, PIXEL, -PIXEL, side, side)]
+    parts = [Part("a", Grid(0, 0, PIXEL, -PIXEL, side, side))]
     assert smaller_pictures(grid_of(parts)) == factors
