@@ -83,9 +83,29 @@ def _migrate(made: Postgres) -> None:
     upgrade(made.url())
 
 
+@dataclass(frozen=True)
+class Server:
+    """A process that answers on loopback."""
+
+    port: int
+    pid: int
+
+    def cpu_seconds(self) -> float:
+        """What it has spent of the processors since its start, its threads included."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 @contextmanager
 def served(factory: str, environment: dict[str, str]) -> Iterator[int]:
     """One uvicorn worker of an application; yields its port."""
+    with serving(factory, environment) as server:
+        yield server.port
+
+
+@contextmanager
+def serving(factory: str, environment: dict[str, str]) -> Iterator[Server]:
+    """The same, as the process that it is."""
     port = free_port()
     command = [sys.executable, "-m", "uvicorn", "--factory", factory, "--port", str(port), "--no-access-log"]
     inherited = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
@@ -94,7 +114,7 @@ def served(factory: str, environment: dict[str, str]) -> Iterator[int]:
     process = subprocess.Popen(command, cwd=REPOSITORY, env=inherited | environment)
     try:
         _wait(port, process)
-        yield port
+        yield Server(port, process.pid)
     finally:
         process.terminate()
         process.wait(30)
@@ -130,7 +150,14 @@ class Connection:
         """Send, read the whole answer, return its status."""
         head = f"POST {path} HTTP/1.1\r\nhost: bench\r\nauthorization: Bearer {token}\r\n"
         head += f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
-        self.writer.write(head.encode() + body)
+        return await self._status(head.encode() + body)
+
+    async def get(self, path: str) -> int:
+        """The same without a body and a credential."""
+        return await self._status(f"GET {path} HTTP/1.1\r\nhost: bench\r\n\r\n".encode())
+
+    async def _status(self, message: bytes) -> int:
+        self.writer.write(message)
         answer = await self.reader.readuntil(b"\r\n\r\n")
         length = next(
             int(line.partition(b":")[2]) for line in answer.lower().split(b"\r\n") if line.startswith(b"content-length")
