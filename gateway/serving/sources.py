@@ -74,8 +74,8 @@ class Sources:
         lines = [line for name in names for line in silver.read_bytes(name).splitlines()]
         named = lambda name: gdal_name(silver.readable_path(name))  # noqa: E731
         try:
-            with rasterio.Env(**environment):  # type: ignore[no-untyped-call]
-                return mosaic(lines, named, lambda name: rasterio.open(named(name), driver="GTiff"))
+            with rasterio.Env(**environment):
+                return mosaic(lines, named, lambda name: rasterio.open(named(name), driver="GTiff"))  # type: ignore[no-untyped-call]
         except NoMosaic:
             raise NOT_FOUND from None
 

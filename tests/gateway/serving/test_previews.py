@@ -91,6 +91,7 @@ async def test_serving_forgets_on_order_also_after_its_connection_was_cut(
     shared_database: TestDatabase, tmp_path: Path
 ) -> None:
     async with library(shared_database, tmp_path) as made:
+        await _until_somebody_listens(made, other_than=0)  # who begins to listen forgets what was before
         await answers(made, None, "/stac/collections")
         assert made.memory._kept
         [(listener,)] = made.domain.rows(LISTENERS)
