@@ -40,7 +40,7 @@ bench: setup-dev  ## Run every benchmark in its short form
 	@for name in $$($(BIN)/cairn bench); do echo "== $$name"; CAIRN_BENCH_SHORT=1 $(BIN)/cairn bench $$name; done
 
 chaos: setup-dev  ## Kill the stack's processes at work and check that nothing is lost
-	@CAIRN_CHAOS_RUNS=$${CAIRN_CHAOS_RUNS:-50} $(BIN)/python -m pytest tests/chaos -m chaos -s
+	@CAIRN_CHAOS_RUNS=$${CAIRN_CHAOS_RUNS:-50} CAIRN_DECISION_KILLS=$${CAIRN_DECISION_KILLS:-30} $(BIN)/python -m pytest tests/chaos -m chaos -s
 	@CAIRN_TRACES=$${CAIRN_TRACES:-120} $(BIN)/python -m pytest tests/flows/test_traces.py -s
 
 hostile: setup-dev  ## Take 1,000 damaged and hostile files through real tries, twice, and watch what they open

@@ -84,14 +84,14 @@ def _migrate(made: Postgres) -> None:
 
 
 @dataclass(frozen=True)
-class Served:
-    """A server that is measured."""
+class Server:
+    """A process that answers on loopback."""
 
     port: int
     pid: int
 
-    def processor_seconds(self) -> float:
-        """What its process has used so far."""
+    def cpu_seconds(self) -> float:
+        """What it has spent of the processors since its start, its threads included."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -99,14 +99,21 @@ class Served:
 @contextmanager
 def served(factory: str, environment: dict[str, str]) -> Iterator[int]:
     """One uvicorn worker of an application; yields its port."""
-    # At a slow rate a client's connection rests for longer than the 5 s after which uvicorn would close it.
-    options = ["--no-access-log", "--log-level", "warning", "--timeout-keep-alive", "120"]
-    with started(["uvicorn", "--factory", factory, *options], environment) as running:
-        yield running.port
+    with serving(factory, environment) as server:
+        yield server.port
 
 
 @contextmanager
-def started(module: Sequence[str], environment: dict[str, str]) -> Iterator[Served]:
+def serving(factory: str, environment: dict[str, str]) -> Iterator[Server]:
+    """The same, as the process that it is."""
+    # At a slow rate a client's connection rests for longer than the 5 s after which uvicorn would close it.
+    options = ["--no-access-log", "--log-level", "warning", "--timeout-keep-alive", "120"]
+    with started(["uvicorn", "--factory", factory, *options], environment) as server:
+        yield server
+
+
+@contextmanager
+def started(module: Sequence[str], environment: dict[str, str]) -> Iterator[Server]:
     """`python -m` of this at a free port, listening."""
     port = free_port()
     command = [sys.executable, "-m", *module, "--port", str(port)]
@@ -114,7 +121,7 @@ def started(module: Sequence[str], environment: dict[str, str]) -> Iterator[Serv
     process = subprocess.Popen(command, cwd=REPOSITORY, env=inherited | environment)
     try:
         _wait(port, process)
-        yield Served(port, process.pid)
+        yield Server(port, process.pid)
     finally:
         process.terminate()
         process.wait(30)
@@ -163,7 +170,14 @@ class Connection:
         """Send, and read the whole answer."""
         head = f"{method} {path} HTTP/1.1\r\nhost: bench\r\nauthorization: Bearer {token}\r\n"
         head += f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
-        self.writer.write(head.encode() + body)
+        return await self._status(head.encode() + body)
+
+    async def get(self, path: str) -> int:
+        """The same without a body and a credential."""
+        return await self._status(f"GET {path} HTTP/1.1\r\nhost: bench\r\n\r\n".encode())
+
+    async def _status(self, message: bytes) -> int:
+        self.writer.write(message)
         answer = await self.reader.readuntil(b"\r\n\r\n")
         lines = (line.partition(b":") for line in answer.lower().split(b"\r\n")[1:])
         headers = {name.decode(): value.strip().decode() for name, _, value in lines}

@@ -35,7 +35,7 @@ from benchmarks._load import (
     submission,
     this_machine,
 )
-from benchmarks._servers import Connection, Postgres, Served, free_port, postgres, served, started
+from benchmarks._servers import Connection, Postgres, Server, free_port, postgres, served, started
 
 SECONDS, SHORT_SECONDS = 6.0, 2.0
 WARM_UP_SECONDS = 2.0
@@ -51,17 +51,17 @@ Act = Callable[[Connection], Awaitable[None]]
 class Stand:
     """Both processes, running."""
 
-    gateway: Served
-    domain: Served
+    gateway: Server
+    domain: Server
 
     @contextmanager
     def costs(self) -> "Iterator[dict[str, float]]":
         """Fills in the processor time that each of the two used meanwhile."""
         spent: dict[str, float] = {}
-        before = self.gateway.processor_seconds(), self.domain.processor_seconds()
+        before = self.gateway.cpu_seconds(), self.domain.cpu_seconds()
         yield spent
-        spent["gateway"] = self.gateway.processor_seconds() - before[0]
-        spent["domain"] = self.domain.processor_seconds() - before[1]
+        spent["gateway"] = self.gateway.cpu_seconds() - before[0]
+        spent["domain"] = self.domain.cpu_seconds() - before[1]
 
 
 def run(seconds: float | None = None) -> dict[str, Any]:

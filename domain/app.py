@@ -20,12 +20,13 @@ from sqlalchemy.exc import TimeoutError as NoConnectionFree
 from domain import failpoints, logs
 from domain.adapters.sealing import Vault
 from domain.adapters.webhooks import Webhooks
-from domain.api import assets, audit, callbacks, clients, commands, control, items, pools, records, routes
+from domain.api import assets, audit, callbacks, clients, commands, control, items, pools, records, reviews, routes
 from domain.bell import Bell
 from domain.contracts import rendering
 from domain.db import Database
 from domain.delivery import Courier
 from domain.doorkeeper import Doorkeeper
+from domain.endings import Endings
 from domain.errors import DatabaseUnavailable, Unkept
 from domain.notices import FENCE_CHANNEL, Notices
 from domain.repositories.processes import Processes
@@ -33,6 +34,7 @@ from domain.repositories.runs import Runs
 from domain.routing import Router
 from domain.sealer import Sealer
 from domain.services.definitions import Definitions
+from domain.services.desks import review_desk
 from domain.services.exports import WITHDRAWAL
 from domain.services.quotas import Quotas
 from domain.settings import DomainSettings, settings
@@ -68,7 +70,9 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
             app.state.service = Service(
                 config, database, definitions, zones, quotas, vault, doorkeeper, fences, _last_lines(config)
             )
-            async with _in_background([*_loops(config, database, fences), *_couriers(config, database, vault)]):
+            service: Service = app.state.service
+            loops = [*_loops(config, database, fences), *_couriers(config, database, vault), *_endings(service)]
+            async with _in_background(loops):
                 if configured is None:  # a server's own start; what it has loaded stays until its end
                     on_stop(fences.close)
                     gc.collect()
@@ -85,7 +89,7 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
         app.add_exception_handler(unkept, _with_what_cannot_be_kept)
     app.add_middleware(logs.LogContext)
     app.include_router(routes.probes)
-    for audience in (assets, audit, callbacks, clients, commands, control, items, pools, records):
+    for audience in (assets, audit, callbacks, clients, commands, control, items, pools, records, reviews):
         app.include_router(audience.router)
     app.include_router(records.timelines)
     app.include_router(routes.api)
@@ -145,6 +149,14 @@ async def _reconcile(config: DomainSettings, database: Database, fences: Notices
     async with PrefectRuns() as flow_runs:
         every, attempts = config.reconcile_seconds, config.max_attempts
         await Reconciler(database, flow_runs, every, config.patience(), attempts, fences.heard).run()
+
+
+def _endings(service: Service) -> list[Coroutine[Any, Any, None]]:
+    """Who ends approvals: a process that dispatches does this too."""
+    if not service.settings.relay_enabled:
+        return []
+    every = service.settings.approval_end_seconds
+    return [Endings(service.database, every, lambda session: review_desk(session, service)).run()]
 
 
 def _couriers(config: DomainSettings, database: Database, vault: Vault) -> list[Coroutine[Any, Any, None]]:

@@ -47,6 +47,10 @@ class NotReviewable(DomainError):
     code, status, title = "not-reviewable", 409, "This revision cannot be decided now"
 
 
+class InvalidDecision(DomainError):
+    code, status, title = "invalid-decision", 422, "The decision cannot be made as it was sent"
+
+
 class StaleRevision(DomainError):
     code, status, title = "stale-revision", 412, "The version has changed since it was looked at"
 

@@ -22,6 +22,26 @@ NAMES = (
     "commit.before-commit",
     "commit.after-commit",
 )
+# The same of decisions, and between their steps: none of these may be seen by halves.
+DECISIONS = (
+    "approve.decided",
+    "approve.replaced",
+    "approve.catalogued",
+    "approve.described",
+    "approve.exported",
+    "approve.before-commit",
+    "approve.after-commit",
+    "publish.written",
+    "publish.before-commit",
+    "publish.after-commit",
+    "unpublish.decided",
+    "unpublish.exported",
+    "unpublish.words",
+    "unpublish.withdrawn",
+    "unpublish.described",
+    "unpublish.before-commit",
+    "unpublish.after-commit",
+)
 
 
 def hit(name: str) -> None:
@@ -32,5 +52,5 @@ def hit(name: str) -> None:
 
 def refuse_unknown() -> None:
     """A misspelt place would be a test that proves nothing."""
-    if _ARMED and _ARMED not in NAMES:
-        raise ValueError(f"There is no failpoint {_ARMED!r}. There are: {', '.join(NAMES)}.")
+    if _ARMED and _ARMED not in NAMES + DECISIONS:
+        raise ValueError(f"There is no failpoint {_ARMED!r}. There are: {', '.join(NAMES + DECISIONS)}.")

@@ -46,6 +46,9 @@ class DomainSettings(TokenSettings, StorageSettings):
         default=600.0, gt=0, description="How long a run waits for a pool that nobody serves before it fails"
     )
     audit_seal_seconds: float = Field(default=2.0, gt=0, description="Time between two looks for acts to seal")
+    approval_end_seconds: float = Field(
+        default=5.0, gt=0, description="Time between two looks for approvals that have ended"
+    )
     in_flight_per_pool: int = Field(
         default=200, ge=1, description="Attempts a pool may have in flight, unless operators set another limit"
     )

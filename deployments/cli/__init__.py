@@ -25,6 +25,7 @@ VERBS: Mapping[str, tuple[str, str]] = {
     "pause": ("orders", "Dispatch nothing new."),
     "resume": ("orders", "Go on after a pause."),
     "unpublish": ("assets", "Stop serving a version."),
+    "withdraw": ("assets", "Take back your approval of a version."),
     "clearance": ("assets", "Decide who may read an asset."),
     "assets": ("assets", "List, show, expose and delete assets."),
     "platforms": ("assets", "List the partner systems."),

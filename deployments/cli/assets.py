@@ -100,15 +100,36 @@ def clearance(asset_id: str, level: str, reason: str, as_json: bool) -> None:
 @json_option
 def unpublish(asset_id: str, version: int, reason: str, as_json: bool) -> None:
     """Stop serving a version of ASSET_ID, by its ordinal. It awaits a decision again."""
-    path = f"/api/v1/assets/{asset_id}/versions/{version}"
-    with _domain() as domain:
-        served = answer(domain.get(path))["served_revision"]
-        body = {"revision": served or 1, "reason": reason}
-        decision = answer(domain.post(f"{path}/unpublish", json=body, headers=_as_read(domain, path)))
+    decision = _take_back("unpublish", asset_id, version, reason, None)
     if as_json:
         print_json(decision)
     else:
         click.echo(f"Version {version} is no longer served; latest is {decision['latest_ordinal']}.")
+
+
+@click.command()
+@click.argument("asset_id")
+@click.argument("version", type=click.IntRange(min=0))
+@click.option("--reason", required=True, help="Kept with the decision.")
+@click.option("--revision", type=click.IntRange(min=1), help="Of which revision; else of the one that is served.")
+@json_option
+def withdraw(asset_id: str, version: int, reason: str, revision: int | None, as_json: bool) -> None:
+    """Take back your own approval of a version of ASSET_ID. Where too few are left, it is no longer served."""
+    decision = _take_back("withdraw", asset_id, version, reason, revision)
+    if as_json:
+        print_json(decision)
+        return
+    counted = f"{decision['approvals']} of {decision['approvals_required']} approvals"
+    click.echo(f"Version {version}: {counted}, {decision['approval']}; latest is {decision['latest_ordinal']}.")
+
+
+def _take_back(verb: str, asset_id: str, version: int, reason: str, revision: int | None) -> dict[str, Any]:
+    path = f"/api/v1/assets/{asset_id}/versions/{version}"
+    with _domain() as domain:
+        found = answer(domain.get(path))
+        body = {"revision": revision or found["served_revision"] or found["newest"]["revision"], "reason": reason}
+        decision: dict[str, Any] = answer(domain.post(f"{path}/{verb}", json=body, headers=_as_read(domain, path)))
+    return decision
 
 
 @click.command()

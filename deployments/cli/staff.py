@@ -14,7 +14,7 @@ from deployments.cli.output import json_option, print_json
 @click.option("--comment", help="Kept with the decision.")
 @json_option
 def approve(request_id: str, clearance: str, comment: str | None, as_json: bool) -> None:
-    """Approve what REQUEST_ID produced: from then on it is served."""
+    """Approve what REQUEST_ID produced. It is served once as many have as its platform asks for."""
     _decide("approve", {"request_id": request_id, "clearance_level": clearance, "comment": comment}, as_json)
 
 
@@ -35,5 +35,6 @@ def _decide(verb: str, body: dict[str, Any], as_json: bool) -> None:
         return
     click.echo(
         f"asset {decision['asset_id']} version {decision['ordinal']} revision {decision['revision']}: "
-        f"{decision['approval']}, clearance {decision['clearance']}, latest is {decision['latest_ordinal']}"
+        f"{decision['approval']} with {decision['approvals']} of {decision['approvals_required']} approvals, "
+        f"clearance {decision['clearance']}, latest is {decision['latest_ordinal']}"
     )

@@ -1,11 +1,11 @@
-"""Assets, versions and platforms: lists for staff, decisions and changes for reviewers."""
+"""Assets, versions and platforms: lists for staff, changes for reviewers."""
 
 from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Response
 
-from domain.api.dependencies import Session, allowed, asset_changes, decider, reviews
+from domain.api.dependencies import Session, allowed, asset_changes, decider
 from domain.contracts.assets import (
     Approval,
     ArtifactPage,
@@ -19,7 +19,7 @@ from domain.contracts.assets import (
     VersionPage,
     VersionView,
 )
-from domain.contracts.reviews import Approve, ClearanceLevel, Decision, Reject, Unpublish
+from domain.contracts.reviews import ClearanceLevel
 from domain.contracts.submissions import RequestState
 from domain.errors import InvalidSubmission, NotFound
 from domain.models import AssetVersion, Revision
@@ -27,12 +27,10 @@ from domain.repositories.asset_lists import AssetLists
 from domain.rules.locking import etag
 from domain.security import STAFF, Identity
 from domain.services.assets import AssetChanges
-from domain.services.reviews import Reviews
 
 router = APIRouter(prefix="/api/v1")
 STAFF_ONLY = [Depends(allowed(*STAFF))]
 Reviewer = Annotated[Identity, Depends(decider)]
-Decisions = Annotated[Reviews, Depends(reviews)]
 Changes = Annotated[AssetChanges, Depends(asset_changes)]
 Reason = Annotated[str, Query(min_length=3, max_length=2000)]
 Limit = Annotated[int, Query(ge=1, le=500)]
@@ -123,26 +121,6 @@ async def list_artifacts(
     rows = await AssetLists(session).artifacts(asset_id, ordinal, after, limit)
     last = rows[-1].artifact_id if len(rows) == limit else None
     return ArtifactPage(artifacts=[ArtifactView.model_validate(row) for row in rows], next_after=last)
-
-
-@router.post("/assets/{asset_id}/versions/{ordinal}/approve", tags=["reviewers"])
-async def approve(asset_id: str, ordinal: int, decision: Approve, use_case: Decisions, reviewer: Reviewer) -> Decision:
-    """Serve this revision from now on."""
-    return await use_case.approve(asset_id, ordinal, decision, reviewer)
-
-
-@router.post("/assets/{asset_id}/versions/{ordinal}/reject", tags=["reviewers"])
-async def reject(asset_id: str, ordinal: int, decision: Reject, use_case: Decisions, reviewer: Reviewer) -> Decision:
-    """Refuse this revision, with a reason."""
-    return await use_case.reject(asset_id, ordinal, decision, reviewer)
-
-
-@router.post("/assets/{asset_id}/versions/{ordinal}/unpublish", tags=["reviewers"])
-async def unpublish(
-    asset_id: str, ordinal: int, decision: Unpublish, use_case: Decisions, reviewer: Reviewer
-) -> Decision:
-    """Stop serving this revision. It awaits a decision again."""
-    return await use_case.unpublish(asset_id, ordinal, decision, reviewer)
 
 
 @router.post("/assets/{asset_id}/clearance", tags=["reviewers"])

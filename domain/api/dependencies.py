@@ -16,12 +16,12 @@ from domain.security import Identity, Role
 from domain.services.assets import AssetChanges
 from domain.services.callbacks import CallbackDesk
 from domain.services.clients import ClientDesk
+from domain.services.desks import exports_of, review_desk
 from domain.services.exports import ExportDesk
 from domain.services.queueing import InternalRuns
 from domain.services.records import RecordDesk
 from domain.services.reviews import Reviews
 from domain.services.runs import RunLifecycle
-from domain.services.shelf import Shelf
 from domain.services.submissions import Submissions
 from domain.state import Service
 
@@ -114,14 +114,14 @@ IfMatch = Annotated[str | None, Header(description="The ETag of what was read, o
 
 
 async def export_desk(session: Session, state: ServiceState) -> ExportDesk:
-    return ExportDesk(session, state.definitions, state.settings.export_workflow)
+    return exports_of(session, state)
 
 
 Exports = Annotated[ExportDesk, Depends(export_desk)]
 
 
-async def reviews(session: Session, state: ServiceState, exports: Exports, if_match: IfMatch = None) -> Reviews:
-    return Reviews(session, Shelf(session, state.zones, str(state.settings.public_url)), exports, if_match)
+async def reviews(session: Session, state: ServiceState, if_match: IfMatch = None) -> Reviews:
+    return review_desk(session, state, if_match)
 
 
 async def asset_changes(session: Session, exports: Exports, if_match: IfMatch = None) -> AssetChanges:

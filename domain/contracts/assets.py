@@ -64,6 +64,7 @@ class RevisionView(BaseModel):
     decided_by: str | None
     decided_at: datetime | None
     reason: str | None
+    approved_until: datetime | None
     content_hash: str | None
     outputs: dict[str, Any] | None
     created_at: datetime
@@ -125,3 +126,5 @@ class PlatformView(BaseModel):
     optional_refs: list[str]
     version_ref: str
     is_active: bool
+    approvals_required: int
+    approval_days: int | None

@@ -65,6 +65,12 @@ class RegisterPlatform(BaseModel):
         default_factory=dict, max_length=50, description="Where fields of a submission come from, by our names"
     )
     is_active: bool = True
+    approvals_required: int = Field(
+        default=1, ge=1, le=10, description="How many people have to approve before a revision is served"
+    )
+    approval_days: int | None = Field(
+        default=None, ge=1, le=3650, description="How long an approval holds that names no end; None: until withdrawn"
+    )
 
     @model_validator(mode="after")
     def _mapping_works(self) -> "RegisterPlatform":

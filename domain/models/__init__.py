@@ -1,5 +1,6 @@
 """The tables of schema `app`. Importing this package registers all of them on `Base.metadata`."""
 
+from domain.models.approvals import Approval
 from domain.models.assets import Asset, AssetVersion, Revision
 from domain.models.audit import AuditEntry, AuditSeal
 from domain.models.base import Base
@@ -14,6 +15,7 @@ from domain.models.runs import Artifact, Attempt, AttemptFlowRun, Run, RunNode, 
 from domain.models.settings import Setting
 
 __all__ = [
+    "Approval",
     "Artifact",
     "Asset",
     "AssetVersion",

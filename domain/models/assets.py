@@ -59,6 +59,7 @@ class Revision(Base):
     __table_args__ = (
         ForeignKeyConstraint(["asset_id", "ordinal"], [AssetVersion.asset_id, AssetVersion.ordinal]),
         Index("ix_revisions_decided_at", "decided_at", postgresql_where=text("decided_at is not null")),
+        Index("ix_revisions_approved_until", "approved_until", postgresql_where=text("approved_until is not null")),
     )
 
     asset_id: Mapped[str] = mapped_column(primary_key=True)
@@ -71,6 +72,7 @@ class Revision(Base):
     decided_by: Mapped[str | None]
     decided_at: Mapped[datetime | None]
     reason: Mapped[str | None]
+    approved_until: Mapped[Moment]  # when too few approvals will be left; None where they do not end
     content_hash: Mapped[str | None]
     outputs: Mapped[Json | None]
     created_at: Mapped[CreatedAt]

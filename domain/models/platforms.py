@@ -20,6 +20,8 @@ class Platform(Base):
     version_ref: Mapped[str]
     field_mapping: Mapped[Json] = mapped_column(server_default="{}")
     is_active: Mapped[bool] = mapped_column(server_default="true")
+    approvals_required: Mapped[int] = mapped_column(server_default="1")
+    approval_days: Mapped[int | None]  # how long an approval holds that names no end itself
 
 
 class Client(Base):

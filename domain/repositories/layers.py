@@ -8,9 +8,8 @@ from sqlalchemy import func, select, text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from domain.contracts.news import CACHE_CHANNEL
 from domain.models import Asset, AssetVersion, LayerCatalog, LayerMetadata
-
-CACHE_CHANNEL = "cairn_cache"
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.errors import NotPublishable
+from domain.failpoints import hit
 from domain.models import Asset
 from domain.repositories.layers import Layers
 from domain.rules.publication import item_id
@@ -19,6 +20,7 @@ class LayerDesk:
 
     async def publish(self, asset_id: str, who: str) -> bool:
         """Show the kept words in the catalogue."""
+        self.session.info["unit"] = "publish"
         asset = await locked_asset(self.session, asset_id)
         layers = Layers(self.session)
         words = await layers.kept(asset_id)
@@ -32,6 +34,7 @@ class LayerDesk:
         else:
             row.content, row.published_by = words, who
         await self.session.flush()
+        hit("publish.written")
         if not await self.rebuild(asset):
             raise NotPublishable(f"Asset {asset_id} has nothing in the catalogue: no approved version is served.")
         return True
@@ -46,6 +49,22 @@ class LayerDesk:
         await self.session.flush()
         await self.rebuild(asset)
         return True
+
+    async def enter(self, asset_id: str, who: str) -> None:
+        """With the first version that is served, show the kept words too; later ones change nothing about them."""
+        layers = Layers(self.session)
+        words = await layers.kept(asset_id) if len(await layers.served(asset_id)) == 1 else None
+        if words is not None and await layers.published(asset_id) is None:
+            layers.add_published(asset_id, words, who)
+            await self.session.flush()
+
+    async def leave(self, asset_id: str) -> None:
+        """With the last version, its words leave too. They are kept for the next one."""
+        layers = Layers(self.session)
+        row = None if await layers.served(asset_id) else await layers.published(asset_id)
+        if row is not None:
+            await self.session.delete(row)
+            await self.session.flush()
 
     async def rebuild(self, asset: Asset) -> int:
         """Write the asset's items anew from what is stored, and take out what is not served; returns how many stay."""

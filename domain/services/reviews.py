@@ -1,12 +1,12 @@
-"""Decisions about revisions. Approving moves what is served and what the catalogue shows, in one transaction."""
+"""Decisions about revisions. Whatever a decision moves, it moves in one transaction."""
 
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 from sqlalchemy import func
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from domain.contracts.reviews import Approve, Decision, Reject, Unpublish
+from domain.contracts.reviews import Approve, Decision, Reject, Unpublish, Withdraw
 from domain.errors import Forbidden, NotFound, NotReviewable, StaleRevision
 from domain.models import Asset, AssetVersion, Revision
 from domain.repositories.assets import Assets
@@ -14,16 +14,21 @@ from domain.repositories.requests import Requests
 from domain.rules import versions
 from domain.rules.clearance import Clearance, after_approval
 from domain.rules.lifecycle import REVIEW, Approval, RequestState, ReviewEvent, next_state
+from domain.rules.quorum import Tally
 from domain.security import Identity
+from domain.services.approvals import Ballot
 from domain.services.assets import refuse_if_changed, set_clearance
-from domain.services.audit import record
+from domain.services.audit import THE_SERVICE, record
 from domain.services.exports import ExportDesk
+from domain.services.publishing import Publisher
 from domain.services.shelf import Shelf
+
+ENDED = "Its approval has come to its end."
 
 
 @dataclass(frozen=True)
 class Reviews:
-    """Approve, reject, unpublish. `if_match` is the version's entity tag, where the caller sends one."""
+    """Approve, reject, withdraw, unpublish. `if_match` is the version's entity tag, where the caller sends one."""
 
     session: AsyncSession
     shelf: Shelf
@@ -31,43 +36,87 @@ class Reviews:
     if_match: str | None = None
 
     async def approve(self, asset_id: str, ordinal: int, decision: Approve, reviewer: Identity) -> Decision:
-        """Serve this revision from now on, and raise the asset's clearance where the decision asks for it."""
+        """Add an approval. With the last one that the platform asks for, the revision is served from now on."""
+        self.session.info["unit"] = "approve"
         asset, version, revision = await self._reviewable(asset_id, ordinal, decision.revision, reviewer)
-        self._decide(revision, ReviewEvent.APPROVED, reviewer, decision.comment)
-        replaced, version.served_revision = version.served_revision, revision.revision
+        decided = self._after(revision, ReviewEvent.APPROVED)
+        tally = await Ballot(self.session, asset, revision).approve(decision, reviewer)
         version.lock_version += 1
-        set_clearance(asset, after_approval(cast("Clearance", asset.clearance), decision.clearance_level), reviewer)
-        await self.session.flush()
-        if replaced is not None:
-            await self.shelf.take_out(asset, ordinal, replaced)
-        if await self.shelf.put(asset, ordinal, revision.revision) or replaced is not None:
-            await self.shelf.describe(asset)
-        decided = await self._decided(asset, revision, reviewer, "approve")
-        await self.exports.settle(asset, reviewer)
-        return decided
+        if tally.is_enough:
+            self._decide(revision, decided, reviewer, decision.comment)
+            revision.approved_until = tally.until
+            set_clearance(asset, after_approval(cast("Clearance", asset.clearance), tally.level), reviewer)
+            await self._publisher().serve(asset, version, revision, reviewer)
+        return await self._said(asset, revision, reviewer, "approve", decision.comment, tally)
+
+    async def withdraw(self, asset_id: str, ordinal: int, decision: Withdraw, reviewer: Identity) -> Decision:
+        """Take back one's own approval; where it was needed, stop serving."""
+        self.session.info["unit"] = "withdraw"
+        asset, version, revision = await self._decidable(asset_id, ordinal, decision.revision, reviewer)
+        tally = await Ballot(self.session, asset, revision).withdraw(reviewer, decision.reason)
+        version.lock_version += 1
+        if version.served_revision == revision.revision:
+            revision.approved_until = tally.until
+            if not tally.is_enough:
+                await self._cease(asset, version, revision, reviewer, decision.reason, keep_votes=True)
+        return await self._said(asset, revision, reviewer, "withdraw", decision.reason, tally)
 
     async def reject(self, asset_id: str, ordinal: int, decision: Reject, reviewer: Identity) -> Decision:
         """Refuse this revision; whatever was served before goes on being served."""
+        self.session.info["unit"] = "reject"
         asset, version, revision = await self._reviewable(asset_id, ordinal, decision.revision, reviewer)
-        self._decide(revision, ReviewEvent.REJECTED, reviewer, decision.reason)
+        self._decide(revision, self._after(revision, ReviewEvent.REJECTED), reviewer, decision.reason)
         version.lock_version += 1
-        await self.session.flush()
-        return await self._decided(asset, revision, reviewer, "reject")
+        ballot = Ballot(self.session, asset, revision)
+        await ballot.close(decision.reason)
+        return await self._said(asset, revision, reviewer, "reject", decision.reason, await ballot.count())
 
     async def unpublish(self, asset_id: str, ordinal: int, decision: Unpublish, reviewer: Identity) -> Decision:
         """Stop serving: the revision awaits a decision again, its item leaves the catalogue, `latest` moves back."""
+        self.session.info["unit"] = "unpublish"
         asset, version, revision = await self._decidable(asset_id, ordinal, decision.revision, reviewer)
         if version.served_revision != revision.revision:
             raise NotReviewable(_not_served(version, revision))
-        self._decide(revision, ReviewEvent.UNPUBLISHED, reviewer, decision.reason)
-        version.served_revision = None
         version.lock_version += 1
-        await self.session.flush()
-        await self.shelf.take_out(asset, ordinal, revision.revision)
-        await self.shelf.describe(asset)
-        decided = await self._decided(asset, revision, reviewer, "unpublish")
-        await self.exports.settle(asset, reviewer)
-        return decided
+        await self._cease(asset, version, revision, reviewer, decision.reason)
+        tally = await Ballot(self.session, asset, revision).count()
+        return await self._said(asset, revision, reviewer, "unpublish", decision.reason, tally)
+
+    async def end(self, asset_id: str, ordinal: int, number: int) -> bool:
+        """Stop serving a revision whose approvals have ended. False where it was decided anew meanwhile."""
+        self.session.info["unit"] = "end"
+        found = await self._found(asset_id, ordinal, number)
+        if found is None or found[1].served_revision != number:
+            return False
+        asset, version, revision = found
+        ballot = Ballot(self.session, asset, revision)
+        if (tally := await ballot.count()).is_enough:
+            revision.approved_until = tally.until
+            return False
+        version.lock_version += 1
+        await self._cease(asset, version, revision, THE_SERVICE, ENDED, keep_votes=True)
+        await self._said(asset, revision, THE_SERVICE, "approval.end", ENDED, tally)
+        return True
+
+    async def _cease(
+        self,
+        asset: Asset,
+        version: AssetVersion,
+        revision: Revision,
+        who: Identity,
+        reason: str,
+        *,
+        keep_votes: bool = False,
+    ) -> None:
+        """Serve the revision no more. What others said about it counts on only where nobody decided against it."""
+        self._decide(revision, self._after(revision, ReviewEvent.UNPUBLISHED), who, reason)
+        revision.approved_until = None
+        if not keep_votes:
+            await Ballot(self.session, asset, revision).close(reason)
+        await self._publisher().withdraw(asset, version, revision, who)
+
+    def _publisher(self) -> Publisher:
+        return Publisher(self.session, self.shelf, self.exports)
 
     async def _reviewable(
         self, asset_id: str, ordinal: int, number: int, reviewer: Identity
@@ -86,46 +135,59 @@ class Reviews:
         self, asset_id: str, ordinal: int, number: int, reviewer: Identity
     ) -> tuple[Asset, AssetVersion, Revision]:
         """The locked asset with a version and a revision that this reviewer did not submit."""
-        assets = Assets(self.session)
-        asset = await assets.lock(asset_id)
-        version = await assets.version(asset_id, ordinal) if asset else None
-        revision = await assets.revision(asset_id, ordinal, number) if version else None
-        if asset is None or version is None or revision is None:
+        found = await self._found(asset_id, ordinal, number)
+        if found is None:
             raise NotFound(f"Asset {asset_id} has no version {ordinal} with revision {number}.")
+        _, version, revision = found
         refuse_if_changed(self.if_match, version.lock_version)
         request = await Requests(self.session).get(revision.request_id)
         if request and request.client_id == reviewer.client_id:
             raise Forbidden("Whoever submitted a revision cannot decide about it.")
-        return asset, version, revision
+        return found
 
-    def _decide(self, revision: Revision, event: ReviewEvent, reviewer: Identity, reason: str | None) -> None:
-        decided = next_state(REVIEW, revision.approval, event)
-        if decided is None:
+    async def _found(self, asset_id: str, ordinal: int, number: int) -> tuple[Asset, AssetVersion, Revision] | None:
+        assets = Assets(self.session)
+        asset = await assets.lock(asset_id)
+        version = await assets.version(asset_id, ordinal) if asset else None
+        revision = await assets.revision(asset_id, ordinal, number) if version else None
+        return None if asset is None or version is None or revision is None else (asset, version, revision)
+
+    def _after(self, revision: Revision, event: ReviewEvent) -> Approval:
+        """What the revision becomes, where that may happen to it now."""
+        after = next_state(REVIEW, revision.approval, event)
+        if after is None:
             raise NotReviewable(f"This revision is {revision.approval.value} already.")
+        return after
+
+    def _decide(self, revision: Revision, decided: Approval, who: Identity, reason: str | None) -> None:
         revision.approval = decided
-        revision.decided_by = reviewer.client_id
+        revision.decided_by = who.client_id
         revision.decided_at = func.clock_timestamp()
         revision.reason = reason
 
-    async def _decided(self, asset: Asset, revision: Revision, reviewer: Identity, action: str) -> Decision:
+    async def _said(
+        self, asset: Asset, revision: Revision, who: Identity, action: str, reason: str | None, tally: Tally
+    ) -> Decision:
+        """Leave the decision on the request's trail and in the audit, and tell how things stand now."""
+        await self.session.flush()
+        counted = {"approvals": len(tally.reviewers), "approvals_required": tally.required}
+        kind = f"revision.{revision.approval.value}"
+        if action == "approve" and not tally.is_enough:
+            kind = "revision.approval_given"
+        facts: dict[str, Any] = {"clearance": asset.clearance, "reason": reason, **counted}
         Requests(self.session).add_event(
-            revision.request_id,
-            f"revision.{revision.approval.value}",
-            actor=reviewer.client_id,
-            revision=revision.revision,
-            clearance=asset.clearance,
-            reason=revision.reason,
+            revision.request_id, kind, actor=who.client_id, revision=revision.revision, **facts
         )
         subject = f"asset/{asset.asset_id}/version/{revision.ordinal}/revision/{revision.revision}"
-        record(self.session, reviewer, action, subject, clearance=asset.clearance, reason=revision.reason)
-        served = await Assets(self.session).served_ordinals(asset.asset_id)
+        record(self.session, who, action, subject, **facts)
         return Decision(
             asset_id=asset.asset_id,
             ordinal=revision.ordinal,
             revision=revision.revision,
             approval=Approval(revision.approval).value,
             clearance=asset.clearance,
-            latest_ordinal=versions.latest(served),
+            latest_ordinal=versions.latest(await Assets(self.session).served_ordinals(asset.asset_id)),
+            **counted,
         )
 
 

@@ -13,10 +13,20 @@ from gateway.errors import BehindUnavailable
 from gateway.state import Gateway, gateway
 
 router = APIRouter(tags=["data"])
-PASSED_IN = ("accept", "accept-encoding", "authorization", "if-none-match", "range", "x-api-key", "content-type")
+PASSED_IN = (
+    "accept",
+    "accept-encoding",
+    "authorization",
+    "if-none-match",
+    "if-range",
+    "range",
+    "x-api-key",
+    "content-type",
+)
 PASSED_OUT = (
     "accept-ranges",
     "cache-control",
+    "content-disposition",
     "content-encoding",
     "content-length",
     "content-range",

@@ -7,8 +7,10 @@ from fastapi import Path, Query, Request
 
 from domain.doorkeeper import Doorkeeper, IssuerUnavailable, Unauthenticated, shown_credential
 from domain.rules.clearance import STAFF, Identity, may_read, may_see_version
+from gateway.serving.freshness import mark
+from gateway.serving.links import PARAMETER, Links
 from gateway.serving.lookup import Lookup, Product
-from gateway.serving.problems import NOT_FOUND, NOT_READY, UNKNOWN_CREDENTIAL
+from gateway.serving.problems import LINK_ENDED, NOT_FOUND, NOT_READY, UNKNOWN_CREDENTIAL
 
 _ASSET_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
@@ -29,7 +31,7 @@ async def identity_of(request: Request) -> Identity | None:
     """Who asks: None is the public. A credential that is not known is refused, whatever it asks for."""
     secret = shown_credential(request.headers)
     if secret is None:
-        return None
+        return await _of_link(request)
     doorkeeper: Doorkeeper = request.app.state.doorkeeper
     try:
         return await doorkeeper.holder(secret, lookup_of(request))
@@ -37,6 +39,19 @@ async def identity_of(request: Request) -> Identity | None:
         raise UNKNOWN_CREDENTIAL from None
     except IssuerUnavailable:
         raise NOT_READY from None
+
+
+async def _of_link(request: Request) -> Identity | None:
+    """Who had the link made that is used; of whoever shows neither link nor credential, nothing is known."""
+    signature = request.query_params.get(PARAMETER)
+    links: Links | None = getattr(request.app.state, "links", None)
+    if signature is None or links is None:
+        return None
+    client_id = links.asker(signature, request.url.path, request.query_params.get("version"))
+    identity = await lookup_of(request).identity_of(client_id) if client_id else None
+    if client_id is None or (client_id and identity is None):
+        raise LINK_ENDED
+    return identity
 
 
 def is_readable(product: Product, identity: Identity | None) -> bool:
@@ -57,19 +72,5 @@ async def readable_product(request: Request, asset_id: AssetId, version: Version
     product = product or await lookup.product(asset_id, ordinal)
     if product is None or not is_readable(product, identity):
         raise NOT_FOUND
+    mark(request, product, is_public=is_readable(product, None))
     return product
-
-
-class LayerFound(Exception):
-    """The address names a vector layer where a raster was looked for."""
-
-    def __init__(self, product: Product) -> None:
-        super().__init__(product.item_id)
-        self.product = product
-
-
-def cog_of(product: Product) -> str:
-    """The raster's file. What is catalogued in parts has none as a whole."""
-    if product.cog_name is not None:
-        return product.cog_name
-    raise LayerFound(product) if product.table_name else NOT_FOUND

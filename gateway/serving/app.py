@@ -1,25 +1,26 @@
 """The serving process: `uvicorn --factory gateway.serving.app:create_app`. Importing it opens nothing."""
 
+import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
 from fastapi import FastAPI, Request
-from starlette.datastructures import MutableHeaders
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from domain.doorkeeper import Doorkeeper
 from gateway.serving import catalog, downloads, layers, problems, tiles
 from gateway.serving.access import lookup_of
+from gateway.serving.freshness import ResponseHeaders
+from gateway.serving.handles import Handles
+from gateway.serving.links import Links
 from gateway.serving.lookup import Lookup
+from gateway.serving.memory import Memory
+from gateway.serving.news import News
 from gateway.serving.settings import ServingSettings
+from gateway.serving.sources import Sources
 
-# A downgrade must be effective within 5 seconds, caches included; and one reader's answer is not another's.
-_HEADERS: Final = {
-    "Cache-Control": "private, max-age=3",
-    "Vary": "Authorization, X-API-Key",
-    "X-Content-Type-Options": "nosniff",
-}
+OPEN_SECONDS: Final = 300.0  # a signed URL by which a raster was opened is good for longer
 
 
 def create_app(settings: ServingSettings | None = None) -> FastAPI:
@@ -31,7 +32,9 @@ def create_app(settings: ServingSettings | None = None) -> FastAPI:
     app = FastAPI(title="Cairn serving", lifespan=lifespan, docs_url=None, redoc_url=None)
     app.state.catalog = stac
     app.state.doorkeeper = stac.state.doorkeeper = features.state.doorkeeper = Doorkeeper(settings.token_verifier())
-    app.state.zones = settings.zones()
+    app.state.links = Links([key.get_secret_value() for key in settings.link_keys], settings.link_seconds)
+    app.state.zones = stac.state.zones = settings.zones()
+    app.state.sources = Sources(app.state.zones, Handles(settings.serving_open_files, OPEN_SECONDS))
     for each in (app, stac, features):
         problems.install(each)
     app.include_router(downloads.router)
@@ -40,23 +43,41 @@ def create_app(settings: ServingSettings | None = None) -> FastAPI:
     app.add_api_route("/readyz", readyz, tags=["health"])
     app.mount("/stac", catalog.below_its_mount(stac))
     app.mount("/vector", layers.without_pages(catalog.below_its_mount(features)))
-    app.add_middleware(_ResponseHeaders)
+    app.add_middleware(ResponseHeaders)
     return app
 
 
 def _lifespan(settings: ServingSettings, stac: FastAPI, features: FastAPI):  # type: ignore[no-untyped-def]
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        lookup = Lookup(settings.database_serving_url.get_secret_value(), settings.serving_pool_size)
+        url = settings.database_serving_url.get_secret_value()
+        memory = Memory(settings.serving_memory_seconds, settings.serving_memory_entries)
+        lookup = Lookup(url, settings.serving_pool_size, memory)
         app.state.lookup = stac.state.lookup = features.state.lookup = lookup
         await lookup.open()
         try:
-            async with catalog.connected(stac, settings), layers.connected((app, features), settings):
+            async with (
+                catalog.connected(stac, settings),
+                layers.connected((app, features), settings),
+                _listening(News(url, memory.forget)),
+            ):
                 yield
         finally:
             await lookup.close()
+            app.state.sources.handles.close()
 
     return lifespan
+
+
+@asynccontextmanager
+async def _listening(news: News) -> AsyncIterator[None]:
+    task = asyncio.create_task(news.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
 
 
 async def livez() -> dict[str, str]:
@@ -68,18 +89,3 @@ async def readyz(request: Request) -> dict[str, str]:
     """The database answers, so that requests can be served."""
     await lookup_of(request).ping()
     return {"status": "ready"}
-
-
-class _ResponseHeaders:
-    """Adds the headers that every answer needs."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(_HEADERS)
-            await send(message)
-
-        await self._app(scope, receive, send_with_headers)

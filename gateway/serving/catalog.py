@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.serving.access import identity_of, is_readable, lookup_of
 from gateway.serving.lookup import Product
+from gateway.serving.previews import staged_item
 from gateway.serving.problems import CANNOT_SEARCH
 from gateway.serving.settings import ServingSettings
 
@@ -96,6 +97,12 @@ class ReadableCatalog(CoreCrudClient):  # type: ignore[misc]
             search_request.ids = sorted(allowed.wholes) or [_NOTHING]
         return await super()._search_base(search_request, request)
 
+    async def get_item(self, item_id: str, collection_id: str, request: Request, **options: Any) -> Any:
+        if (staged := await staged_item(request, collection_id, item_id)) is not None:
+            return staged
+        await _require_readable(request, collection_id)
+        return await super().get_item(item_id, collection_id, request, **options)
+
     async def all_collections(self, request: Request, **options: Any) -> Any:
         allowed = {product.asset_id for product in await readable_products(request)}
         found = await super().all_collections(request, **options)
@@ -138,7 +145,7 @@ def catalog_app() -> FastAPI:
     extensions = Extensions(settings=settings)
     api = instantiate_api(ReadableCatalog, extensions, lifespan=_no_lifespan, settings=settings)
     api.client.landing_page_id = settings.stac_fastapi_landing_id
-    below = ("", "/queryables", "/items", "/items/{item_id}")
+    below = ("", "/queryables", "/items")
     scopes = [{"path": f"/collections/{{collection_id}}{path}", "method": "GET", "type": "http"} for path in below]
     api.add_route_dependencies(scopes, [Depends(_require_readable)])
     app: FastAPI = api.app

@@ -2,16 +2,21 @@
 
 import re
 from collections.abc import Iterator
+from datetime import datetime
 from http import HTTPStatus
 from typing import Annotated, Final
+from urllib.parse import quote
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import FileResponse, Response, StreamingResponse
+from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 
 from flows.storage import Store, Zones
 from flows.storage.reading import is_remote
-from gateway.serving.access import lookup_of, readable_product
+from gateway.serving.access import identity_of, lookup_of, readable_product
+from gateway.serving.freshness import tag_of
+from gateway.serving.links import Links
 from gateway.serving.lookup import Product
 from gateway.serving.problems import NOT_FOUND
 
@@ -46,6 +51,40 @@ async def file(request: Request, file_name: str, product: Annotated[Product, Dep
     return await run_in_threadpool(_sent, request, found.name, found.media_type, file_name)
 
 
+class LinkAnswer(BaseModel):
+    """A link that works without a credential, and until when."""
+
+    href: str
+    expires_at: datetime
+
+
+@router.get("/tiles/{asset_id}/link")
+async def link(
+    request: Request,
+    response: Response,
+    asset_id: str,
+    product: Annotated[Product, Depends(readable_product)],
+    file: Annotated[str, Query(description="What comes after the asset in the file's address")] = "data.tif",
+) -> LinkAnswer:
+    """A short-lived link to a file, for programs that can send no header. It gives no more than its asker may read."""
+    if not await _is_there(request, product, file):
+        raise NOT_FOUND
+    links: Links = request.app.state.links
+    identity = await identity_of(request)
+    path = f"/tiles/{quote(asset_id)}/{file}"
+    made = links.link(str(request.base_url), path, product.ordinal, identity.client_id if identity else None)
+    response.headers["Cache-Control"] = "no-store"
+    return LinkAnswer(href=made.href, expires_at=made.expires_at)
+
+
+async def _is_there(request: Request, product: Product, file: str) -> bool:
+    wholes = {"data.tif": product.cog_name, "data.parquet": product.parquet_name}
+    if file in wholes:
+        return wholes[file] is not None
+    named = _FILE_NAME.fullmatch(file.removeprefix("files/")) if file.startswith("files/") else None
+    return named is not None and await lookup_of(request).file(product, named[1]) is not None
+
+
 def _sent(request: Request, name: str | None, media_type: str, filename: str) -> Response:
     """A blob of the silver zone. Where it lies in an account, it goes through this process.
 
@@ -55,11 +94,13 @@ def _sent(request: Request, name: str | None, media_type: str, filename: str) ->
         raise NOT_FOUND
     zones: Zones = request.app.state.zones
     readable = zones.silver.readable_path(name)
+    tag = {"ETag": tag_of(request)}
     if not is_remote(readable):
-        return FileResponse(readable, media_type=media_type, filename=filename)
+        return FileResponse(readable, media_type=media_type, filename=filename, headers=tag)
     size = zones.silver.size_bytes(name) or 0
     headers = {"Accept-Ranges": "bytes", "Content-Disposition": f'attachment; filename="{filename}"'}
-    part = wanted_part(request.headers.get("range"), size)
+    is_of_this = request.headers.get("if-range", tag["ETag"]) == tag["ETag"]
+    part = wanted_part(request.headers.get("range") if is_of_this else None, size)
     if part is not None and not part:
         return Response(
             status_code=HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, headers={"Content-Range": f"bytes */{size}"}

@@ -1,4 +1,4 @@
-"""All SQL of the serving room: three views, read as the role cairn_serving; layers' tables are asked by tipg.
+"""All SQL of the serving room: a few views, read as the role cairn_serving; layers' tables are asked by tipg.
 
 Knows no HTTP and judges nothing.
 """
@@ -12,6 +12,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from domain.rules.clearance import Clearance, Exposure, Identity
 from domain.rules.publication import item_id
+from gateway.serving.memory import Memory
 
 _READ_ONLY: Final = "-c default_transaction_read_only=on -c statement_timeout=2000"
 _COLUMNS: Final = (
@@ -26,6 +27,11 @@ _IN_PARTS: Final = "SELECT asset_id, ordinal, revision FROM api.served_in_parts"
 _FILE: Final = (
     "SELECT name, media_type FROM api.served_files "
     "WHERE asset_id = %s AND ordinal = %s AND revision = %s AND starts_with(sha256, %s) ORDER BY name LIMIT 1"
+)
+_STAGED_FILE: Final = _FILE.replace("served_files", "staged_files")
+_DESCRIPTIONS: Final = (
+    "SELECT name FROM api.descriptions "
+    "WHERE asset_id = %s AND ordinal = %s AND revision = %s AND role = %s ORDER BY name"
 )
 _IDENTITY: Final = "SELECT client_id, role, platform_id FROM api.identities WHERE is_active AND "
 _BY_SECRET: Final = _IDENTITY + "secret_hash = %s"
@@ -73,7 +79,8 @@ class ServedFile:
 class Lookup:
     """The questions that serving asks the database."""
 
-    def __init__(self, url: str, pool_size: int) -> None:
+    def __init__(self, url: str, pool_size: int, memory: Memory) -> None:
+        self._memory = memory
         self._pool: AsyncConnectionPool[AsyncConnection[DictRow]] = AsyncConnectionPool(
             url,
             min_size=1,
@@ -92,7 +99,9 @@ class Lookup:
     async def ping(self) -> None:
         """Fail unless all views answer."""
         async with self._pool.connection() as connection:
-            await connection.execute("SELECT 1 FROM api.served_products, api.staged_products, api.identities LIMIT 1")
+            await connection.execute(
+                "SELECT 1 FROM api.served_products, api.staged_products, api.descriptions, api.identities LIMIT 1"
+            )
 
     async def identity(self, secret_hash: str) -> Identity | None:
         """Who holds the token or key of this digest."""
@@ -103,6 +112,9 @@ class Lookup:
         return await self._identity(_BY_CLIENT, client_id)
 
     async def _identity(self, query: LiteralString, value: str) -> Identity | None:
+        return await self._memory.recall((query, value), lambda: self._read_identity(query, value))
+
+    async def _read_identity(self, query: LiteralString, value: str) -> Identity | None:
         async with self._pool.connection() as connection, connection.cursor(row_factory=class_row(Identity)) as cursor:
             await cursor.execute(query, (value,))
             return await cursor.fetchone()
@@ -110,31 +122,44 @@ class Lookup:
     async def product(self, asset_id: str, ordinal: int | None) -> Product | None:
         """The served revision of one version, by default of the latest."""
         query, values = (_LATEST, (asset_id,)) if ordinal is None else (_VERSION, (asset_id, ordinal))
-        products = await self._products(query, values)
-        return products[0] if products else None
+        return await self._memory.recall((query, values), lambda: self._product(query, values))
 
     async def staged(self, asset_id: str, ordinal: int) -> Product | None:
         """The revision of one version that waits for its review."""
-        products = await self._products(_STAGED, (asset_id, ordinal))
-        return products[0] if products else None
+        return await self._product(_STAGED, (asset_id, ordinal))
 
     async def products(self) -> list[Product]:
         """Every served revision."""
-        return await self._products(_SERVED, ())
+        return await self._memory.recall(_SERVED, lambda: self._products(_SERVED, ()))
 
     async def in_parts(self) -> set[str]:
         """The item ids of the served revisions that are catalogued in parts."""
+        return await self._memory.recall(_IN_PARTS, self._read_in_parts)
+
+    async def _read_in_parts(self) -> set[str]:
         async with self._pool.connection() as connection, connection.cursor() as cursor:
             await cursor.execute(_IN_PARTS)
             return {item_id(row["asset_id"], row["ordinal"], row["revision"]) for row in await cursor.fetchall()}
 
     async def file(self, product: Product, key: str) -> ServedFile | None:
         """The product's file whose digest begins so. Two that do hold the same."""
+        query = _FILE if product.approved else _STAGED_FILE
         place = (product.asset_id, product.ordinal, product.revision, key)
         row_factory = class_row(ServedFile)
         async with self._pool.connection() as connection, connection.cursor(row_factory=row_factory) as cursor:
-            await cursor.execute(_FILE, place)
+            await cursor.execute(query, place)
             return await cursor.fetchone()
+
+    async def descriptions(self, product: Product, role: str) -> list[str]:
+        """The files in this role that describe the revision: its item, or the items of its parts."""
+        place = (product.asset_id, product.ordinal, product.revision, role)
+        async with self._pool.connection() as connection, connection.cursor() as cursor:
+            await cursor.execute(_DESCRIPTIONS, place)
+            return [row["name"] for row in await cursor.fetchall()]
+
+    async def _product(self, query: LiteralString, values: tuple[object, ...]) -> Product | None:
+        products = await self._products(query, values)
+        return products[0] if products else None
 
     async def _products(self, query: LiteralString, values: tuple[object, ...]) -> list[Product]:
         async with self._pool.connection() as connection, connection.cursor(row_factory=class_row(Product)) as cursor:

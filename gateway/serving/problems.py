@@ -5,12 +5,14 @@ from http import HTTPStatus
 
 import psycopg
 from asyncpg.exceptions import DataError, InsufficientPrivilegeError, PostgresError, RaiseError, SyntaxOrAccessError
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from rio_tiler.errors import PointOutsideBounds, RioTilerError, TileOutsideBounds
 from starlette.exceptions import HTTPException
 from tipg.errors import NotFound, TiPgError
+
+from gateway.serving.freshness import NotModified
 
 
 class Problem(Exception):
@@ -28,6 +30,9 @@ UNKNOWN_CREDENTIAL = Problem(
     "unknown-credential",
     "The token or API key is not known or no longer active.",
     {"WWW-Authenticate": "Bearer"},
+)
+LINK_ENDED = Problem(
+    HTTPStatus.FORBIDDEN, "link-not-good", "This link has ended or was changed. Ask for a new one, with a credential."
 )
 INTERNAL = Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", "The request could not be served.")
 NOT_READY = Problem(HTTPStatus.SERVICE_UNAVAILABLE, "not-ready", "The database does not answer, or not in time.")
@@ -54,6 +59,7 @@ def response(problem: Problem) -> JSONResponse:
 def install(app: FastAPI) -> None:
     """Answer every failure of the app with a problem document."""
     app.add_exception_handler(Exception, _unexpected)
+    app.add_exception_handler(NotModified, _not_modified)
     translations: dict[type[Exception], Callable[[Exception], Problem]] = {
         Problem: _itself,
         TileOutsideBounds: lambda error: OUTSIDE,
@@ -106,6 +112,11 @@ def _of_http(error: Exception) -> Problem:
     if status == HTTPStatus.NOT_FOUND:
         return NOT_FOUND
     return Problem(status, status.phrase.lower().replace(" ", "-"), f"{status.phrase}.")
+
+
+async def _not_modified(request: Request, error: Exception) -> Response:
+    """No failure: what the reader has is still right, and they may still have it."""
+    return Response(status_code=HTTPStatus.NOT_MODIFIED)
 
 
 async def _unexpected(request: Request, error: Exception) -> JSONResponse:

@@ -15,6 +15,17 @@ class ServingSettings(TokenSettings, StorageSettings):
     database_serving_url: SecretStr = Field(description="PostgreSQL URL of the role cairn_serving, which only reads")
     serving_pool_size: int = Field(default=4, ge=1, le=100, description="Connections of each of the three pools")
 
+    serving_memory_seconds: float = Field(
+        default=1.0, ge=0, le=1.5, description="How long an answer of the database is remembered; 0: not at all"
+    )
+    serving_memory_entries: int = Field(default=10_000, ge=1, description="How many of them")
+    serving_open_files: int = Field(default=64, ge=0, description="Rasters kept open for the next reader")
+
+    link_seconds: int = Field(default=300, ge=10, le=3600, description="How long a signed download link is good")
+    link_keys: tuple[SecretStr, ...] = Field(
+        default=(), description="Fernet keys that sign download links, newest first; several processes share them"
+    )
+
     @field_validator("database_serving_url")
     @classmethod
     def _names_a_server(cls, url: SecretStr) -> SecretStr:

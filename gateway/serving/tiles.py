@@ -5,40 +5,41 @@ from collections.abc import Callable, Coroutine
 from typing import Annotated, Any, Final
 
 import attr
-import rasterio
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.routing import APIRoute
 from rio_tiler.io import Reader
 from titiler.core.dependencies import BidxParams, ImageRenderingParams
 from titiler.core.factory import TilerFactory
 
-from flows.storage import Zones
-from flows.storage.reading import gdal_name, gdal_options
 from gateway.serving import layers
-from gateway.serving.access import LayerFound, cog_of, readable_product
+from gateway.serving.access import lookup_of, readable_product
 from gateway.serving.lookup import Product
 from gateway.serving.problems import invalid
+from gateway.serving.sources import Source, Sources
 
 PREFIX: Final = "/tiles/{asset_id}"
 MAX_PIXELS: Final = 2048
 _SIZES: Final = {"tilesize", "buffer", "padding", "max_size", "width", "height", "histogram_bins"}
 _FORMATS_OF_VALUES: Final = {"tif", "tiff", "npy", "pngraw"}
 _EPSG: Final = re.compile(r"EPSG:[0-9]{4,6}", re.IGNORECASE)
-_ENVIRONMENT: Final = {
-    "GDAL_DISABLE_READDIR_ON_OPEN": "EMPTY_DIR",
-    "GDAL_PAM_ENABLED": "NO",
-    "CPL_VSIL_CURL_ALLOWED_EXTENSIONS": "{none}",
-    "PROJ_NETWORK": "OFF",
-}
 
 
 @attr.s
-class GeoTiffReader(Reader):
-    """A reader that opens nothing but GeoTIFFs."""
+class ProductReader(Reader):
+    """A reader of the one raster that it is given, through a handle that is lent to it."""
 
     def __attrs_post_init__(self) -> None:
-        self.dataset = self._ctx_stack.enter_context(rasterio.open(self.input, driver="GTiff"))
+        source: Source = self.input  # type: ignore[assignment]  # whatever the path dependency gives
+        self.dataset = self._ctx_stack.enter_context(source.opened())
         super().__attrs_post_init__()  # type: ignore[no-untyped-call]
+
+
+class LayerFound(Exception):
+    """The address names a vector layer where a raster was looked for."""
+
+    def __init__(self, product: Product) -> None:
+        super().__init__(product.item_id)
+        self.product = product
 
 
 class _ByKind(APIRoute):
@@ -78,19 +79,19 @@ def router() -> APIRouter:
     tiler = _Tiler(
         router=_Router(dependencies=[Depends(_within_limits)], route_class=_ByKind),
         router_prefix=PREFIX,
-        reader=GeoTiffReader,
-        path_dependency=_gdal_name,
+        reader=ProductReader,
+        path_dependency=_source,
         layer_dependency=BidxParams,  # bands by number; no expressions
-        process_dependency=_no_algorithm,
+        process_dependency=_no_algorithm,  # type: ignore[arg-type]  # the framework awaits it
         render_dependency=_rendering,  # type: ignore[arg-type]  # any callable that gives one will do
-        environment_dependency=_environment,
+        environment_dependency=_environment,  # type: ignore[arg-type]
     )
     tiles = APIRouter(tags=["tiles"])
     tiles.include_router(tiler.router, prefix=PREFIX)
     return tiles
 
 
-def _within_limits(request: Request) -> None:
+async def _within_limits(request: Request) -> None:
     """Refuse sizes that exhaust memory, and any CRS but an EPSG code, before a library sees them.
 
     The library reads a CRS that looks like a URL from the network.
@@ -110,29 +111,26 @@ def _is_size(value: str) -> bool:
         return False
 
 
-def _readable(request: Request, product: Annotated[Product, Depends(readable_product)]) -> str:
-    """Where the product's bytes lie. The name comes from the database, never from the reader."""
-    zones: Zones = request.app.state.zones
-    return zones.silver.readable_path(cog_of(product))
+async def _source(request: Request, product: Annotated[Product, Depends(readable_product)]) -> Source:
+    """The raster that the URL names. Where it names a vector layer, the layer answers."""
+    if product.cog_name is None and product.table_name is not None:
+        raise LayerFound(product)
+    sources: Sources = request.app.state.sources
+    return await sources.of(product, lookup_of(request))
 
 
-def _environment(request: Request, readable: Annotated[str, Depends(_readable)]) -> dict[str, Any]:
+async def _environment(source: Annotated[Source, Depends(_source)]) -> dict[str, Any]:
     """GDAL may read this product and nothing else."""
-    zones: Zones = request.app.state.zones
-    return {**_ENVIRONMENT, **zones.reader_environment, **gdal_options(readable)}
+    return dict(source.environment)
 
 
-def _gdal_name(readable: Annotated[str, Depends(_readable)]) -> str:
-    return gdal_name(readable)
-
-
-def _no_algorithm() -> None:
+async def _no_algorithm() -> None:
     """TiTiler may transform pixels by named algorithms; we show them as they are."""
 
 
-def _rendering(
+async def _rendering(
     request: Request,
-    product: Annotated[Product, Depends(readable_product)],
+    source: Annotated[Source, Depends(_source)],
     bands: Annotated[BidxParams, Depends()],
     given: Annotated[ImageRenderingParams, Depends()],
 ) -> ImageRenderingParams:
@@ -142,14 +140,18 @@ def _rendering(
     """
     pictured = request.path_params.get("format") not in _FORMATS_OF_VALUES
     if given.rescale is None and pictured and "colormap" not in request.query_params:
-        given.rescale = stored_range(product.bands or [], bands.indexes)  # type: ignore[assignment]
+        given.rescale = stored_range(source.bands, bands.indexes)  # type: ignore[assignment]
     return given
 
 
 def stored_range(bands: list[dict[str, Any]], indexes: list[int] | None) -> list[tuple[float, float]] | None:
-    """One range for all shown bands, so that their colours keep their proportions; None where they are bytes."""
+    """One range for all shown bands, so that their colours keep their proportions.
+
+    None where they are bytes, or numbers of a palette's colours: those are categories and mean nothing in between.
+    """
     shown = [band for number, band in enumerate(bands, start=1) if indexes is None or number in indexes]
-    if not shown or any(band["dtype"] == "uint8" for band in shown):
+    shown = [band for band in shown if band.get("meaning") != "alpha"]
+    if not shown or any(band["dtype"] == "uint8" or band.get("meaning") == "palette" for band in shown):
         return None
     lowest, highest = min(band["minimum"] for band in shown), max(band["maximum"] for band in shown)
     return [(lowest, highest if highest > lowest else lowest + 1)]

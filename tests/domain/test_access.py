@@ -33,6 +33,8 @@ READABLE = {
         "api.staged_products",
         "api.served_files",
         "api.served_in_parts",
+        "api.staged_files",
+        "api.descriptions",
     },
 }
 # What the service itself may never do: rewrite history, or the migrations' own mark.

@@ -22,6 +22,8 @@ async def test_an_approval_serves_the_revision_and_clears_the_asset(domain: Doma
         "approval": "approved",
         "clearance": "ouo",
         "latest_ordinal": 0,
+        "approvals": 1,
+        "approvals_required": 1,
     }
     assert domain.rows("select clearance, cleared_by, made_public_by from app.assets") == [("ouo", "reviewer", None)]
     assert domain.rows("select approval, decided_by from app.revisions") == [("approved", "reviewer")]

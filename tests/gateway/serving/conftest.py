@@ -61,12 +61,14 @@ CREATE VIEW api.staged_products AS SELECT * FROM api.products WHERE approval = '
 CREATE TABLE api.served_files (asset_id text, ordinal int, revision int, role text, name text, sha256 text,
     media_type text);
 CREATE TABLE api.served_in_parts (asset_id text, ordinal int, revision int);
+CREATE VIEW api.staged_files AS SELECT * FROM api.served_files;
+CREATE TABLE api.descriptions (asset_id text, ordinal int, revision int, role text, name text);
 CREATE SCHEMA geo;
 CREATE VIEW api.identities AS SELECT * FROM api.clients;
 CREATE ROLE cairn_serving LOGIN;
 GRANT USAGE ON SCHEMA api, geo TO cairn_serving;
-GRANT SELECT ON api.served_products, api.staged_products, api.served_files, api.served_in_parts, api.identities
-    TO cairn_serving;
+GRANT SELECT ON api.served_products, api.staged_products, api.served_files, api.staged_files, api.served_in_parts,
+    api.descriptions, api.identities TO cairn_serving;
 GRANT pgstac_read TO cairn_serving;
 """
 
@@ -169,7 +171,9 @@ def _collection(asset_id: str) -> dict[str, object]:
 
 @pytest.fixture(scope="session")
 def app(served: Served) -> FastAPI:
-    return create_app(ServingSettings(database_serving_url=SecretStr(served.serving_url), storage_root=served.root))
+    """Remembers nothing: tests change its tables behind its back."""
+    url = SecretStr(served.serving_url)
+    return create_app(ServingSettings(database_serving_url=url, storage_root=served.root, serving_memory_seconds=0))
 
 
 @pytest.fixture(scope="session")

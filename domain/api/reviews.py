@@ -1,0 +1,74 @@
+"""Decisions about versions, and the words that go with them: for reviewers."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from fastapi import APIRouter, Depends
+
+from domain.api.dependencies import Session, allowed, decider, reviews
+from domain.contracts.commands import LayerWords
+from domain.contracts.reviews import ApprovalView, Approve, Decision, Reject, Unpublish, Withdraw
+from domain.errors import NotFound
+from domain.repositories.approvals import Approvals
+from domain.repositories.layers import Layers
+from domain.security import STAFF, Identity
+from domain.services.audit import record
+from domain.services.found import locked_asset
+from domain.services.reviews import Reviews
+
+router = APIRouter(prefix="/api/v1", tags=["reviewers"])
+STAFF_ONLY = [Depends(allowed(*STAFF))]
+Reviewer = Annotated[Identity, Depends(decider)]
+Decisions = Annotated[Reviews, Depends(reviews)]
+
+
+@router.post("/assets/{asset_id}/versions/{ordinal}/approve")
+async def approve(asset_id: str, ordinal: int, decision: Approve, use_case: Decisions, reviewer: Reviewer) -> Decision:
+    """Approve this revision. It is served once as many have as its platform asks for."""
+    return await use_case.approve(asset_id, ordinal, decision, reviewer)
+
+
+@router.post("/assets/{asset_id}/versions/{ordinal}/reject")
+async def reject(asset_id: str, ordinal: int, decision: Reject, use_case: Decisions, reviewer: Reviewer) -> Decision:
+    """Refuse this revision, with a reason."""
+    return await use_case.reject(asset_id, ordinal, decision, reviewer)
+
+
+@router.post("/assets/{asset_id}/versions/{ordinal}/unpublish")
+async def unpublish(
+    asset_id: str, ordinal: int, decision: Unpublish, use_case: Decisions, reviewer: Reviewer
+) -> Decision:
+    """Stop serving this revision. It awaits a decision again."""
+    return await use_case.unpublish(asset_id, ordinal, decision, reviewer)
+
+
+@router.post("/assets/{asset_id}/versions/{ordinal}/withdraw")
+async def withdraw(
+    asset_id: str, ordinal: int, decision: Withdraw, use_case: Decisions, reviewer: Reviewer
+) -> Decision:
+    """Take back one's own approval."""
+    return await use_case.withdraw(asset_id, ordinal, decision, reviewer)
+
+
+@router.get("/assets/{asset_id}/versions/{ordinal}/approvals", dependencies=STAFF_ONLY)
+async def list_approvals(asset_id: str, ordinal: int, session: Session) -> Sequence[ApprovalView]:
+    """Who approved which revision of the version, withdrawn approvals included."""
+    return [ApprovalView.model_validate(row) for row in await Approvals(session).of_version(asset_id, ordinal)]
+
+
+@router.get("/assets/{asset_id}/metadata", dependencies=STAFF_ONLY)
+async def read_metadata(asset_id: str, session: Session) -> LayerWords:
+    """The words about the asset's layer, as last edited."""
+    kept = await Layers(session).kept(asset_id)
+    if kept is None:
+        raise NotFound(f"There is no metadata of asset {asset_id}.")
+    return LayerWords.model_validate(kept)
+
+
+@router.put("/assets/{asset_id}/metadata")
+async def keep_metadata(asset_id: str, words: LayerWords, session: Session, reviewer: Reviewer) -> LayerWords:
+    """Keep words about the asset's layer. They are shown with its first approval, or by `metadata.publish`."""
+    await locked_asset(session, asset_id)
+    await Layers(session).keep(asset_id, words.model_dump(), reviewer.client_id)
+    record(session, reviewer, "metadata.keep", f"asset/{asset_id}")
+    return words

@@ -1,0 +1,70 @@
+"""Approvals as rows, and the revisions whose approvals have come to their end."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import func, select, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from domain.models import Approval, AssetVersion, Revision
+
+
+@dataclass(frozen=True)
+class Approvals:
+    session: AsyncSession
+
+    async def now(self) -> datetime:
+        """The database's clock, by which approvals end."""
+        moment: datetime = (await self.session.execute(select(func.clock_timestamp()))).scalar_one()
+        return moment
+
+    def add(self, approval: Approval) -> None:
+        self.session.add(approval)
+
+    async def given(self, revision: Revision) -> Sequence[Approval]:
+        """Those that were not withdrawn, oldest first."""
+        query = select(Approval).where(
+            Approval.asset_id == revision.asset_id,
+            Approval.ordinal == revision.ordinal,
+            Approval.revision == revision.revision,
+            Approval.withdrawn_at.is_(None),
+        )
+        return (await self.session.scalars(query.order_by(Approval.approval_id))).all()
+
+    async def of_version(self, asset_id: str, ordinal: int) -> Sequence[Approval]:
+        """All that were ever given, oldest first."""
+        query = select(Approval).where(Approval.asset_id == asset_id, Approval.ordinal == ordinal)
+        return (await self.session.scalars(query.order_by(Approval.approval_id))).all()
+
+    async def withdraw(self, revision: Revision, reason: str | None, reviewer: str | None = None) -> int:
+        """Take back all that hold, or one reviewer's; returns how many did."""
+        statement = (
+            update(Approval)
+            .where(
+                Approval.asset_id == revision.asset_id,
+                Approval.ordinal == revision.ordinal,
+                Approval.revision == revision.revision,
+                Approval.withdrawn_at.is_(None),
+                *([Approval.reviewer == reviewer] if reviewer is not None else []),
+            )
+            .values(withdrawn_at=func.clock_timestamp(), withdrawn_reason=reason)
+            .returning(Approval.approval_id)
+        )
+        return len((await self.session.scalars(statement)).all())
+
+    async def ended(self, limit: int) -> Sequence[tuple[str, int, int]]:
+        """Asset, ordinal and number of served revisions whose approvals no longer suffice."""
+        query = (
+            select(Revision.asset_id, Revision.ordinal, Revision.revision)
+            .join(
+                AssetVersion,
+                (AssetVersion.asset_id == Revision.asset_id)
+                & (AssetVersion.ordinal == Revision.ordinal)
+                & (AssetVersion.served_revision == Revision.revision),
+            )
+            .where(Revision.approved_until <= func.clock_timestamp())
+            .order_by(Revision.approved_until)
+            .limit(limit)
+        )
+        return [(row[0], row[1], row[2]) for row in await self.session.execute(query)]

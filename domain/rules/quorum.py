@@ -1,0 +1,48 @@
+"""Whether a revision has the approvals that its platform asks for, and until when. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from domain.rules.clearance import ORDER, Clearance
+
+
+@dataclass(frozen=True)
+class Vote:
+    """One reviewer's yes, to this content and for these readers; None where it does not end."""
+
+    reviewer: str
+    level: Clearance
+    content_hash: str | None
+    expires_at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Tally:
+    """The votes that count. `level` is what all of them agree to; `until` when too few of them will be left."""
+
+    reviewers: frozenset[str]
+    required: int
+    level: Clearance
+    until: datetime | None
+
+    @property
+    def is_enough(self) -> bool:
+        return len(self.reviewers) >= self.required
+
+
+def tally(votes: Sequence[Vote], content_hash: str | None, required: int, now: datetime) -> Tally:
+    """Count one vote a reviewer, the last: of those that have not ended and that were given to this content."""
+    last = {vote.reviewer: vote for vote in votes if vote.content_hash == content_hash}
+    counted = [vote for vote in last.values() if vote.expires_at is None or vote.expires_at > now]
+    levels: list[Clearance] = [vote.level for vote in counted]
+    level = min(levels, key=ORDER.index) if levels else "uncleared"
+    return Tally(frozenset(vote.reviewer for vote in counted), required, level, _until(counted, required))
+
+
+def _until(counted: Sequence[Vote], required: int) -> datetime | None:
+    """The end of the vote whose end leaves one too few."""
+    lasting = sum(vote.expires_at is None for vote in counted)
+    ends = sorted((vote.expires_at for vote in counted if vote.expires_at is not None), reverse=True)
+    place = required - lasting - 1
+    return ends[place] if 0 <= place < len(ends) else None

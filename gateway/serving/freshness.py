@@ -1,0 +1,79 @@
+"""How long an answer may be kept, by whom, and by which tag it is known again.
+
+A downgrade must be effective within five seconds, caches included: three of them are given to caches, one to what this
+process remembers (`memory`). What a revision holds never changes: its answers are known by its name and the question.
+"""
+
+import hashlib
+from typing import Final
+
+from fastapi import Request
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from gateway.serving.lookup import Product
+
+SHARED_SECONDS: Final = 3
+_PUBLIC: Final = f"public, max-age={SHARED_SECONDS}"
+_PRIVATE: Final = f"private, max-age={SHARED_SECONDS}"
+_ALWAYS: Final = {"Vary": "Authorization, X-API-Key", "X-Content-Type-Options": "nosniff"}
+# Told apart by it are answers of another rendering: raise it where pixels or words come out otherwise than before.
+_EDITION: Final = "1"
+
+
+class NotModified(Exception):
+    """The reader has the answer already."""
+
+    def __init__(self, tag: str) -> None:
+        super().__init__(tag)
+        self.tag = tag
+
+
+def mark(request: Request, product: Product, *, is_public: bool) -> None:
+    """Note what the answer is about, before it is made. Raises where the reader has it."""
+    tag = entity_tag(request, product)
+    request.scope.setdefault("state", {})["freshness"] = (tag, is_public)
+    if is_known(request.headers.get("if-none-match"), tag):
+        raise NotModified(tag)
+
+
+def entity_tag(request: Request, product: Product) -> str:
+    """Of the revision and all that the answer depends on: answers name their own address, so that is part of it."""
+    asked = (_EDITION, product.item_id, str(request.url), request.headers.get("accept", ""))
+    return f'"{hashlib.sha256(chr(0).join(asked).encode()).hexdigest()[:32]}"'
+
+
+def is_known(if_none_match: str | None, tag: str) -> bool:
+    """Whether one of the tags is this one, however weakly it was kept."""
+    given = [each.strip().removeprefix("W/") for each in (if_none_match or "").split(",")]
+    return tag in given
+
+
+def tag_of(request: Request) -> str:
+    """The tag that was noted."""
+    tag: str = request.scope["state"]["freshness"][0]
+    return tag
+
+
+class ResponseHeaders:
+    """Adds the headers that every answer needs. A refusal is never shared: it looks the same whatever it refuses."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        state = scope.setdefault("state", {}) if scope["type"] == "http" else {}
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers.update(_ALWAYS)
+                tag, is_public = state.get("freshness", ("", False))
+                is_answer = message["status"] < 400
+                if "cache-control" not in headers:  # what an answer says of itself, it knows better
+                    headers["Cache-Control"] = _PUBLIC if is_public and is_answer else _PRIVATE
+                    if tag and is_answer:
+                        headers["ETag"] = tag
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers)

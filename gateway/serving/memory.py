@@ -1,0 +1,40 @@
+"""What serving remembers of the database: for a second, so much of it, and not beyond the next decision.
+
+Knows no question and no answer. News of a decision empties it; the second is for news that got lost.
+"""
+
+import time
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Any, TypeVar, cast
+
+from cachetools import LRUCache
+
+Answer = TypeVar("Answer")
+_UNKNOWN = (float("-inf"), None)
+
+
+class Memory:
+    """Answers by their questions. One event loop uses it."""
+
+    def __init__(self, seconds: float, entries: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._seconds, self._clock = seconds, clock
+        self._kept: LRUCache[Hashable, tuple[float, Any]] = LRUCache(entries)
+        self._forgotten = 0
+
+    async def recall(self, question: Hashable, ask: Callable[[], Awaitable[Answer]]) -> Answer:
+        """The answer of at most so long ago, else a new one. That there is nothing is not remembered."""
+        asked_at = self._clock()
+        until, answer = self._kept.get(question, _UNKNOWN)
+        if asked_at < until:
+            return cast("Answer", answer)
+        forgotten = self._forgotten
+        answer = await ask()
+        # An answer that was under way when the news came may be of before it.
+        if answer is not None and self._seconds and forgotten == self._forgotten:
+            self._kept[question] = (asked_at + self._seconds, answer)
+        return answer
+
+    def forget(self) -> None:
+        """Something was decided."""
+        self._forgotten += 1
+        self._kept.clear()

@@ -1,0 +1,87 @@
+"""Which raster a request reads: the product's file, or the mosaic of its parts. Its name comes from the database."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import rasterio
+from cachetools import LRUCache
+from rasterio.io import DatasetReader
+from starlette.concurrency import run_in_threadpool
+
+from flows.storage import Zones
+from flows.storage.reading import gdal_name, gdal_options, is_remote
+from gateway.serving.handles import Handles
+from gateway.serving.lookup import Lookup, Product
+from gateway.serving.mosaics import Mosaic, NoMosaic, mosaic
+from gateway.serving.problems import NOT_FOUND
+
+_ENVIRONMENT: Final = {"GDAL_DISABLE_READDIR_ON_OPEN": "EMPTY_DIR", "GDAL_PAM_ENABLED": "NO", "PROJ_NETWORK": "OFF"}
+_NO_NETWORK: Final = {"CPL_VSIL_CURL_ALLOWED_EXTENSIONS": "{none}"}
+_MOSAICS: Final = 16  # remembered ones: a document of ten thousand parts has some megabytes
+
+
+@dataclass(frozen=True)
+class Source:
+    """One raster that may be opened, and what is known of its bands. `name` may be a secret."""
+
+    key: str
+    name: str
+    driver: str
+    handles: Handles
+    environment: Mapping[str, Any]
+    bands: list[dict[str, Any]] = field(default_factory=list)
+
+    @contextmanager
+    def opened(self) -> Iterator[DatasetReader]:
+        """A handle of it, opened by nothing but its driver."""
+        with self.handles.lent(self.key, lambda: rasterio.open(self.name, driver=self.driver)) as dataset:
+            yield dataset
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Finds what a product's pixels are read from."""
+
+    zones: Zones
+    handles: Handles
+    _mosaics: LRUCache[str, Mosaic] = field(default_factory=lambda: LRUCache(_MOSAICS))
+
+    async def of(self, product: Product, lookup: Lookup) -> Source:
+        """The product's raster; no such thing where it has neither a file nor parts of one grid."""
+        if product.cog_name is not None:
+            return await self._file(product, product.cog_name)
+        return await self._mosaic(product, lookup)
+
+    async def _file(self, product: Product, name: str) -> Source:
+        readable = await run_in_threadpool(self.zones.silver.readable_path, name)
+        environment = {**_ENVIRONMENT, **_NO_NETWORK, **self.zones.reader_environment, **gdal_options(readable)}
+        return Source(name, gdal_name(readable), "GTiff", self.handles, environment, product.bands or [])
+
+    async def _mosaic(self, product: Product, lookup: Lookup) -> Source:
+        names = await lookup.descriptions(product, "stac_items")
+        if not names:
+            raise NOT_FOUND
+        environment = await run_in_threadpool(self._environment_of_parts, names[0])
+        made = self._mosaics.get(product.item_id) or await run_in_threadpool(self._joined, names, environment)
+        if _NO_NETWORK.items() <= environment.items():  # signed names of parts end within the hour
+            self._mosaics[product.item_id] = made
+        return Source(product.item_id, made.document, "VRT", self.handles, environment, made.bands)
+
+    def _joined(self, names: list[str], environment: Mapping[str, Any]) -> Mosaic:
+        silver = self.zones.silver
+        lines = [line for name in names for line in silver.read_bytes(name).splitlines()]
+        named = lambda name: gdal_name(silver.readable_path(name))  # noqa: E731
+        try:
+            with rasterio.Env(**environment):
+                return mosaic(lines, named, lambda name: rasterio.open(named(name), driver="GTiff"))  # type: ignore[no-untyped-call]
+        except NoMosaic:
+            raise NOT_FOUND from None
+
+    def _environment_of_parts(self, name: str) -> dict[str, Any]:
+        """Where parts lie in an account, GDAL reads many files of it: those that the document names."""
+        readable = self.zones.silver.readable_path(name)
+        options: dict[str, Any] = {**_ENVIRONMENT, **self.zones.reader_environment, **gdal_options(readable)}
+        options.pop("CPL_VSIL_CURL_ALLOWED_FILENAME", None)
+        return options if is_remote(readable) else options | _NO_NETWORK

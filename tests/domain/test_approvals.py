@@ -1,0 +1,145 @@
+"""Approvals of several people: how many it takes, whose content they are about, and how they end."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import pytest
+
+from domain.endings import Endings
+from domain.security import secret_hash
+from domain.services.desks import review_desk
+from tests.support.acts import approved, call, decide, processed
+from tests.support.platform import Domain
+
+WORDS = {"title": "Elevation", "keywords": ["dem"], "license": "CC-BY-4.0"}
+
+
+@pytest.fixture
+def two_needed(domain: Domain) -> None:
+    """The platform asks for two; there is a second reviewer."""
+    domain.rows("update app.platforms set approvals_required = 2 where platform_id = 'ddh' returning 1")
+    domain.rows(
+        "insert into app.clients (client_id, role, display_name, secret_hash) values ('second', 'reviewer', '', %s)"
+        " returning 1",
+        secret_hash("secret-second"),
+    )
+
+
+async def withdraw(domain: Domain, asset_id: str, by: str = "reviewer") -> httpx.Response:
+    body = {"revision": 1, "reason": "second thoughts"}
+    return await call(domain, by, "POST", f"/assets/{asset_id}/versions/0/withdraw", body)
+
+
+def served(domain: Domain) -> Any:
+    return domain.rows("select served_revision from app.asset_versions")[0][0]
+
+
+@pytest.mark.usefixtures("two_needed")
+async def test_a_revision_is_served_once_enough_people_approve(domain: Domain) -> None:
+    asset_id = await processed(domain)
+    first = (await decide(domain, asset_id, 0, "approve", clearance_level="public")).json()
+    assert (first["approval"], first["approvals"], first["approvals_required"]) == ("pending_review", 1, 2)
+    assert (served(domain), first["clearance"]) == (None, "uncleared")
+    again = await decide(domain, asset_id, 0, "approve")
+    assert (again.status_code, again.json()["code"]) == (409, "not-reviewable")
+    last = (await decide(domain, asset_id, 0, "approve", by="second", clearance_level="ouo")).json()
+    assert (last["approval"], last["latest_ordinal"], last["clearance"]) == ("approved", 0, "ouo")
+    listed = (await call(domain, "operator", "GET", f"/assets/{asset_id}/versions/0/approvals")).json()
+    assert [(one["reviewer"], one["content_hash"]) for one in listed] == [("reviewer", "f" * 64), ("second", "f" * 64)]
+    kinds = domain.rows("select kind from app.events where kind like 'revision.%%' order by event_id")
+    assert kinds == [("revision.approval_given",), ("revision.approved",)]
+
+
+@pytest.mark.usefixtures("two_needed")
+async def test_an_approval_taken_back_no_longer_counts(domain: Domain) -> None:
+    asset_id = await processed(domain)
+    await decide(domain, asset_id, 0, "approve")
+    assert (await withdraw(domain, asset_id, by="second")).status_code == 409
+    assert (await withdraw(domain, asset_id)).json()["approvals"] == 0
+    assert (await decide(domain, asset_id, 0, "approve", by="second")).json()["approval"] == "pending_review"
+    assert (await decide(domain, asset_id, 0, "approve")).json()["approval"] == "approved"
+    taken = (await withdraw(domain, asset_id, by="second")).json()
+    assert (taken["approval"], taken["latest_ordinal"], served(domain)) == ("pending_review", None, None)
+    assert (await decide(domain, asset_id, 0, "approve", by="second")).json()["approval"] == "approved"
+
+
+@pytest.mark.usefixtures("two_needed")
+@pytest.mark.parametrize("verb", ["reject", "unpublish"])
+async def test_a_decision_against_a_revision_voids_its_approvals(domain: Domain, verb: str) -> None:
+    asset_id = await processed(domain)
+    await decide(domain, asset_id, 0, "approve")
+    if verb == "unpublish":
+        await decide(domain, asset_id, 0, "approve", by="second")
+    assert (await decide(domain, asset_id, 0, verb)).json()["approvals"] == 0
+    assert domain.rows("select count(*) from app.approvals where withdrawn_at is null") == [(0,)]
+
+
+@pytest.mark.usefixtures("two_needed")
+async def test_an_approval_is_of_the_content_that_was_there(domain: Domain) -> None:
+    asset_id = await processed(domain)
+    other = await decide(domain, asset_id, 0, "approve", content_hash="a" * 64)
+    assert (other.status_code, other.json()["code"]) == (412, "stale-revision")
+    assert (await decide(domain, asset_id, 0, "approve", content_hash="f" * 64)).json()["approvals"] == 1
+    domain.rows("update app.revisions set content_hash = %s returning 1", "b" * 64)
+    assert (await decide(domain, asset_id, 0, "approve", by="second")).json()["approvals"] == 1
+    assert (await decide(domain, asset_id, 0, "approve")).json()["approval"] == "approved"
+
+
+async def test_an_approval_ends_when_it_says(domain: Domain) -> None:
+    past = (datetime.now(UTC) - timedelta(seconds=1)).isoformat()
+    asset_id = await processed(domain)
+    refused = await decide(domain, asset_id, 0, "approve", expires_at=past)
+    assert (refused.status_code, refused.json()["code"]) == (422, "invalid-decision")
+    soon = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+    await decide(domain, asset_id, 0, "approve", expires_at=soon)
+    endings = Endings(domain.service.database, 1, lambda session: review_desk(session, domain.service))
+    assert (await endings.sweep(), served(domain)) == (0, 1)
+    for table, column in (("approvals", "expires_at"), ("revisions", "approved_until")):
+        domain.rows(f"update app.{table} set {column} = now() - interval '1 s' returning 1")  # noqa: S608
+    assert (await endings.sweep(), served(domain)) == (1, None)
+    assert await endings.sweep() == 0
+    assert domain.rows("select approval, approved_until, decided_by from app.revisions") == [
+        ("pending_review", None, "cairn-domain")
+    ]
+    assert domain.rows("select count(*) from app.audit where action = 'approval.end'") == [(1,)]
+    assert (await decide(domain, asset_id, 0, "approve")).json()["approval"] == "approved"
+
+
+async def test_a_platform_may_say_how_long_approvals_hold(domain: Domain) -> None:
+    domain.rows("update app.platforms set approval_days = 30 where platform_id = 'ddh' returning 1")
+    await approved(domain)
+    lasts = "select approved_until - decided_at between interval '29 days' and interval '31 days' from app.revisions"
+    assert domain.rows(lasts) == [(True,)]
+
+
+async def test_the_rules_of_a_platform_are_registered_with_it(domain: Domain) -> None:
+    facts = {"platform_id": "hub", "display_name": "Hub", "required_refs": ["a"], "version_ref": "v"}
+    for required, status in ((2, 200), (0, 422)):
+        body = {**facts, "approvals_required": required, "approval_days": 90}
+        assert (await call(domain, "admin", "POST", "/commands/platform.register", body)).status_code == status
+    listed = (await call(domain, "admin", "GET", "/platforms")).json()
+    hub = next(platform for platform in listed if platform["platform_id"] == "hub")
+    assert (hub["approvals_required"], hub["approval_days"]) == (2, 90)
+
+
+async def test_the_layer_catalogue_follows_the_approval_and_leaves_with_it(domain: Domain) -> None:
+    asset_id = await processed(domain)
+    path = f"/assets/{asset_id}/metadata"
+    assert (await call(domain, "reviewer", "GET", path)).status_code == 404
+    assert (await call(domain, "operator", "PUT", path, WORDS)).status_code == 403
+    assert (await call(domain, "reviewer", "PUT", path, WORDS)).status_code == 200
+    published = "select content ->> 'title', published_by from app.layer_catalog"
+    assert domain.rows(published) == []
+    await decide(domain, asset_id, 0, "approve")
+    assert domain.rows(published) == [("Elevation", "reviewer")]
+    await call(domain, "operator", "POST", "/commands/metadata.unpublish", {"asset_id": asset_id})
+    await approved(domain, "2")
+    assert domain.rows(published) == []  # whoever took the words back is not overruled by another version
+    for ordinal in (0, 1):
+        await decide(domain, asset_id, ordinal, "unpublish")
+    await decide(domain, asset_id, 0, "approve")
+    assert domain.rows(published) == [("Elevation", "reviewer")]
+    await decide(domain, asset_id, 0, "unpublish")
+    assert domain.rows(published) == []
+    assert (await call(domain, "reviewer", "GET", path)).json()["title"] == "Elevation"

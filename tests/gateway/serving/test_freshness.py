@@ -1,0 +1,73 @@
+"""What caches may keep: public answers by all, others by their reader, neither for longer than a downgrade may take."""
+
+import httpx
+import pytest
+
+from gateway.serving.freshness import SHARED_SECONDS, is_known
+from gateway.serving.settings import ServingSettings
+from tests.gateway.serving.test_tiles import OWNER, REVIEWER, STRANGER, TILE_PATH
+
+DOORS = [TILE_PATH, "info", "WebMercatorQuad/tilejson.json", "data.tif"]
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize(
+    ("asset", "headers", "kept_by"),
+    [("open", {}, "public"), ("open", OWNER, "public"), ("inner", OWNER, "private"), ("draft", REVIEWER, "private")],
+)
+async def test_who_may_keep_an_answer(
+    door: str, asset: str, headers: dict[str, str], kept_by: str, client: httpx.AsyncClient
+) -> None:
+    answer = await client.get(f"/tiles/{asset}/{door}", headers=headers)
+    assert answer.status_code == 200
+    assert answer.headers["cache-control"] == f"{kept_by}, max-age={SHARED_SECONDS}"
+    assert {"Authorization", "X-API-Key"} <= set(answer.headers["vary"].split(", "))
+
+
+def test_a_downgrade_bites_in_time_even_where_its_news_is_lost() -> None:
+    longest = max(
+        bound.le for bound in ServingSettings.model_fields["serving_memory_seconds"].metadata if hasattr(bound, "le")
+    )
+    assert longest + SHARED_SECONDS < 5
+
+
+@pytest.mark.parametrize("door", DOORS)
+async def test_an_answer_that_the_reader_has_is_not_made_again(door: str, client: httpx.AsyncClient) -> None:
+    first = await client.get(f"/tiles/open/{door}")
+    tag = first.headers["etag"]
+    again = await client.get(f"/tiles/open/{door}", headers={"If-None-Match": f'"other", W/{tag}'})
+    assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
+    assert again.headers["cache-control"] == first.headers["cache-control"]
+    other = await client.get(f"/tiles/open/{door}", headers={"If-None-Match": '"other"'})
+    assert (other.status_code, other.content) == (200, first.content)
+
+
+async def test_a_tag_gives_nobody_what_is_not_theirs(client: httpx.AsyncClient) -> None:
+    tag = (await client.get(f"/tiles/inner/{TILE_PATH}", headers=OWNER)).headers["etag"]
+    for headers in ({}, STRANGER):
+        answer = await client.get(f"/tiles/inner/{TILE_PATH}", headers={**headers, "If-None-Match": tag})
+        assert (answer.status_code, "etag" in answer.headers) == (404, False)
+
+
+async def test_tags_tell_versions_and_questions_apart(client: httpx.AsyncClient) -> None:
+    paths = [f"/tiles/archive/{door}?version={number}" for door in DOORS for number in (1, 2)]
+    paths += [f"/tiles/open/{TILE_PATH}.png", f"/tiles/open/{TILE_PATH}.png?rescale=0,100"]
+    tags = [(await client.get(path)).headers["etag"] for path in paths]
+    assert len(set(tags)) == len(tags)
+
+
+async def test_a_part_of_another_file_is_no_part_of_this_one(client: httpx.AsyncClient) -> None:
+    """Whoever goes on with a download names the file it began with."""
+    whole = await client.get("/tiles/open/data.tif")
+    for tag, status in ((whole.headers["etag"], 206), ('"of another"', 200)):
+        part = {"Range": "bytes=0-9", "If-Range": tag}
+        answer = await client.get("/tiles/open/data.tif", headers=part)
+        assert (answer.status_code, len(answer.content)) == (status, 10 if status == 206 else len(whole.content))
+
+
+@pytest.mark.parametrize(
+    ("given", "known"),
+    [(None, False), ("", False), ('"a"', True), ('W/"a"', True), ('"b", "a"', True), ('"ab"', False), ("a", False)],
+)
+def test_which_tags_match(given: str | None, known: bool) -> None:
+    assert is_known(given, '"a"') is known

@@ -1,0 +1,188 @@
+"""Tiled rasters served as one: the pixels of the direct route, through the same doors, and no others' files."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import morecantile
+import numpy as np
+import psycopg
+import pytest
+import rasterio
+from hypothesis import given
+from hypothesis import strategies as st
+from psycopg.types.json import Jsonb
+
+from deployments import sample
+from domain.rules.publication import Holdings, collection
+from flows.handlers.raster.declarations import CogResult, CreateCogParams, create_cog
+from flows.handlers.raster.tile_declarations import (
+    ProcessTileParams,
+    TileResult,
+    TilingSchemeParams,
+    generate_tiling_scheme,
+    process_tile,
+)
+from flows.handlers.stac.declarations import RegisterItemsParams
+from flows.handlers.stac.staging import register_items
+from gateway.serving.mosaics import Grid, NoMosaic, Part, grid_of, mosaic, parts_of, smaller_pictures
+from tests.gateway.serving.conftest import Served
+from tests.gateway.serving.test_tiles import OWNER, STRANGER, decoded
+from tests.support.rasters import bronze, context_in, write
+
+SIZE = 1400
+SMALL = {"block_size": 128}
+WMQ = morecantile.tms.get("WebMercatorQuad")
+ROW = """
+insert into api.products values (%s, 'ddh', 0, 1, %s, 'approved', true, 'latest_only', null, null, null, null)
+"""
+SCENES: dict[str, Any] = {
+    "heights": (sample.pixels(1, SIZE), {"nodata": 0}),
+    "colours": (np.stack([sample.pixels(seed, SIZE) % 250 for seed in (1, 2, 3)]).astype("uint8"), {}),
+}
+
+
+def made_tiles(root: Path, name: str) -> list[TileResult]:
+    context, source = context_in(root, output_prefix=f"mosaic/{name}"), f"up/{name}.tif"
+    planned = generate_tiling_scheme(TilingSchemeParams(source=source, tile_pixels=512, **SMALL), context)
+    return [process_tile(ProcessTileParams(source=source, tile=tile, **SMALL), context) for tile in planned.tiles]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def scenes(served: Served) -> Iterator[dict[str, CogResult]]:
+    """Each scene as one product and as tiles; the tiles are what is served."""
+    direct = {}
+    with pytest.MonkeyPatch.context() as patch, psycopg.connect(served.admin_url, autocommit=True) as connection:
+        patch.setattr("flows.handlers.raster.choices.LARGEST_CELL", 256)
+        for name, (pixels, profile) in SCENES.items():
+            write(bronze(served.root, f"up/{name}.tif"), pixels, **profile)
+            context = context_in(served.root, output_prefix=f"direct/{name}")
+            direct[name] = create_cog(CreateCogParams(source=f"up/{name}.tif", **SMALL), context)
+            _add(served, connection, name, made_tiles(served.root, name))
+        yield direct
+        connection.execute("delete from api.products where asset_id = any(%s)", [list(SCENES)])
+        connection.execute("truncate api.descriptions, api.served_in_parts")
+
+
+def _add(served: Served, connection: psycopg.Connection, name: str, tiles: list[TileResult]) -> None:
+    facts = {"asset_id": name, "version_ordinal": 0, "revision": 1, "version_label": "1", "request_id": "r"}
+    context = context_in(served.root, output_prefix=f"items/{name}", facts=facts)
+    items = register_items(RegisterItemsParams(collection_id=name, tiles=tiles, source=f"up/{name}.tif"), context)
+    connection.execute(ROW.encode(), [name, "ouo" if name == "colours" else "public"])
+    connection.execute("insert into api.served_in_parts values (%s, 0, 1)", [name])
+    connection.execute("insert into api.descriptions values (%s, 0, 1, 'stac_items', %s)", [name, items.items])
+    described = Jsonb(collection(name, {}, "Hub", Holdings()))
+    connection.execute("select pgstac.create_collection(%s)", [described])
+
+
+@pytest.mark.parametrize("name", SCENES)
+@pytest.mark.parametrize("zoom", [10, 12, 14])
+async def test_tiles_of_the_parts_are_tiles_of_the_whole(
+    name: str, zoom: int, scenes: dict[str, CogResult], client: httpx.AsyncClient, served: Served
+) -> None:
+    west, south, east, north = scenes[name].bounds_wgs84
+    tile = WMQ.tile((west + east) / 2, (south + north) / 2, zoom)
+    path = f"/tiles/{name}/WebMercatorQuad/{tile.z}/{tile.x}/{tile.y}.tif?version=0"
+    answer = await client.get(path, headers=OWNER)
+    assert answer.status_code == 200, answer.text
+    pixels = decoded(answer.content)
+    expected = _directly(served.root / "silver" / scenes[name].cog, tile)
+    off = np.abs(pixels[: len(expected)].astype("float64") - expected)
+    if zoom == 14:
+        assert (off == 0).mean() > 0.999
+    else:  # of smaller pictures, each part made its own edges
+        assert off.mean() < 0.03 * expected.max()
+
+
+def _directly(cog: Path, tile: morecantile.Tile) -> Any:
+    from rio_tiler.io import Reader
+
+    with Reader(str(cog)) as reader:
+        return reader.tile(tile.x, tile.y, tile.z, tilesize=256).data
+
+
+async def test_all_of_a_rasters_doors_are_open(client: httpx.AsyncClient, served: Served) -> None:
+    row, column = sample.pick_pixel(1, SIZE)
+    lon, lat = sample.lonlat_of(row, column)
+    point = await client.get(f"/tiles/heights/point/{lon},{lat}")
+    assert point.json()["values"] == [sample.value_at(1, row, column)]
+    doors = ("info", "statistics", "preview/64x64.png", "WebMercatorQuad/tilejson.json", "info.geojson")
+    bodies = []
+    for door in doors:
+        answer = await client.get(f"/tiles/heights/{door}")
+        assert answer.status_code == 200, door
+        bodies.append(answer.content)
+    assert not [body for body in bodies if str(served.root).encode() in body]
+
+
+async def test_heights_are_stretched_over_the_range_of_all_parts(client: httpx.AsyncClient) -> None:
+    answer = await client.get("/tiles/heights/preview/256x256.png")
+    image = decoded(answer.content)
+    seen = image[0][image[-1] > 0]
+    assert (image.dtype, int(seen.min()) < 30, int(seen.max()) > 220) == (np.uint8, True, True)
+
+
+async def test_parts_are_as_hidden_as_wholes(client: httpx.AsyncClient) -> None:
+    absent = await client.get("/tiles/nobody/info", headers=STRANGER)
+    for headers in ({}, STRANGER):
+        answer = await client.get("/tiles/colours/info", headers=headers)
+        assert (answer.status_code, answer.content) == (404, absent.content)
+    assert (await client.get("/tiles/colours/info", headers=OWNER)).status_code == 200
+
+
+# --- the arithmetic ---
+
+PIXEL = 1 / 1024
+
+
+@given(st.integers(1, 6), st.integers(1, 6), st.integers(-170, 100), st.data())
+def test_every_part_lies_at_its_place(columns: int, rows: int, west: int, data: st.DataObject) -> None:
+    places = [(column, row) for column in range(columns) for row in range(rows)]
+    kept = data.draw(st.lists(st.sampled_from(places), min_size=1, unique=True))
+    parts = [
+        Part(f"{column}-{row}", Grid(west + column * 64 * PIXEL, 10 - row * 64 * PIXEL, PIXEL, -PIXEL, 64, 64))
+        for column, row in kept
+    ]
+    grid = grid_of(parts)
+    spans = [max(place) - min(place) + 1 for place in zip(*kept, strict=True)]
+    assert (grid.width, grid.height) == (spans[0] * 64, spans[1] * 64)
+    assert grid.left == west + min(column for column, _ in kept) * 64 * PIXEL
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [],
+        [Part("a", Grid(0, 0, PIXEL, -PIXEL, 64, 64)), Part("b", Grid(64.4 * PIXEL, 0, PIXEL, -PIXEL, 64, 64))],
+        [Part("a", Grid(0, 0, PIXEL, -PIXEL, 64, 64)), Part("b", Grid(64 * PIXEL, 0, PIXEL * 2, -PIXEL, 64, 64))],
+    ],
+)
+def test_what_shares_no_grid_is_no_mosaic(parts: list[Part]) -> None:
+    with pytest.raises(NoMosaic):
+        grid_of(parts)
+
+
+def test_only_our_own_files_are_parts() -> None:
+    said = {"proj:transform": [1, 0, 0, 0, -1, 0], "proj:shape": [1, 1]}
+    for href in ("https://elsewhere.test/a.tif", "/etc/passwd", "cairn://bronze/a.tif", "/vsicurl/https://x"):
+        with pytest.raises(NoMosaic):
+            parts_of([{"properties": said, "assets": {"data": {"href": href}}}])
+
+
+def test_a_name_is_never_markup(tmp_path: Path) -> None:
+    """A file may be called anything."""
+    name = "a<SourceFilename>&b.tif"
+    write(tmp_path / name, np.ones((64, 64), "uint8"), tiled=False, nodata=0)
+    said = {"proj:transform": [1, 0, 0, 0, -1, 0], "proj:shape": [64, 64]}
+    line = json.dumps({"properties": said, "assets": {"data": {"href": f"cairn://silver/{name}"}}}).encode()
+    made = mosaic([line], lambda named: str(tmp_path / named), lambda named: rasterio.open(tmp_path / named))
+    with rasterio.open(made.document, driver="VRT") as whole:
+        assert whole.read(1).sum() == 64 * 64
+
+
+@pytest.mark.parametrize(("side", "factors"), [(100, []), (256, [2]), (1024, [2, 4, 8]), (1023, [2, 4])])
+def test_which_smaller_pictures_there_are(side: int, factors: list[int]) -> None:
+    parts = [Part("a", Grid(0, 0, PIXEL, -PIXEL, side, side))]
+    assert smaller_pictures(grid_of(parts)) == factors
