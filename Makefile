@@ -51,6 +51,6 @@ images: setup-dev  ## Do what Dockerfile.worker does, in fresh environments, and
 
 clean: down  ## Delete everything that was made here: .venv, .cairn, caches
 	@[ ! -x $(BIN)/cairn ] || $(BIN)/cairn down --wipe >/dev/null
-	rm -rf tests/support/tools/node_modules .venv .cairn .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf tests/support/tools/node_modules domain/console/web/node_modules domain/console/static/vendor .venv .cairn .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 .PHONY: help setup setup-dev demo up down test check bench chaos hostile images clean

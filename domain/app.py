@@ -23,6 +23,7 @@ from domain.adapters.sealing import Vault
 from domain.adapters.webhooks import Webhooks
 from domain.api import assets, audit, callbacks, clients, commands, control, items, pools, records, routes
 from domain.bell import Bell
+from domain.console.app import Guard, create_console
 from domain.contracts import rendering
 from domain.db import Database
 from domain.delivery import Courier
@@ -48,6 +49,7 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
     config = configured or settings()
     if configured is None:  # the process is ours: whoever brings settings, as tests do, brings logging too
         logs.configure("domain")
+    console = create_console(config)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -63,12 +65,13 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
             vault = Vault([key.get_secret_value() for key in config.secrets_keys])
             zones = config.zones()
             doorkeeper, fences = Doorkeeper(config.token_verifier()), Fences(config.database_url.get_secret_value())
-            app.state.service = Service(
+            app.state.service = console.state.service = Service(
                 config, database, definitions, zones, quotas, vault, doorkeeper, fences, _last_lines(config)
             )
             async with _in_background([*_loops(config, database, fences), *_couriers(config, database, vault)]):
                 if configured is None:  # a server's own start; what it has loaded stays until its end
                     _on_stop(fences.close)
+                    _on_stop(console.state.pages.close)
                     gc.collect()
                     gc.freeze()  # else each full collection walks all of it, and submissions wait
                 yield
@@ -85,6 +88,8 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
         app.include_router(audience.router)
     app.include_router(records.timelines)
     app.include_router(routes.api)
+    app.state.console = console
+    app.mount("/console", Guard(console))
     return app
 
 

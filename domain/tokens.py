@@ -111,6 +111,10 @@ class TokenVerifier:
 
     async def client_id(self, token: str) -> str:
         """The client that this token was issued to."""
+        return self.named(await self.claims(token))
+
+    async def claims(self, token: str) -> dict[str, Any]:
+        """What the token says, once it is known to be the issuer's and meant for us, and still good."""
         import jwt
 
         if len(token) > MAX_TOKEN:
@@ -126,7 +130,7 @@ class TokenVerifier:
         if key.key_type != ALGORITHMS[algorithm]:
             raise InvalidToken("the key is not of the algorithm's kind")
         try:
-            claims = jwt.decode(
+            claims: dict[str, Any] = jwt.decode(
                 token,
                 key,
                 algorithms=[algorithm],
@@ -137,11 +141,12 @@ class TokenVerifier:
             )
         except jwt.PyJWTError as error:
             raise InvalidToken(str(error)) from error
-        return self._named(claims)
-
-    def _named(self, claims: dict[str, Any]) -> str:
         if claims["exp"] - claims["iat"] > self.max_seconds:
             raise InvalidToken("it lives too long")
+        return claims
+
+    def named(self, claims: dict[str, Any]) -> str:
+        """The client that verified claims name."""
         client = claims.get(self.client_claim)
         if not isinstance(client, str) or not client:
             raise InvalidToken("it names no client")

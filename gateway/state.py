@@ -19,6 +19,7 @@ class Gateway:
     queries: Queries
     domain: DomainClient
     serving: httpx.AsyncClient
+    console: httpx.AsyncClient
     doorkeeper: Doorkeeper
 
 

@@ -7,6 +7,7 @@ import httpx
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import StreamingResponse
 
+from domain.contracts.console import SESSION_COOKIE
 from domain.doorkeeper import shown_credential
 from gateway.auth import address_of
 from gateway.errors import BehindUnavailable
@@ -50,13 +51,19 @@ async def forward(request: Request, state: Annotated[Gateway, Depends(gateway)])
         raise BehindUnavailable("Data cannot be read right now. Try again in a moment.") from error
     if secret is not None:  # serving judges; here it is counted, for serving knows no addresses
         state.doorkeeper.note(secret, address, right=answer.status_code != httpx.codes.UNAUTHORIZED)
-    headers = {name: answer.headers[name] for name in PASSED_OUT if name in answer.headers}
+    return streamed(answer, {name: answer.headers[name] for name in PASSED_OUT if name in answer.headers})
+
+
+def streamed(answer: httpx.Response, headers: dict[str, str]) -> StreamingResponse:
+    """The answer's body as it comes."""
     return StreamingResponse(_body(answer), status_code=answer.status_code, headers=headers)
 
 
 def _forwarded_headers(request: Request) -> dict[str, str]:
     """The few headers that matter; the caller's own host among them, so that links in answers lead back here."""
     passed = {name: request.headers[name] for name in PASSED_IN if name in request.headers}
+    if (session := _session(request)) is not None:
+        passed["authorization"] = f"Bearer {session}"
     passed.setdefault("accept-encoding", "identity")  # httpx would ask for what the caller may not understand
     port = request.url.port or {"https": 443}.get(request.url.scheme, 80)
     return passed | {
@@ -64,6 +71,13 @@ def _forwarded_headers(request: Request) -> dict[str, str]:
         "x-forwarded-proto": request.url.scheme,
         "x-forwarded-port": str(port),
     }
+
+
+def _session(request: Request) -> str | None:
+    """The session of a person at the console, as a credential to read with: on that console's own pages only."""
+    if shown_credential(request.headers) is not None or request.headers.get("sec-fetch-site") != "same-origin":
+        return None
+    return request.cookies.get(SESSION_COOKIE) if request.method in {"GET", "HEAD"} else None
 
 
 async def _body(answer: httpx.Response) -> AsyncIterator[bytes]:

@@ -63,10 +63,12 @@ CREATE TABLE api.served_files (asset_id text, ordinal int, revision int, role te
 CREATE TABLE api.served_in_parts (asset_id text, ordinal int, revision int);
 CREATE SCHEMA geo;
 CREATE VIEW api.identities AS SELECT * FROM api.clients;
+CREATE VIEW api.sessions AS SELECT null::text AS session_hash, c.client_id, c.role, c.platform_id
+    FROM api.clients c WHERE false;
 CREATE ROLE cairn_serving LOGIN;
 GRANT USAGE ON SCHEMA api, geo TO cairn_serving;
-GRANT SELECT ON api.served_products, api.staged_products, api.served_files, api.served_in_parts, api.identities
-    TO cairn_serving;
+GRANT SELECT ON api.served_products, api.staged_products, api.served_files, api.served_in_parts, api.identities,
+    api.sessions TO cairn_serving;
 GRANT pgstac_read TO cairn_serving;
 """
 
