@@ -71,8 +71,12 @@ class Guard:
             await self._app(scope, receive, send)
             return
 
+        answered = False
+
         async def send_guarded(message: Message) -> None:
+            nonlocal answered
             if message["type"] == "http.response.start":
+                answered = True
                 headers = MutableHeaders(scope=message)
                 headers.update(HEADERS)
                 if "/static/" in scope["path"] and message["status"] == 200 and scope["query_string"]:
@@ -82,7 +86,11 @@ class Guard:
         if why := refusal(scope["method"], Headers(scope=scope)):
             await error_page(403, "This was not sent from the console", why)(scope, receive, send_guarded)
             return
-        await self._app(scope, receive, send_guarded)
+        try:
+            await self._app(scope, receive, send_guarded)
+        except Exception:
+            if not answered:
+                raise
 
 
 def error_page(status: int, title: str, detail: str) -> HTMLResponse:

@@ -29,6 +29,8 @@ log = logging.getLogger("cairn.console")
 router = APIRouter()
 MOST_FILES, MOST_STAGES, MOST_ENTRIES = 200, 200, 300
 LARGEST_ITEM = 2_000_000
+# What the API tells programs by naming headers, told to people.
+SAID = {"changed-meanwhile": "It was changed since you loaded the page. This is how it is now: look, then decide."}
 Ordinal = Annotated[int, Path(ge=0, le=999_999_999)]
 
 
@@ -79,7 +81,7 @@ async def version_page(
         revisions=await api.list_revisions(asset_id, ordinal, session),
         files=(await api.list_artifacts(asset_id, ordinal, session, after=0, limit=MOST_FILES)).artifacts,
         provenance=outline(await _item(session, state, asset_id, ordinal, shown.newest.revision)),
-        refused=refused.detail if refused else "",
+        refused=SAID.get(refused.code, refused.detail) if refused else "",
         opened=opened,
         form=form or {},
     )

@@ -7,11 +7,15 @@ from sqlalchemy import ColumnElement, and_, func, or_, select, text, tuple_
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.models import Artifact, Asset, AssetVersion, AuditEntry, Request, Revision
-from domain.repositories.asset_lists import LATEST
 from domain.rules.console import Filter, Shown
 from domain.rules.lifecycle import Approval, RequestState
 from domain.rules.paging import Place
 
+NEWEST = and_(
+    Revision.asset_id == AssetVersion.asset_id,
+    Revision.ordinal == AssetVersion.ordinal,
+    Revision.revision == AssetVersion.newest_revision,
+)
 # Each is one short text that differs once anything that its page shows has changed.
 MARKS = {
     "queue": "select coalesce(max(event_id), 0)::text from app.events",
@@ -62,7 +66,6 @@ class Listed:
     version: AssetVersion
     revision: Revision
     client_id: str
-    latest_ordinal: int | None
 
 
 @dataclass(frozen=True)
@@ -70,18 +73,11 @@ class ConsoleLists:
     session: AsyncSession
 
     async def queue(self, wanted: Filter, after: Place | None, limit: int) -> Sequence[Listed]:
-        """Newest revisions of versions with their assets, who sent them, and the asset's latest; newest first."""
+        """Newest revisions of versions with their assets and who sent them; newest first."""
         query = (
-            select(Asset, AssetVersion, Revision, Request.client_id, LATEST)
+            select(Asset, AssetVersion, Revision, Request.client_id)
             .join(AssetVersion, AssetVersion.asset_id == Asset.asset_id)
-            .join(
-                Revision,
-                and_(
-                    Revision.asset_id == AssetVersion.asset_id,
-                    Revision.ordinal == AssetVersion.ordinal,
-                    Revision.revision == AssetVersion.newest_revision,
-                ),
-            )
+            .join(Revision, NEWEST)
             .join(Request, Request.request_id == Revision.request_id)
             .where(AssetVersion.deleted_at.is_(None), Asset.deleted_at.is_(None))
             .order_by(Revision.created_at.desc(), Revision.request_id.desc())
@@ -103,14 +99,7 @@ class ConsoleLists:
         query = (
             select(func.count())
             .select_from(AssetVersion)
-            .join(
-                Revision,
-                and_(
-                    Revision.asset_id == AssetVersion.asset_id,
-                    Revision.ordinal == AssetVersion.ordinal,
-                    Revision.revision == AssetVersion.newest_revision,
-                ),
-            )
+            .join(Revision, NEWEST)
             .where(AssetVersion.deleted_at.is_(None), *_shown("waiting"))
         )
         return int(await self.session.scalar(query) or 0)
