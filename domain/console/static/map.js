@@ -103,10 +103,18 @@ function draw() {
   if (!facts() || facts().dataset.stamp === stamp) return;
   stamp = facts().dataset.stamp;
   for (const each of maps) each.remove();
+  maps = [];
   const frame = document.getElementById("map");
   frame.replaceChildren();
+  try {
+    fill(frame);
+  } catch {
+    frame.textContent = "This browser cannot draw maps: WebGL is switched off or missing.";
+  }
+}
+
+function fill(frame) {
   const { staged, latest } = facts().dataset;
-  maps = [];
   if (latest) maps.push(make(layer(frame, "latest"), latest, "Map of what is served as latest"));
   if (staged || !latest) {
     const upper = layer(frame, "staged");
