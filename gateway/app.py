@@ -29,10 +29,7 @@ def create_app(configured: GatewaySettings | None = None) -> FastAPI:
         pool = AsyncConnectionPool(config.database_gateway_url.get_secret_value(), min_size=1, max_size=8, open=False)
         domain = httpx.AsyncClient(base_url=str(config.domain_url), timeout=config.domain_timeout_seconds)
         serving = httpx.AsyncClient(base_url=str(config.serving_url), timeout=30.0)
-        # Open pages hold a connection each; those of submissions are others.
-        pages = httpx.AsyncClient(
-            base_url=str(config.domain_url), timeout=30.0, limits=httpx.Limits(max_connections=300)
-        )
+        pages = console.pages_client(str(config.domain_url))
         async with pool, domain, serving, pages:
             client = DomainClient(domain, config.service_token.get_secret_value())
             app.state.gateway = Gateway(

@@ -1,5 +1,6 @@
 """The reviewers' console under the gateway's own origin: passed on to the domain, which knows who is signed in."""
 
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Annotated, Final
 
 import httpx
@@ -17,7 +18,19 @@ KEPT: Final = {
     "authorization", "connection", "content-length", "forwarded", "keep-alive", "proxy-authorization", "te", "trailer",
     "transfer-encoding", "upgrade", "x-api-key", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto",
 }  # fmt: skip
+MOST_CONNECTIONS: Final = 300
+SILENCE_SECONDS: Final = 30.0  # streams of events breathe every ten
 KEPT_FROM_ANSWERS: Final = {"connection", "date", "keep-alive", "server", "transfer-encoding"}
+
+
+def pages_client(domain_url: str) -> httpx.AsyncClient:
+    """Open pages hold a connection each, so these are not those of submissions.
+
+    It keeps no cookies: those of one browser would be sent along with the requests of all others.
+    """
+    keeps_none = CookieJar(DefaultCookiePolicy(allowed_domains=()))
+    limits = httpx.Limits(max_connections=MOST_CONNECTIONS)
+    return httpx.AsyncClient(base_url=domain_url, timeout=SILENCE_SECONDS, limits=limits, cookies=keeps_none)
 
 
 @router.api_route("/console", methods=["GET", "HEAD", "POST"])

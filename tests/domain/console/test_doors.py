@@ -120,6 +120,15 @@ async def test_outside_development_cookies_need_tls_and_local_users_a_setting(as
         assert ("secure" in answer.headers.get("set-cookie", "").lower()) == allowed
 
 
+async def test_a_session_is_its_own_browsers_alone(assembly: Assembly) -> None:
+    """Behind the gateway all browsers come by the same few connections."""
+    for name in STAFF:
+        async with at_the_console(assembly, name) as http, at_the_console(assembly, None) as stranger:
+            assert f">{name}</b>" in (await http.get("/console/")).text
+            assert (await stranger.get("/console/")).status_code == 303
+            assert (await stranger.get("/console/live/queue")).status_code == 401
+
+
 async def test_signing_out_ends_every_copy_of_the_session(assembly: Assembly) -> None:
     async with at_the_console(assembly, "reviewer") as http:
         copy = http.cookies[SESSION_COOKIE]
