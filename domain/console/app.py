@@ -1,6 +1,7 @@
 """The console's application, mounted below /console: pages for people, errors as pages, one set of headers for all."""
 
 import logging
+from typing import Any
 from urllib.parse import urlencode
 
 from fastapi import FastAPI, Request
@@ -30,7 +31,7 @@ def create_console(config: DomainSettings) -> FastAPI:
     app = FastAPI(title="Cairn console", docs_url=None, redoc_url=None, openapi_url=None)
     app.state.pages = live.Pages()
     app.state.provider = _provider(config)
-    for kind, handler in {
+    handlers: dict[Any, Any] = {
         NotSignedIn: _not_signed_in,
         ProblemError: _refused,
         RequestValidationError: _no_such_page,
@@ -39,7 +40,8 @@ def create_console(config: DomainSettings) -> FastAPI:
         InterfaceError: _without_database,
         NoConnectionFree: _without_database,
         Exception: _unexpected,
-    }.items():
+    }
+    for kind, handler in handlers.items():
         app.add_exception_handler(kind, handler)
     for part in (sign_in, queue, versions, decisions, assets, history, callbacks, live):
         app.include_router(part.router)

@@ -62,7 +62,9 @@ class Provider:
             raise SignInRefused("The sign-in service did not let you in.")
         endpoints = await self._known()
         token = await self._exchanged(endpoints, pending, given["code"])
-        verifier = TokenVerifier(self.issuer, self.client_id, self.user_claim, LONGEST_LIFE_SECONDS, endpoints.keys)
+        # The standard lets a provider with one key leave its id out.
+        life, keys = LONGEST_LIFE_SECONDS, endpoints.keys
+        verifier = TokenVerifier(self.issuer, self.client_id, self.user_claim, life, keys, needs_key_id=False)
         try:
             claims = await verifier.claims(token)
             _refuse_foreign(claims, pending["nonce"])

@@ -54,7 +54,7 @@ async def sign_in_local(request: Request, state: ServiceState, told: Told, form:
 
 
 @router.get("/sign-in/provider")
-async def sign_in_elsewhere(request: Request, state: ServiceState, told: Told, wanted: Next = FIRST_PAGE) -> Response:
+async def sign_in_elsewhere(state: ServiceState, told: Told, wanted: Next = FIRST_PAGE) -> Response:
     """Send the browser to the provider, and remember that it went."""
     if told is None:
         raise SignInRefused("No sign-in service is set up here.")
