@@ -23,10 +23,11 @@ function basemap() {
 }
 
 function withTiles(style, tiles) {
-  const { kind } = facts().dataset;
+  const { kind, staged } = facts().dataset;
   const address = window.location.origin + tiles;
+  const where = tiles === staged ? { bounds: facts().dataset.bounds.split(",").map(Number) } : {};
   if (kind === "vector") {
-    style.sources.data = { type: "vector", tiles: [address], maxzoom: 18 };
+    style.sources.data = { type: "vector", tiles: [address], maxzoom: 18, ...where };
     const common = { source: "data", "source-layer": "default" };
     const of = (type) => ["==", ["geometry-type"], type];
     style.layers.push(
@@ -35,7 +36,7 @@ function withTiles(style, tiles) {
       { id: "points", type: "circle", ...common, filter: of("Point"), paint: { "circle-color": colour("--data"), "circle-radius": 4 } },
     );
   } else {
-    style.sources.data = { type: "raster", tiles: [address], tileSize: 256, maxzoom: 22 };
+    style.sources.data = { type: "raster", tiles: [address], tileSize: 256, maxzoom: 22, ...where };
     style.layers.push({ id: "data", type: "raster", source: "data", paint: { "raster-fade-duration": 0 } });
   }
   return style;
