@@ -11,7 +11,7 @@ export PYTHONDONTWRITEBYTECODE := 1
 help:  ## Show what can be made
 	@grep -hE '^[a-z-]+:.*  ## ' $(MAKEFILE_LIST) | sed -E 's/:.*  ## /\t/' | expand -t 12
 
-setup:  ## Make the clone ready to run: .venv, PostgreSQL with PostGIS, Redis
+setup:  ## Make the clone ready to run: .venv, PostgreSQL with PostGIS, Redis, the console's scripts
 	@deployments/setup.sh stack
 
 setup-dev:

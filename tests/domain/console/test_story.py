@@ -3,7 +3,7 @@
 import math
 from pathlib import Path
 
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, Page, expect
 
 from tests.support.browsing import PATIENCE_MS, eventually, keep, visiting
 from tests.support.console import Assembly
@@ -159,7 +159,7 @@ async def test_deciding_by_keyboard_alone_on_a_small_dark_screen(
             assert await page.evaluate(wide) <= 0, path
 
 
-async def _tab_to(page, name: str) -> None:  # type: ignore[no-untyped-def]
+async def _tab_to(page: Page, name: str) -> None:
     """Press Tab until the button of this name has the focus."""
     for _ in range(60):
         if await page.evaluate("() => document.activeElement?.textContent?.trim()") == name:
