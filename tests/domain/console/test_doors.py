@@ -49,7 +49,7 @@ async def test_every_route_but_the_doors_own_asks_who_is_there(assembly: Assembl
         for path, method in _routes(console):
             if path in doors:
                 continue
-            filled = re.sub(r"\{[^}]+\}", "0", path)
+            filled = re.sub(r"\{[^}]+\}", "0", path.replace("{page}", "queue"))
             answer = await http.request(method, f"{CONSOLE}{filled}", data={} if method == "POST" else None)
             assert answer.status_code in {303, 401, 404}, (method, path, answer.status_code)
             assert answer.status_code != 404 or "callback" in path, (method, path)
