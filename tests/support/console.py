@@ -78,8 +78,10 @@ class Assembly:
         return str(asset_id)
 
     async def started(self) -> tuple[Flow, dict[str, Any]]:
-        """The one attempt that is due, begun; with its work order."""
-        [flow] = await dispatched(self.domain)
+        """The one attempt that is due for a partner, begun; with its work order."""
+        internal = "select run_id from app.runs join app.requests using (request_id) where is_internal"
+        exports = {run_id for (run_id,) in self.domain.rows(internal)}
+        [flow] = [each for each in await dispatched(self.domain) if each.run_id not in exports]
         answer = await flow.start()
         assert answer.status_code == 200, answer.text
         return flow, answer.json()
