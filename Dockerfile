@@ -1,3 +1,9 @@
+# What the console's pages load, from npm; see deployments/setup.sh for the same outside an image.
+FROM node:20-slim AS web
+WORKDIR /web/console/web
+COPY domain/console/web ./
+RUN npm ci --ignore-scripts --no-audit --no-fund && node build.mjs
+
 # Service images: `--target domain`, `--target gateway`, `--target serving`. Each installs one extra and no more.
 FROM python:3.11-slim AS base
 RUN useradd --create-home cairn
@@ -13,6 +19,7 @@ COPY workflows ./workflows
 ENV CAIRN_WORKFLOWS_DIR=/srv/cairn/workflows
 
 FROM base AS domain
+COPY --from=web /web/console/static/vendor ./domain/console/static/vendor
 RUN pip install --no-cache-dir --constraint constraints.txt '.[domain]'
 USER cairn
 CMD ["uvicorn", "--factory", "domain.app:create_app", "--host", "0.0.0.0", "--port", "8001"]

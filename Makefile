@@ -11,7 +11,7 @@ export PYTHONDONTWRITEBYTECODE := 1
 help:  ## Show what can be made
 	@grep -hE '^[a-z-]+:.*  ## ' $(MAKEFILE_LIST) | sed -E 's/:.*  ## /\t/' | expand -t 12
 
-setup:  ## Make the clone ready to run: .venv, PostgreSQL with PostGIS, Redis
+setup:  ## Make the clone ready to run: .venv, PostgreSQL with PostGIS, Redis, the console's scripts
 	@deployments/setup.sh stack
 
 setup-dev:
@@ -55,6 +55,6 @@ images: setup-dev  ## Do what Dockerfile.worker does, in fresh environments, and
 
 clean: down  ## Delete everything that was made here: .venv, .cairn, caches
 	@[ ! -x $(BIN)/cairn ] || $(BIN)/cairn down --wipe >/dev/null
-	rm -rf tests/support/tools/node_modules .venv .cairn .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf tests/support/tools/node_modules domain/console/web/node_modules domain/console/static/vendor .venv .cairn .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 .PHONY: help setup setup-dev demo up down test check bench chaos hostile fuzz images clean

@@ -17,7 +17,8 @@ missing_packages() {
   command -v redis-server >/dev/null || missing+=(redis-server)
   command -v setpriv >/dev/null || missing+=(util-linux)
   if [ ! -x .venv/bin/python ] && ! "$python" -c 'import ensurepip' 2>/dev/null; then missing+=("python3-venv"); fi
-  if [ "$extra" = dev ] && ! command -v npm >/dev/null; then missing+=(nodejs npm); fi
+  if ! command -v npm >/dev/null; then missing+=(nodejs npm); fi  # what the console's pages load is built from npm
+  if [ "$extra" = dev ] && ! command -v chromium >/dev/null; then missing+=(chromium); fi
   if [ "$extra" = dev ] && ! command -v strace >/dev/null; then missing+=(strace); fi
   if [ "$extra" = dev ] && ! command -v openssl >/dev/null; then missing+=(openssl); fi
   # A server of the user's own stands in for ours.
@@ -88,20 +89,27 @@ make_environment() {
   cat pyproject.toml constraints.txt <(.venv/bin/python --version 2>&1) | sha256sum >"$mark"
 }
 
-# --- what only tests need ----------------------------------------------------------------------------------------
+# --- what comes from npm -------------------------------------------------------------------------------------------
 
-install_test_tools() {
-  local tools=tests/support/tools wanted mark
-  mark=$tools/node_modules/.installed
-  wanted=$(sha256sum <"$tools/package-lock.json")
-  [ "$(cat "$mark" 2>/dev/null)" != "$wanted" ] || return 0
-  say "installing the tests' storage emulator (the first time this takes a minute or two)"
-  npm ci --prefix "$tools" --ignore-scripts --no-audit --no-fund --loglevel error >&2
+install_node_packages() {  # FOLDER WHAT: true where something was installed
+  local folder=$1 wanted mark=$1/node_modules/.installed
+  wanted=$(sha256sum <"$folder/package-lock.json")
+  [ "$(cat "$mark" 2>/dev/null)" != "$wanted" ] || return 1
+  say "installing $2 (the first time this takes a minute or two)"
+  npm ci --prefix "$folder" --ignore-scripts --no-audit --no-fund --loglevel error >&2 || die "npm could not install $2"
   printf '%s\n' "$wanted" >"$mark"
+}
+
+build_console() {
+  local web=domain/console/web vendor=domain/console/static/vendor
+  if install_node_packages "$web" "what the console's pages load" || [ "$web/build.mjs" -nt "$vendor" ]; then
+    node "$web/build.mjs"
+  fi
 }
 
 python=$(find_python)
 mapfile -t packages < <(missing_packages)
 [ ${#packages[@]} -eq 0 ] || install_packages "${packages[@]}"
 make_environment
-[ "$extra" != dev ] || install_test_tools
+build_console
+[ "$extra" != dev ] || install_node_packages tests/support/tools "the tests' tools" || true

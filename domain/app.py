@@ -22,6 +22,7 @@ from domain.adapters.sealing import Vault
 from domain.adapters.webhooks import Webhooks
 from domain.api import assets, audit, callbacks, clients, commands, control, items, pools, records, reviews, routes
 from domain.bell import Bell
+from domain.console.app import Guard, create_console
 from domain.contracts import rendering
 from domain.db import Database
 from domain.delivery import Courier
@@ -51,6 +52,7 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
     config = configured or settings()
     if configured is None:  # the process is ours: whoever brings settings, as tests do, brings logging too
         logs.configure("domain")
+    console = create_console(config)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -67,7 +69,7 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
             zones = config.zones()
             doorkeeper = Doorkeeper(config.token_verifier())
             fences = Notices(config.database_url.get_secret_value(), FENCE_CHANNEL)
-            app.state.service = Service(
+            app.state.service = console.state.service = Service(
                 config, database, definitions, zones, quotas, vault, doorkeeper, fences, _last_lines(config)
             )
             service: Service = app.state.service
@@ -75,6 +77,7 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
             async with _in_background(loops):
                 if configured is None:  # a server's own start; what it has loaded stays until its end
                     on_stop(fences.close)
+                    on_stop(console.state.pages.close)
                     gc.collect()
                     gc.freeze()  # else each full collection walks all of it, and submissions wait
                 yield
@@ -93,6 +96,8 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
         app.include_router(audience.router)
     app.include_router(records.timelines)
     app.include_router(routes.api)
+    app.state.console = console
+    app.mount("/console", Guard(console))
     return app
 
 

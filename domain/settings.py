@@ -6,6 +6,7 @@ from pathlib import Path
 from pydantic import Field, HttpUrl, IPvAnyNetwork, SecretStr, model_validator
 from pydantic_settings import SettingsConfigDict
 
+from domain.console.settings import ConsoleSettings
 from domain.rules.addresses import AddressPolicy
 from domain.rules.reconcile import Patience
 from domain.rules.sources import SourcePolicy
@@ -15,7 +16,7 @@ from flows.storage.settings import StorageSettings
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 
-class DomainSettings(TokenSettings, StorageSettings):
+class DomainSettings(TokenSettings, StorageSettings, ConsoleSettings):
     """Environment variables `CAIRN_*`."""
 
     model_config = SettingsConfigDict(env_prefix="CAIRN_", extra="ignore")

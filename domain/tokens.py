@@ -51,16 +51,22 @@ class KeySet:
     _asked_at: float | None = None
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    async def key(self, kid: str) -> "PyJWK":
-        if kid not in self._keys or self._age() > FRESH_SECONDS:
+    async def key(self, kid: str | None) -> "PyJWK":
+        """The key of this id; without one the only key, if there is no other."""
+        if self._named(kid) is None or self._age() > FRESH_SECONDS:
             async with self._turn:  # one fetch for all who wait
-                if kid not in self._keys or self._age() > FRESH_SECONDS:
+                if self._named(kid) is None or self._age() > FRESH_SECONDS:
                     await self._refresh()
         if self._age() > KEPT_SECONDS:
             raise KeysUnavailable("The token issuer's keys cannot be read.")
-        if kid not in self._keys:
+        if (found := self._named(kid)) is None:
             raise InvalidToken("unknown key")
-        return self._keys[kid]
+        return found
+
+    def _named(self, kid: str | None) -> "PyJWK | None":
+        if kid is not None:
+            return self._keys.get(kid)
+        return next(iter(self._keys.values())) if len(self._keys) == 1 else None
 
     def _age(self) -> float:
         return float("inf") if self._had_at is None else self.clock() - self._had_at
@@ -108,9 +114,14 @@ class TokenVerifier:
     client_claim: str
     max_seconds: float
     keys: KeySet
+    needs_key_id: bool = True
 
     async def client_id(self, token: str) -> str:
         """The client that this token was issued to."""
+        return self.named(await self.claims(token))
+
+    async def claims(self, token: str) -> dict[str, Any]:
+        """What the token says, once it is known to be the issuer's and meant for us, and still good."""
         import jwt
 
         if len(token) > MAX_TOKEN:
@@ -120,13 +131,13 @@ class TokenVerifier:
         except jwt.PyJWTError as error:
             raise InvalidToken(str(error)) from error
         algorithm, kid = header.get("alg"), header.get("kid")
-        if algorithm not in ALGORITHMS or not isinstance(kid, str):
+        if algorithm not in ALGORITHMS or not (isinstance(kid, str) or (kid is None and not self.needs_key_id)):
             raise InvalidToken("algorithm")
         key = await self.keys.key(kid)
         if key.key_type != ALGORITHMS[algorithm]:
             raise InvalidToken("the key is not of the algorithm's kind")
         try:
-            claims = jwt.decode(
+            claims: dict[str, Any] = jwt.decode(
                 token,
                 key,
                 algorithms=[algorithm],
@@ -137,11 +148,12 @@ class TokenVerifier:
             )
         except jwt.PyJWTError as error:
             raise InvalidToken(str(error)) from error
-        return self._named(claims)
-
-    def _named(self, claims: dict[str, Any]) -> str:
         if claims["exp"] - claims["iat"] > self.max_seconds:
             raise InvalidToken("it lives too long")
+        return claims
+
+    def named(self, claims: dict[str, Any]) -> str:
+        """The client that verified claims name."""
         client = claims.get(self.client_claim)
         if not isinstance(client, str) or not client:
             raise InvalidToken("it names no client")

@@ -13,7 +13,7 @@ from domain.contracts import rendering
 from domain.doorkeeper import Doorkeeper
 from domain.notices import REQUEST_CHANNEL, Notices
 from domain.signals import on_stop
-from gateway.blueprints import admin, assets, batches, decisions, front_door, ogc, platform, probes, proxy, status
+from gateway.blueprints import admin, assets, batches, console, decisions, front_door, ogc, platform, probes, proxy, status
 from gateway.documents import documents
 from gateway.domain_client import DomainClient
 from gateway.limits import BodyLimit
@@ -42,11 +42,12 @@ def create_app(configured: GatewaySettings | None = None) -> FastAPI:
         notices = Notices(database_url, REQUEST_CHANNEL)
         if configured is None:  # a server's own start
             on_stop(notices.close)
-        async with pool, domain, serving, targets, listening(notices):
+        pages = console.pages_client(str(config.domain_url))
+        async with pool, domain, serving, targets, pages, listening(notices):
             client = DomainClient(domain, config.service_token.get_secret_value())
             doorkeeper = Doorkeeper(config.token_verifier())
             app.state.gateway = Gateway(
-                config, Queries(pool), client, serving, targets, doorkeeper, config.rates(), notices
+                config, Queries(pool), client, serving, targets, pages, doorkeeper, config.rates(), notices
             )
             yield
 
@@ -54,7 +55,7 @@ def create_app(configured: GatewaySettings | None = None) -> FastAPI:
     rendering.install(app)
     app.add_middleware(logs.LogContext)
     app.add_middleware(BodyLimit, max_bytes=config.max_body_bytes, max_depth=config.max_body_depth)
-    for blueprint in (probes, platform, decisions, batches, assets, ogc, status, admin, proxy):
+    for blueprint in (probes, platform, decisions, batches, assets, ogc, status, admin, proxy, console):
         app.include_router(blueprint.router)
     app.include_router(front_door.router, include_in_schema=False)
     app.include_router(documents(app))

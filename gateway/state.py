@@ -22,6 +22,7 @@ class Gateway:
     domain: DomainClient
     serving: httpx.AsyncClient
     targets: httpx.AsyncClient
+    console: httpx.AsyncClient
     doorkeeper: Doorkeeper
     rates: Rates
     notices: Notices

@@ -241,6 +241,7 @@ def _domain(layout: Layout) -> Service:
         "CAIRN_PUBLIC_URL": layout.url("gateway"),
         **storage.environment(layout.state),
         "CAIRN_DEVELOPMENT": "true",
+        "CAIRN_PREFECT_UI_URL": layout.url("prefect"),
         "CAIRN_ADMIN_URL": layout.admin_url("cairn"),  # migrations and rebuilds by API, in development only
         "CAIRN_CALLBACK_NETWORKS": '["127.0.0.0/8"]',  # receivers of callbacks run beside the stack
         "CAIRN_SECRETS_KEYS": json.dumps([layout.state.sealing_key]),

@@ -5,6 +5,7 @@ from domain.models.assets import Asset, AssetVersion, Revision
 from domain.models.audit import AuditEntry, AuditSeal
 from domain.models.base import Base
 from domain.models.callbacks import Callback, CallbackDelivery, CallbackEndpoint, CallbackSecret
+from domain.models.console import ConsoleSession
 from domain.models.exports import Export
 from domain.models.layers import LayerCatalog, LayerMetadata
 from domain.models.platforms import Client, Platform
@@ -29,6 +30,7 @@ __all__ = [
     "CallbackEndpoint",
     "CallbackSecret",
     "Client",
+    "ConsoleSession",
     "Event",
     "Export",
     "LayerCatalog",

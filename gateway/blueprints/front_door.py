@@ -7,6 +7,7 @@ import httpx
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import StreamingResponse
 
+from domain.contracts.console import SESSION_COOKIE
 from domain.doorkeeper import shown_credential
 from gateway.auth import address_of
 from gateway.errors import BehindUnavailable
@@ -71,6 +72,8 @@ def streamed(answer: httpx.Response, headers: dict[str, str]) -> StreamingRespon
 def _forwarded_headers(request: Request) -> dict[str, str]:
     """The few headers that matter; the caller's own host among them, so that links in answers lead back here."""
     passed = {name: request.headers[name] for name in PASSED_IN if name in request.headers}
+    if (session := _session(request)) is not None:
+        passed["authorization"] = f"Bearer {session}"
     passed.setdefault("accept-encoding", "identity")  # httpx would ask for what the caller may not understand
     port = request.url.port or {"https": 443}.get(request.url.scheme, 80)
     return passed | {
@@ -78,6 +81,13 @@ def _forwarded_headers(request: Request) -> dict[str, str]:
         "x-forwarded-proto": request.url.scheme,
         "x-forwarded-port": str(port),
     }
+
+
+def _session(request: Request) -> str | None:
+    """The session of a person at the console, as a credential to read with: on that console's own pages only."""
+    if shown_credential(request.headers) is not None or request.headers.get("sec-fetch-site") != "same-origin":
+        return None
+    return request.cookies.get(SESSION_COOKIE) if request.method in {"GET", "HEAD"} else None
 
 
 async def _body(answer: httpx.Response) -> AsyncIterator[bytes]:

@@ -34,8 +34,9 @@ _DESCRIPTIONS: Final = (
     "WHERE asset_id = %s AND ordinal = %s AND revision = %s AND role = %s ORDER BY name"
 )
 _IDENTITY: Final = "SELECT client_id, role, platform_id FROM api.identities WHERE is_active AND "
-_BY_SECRET: Final = _IDENTITY + "secret_hash = %s"
-_BY_CLIENT: Final = _IDENTITY + "client_id = %s LIMIT 1"
+_BY_SESSION: Final = "SELECT client_id, role, platform_id FROM api.sessions WHERE session_hash = %(named)s LIMIT 1"
+_BY_SECRET: Final = _IDENTITY + "secret_hash = %(named)s UNION ALL " + _BY_SESSION
+_BY_CLIENT: Final = _IDENTITY + "client_id = %(named)s LIMIT 1"
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ class Lookup:
             )
 
     async def identity(self, secret_hash: str) -> Identity | None:
-        """Who holds the token or key of this digest."""
+        """Who holds the token, the key or the console's session of this digest."""
         return await self._identity(_BY_SECRET, secret_hash)
 
     async def identity_of(self, client_id: str) -> Identity | None:
@@ -116,7 +117,7 @@ class Lookup:
 
     async def _read_identity(self, query: LiteralString, value: str) -> Identity | None:
         async with self._pool.connection() as connection, connection.cursor(row_factory=class_row(Identity)) as cursor:
-            await cursor.execute(query, (value,))
+            await cursor.execute(query, {"named": value})
             return await cursor.fetchone()
 
     async def product(self, asset_id: str, ordinal: int | None) -> Product | None:

@@ -65,10 +65,12 @@ CREATE VIEW api.staged_files AS SELECT * FROM api.served_files;
 CREATE TABLE api.descriptions (asset_id text, ordinal int, revision int, role text, name text);
 CREATE SCHEMA geo;
 CREATE VIEW api.identities AS SELECT * FROM api.clients;
+CREATE VIEW api.sessions AS SELECT null::text AS session_hash, c.client_id, c.role, c.platform_id
+    FROM api.clients c WHERE false;
 CREATE ROLE cairn_serving LOGIN;
 GRANT USAGE ON SCHEMA api, geo TO cairn_serving;
 GRANT SELECT ON api.served_products, api.staged_products, api.served_files, api.staged_files, api.served_in_parts,
-    api.descriptions, api.identities TO cairn_serving;
+    api.descriptions, api.identities, api.sessions TO cairn_serving;
 GRANT pgstac_read TO cairn_serving;
 """
 

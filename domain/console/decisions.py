@@ -1,0 +1,117 @@
+"""What people decide on the console's pages: the API's own use cases, each in one transaction of its own."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Depends, Request, Response
+from fastapi.responses import RedirectResponse
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from domain.api import dependencies
+from domain.api.dependencies import ServiceState
+from domain.console.forms import checked, form_of
+from domain.console.people import CONSOLE, NotSignedIn, Person, check_form, need, person_of
+from domain.console.versions import Ordinal, version_page
+from domain.contracts.assets import ChangeClearance, ChangeExposure
+from domain.contracts.problems import ProblemError
+from domain.contracts.reviews import Approve, Reject, Unpublish
+from domain.errors import NotFound
+from domain.services.assets import AssetChanges
+from domain.services.reviews import Reviews
+from domain.state import Service
+
+router = APIRouter()
+Form = Annotated[dict[str, str], Depends(form_of)]
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A form about a version, and the transaction that does what it asks for."""
+
+    session: AsyncSession
+    service: Service
+    who: Person
+    asset_id: str
+    ordinal: int
+    form: dict[str, str]
+
+    async def reviews(self) -> Reviews:
+        desk = await dependencies.export_desk(self.session, self.service)
+        return await dependencies.reviews(self.session, self.service, desk, self._if_match("version_lock"))
+
+    async def changes(self) -> AssetChanges:
+        desk = await dependencies.export_desk(self.session, self.service)
+        return await dependencies.asset_changes(self.session, desk, self._if_match("asset_lock"))
+
+    def _if_match(self, name: str) -> str | None:
+        """The state that the form's page showed."""
+        return f'"{self.form[name]}"' if self.form.get(name) else None
+
+
+async def _approve(sent: Sent) -> object:
+    asked = {"clearance_level": sent.form.get("clearance_level"), "comment": sent.form.get("comment") or None}
+    wanted = checked(Approve, revision=sent.form.get("revision"), **asked)
+    return await (await sent.reviews()).approve(sent.asset_id, sent.ordinal, wanted, sent.who.identity)
+
+
+async def _reject(sent: Sent) -> object:
+    wanted = checked(Reject, revision=sent.form.get("revision"), reason=sent.form.get("reason", ""))
+    return await (await sent.reviews()).reject(sent.asset_id, sent.ordinal, wanted, sent.who.identity)
+
+
+async def _unpublish(sent: Sent) -> object:
+    wanted = checked(Unpublish, revision=sent.form.get("revision"), reason=sent.form.get("reason", ""))
+    return await (await sent.reviews()).unpublish(sent.asset_id, sent.ordinal, wanted, sent.who.identity)
+
+
+async def _clearance(sent: Sent) -> object:
+    asked = {"clearance_level": sent.form.get("clearance_level"), "reason": sent.form.get("reason", "")}
+    return await (await sent.changes()).clearance(sent.asset_id, checked(ChangeClearance, **asked), sent.who.identity)
+
+
+async def _exposure(sent: Sent) -> object:
+    wanted = checked(ChangeExposure, exposure=sent.form.get("exposure"))
+    return await (await sent.changes()).exposure(sent.asset_id, wanted, sent.who.identity)
+
+
+VERBS: Final[Mapping[str, Callable[[Sent], Awaitable[object]]]] = {
+    "approve": _approve,
+    "reject": _reject,
+    "unpublish": _unpublish,
+    "clearance": _clearance,
+    "exposure": _exposure,
+}
+
+
+async def decider(request: Request, state: ServiceState, form: Form) -> Person:
+    """Who sent the form, known before the decision's own transaction begins."""
+    async with state.database.transaction() as session:
+        who = await person_of(request, session)
+    if who is None:
+        raise NotSignedIn
+    check_form(who, form)
+    need(who, "reviewer", "admin")
+    return who
+
+
+@router.post("/versions/{asset_id}/{ordinal}/{verb}")
+async def decide(
+    request: Request,
+    state: ServiceState,
+    who: Annotated[Person, Depends(decider)],
+    form: Form,
+    asset_id: str,
+    ordinal: Ordinal,
+    verb: str,
+) -> Response:
+    """Decide, and go back to the version's page: what was refused is said there, beside what was typed."""
+    if verb not in VERBS:
+        raise NotFound("There is no such decision.")
+    try:
+        async with state.database.transaction() as session:
+            await VERBS[verb](Sent(session, state, who, asset_id, ordinal, form))
+    except ProblemError as refused:
+        async with state.database.transaction() as session:
+            return await version_page(request, session, state, who, asset_id, ordinal, refused, verb, form)
+    return RedirectResponse(f"{CONSOLE}/versions/{asset_id}/{ordinal}", 303)

@@ -1,0 +1,59 @@
+"""What every page of the console has around its content."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import Request
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from domain.console.live import Subject
+from domain.console.people import Person
+from domain.repositories.console import ConsoleLists
+
+
+@dataclass(frozen=True)
+class Place:
+    """An entry of the console's navigation."""
+
+    name: str
+    title: str
+    address: str
+    operators_only: bool = False
+
+
+PLACES = (
+    Place("queue", "Review", "/console/"),
+    Place("assets", "Assets", "/console/assets"),
+    Place("platforms", "Platforms", "/console/platforms"),
+    Place("callbacks", "Callbacks", "/console/callbacks"),
+    Place("audit", "Audit", "/console/audit", operators_only=True),
+)
+
+
+async def frame(
+    request: Request, session: AsyncSession, who: Person, place: str, about: Subject | None = None
+) -> dict[str, Any]:
+    """To be asked for before the content: what changes in between is then noticed by the page."""
+    lists = ConsoleLists(session)
+    mark = await lists.mark(about.page, about.asset_id, about.ordinal) if about else ""
+    return {
+        "who": who,
+        "place": place,
+        "places": [each for each in PLACES if who.may_operate or not each.operators_only],
+        "waiting": await lists.waiting(),
+        "live": _address(about) if about else "",
+        "mark": mark,
+        "prefect_url": _prefect(request),
+    }
+
+
+def _address(about: Subject) -> str:
+    parts = [about.page, *([about.asset_id] if about.asset_id else [])]
+    if about.page == "version":
+        parts.append(str(about.ordinal))
+    return "/console/live/" + "/".join(parts)
+
+
+def _prefect(request: Request) -> str | None:
+    url = request.app.state.service.settings.prefect_ui_url
+    return str(url).rstrip("/") if url else None

@@ -1,0 +1,82 @@
+"""What a page's map shows: addresses of tiles, bounds, outlines. Pure: stored facts in, plain data out."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from domain.contracts.assets import AssetView, VersionView
+
+WHOLE_EARTH = (-180.0, -85.0, 180.0, 85.0)
+GEOMETRIES = {"Polygon", "MultiPolygon"}
+TOLD = (
+    "datetime",
+    "start_datetime",
+    "end_datetime",
+    "created",
+    "updated",
+    "platform:version_id",
+    "platform:request_id",
+)
+
+
+@dataclass(frozen=True)
+class Map:
+    """The tiles of this version, and beside them those of what is served as latest, where that is another one."""
+
+    kind: str
+    bounds: tuple[float, float, float, float]
+    staged: str | None
+    latest: str | None
+    footprint: str
+
+
+def map_of(asset: AssetView, version: VersionView) -> Map:
+    newest = version.newest
+    waits = newest.approval == "pending_review" and newest.processing == "completed"
+    place = f"/tiles/{asset.asset_id}/WebMercatorQuad/{{z}}/{{x}}/{{y}}"
+    is_latest = asset.latest_ordinal == version.ordinal and not waits
+    return Map(
+        kind=asset.data_type,
+        bounds=bounds_of(newest.outputs or {}),
+        staged=f"{place}?version={version.ordinal}" if waits or version.served_revision is not None else None,
+        latest=f"{place}?version=latest" if asset.latest_ordinal is not None and not is_latest else None,
+        footprint=f"/console/versions/{asset.asset_id}/{version.ordinal}/footprint/{newest.revision}",
+    )
+
+
+def bounds_of(outputs: Mapping[str, Any]) -> tuple[float, float, float, float]:
+    """West, south, east, north, as the run told; the whole Earth where it told nothing of the kind."""
+    given = outputs.get("bounds")
+    if not isinstance(given, list) or len(given) != 4:
+        return WHOLE_EARTH
+    if not all(isinstance(value, int | float) and math.isfinite(value) for value in given):
+        return WHOLE_EARTH
+    west, south, east, north = (float(value) for value in given)
+    return west, south, east, north
+
+
+def footprint(item: Mapping[str, Any] | None, outputs: Mapping[str, Any]) -> dict[str, Any]:
+    """A GeoJSON feature: the item's geometry, else a box."""
+    geometry = (item or {}).get("geometry")
+    if not isinstance(geometry, dict) or geometry.get("type") not in GEOMETRIES:
+        west, south, east, north = bounds_of(outputs)
+        ring = [[west, south], [east, south], [east, north], [west, north], [west, south]]
+        geometry = {"type": "Polygon", "coordinates": [ring]}
+    return {"type": "Feature", "properties": {}, "geometry": geometry}
+
+
+def outline(item: Mapping[str, Any] | None) -> dict[str, str]:
+    """What the catalogue item says of where the data comes from, as text."""
+    if item is None:
+        return {}
+    properties = item.get("properties")
+    told = properties if isinstance(properties, dict) else {}
+    links = item.get("links")
+    sources = [
+        str(link.get("href"))
+        for link in (links if isinstance(links, list) else [])
+        if isinstance(link, dict) and link.get("rel") == "derived_from"
+    ]
+    facts = {name: str(told[name]) for name in TOLD if told.get(name) is not None}
+    return {"item": str(item.get("id", ""))} | facts | ({"derived from": ", ".join(sources)} if sources else {})

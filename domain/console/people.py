@@ -1,0 +1,131 @@
+"""Who is at the console: sessions by cookie, and the two ways to get one. Routes ask here, tables are asked below."""
+
+import secrets
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Request, Response
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from domain.api.dependencies import ServiceState, Session
+from domain.contracts.console import SESSION_COOKIE
+from domain.doorkeeper import Unauthenticated
+from domain.errors import Forbidden
+from domain.repositories.platforms import Platforms
+from domain.repositories.sessions import Sessions
+from domain.rules.console import is_token
+from domain.security import STAFF, Identity, Role, secret_hash
+from domain.services.audit import record
+from domain.state import Service
+
+PENDING_COOKIE = "cairn_sign_in"
+CONSOLE = "/console"
+
+
+class NotSignedIn(Exception):
+    """Somebody without a session asked for a page."""
+
+
+@dataclass(frozen=True)
+class Person:
+    """Who is signed in, as pages need to know it."""
+
+    identity: Identity
+    name: str
+    form_token: str
+
+    @property
+    def may_decide(self) -> bool:
+        return self.identity.role in {"reviewer", "admin"}
+
+    @property
+    def may_operate(self) -> bool:
+        return self.identity.role in {"operator", "admin"}
+
+
+async def person(request: Request, session: Session) -> Person:
+    """The holder of the session that the browser's cookie names."""
+    if (found := await person_of(request, session)) is None:
+        raise NotSignedIn
+    return found
+
+
+async def person_of(request: Request, session: AsyncSession) -> Person | None:
+    secret = request.cookies.get(SESSION_COOKIE)
+    found = await Sessions(session).holder(secret_hash(secret)) if secret else None
+    if found is None or found[0].role not in STAFF:
+        return None
+    return Person(*found)
+
+
+Reader = Annotated[Person, Depends(person)]
+
+
+def need(who: Person, *roles: Role) -> None:
+    """Refuse whoever has none of the roles, in the API's words."""
+    if who.identity.role not in roles:
+        raise Forbidden(f"This needs one of the roles {', '.join(roles)}; you are signed in as {who.identity.role}.")
+
+
+def check_form(who: Person, form: dict[str, str]) -> None:
+    """Refuse a form that was not made for this session."""
+    if not is_token(who.form_token, form.get("form_token", "")):
+        raise Forbidden("This form belongs to another session. Load the page again and repeat what you did.")
+
+
+@dataclass(frozen=True)
+class FrontDesk:
+    """Signs people in and out. A new session each time, so that nobody can bring one along."""
+
+    session: AsyncSession
+    service: Service
+
+    async def by_key(self, client_id: str, key: str, address: str) -> str:
+        """The secret of a new session for a local user: a registered client of staff, by its key."""
+        if not self.local_users:
+            raise Forbidden("Local users are switched off here.")
+        holder = await self.service.doorkeeper.identify(key, address, Platforms(self.session))
+        if not secrets.compare_digest(holder.client_id.encode(), client_id.encode()):
+            self.service.doorkeeper.note(key, address, right=False)
+            raise Unauthenticated("Name and password do not belong together.")
+        return await self._begin(holder, "key")
+
+    async def by_name(self, client_id: str) -> str:
+        """The same for somebody whose name a provider vouches for."""
+        holder = await Platforms(self.session).identity_of(client_id)
+        if holder is None:
+            raise Forbidden("You are known to the sign-in service, but not registered here. Ask an operator.")
+        return await self._begin(holder, "oidc")
+
+    async def out(self, secret: str, who: Identity) -> None:
+        await Sessions(self.session).end(secret_hash(secret))
+        record(self.session, who, "console.sign-out", f"client/{who.client_id}")
+
+    @property
+    def local_users(self) -> bool:
+        return self.service.settings.console_local_users or self.service.settings.development
+
+    async def _begin(self, holder: Identity, way: str) -> str:
+        if holder.role not in STAFF:
+            raise Forbidden(f"The console is for staff; this is a {holder.role}'s identity.")
+        secret = secrets.token_urlsafe(32)
+        await Sessions(self.session).begin(
+            secret_hash(secret),
+            secrets.token_urlsafe(32),
+            self.service.settings.console_session_seconds,
+            client_id=holder.client_id,
+        )
+        record(self.session, holder, "console.sign-in", f"client/{holder.client_id}", way=way)
+        return secret
+
+
+async def front_desk(session: Session, state: ServiceState) -> FrontDesk:
+    return FrontDesk(session, state)
+
+
+Desk = Annotated[FrontDesk, Depends(front_desk)]
+
+
+def give_cookie(response: Response, name: str, secret: str, path: str, service: Service) -> None:
+    """A cookie that scripts cannot read and other sites' pages cannot send along."""
+    response.set_cookie(name, secret, path=path, httponly=True, samesite="lax", secure=not service.settings.development)

@@ -1,0 +1,133 @@
+// The map of a version: its tiles beside those of what is served, divided by a slider; its outline; a plain basemap.
+"use strict";
+
+const facts = () => document.getElementById("map-data");
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+let maps = [];
+let stamp = "";
+
+function basemap() {
+  const { base, footprint } = facts().dataset;
+  return {
+    version: 8,
+    sources: {
+      land: { type: "geojson", data: base },
+      footprint: { type: "geojson", data: footprint },
+    },
+    layers: [
+      { id: "water", type: "background", paint: { "background-color": colour("--water") } },
+      { id: "land", type: "fill", source: "land", paint: { "fill-color": colour("--land") } },
+      { id: "borders", type: "line", source: "land", paint: { "line-color": colour("--border"), "line-width": 0.8 } },
+    ],
+  };
+}
+
+function withTiles(style, tiles) {
+  const { kind, staged } = facts().dataset;
+  const address = window.location.origin + tiles;
+  const where = tiles === staged ? { bounds: facts().dataset.bounds.split(",").map(Number) } : {};
+  if (kind === "vector") {
+    style.sources.data = { type: "vector", tiles: [address], maxzoom: 18, ...where };
+    const common = { source: "data", "source-layer": "default" };
+    const of = (type) => ["==", ["geometry-type"], type];
+    style.layers.push(
+      { id: "areas", type: "fill", ...common, filter: of("Polygon"), paint: { "fill-color": colour("--data"), "fill-opacity": 0.35 } },
+      { id: "lines", type: "line", ...common, filter: ["!=", ["geometry-type"], "Point"], paint: { "line-color": colour("--data"), "line-width": 1.6 } },
+      { id: "points", type: "circle", ...common, filter: of("Point"), paint: { "circle-color": colour("--data"), "circle-radius": 4 } },
+    );
+  } else {
+    style.sources.data = { type: "raster", tiles: [address], tileSize: 256, maxzoom: 22, ...where };
+    style.layers.push({ id: "data", type: "raster", source: "data", paint: { "raster-fade-duration": 0 } });
+  }
+  return style;
+}
+
+function withOutline(style) {
+  style.layers.push({ id: "outline", type: "line", source: "footprint", paint: { "line-color": colour("--accent"), "line-width": 1.5, "line-dasharray": [3, 2] } });
+  return style;
+}
+
+function make(place, tiles, label) {
+  const [west, south, east, north] = facts().dataset.bounds.split(",").map(Number);
+  const made = new maplibregl.Map({
+    container: place,
+    style: withOutline(tiles ? withTiles(basemap(), tiles) : basemap()),
+    bounds: [[west, south], [east, north]],
+    fitBoundsOptions: { padding: 24 },
+    attributionControl: false,
+    dragRotate: false,
+    pitchWithRotate: false,
+    locale: { "Map.Title": label },
+  });
+  made.touchZoomRotate.disableRotation();
+  made.once("idle", () => { place.dataset.idle = "yes"; });
+  return made;
+}
+
+// Two maps look at the same place, whichever of them is moved.
+function tie(one, other) {
+  let moving = false;
+  const follow = (leader, follower) => leader.on("move", () => {
+    if (moving) return;
+    moving = true;
+    follower.jumpTo({ center: leader.getCenter(), zoom: leader.getZoom() });
+    moving = false;
+  });
+  follow(one, other);
+  follow(other, one);
+}
+
+function layer(frame, name) {
+  const place = document.createElement("div");
+  place.className = `layer ${name}`;
+  place.id = `map-${name}`;
+  frame.append(place);
+  return place;
+}
+
+function slider(frame, upper) {
+  const input = document.createElement("input");
+  Object.assign(input, { type: "range", min: 0, max: 100, value: 50, id: "swipe", className: "swipe" });
+  input.setAttribute("aria-label", "How much of the map shows what is served, from the left");
+  const line = document.createElement("div");
+  line.className = "divider";
+  const move = () => {
+    upper.style.clipPath = `inset(0 0 0 ${input.value}%)`;
+    line.style.left = `${input.value}%`;
+  };
+  input.addEventListener("input", move);
+  frame.append(line, input);
+  move();
+}
+
+function draw() {
+  if (!facts() || facts().dataset.stamp === stamp) return;
+  stamp = facts().dataset.stamp;
+  for (const each of maps) each.remove();
+  maps = [];
+  const frame = document.getElementById("map");
+  frame.replaceChildren();
+  try {
+    fill(frame);
+  } catch {
+    frame.textContent = "This browser cannot draw maps: WebGL is switched off or missing.";
+  }
+}
+
+function fill(frame) {
+  const { staged, latest } = facts().dataset;
+  if (latest) maps.push(make(layer(frame, "latest"), latest, "Map of what is served as latest"));
+  if (staged || !latest) {
+    const upper = layer(frame, "staged");
+    maps.push(make(upper, staged, "Map of this version"));
+    if (latest) slider(frame, upper);
+  }
+  if (maps.length === 2) tie(maps[0], maps[1]);
+  maps.at(-1).addControl(new maplibregl.NavigationControl({ showCompass: false }), "top-right");
+}
+
+document.addEventListener("DOMContentLoaded", () => {
+  maplibregl.setWorkerUrl(new URL(facts().dataset.worker, window.location.origin).href);
+  draw();
+});
+document.addEventListener("cairn:changed", draw);

@@ -1,0 +1,127 @@
+"""The page of one version: what it is, what it would replace, how it was made, and what was decided about it."""
+
+import asyncio
+import json
+import logging
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Request, Response
+from fastapi.responses import JSONResponse
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from domain.api import assets as api
+from domain.api.dependencies import ServiceState, Session
+from domain.console.frame import frame
+from domain.console.graph import picture
+from domain.console.live import Subject
+from domain.console.maps import footprint, map_of, outline
+from domain.console.people import Person, Reader
+from domain.console.rendering import page
+from domain.console.reports import report_of
+from domain.console.words import event, remark
+from domain.contracts.assets import AssetView, VersionView
+from domain.contracts.problems import ProblemError
+from domain.repositories.console import ConsoleLists
+from domain.services.records import RecordDesk
+from domain.state import Service
+
+log = logging.getLogger("cairn.console")
+router = APIRouter()
+MOST_FILES, MOST_STAGES, MOST_ENTRIES = 200, 200, 300
+LARGEST_ITEM = 2_000_000
+# What the API tells programs by naming headers, told to people.
+SAID = {"changed-meanwhile": "It was changed since you loaded the page. This is how it is now: look, then decide."}
+Ordinal = Annotated[int, Path(ge=0, le=999_999_999)]
+
+
+@router.get("/versions/{asset_id}/{ordinal}")
+async def version(
+    request: Request, session: Session, state: ServiceState, who: Reader, asset_id: str, ordinal: Ordinal
+) -> Response:
+    """One version, with the revision that was made last."""
+    return await version_page(request, session, state, who, asset_id, ordinal)
+
+
+@router.get("/versions/{asset_id}/{ordinal}/footprint/{revision}")
+async def read_footprint(
+    session: Session, state: ServiceState, _who: Reader, asset_id: str, ordinal: Ordinal, revision: int
+) -> Response:
+    """Where a revision's data lies, as GeoJSON: its catalogue item's geometry, else its bounds."""
+    item = await _item(session, state, asset_id, ordinal, revision)
+    found = await api.list_revisions(asset_id, ordinal, session)
+    outputs = next((each.outputs for each in found if each.revision == revision), None)
+    return JSONResponse(footprint(item, outputs or {}), headers={"Cache-Control": "private, max-age=60"})
+
+
+async def version_page(
+    request: Request,
+    session: AsyncSession,
+    state: Service,
+    who: Person,
+    asset_id: str,
+    ordinal: int,
+    refused: ProblemError | None = None,
+    opened: str = "",
+    form: dict[str, str] | None = None,
+) -> Response:
+    """The page; after a refused decision with what was refused, and with what was typed."""
+    around = await frame(request, session, who, "queue", Subject("version", asset_id, ordinal))
+    asset = await api.read_asset(asset_id, session, Response())
+    shown = await api.read_version(asset_id, ordinal, session, Response())
+    return page(
+        "version.html",
+        status=refused.status if refused else 200,
+        **around,
+        **await _made(session, state, shown),
+        asset=asset,
+        version=shown,
+        latest=await _latest(session, asset),
+        map=map_of(asset, shown),
+        report=report_of(shown.newest.outputs),
+        revisions=await api.list_revisions(asset_id, ordinal, session),
+        files=(await api.list_artifacts(asset_id, ordinal, session, after=0, limit=MOST_FILES)).artifacts,
+        provenance=outline(await _item(session, state, asset_id, ordinal, shown.newest.revision)),
+        refused=SAID.get(refused.code, refused.detail) if refused else "",
+        opened=opened,
+        form=form or {},
+    )
+
+
+async def _made(session: AsyncSession, state: Service, shown: VersionView) -> dict[str, Any]:
+    """The request that made the newest revision: its runs with their pictures, and what happened to it."""
+    desk = RecordDesk(session, state.definitions)
+    request = await desk.request(shown.newest.request_id)
+    runs = [await desk.run(run.run_id, 0, MOST_STAGES) for run in request.runs]
+    told = await desk.timeline(request.request_id, MOST_ENTRIES, None)
+    return {
+        "request_record": request,
+        "runs": [(run, picture(run.stages)) for run in runs],
+        "timeline": [
+            {"at": entry.at, "text": event(entry.kind, entry.facts), "remark": remark(entry.facts)}
+            for entry in told.entries
+        ],
+        "timeline_goes_on": told.next is not None,
+    }
+
+
+async def _latest(session: AsyncSession, asset: AssetView) -> VersionView | None:
+    """The version that is served as latest."""
+    if asset.latest_ordinal is None:
+        return None
+    return await api.read_version(asset.asset_id, asset.latest_ordinal, session, Response())
+
+
+async def _item(
+    session: AsyncSession, state: Service, asset_id: str, ordinal: int, revision: int
+) -> dict[str, Any] | None:
+    """The catalogue item that the revision made. Its page is worth reading without."""
+    name = await ConsoleLists(session).item_name(asset_id, ordinal, revision)
+    if name is None:
+        return None
+    try:
+        read = await asyncio.to_thread(state.zones.silver.read_bytes, name)
+        item = json.loads(read) if len(read) <= LARGEST_ITEM else None
+    except (OSError, ValueError) as error:
+        log.warning("an item cannot be read", extra={"asset_id": asset_id, "error": type(error).__name__})
+        return None
+    return item if isinstance(item, dict) else None

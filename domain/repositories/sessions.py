@@ -1,0 +1,67 @@
+"""Sessions of the console, by the hash of their cookie. The database's clock says when one ends."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import delete, func, select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from domain.models import Client, ConsoleSession
+from domain.security import Identity
+
+
+@dataclass(frozen=True)
+class Sessions:
+    session: AsyncSession
+
+    async def begin(
+        self,
+        session_hash: str,
+        form_token: str,
+        seconds: float,
+        *,
+        client_id: str | None = None,
+        pending: dict[str, Any] | None = None,
+    ) -> None:
+        """Begin a session, or a sign-in that waits for its provider. What has ended goes with it."""
+        await self.session.execute(delete(ConsoleSession).where(ConsoleSession.expires_at < func.clock_timestamp()))
+        self.session.add(
+            ConsoleSession(
+                session_hash=session_hash,
+                client_id=client_id,
+                form_token=form_token,
+                pending=pending,
+                expires_at=func.clock_timestamp() + func.make_interval(0, 0, 0, 0, 0, 0, seconds),
+            )
+        )
+        await self.session.flush()
+
+    async def holder(self, session_hash: str) -> tuple[Identity, str, str] | None:
+        """Who is signed in, their name, and the token of their forms. A revoked client is signed in no more."""
+        query = (
+            select(Client, ConsoleSession.form_token)
+            .join(ConsoleSession, ConsoleSession.client_id == Client.client_id)
+            .where(_is_open(session_hash), Client.is_active)
+        )
+        row = (await self.session.execute(query)).first()
+        if row is None:
+            return None
+        client: Client = row[0]
+        return Identity(client.client_id, client.role, client.platform_id), client.display_name, row[1]  # type: ignore[arg-type]
+
+    async def take_pending(self, session_hash: str) -> dict[str, Any] | None:
+        """What a sign-in under way has noted; it can be taken once."""
+        query = (
+            delete(ConsoleSession)
+            .where(_is_open(session_hash), ConsoleSession.client_id.is_(None))
+            .returning(ConsoleSession.pending)
+        )
+        noted: dict[str, Any] | None = await self.session.scalar(query)
+        return noted
+
+    async def end(self, session_hash: str) -> None:
+        await self.session.execute(delete(ConsoleSession).where(ConsoleSession.session_hash == session_hash))
+
+
+def _is_open(session_hash: str) -> Any:
+    return (ConsoleSession.session_hash == session_hash) & (ConsoleSession.expires_at > func.clock_timestamp())

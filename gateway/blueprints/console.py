@@ -1,0 +1,56 @@
+"""The reviewers' console under the gateway's own origin: passed on to the domain, which knows who is signed in."""
+
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import Annotated, Final
+
+import httpx
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import StreamingResponse
+
+from gateway.auth import address_of
+from gateway.blueprints.front_door import streamed
+from gateway.errors import BehindUnavailable
+from gateway.state import Gateway, gateway
+
+router = APIRouter(tags=["console"], include_in_schema=False)
+# Besides what every proxy keeps to itself: what only we may say of the caller.
+KEPT: Final = {
+    "authorization", "connection", "content-length", "forwarded", "keep-alive", "proxy-authorization", "te", "trailer",
+    "transfer-encoding", "upgrade", "x-api-key", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto",
+}  # fmt: skip
+MOST_CONNECTIONS: Final = 300
+SILENCE_SECONDS: Final = 30.0  # streams of events breathe every ten
+KEPT_FROM_ANSWERS: Final = {"connection", "date", "keep-alive", "server", "transfer-encoding"}
+
+
+def pages_client(domain_url: str) -> httpx.AsyncClient:
+    """Open pages hold a connection each, so these are not those of submissions.
+
+    It keeps no cookies: those of one browser would be sent along with the requests of all others.
+    """
+    keeps_none = CookieJar(DefaultCookiePolicy(allowed_domains=()))
+    limits = httpx.Limits(max_connections=MOST_CONNECTIONS)
+    return httpx.AsyncClient(base_url=domain_url, timeout=SILENCE_SECONDS, limits=limits, cookies=keeps_none)
+
+
+@router.api_route("/console", methods=["GET", "HEAD", "POST"])
+@router.api_route("/console/{path:path}", methods=["GET", "HEAD", "POST"])
+async def forward(request: Request, state: Annotated[Gateway, Depends(gateway)]) -> StreamingResponse:
+    """Pass a page, a form or a stream of events on, and its answer back."""
+    passed = [(name, value) for name, value in request.headers.items() if name not in KEPT]
+    said = [("x-forwarded-for", address_of(request)), ("x-forwarded-proto", request.url.scheme)]
+    outgoing = state.console.build_request(
+        request.method,
+        httpx.URL(path=request.url.path, query=request.url.query.encode()),
+        headers=[*passed, *said],
+        content=await request.body() or None,
+    )
+    try:
+        answer = await state.console.send(outgoing, stream=True)
+    except httpx.HTTPError as error:
+        raise BehindUnavailable("The console cannot be reached right now. Try again in a moment.") from error
+    response = streamed(answer, {})
+    response.raw_headers = [
+        (name.lower(), value) for name, value in answer.headers.raw if name.lower().decode() not in KEPT_FROM_ANSWERS
+    ]
+    return response

@@ -1,0 +1,53 @@
+"""One browser for all, one assembly for each file."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Browser, async_playwright
+
+from tests.support.cluster import TestCluster, TestDatabase, open_folder
+from tests.support.console import Assembly, running_console
+
+# WebGL by software, and pages' processes without a sandbox of their own where tests run as root.
+FLAGS = ["--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--no-sandbox", "--disable-dev-shm-usage"]
+
+
+@pytest.fixture(scope="session")
+def artifacts() -> Iterator[Path]:
+    """Where screenshots go: kept if CAIRN_ARTIFACTS names a folder."""
+    kept = os.environ.get("CAIRN_ARTIFACTS")
+    if kept:
+        Path(kept).mkdir(parents=True, exist_ok=True)
+        yield Path(kept)
+        return
+    folder = Path(tempfile.mkdtemp(prefix="cairn-artifacts-"))
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+async def browser() -> AsyncIterator[Browser]:
+    """Debian's Chromium, driven by Playwright's library."""
+    program = shutil.which("chromium")
+    assert program, "chromium is not installed: `make setup-dev` installs it"
+    async with async_playwright() as playwright:
+        launched = await playwright.chromium.launch(executable_path=program, args=FLAGS)
+        yield launched
+        await launched.close()
+
+
+@pytest.fixture(scope="module")
+def console_database(cluster: TestCluster) -> Iterator[TestDatabase]:
+    with cluster.database() as fresh:
+        yield fresh
+
+
+@pytest.fixture(scope="module")
+async def assembly(console_database: TestDatabase) -> AsyncIterator[Assembly]:
+    with open_folder("console") as storage:
+        async with running_console(console_database, storage) as running:
+            yield running

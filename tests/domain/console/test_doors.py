@@ -1,0 +1,253 @@
+"""Who gets into the console, and that nothing changes but by a form of its own pages."""
+
+import re
+
+import httpx
+import pytest
+
+from domain.app import create_app
+from domain.console.people import CONSOLE
+from domain.contracts.console import SESSION_COOKIE
+from tests.support.console import Assembly
+from tests.support.platform import domain_settings
+from tests.support.signing_in import SAME_ORIGIN, at_the_console, form_token, sign_in
+
+STAFF = ("reviewer", "operator", "admin")
+
+
+async def decidable(assembly: Assembly, name: str) -> str:
+    """A version of a dataset of this name that awaits its decision."""
+    asset_id = await assembly.submit(name, f"up/{name}.tif", dataset_id=name)
+    flow, _ = await assembly.started()
+    await flow.commit()
+    return f"/console/versions/{asset_id}/0"
+
+
+def approval(assembly: Assembly, page: str) -> str:
+    query = "select approval from app.revisions where asset_id = %s order by revision desc"
+    return str(assembly.domain.rows(query, page.split("/")[3])[0][0])
+
+
+PAGES = ("/", "/assets", "/platforms", "/callbacks", "/audit", "/assets/0", "/versions/0/0", "/live/queue")
+
+
+@pytest.mark.parametrize("path", PAGES)
+async def test_no_page_is_shown_to_who_is_not_signed_in(assembly: Assembly, path: str) -> None:
+    for cookies in ({}, {SESSION_COOKIE: "guessed"}):
+        async with httpx.AsyncClient(base_url=assembly.url, cookies=cookies) as http:
+            answer = await http.get(f"/console{path}")
+        assert answer.status_code == (401 if "live" in path else 303)
+        assert answer.headers.get("location", "/console/sign-in").startswith("/console/sign-in")
+
+
+async def test_every_route_but_the_doors_own_asks_who_is_there(assembly: Assembly) -> None:
+    app = create_app(domain_settings(assembly.domain.database, assembly.storage))
+    console = app.state.console
+    doors = {"/sign-in", "/sign-in/provider", "/signed-in", "/static"}
+    asked = 0
+    async with httpx.AsyncClient(base_url=assembly.url, headers=SAME_ORIGIN) as http:
+        for path, method in _routes(console):
+            if path in doors:
+                continue
+            filled = re.sub(r"\{[^}]+\}", "0", path.replace("{page}", "queue"))
+            answer = await http.request(method, f"{CONSOLE}{filled}", data={} if method == "POST" else None)
+            assert answer.status_code in {303, 401, 404}, (method, path, answer.status_code)
+            assert answer.status_code != 404 or "callback" in path, (method, path)
+            asked += 1
+    assert asked >= 15
+
+
+def _routes(app: object) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    for route in app.routes:  # type: ignore[attr-defined]
+        contexts = getattr(route, "effective_route_contexts", None)
+        for each in contexts() if contexts else [route]:
+            methods = getattr(each, "methods", None) or {"GET"}
+            found += [(each.path, method) for method in methods if method != "HEAD"]
+    return found
+
+
+async def test_staff_sign_in_with_name_and_key(assembly: Assembly) -> None:
+    for name in STAFF:
+        async with at_the_console(assembly, name) as http:
+            page = await http.get("/console/")
+            assert page.status_code == 200
+            assert page.headers["cache-control"] == "no-store"
+            assert "unsafe" not in page.headers["content-security-policy"]
+            assert (await http.get("/console/audit")).status_code == (403 if name == "reviewer" else 200)
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "status"),
+    [
+        ("reviewer", "wrong", 401),
+        ("operator", "secret-reviewer", 401),
+        ("", "", 401),
+        ("ddh-dev", "secret-ddh-dev", 403),
+        ("worker", "secret-worker", 403),
+        ("gateway", "secret-gateway", 403),
+    ],
+)
+async def test_nobody_else_is_signed_in(assembly: Assembly, name: str, key: str, status: int) -> None:
+    async with at_the_console(assembly, None) as http:
+        answer = await sign_in(http, name, key)
+    assert (answer.status_code, SESSION_COOKIE in answer.cookies) == (status, False)
+
+
+async def test_the_cookie_is_out_of_reach_and_the_way_back_is_ours(assembly: Assembly) -> None:
+    async with at_the_console(assembly, None) as http:
+        answer = await sign_in(http, "reviewer", "secret-reviewer")
+        assert answer.headers["location"] == "/console/assets"
+        cookie = answer.headers["set-cookie"].lower()
+        assert "httponly" in cookie
+        assert "samesite=lax" in cookie
+        away = {"username": "reviewer", "password": "secret-reviewer", "next": "https://evil.test/console"}
+        assert (await http.post("/console/sign-in", data=away)).headers["location"] == "/console/"
+
+
+async def test_outside_development_cookies_need_tls_and_local_users_a_setting(assembly: Assembly) -> None:
+    database, storage = assembly.domain.database, assembly.storage
+    keys = {"username": "reviewer", "password": "secret-reviewer"}
+    for allowed, status in ((False, 403), (True, 303)):
+        app = create_app(domain_settings(database, storage, console_local_users=allowed))
+        inside = httpx.ASGITransport(app)
+        async with (
+            app.router.lifespan_context(app),
+            httpx.AsyncClient(transport=inside, base_url="https://cairn.test", headers=SAME_ORIGIN) as http,
+        ):
+            answer = await http.post("/console/sign-in", data=keys)
+        assert answer.status_code == status
+        assert ("secure" in answer.headers.get("set-cookie", "").lower()) == allowed
+
+
+async def test_a_session_is_its_own_browsers_alone(assembly: Assembly) -> None:
+    """Behind the gateway all browsers come by the same few connections."""
+    for name in STAFF:
+        async with at_the_console(assembly, name) as http, at_the_console(assembly, None) as stranger:
+            assert f">{name}</b>" in (await http.get("/console/")).text
+            assert (await stranger.get("/console/")).status_code == 303
+            assert (await stranger.get("/console/live/queue")).status_code == 401
+
+
+async def test_signing_out_ends_every_copy_of_the_session(assembly: Assembly) -> None:
+    async with at_the_console(assembly, "reviewer") as http:
+        copy = http.cookies[SESSION_COOKIE]
+        answer = await http.post("/console/sign-out", data={"form_token": await form_token(http)})
+        assert answer.headers["location"] == "/console/sign-in"
+    async with httpx.AsyncClient(base_url=assembly.url, cookies={SESSION_COOKIE: copy}) as http:
+        assert (await http.get("/console/")).status_code == 303
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "update app.console_sessions set expires_at = now() - interval '1 s' where client_id = 'admin' returning 1",
+        "update app.clients set is_active = false where client_id = 'admin' returning 1",
+        "update app.clients set role = 'partner' where client_id = 'admin' returning 1",
+    ],
+)
+async def test_a_session_ends_with_its_time_and_with_its_client(assembly: Assembly, end: str) -> None:
+    async with at_the_console(assembly, "admin") as http:
+        assert (await http.get("/console/")).status_code == 200
+        assert assembly.domain.rows(end)
+        try:
+            assert (await http.get("/console/")).status_code == 303
+        finally:
+            assembly.domain.rows(
+                "update app.clients set is_active = true, role = 'admin' where client_id = 'admin' returning 1"
+            )
+
+
+async def test_a_session_reads_staged_tiles_on_our_own_pages_only_and_is_no_key(assembly: Assembly) -> None:
+    asset_id = await assembly.processed("seen", "up/seen.tif", 9, dataset_id="seen")
+    address = f"/tiles/{asset_id}/info?version=0"
+    async with at_the_console(assembly, "reviewer") as http:
+        assert (await http.get(address)).status_code == 200
+        for site in ("cross-site", "same-site", "none"):
+            assert (await http.get(address, headers={"sec-fetch-site": site})).status_code == 404
+        session = http.cookies[SESSION_COOKIE]
+    for header in ({"X-API-Key": session}, {"Authorization": f"Bearer {session}"}):
+        async with httpx.AsyncClient(base_url=assembly.url, headers=header) as http:
+            assert (await http.get("/api/platform/status/0")).status_code in {401, 422}
+        inside = assembly.domain.transport
+        async with httpx.AsyncClient(transport=inside, base_url="http://domain", headers=header) as http:
+            assert (await http.get("/api/v1/assets")).status_code == 401
+
+
+async def test_a_decision_needs_a_form_of_this_session(assembly: Assembly) -> None:
+    page = await decidable(assembly, "doors")
+    good = {"revision": "1", "clearance_level": "ouo"}
+    async with at_the_console(assembly, "reviewer") as http:
+        token = await form_token(http)
+        with_token = good | {"form_token": token}
+        assert (await http.get(f"{page}/approve", params=with_token)).status_code == 405
+        for form in (good, good | {"form_token": "guessed"}, good | {"form_token": ""}):
+            assert (await http.post(f"{page}/approve", data=form)).status_code == 403
+        foreign = [
+            {"sec-fetch-site": "cross-site"},
+            {"sec-fetch-site": "same-site"},
+            {"origin": "https://evil.test"},
+            {"sec-fetch-site": "cross-site", "origin": assembly.url},
+        ]
+        for headers in foreign:
+            assert (await http.post(f"{page}/approve", data=with_token, headers=headers)).status_code == 403
+        async with at_the_console(assembly, "admin") as other:
+            assert (await other.post(f"{page}/approve", data=with_token)).status_code == 403
+        assert approval(assembly, page) == "pending_review"
+        assert (await http.post(f"{page}/approve", data=with_token)).status_code == 303
+        assert approval(assembly, page) == "approved"
+
+
+async def test_operators_do_not_decide_and_requesters_neither(assembly: Assembly) -> None:
+    page = await decidable(assembly, "roles")
+    form = {"revision": "1", "clearance_level": "ouo"}
+    async with at_the_console(assembly, "operator") as http:
+        assert "Approve…" not in (await http.get(page)).text
+        refused = await http.post(f"{page}/approve", data=form | {"form_token": await form_token(http)})
+        assert refused.status_code == 403
+    assembly.domain.rows(
+        "update app.requests set client_id = 'reviewer' where asset_id = %s returning 1", page.split("/")[3]
+    )
+    async with at_the_console(assembly, "reviewer") as http:
+        refused = await http.post(f"{page}/approve", data=form | {"form_token": await form_token(http)})
+    assert refused.status_code == 403
+    assert "submitted a revision cannot decide" in refused.text
+    assert approval(assembly, page) == "pending_review"
+
+
+async def test_what_does_not_fit_is_said_beside_what_was_typed(assembly: Assembly) -> None:
+    page = await decidable(assembly, "words")
+    async with at_the_console(assembly, "reviewer") as http:
+        form = {"revision": "1", "form_token": await form_token(http)}
+        short = await http.post(f"{page}/reject", data=form | {"reason": "no"})
+        assert short.status_code == 422
+        assert "needs at least 3 characters" in short.text
+        stale = await http.post(f"{page}/reject", data=form | {"reason": "too old", "version_lock": "99"})
+        assert stale.status_code == 412
+        assert "too old</textarea>" in stale.text
+        long = await http.post(f"{page}/reject", data=form | {"reason": "x" * 20_000})
+        assert long.status_code == 422
+    assert approval(assembly, page) == "pending_review"
+
+
+async def test_a_replay_is_an_operators(assembly: Assembly) -> None:
+    [(callback_id,)] = assembly.domain.rows(
+        """with made as (insert into app.callback_endpoints (client_id, url) values ('ddh-dev', 'https://a.test/')
+               returning endpoint_id)
+           insert into app.callbacks (callback_id, request_id, endpoint_id, status, state, finished_at)
+           select gen_random_uuid(), (select request_id from app.requests limit 1), endpoint_id, 'completed', 'failed',
+               now() from made returning callback_id"""
+    )
+    for name, status in (("reviewer", 403), ("operator", 303)):
+        async with at_the_console(assembly, name) as http:
+            form = {"form_token": await form_token(http)}
+            answer = await http.post(f"/console/callbacks/{callback_id}/replay", data=form)
+        assert answer.status_code == status
+    assert assembly.domain.rows("select state from app.callbacks where callback_id = %s", callback_id) == [("ready",)]
+
+
+async def test_signing_in_and_out_is_in_the_audit(assembly: Assembly) -> None:
+    async with at_the_console(assembly, "operator") as http:
+        await http.post("/console/sign-out", data={"form_token": await form_token(http)})
+    query = "select action, details ->> 'way' from app.audit where actor = 'operator' order by audit_id desc limit 2"
+    assert assembly.domain.rows(query) == [("console.sign-out", None), ("console.sign-in", "key")]

@@ -1,0 +1,81 @@
+"""Streams of marks: they tell that a page is old, to whoever may see the page, and to nobody else."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import httpx
+
+from tests.support.console import Assembly
+from tests.support.signing_in import at_the_console, form_token
+
+PATIENCE_SECONDS = 10.0
+
+
+async def marks(answer: httpx.Response) -> AsyncIterator[str]:
+    """What a stream tells: marks, and in the end that the session is gone."""
+    kind = "mark"
+    async for line in answer.aiter_lines():
+        if line.startswith("event: "):
+            kind = line.removeprefix("event: ")
+        elif line.startswith("data:"):
+            yield line.removeprefix("data: ") if kind == "mark" else kind
+
+
+async def following(told: AsyncIterator[str]) -> str:
+    return await asyncio.wait_for(anext(told), PATIENCE_SECONDS)
+
+
+async def test_each_change_of_a_version_is_a_new_mark(assembly: Assembly) -> None:
+    asset_id = await assembly.submit("marks", "up/marks.tif", dataset_id="marks")
+    async with at_the_console(assembly, "reviewer") as http:
+        page = (await http.get(f"/console/versions/{asset_id}/0")).text
+        async with http.stream("GET", f"/console/live/version/{asset_id}/0") as answer:
+            assert answer.headers["content-type"].startswith("text/event-stream")
+            told = marks(answer)
+            seen = [await following(told)]
+            assert f'data-mark="{seen[0]}"' in page  # the page knows that it is up to date
+            flow, _ = await assembly.started()
+            seen.append(await following(told))
+            for fraction in (0.25, 0.5):
+                await flow.beat({"node_id": "validate", "state": "running", "fraction": fraction})
+                seen.append(await following(told))
+            await flow.commit()
+            seen.append(await following(told))
+    assert len(set(seen)) == len(seen) == 5
+
+
+async def test_what_changes_elsewhere_is_no_news(assembly: Assembly) -> None:
+    asset_id = await assembly.submit("quiet", "up/quiet.tif", dataset_id="quiet")
+    await assembly.started()
+    async with at_the_console(assembly, "reviewer") as http:
+
+        async def mark() -> str:
+            async with http.stream("GET", f"/console/live/version/{asset_id}/0") as answer:
+                return await following(marks(answer))
+
+        before = await mark()
+        await assembly.submit("loud", "up/loud.tif", dataset_id="loud")
+        await assembly.started()
+        assert await mark() == before
+
+
+async def test_a_stream_ends_with_its_session(assembly: Assembly) -> None:
+    async with at_the_console(assembly, "operator") as http:
+        token = await form_token(http)
+        async with http.stream("GET", "/console/live/queue") as answer:
+            told = marks(answer)
+            await following(told)
+            copy = httpx.AsyncClient(base_url=assembly.url, headers=dict(http.headers), cookies=dict(http.cookies))
+            async with copy:
+                await copy.post("/console/sign-out", data={"form_token": token})
+            heard = await following(told)
+            while heard != "gone":
+                heard = await following(told)
+
+
+async def test_no_stream_is_given_to_strangers_or_about_nothing(assembly: Assembly) -> None:
+    async with at_the_console(assembly, None) as http:
+        assert (await http.get("/console/live/queue")).status_code == 401
+    async with at_the_console(assembly, "reviewer") as http:
+        for about in ("secrets", "version/0/x", "version/0/99999999999", "queue/0/-1"):
+            assert (await http.get(f"/console/live/{about}")).status_code == 404

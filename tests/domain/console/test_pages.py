@@ -1,0 +1,194 @@
+"""Every page, judged by axe, and filled with texts that would run script where a page took them for its own."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser, Page, Route
+
+from domain.console.rendering import HEADERS
+from tests.support.acts import decide
+from tests.support.browsing import Visit, keep, visiting
+from tests.support.console import Assembly
+from tests.support.payloads import PAYLOADS, unguarded
+
+AXE = (Path(__file__).parents[2] / "support/tools/node_modules/axe-core/axe.min.js").read_text()
+JUDGE = "() => axe.run(document, {resultTypes: ['violations']}).then((found) => JSON.stringify(found.violations))"
+FOREIGN = "http://evil.test/"
+
+
+async def judged(page: Page) -> list[str]:
+    """What axe holds to be serious or critical."""
+    await page.evaluate(AXE)
+    found = json.loads(await page.evaluate(JUDGE))
+    return [
+        f"{each['id']}: {node['html'][:160]}"
+        for each in found
+        if each["impact"] in {"serious", "critical"}
+        for node in each["nodes"]
+    ]
+
+
+async def test_axe_sees_what_is_wrong(browser: Browser, assembly: Assembly) -> None:
+    async with visiting(browser, assembly, None) as visit:
+        await visit.page.set_content("<html><body><img src=''><input><p style='color:#ccc'>pale</p></body></html>")
+        assert len({fault.partition(":")[0] for fault in await judged(visit.page)}) >= 3
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_axe_finds_nothing_serious_on_any_page(
+    browser: Browser, assembly: Assembly, artifacts: Path, scheme: Any
+) -> None:
+    asset_id = await assembly.processed(f"axe-{scheme}", f"up/axe-{scheme}.tif", 11, dataset_id=f"axe-{scheme}")
+    callback_id = _callback(assembly)
+    paths = (
+        "/", "/?show=all", "/?q=nothing-like-this", "/assets", f"/assets/{asset_id}", f"/versions/{asset_id}/0",
+        "/platforms", "/callbacks", f"/callbacks/{callback_id}", "/audit", "/audit?verify=true", "/nowhere",
+    )  # fmt: skip
+    async with visiting(browser, assembly, None, color_scheme=scheme) as visit:
+        await visit.go("/console/sign-in")
+        assert await judged(visit.page) == []
+        await keep(visit, artifacts, f"sign-in-{scheme}")
+        await visit.sign_in("admin")
+        for path in paths:
+            await visit.go(f"/console{path}")
+            assert await judged(visit.page) == [], path
+        await visit.go(f"/console/versions/{asset_id}/0")
+        for button in ("Approve…", "Reject…", "Clearance…", "Exposure…"):
+            await visit.page.get_by_role("button", name=button).click()
+            assert await judged(visit.page) == [], button
+            await visit.page.keyboard.press("Escape")
+
+
+def _callback(assembly: Assembly) -> str:
+    [(callback_id,)] = assembly.domain.rows(
+        """with made as (insert into app.callback_endpoints (client_id, url)
+               values ('ddh-dev', 'https://' || gen_random_uuid() || '.test/') returning endpoint_id)
+           insert into app.callbacks (callback_id, request_id, endpoint_id, status, state, finished_at)
+           select gen_random_uuid(), (select request_id from app.requests limit 1), endpoint_id, 'completed', 'failed',
+               now() from made returning callback_id"""
+    )
+    return str(callback_id)
+
+
+# --- texts that would run ---
+
+
+@asynccontextmanager
+async def watched(browser: Browser, assembly: Assembly, client_id: str | None) -> AsyncIterator[tuple[Visit, set[int]]]:
+    """A visit, and the numbers of the texts that ran."""
+    fired: set[int] = set()
+    async with visiting(browser, assembly, client_id) as visit:
+        await visit.page.context.expose_function("fired", fired.add)
+        yield visit, fired
+        visit.complaints.clear()  # what the policy blocks on the control pages is said there
+
+
+async def test_every_text_runs_where_nothing_guards(browser: Browser, assembly: Assembly) -> None:
+    assert len(PAYLOADS) >= 60
+    async with watched(browser, assembly, None) as (visit, fired):
+        silent = await _shown_raw(visit.page, {}, fired)
+        assert silent == []
+
+
+async def test_none_of_them_runs_under_the_consoles_policy_alone(browser: Browser, assembly: Assembly) -> None:
+    async with watched(browser, assembly, None) as (visit, fired):
+        await _shown_raw(visit.page, HEADERS, fired, patience_seconds=0.1)
+        assert fired == set()
+
+
+async def _shown_raw(page: Page, headers: dict[str, str], fired: set[int], patience_seconds: float = 2.0) -> list[str]:
+    """Show each text on a page that takes it for its own; gives those that did not run."""
+    current = ""
+
+    async def answer(route: Route) -> None:
+        main = route.request.url == FOREIGN
+        await route.fulfill(
+            status=200 if main else 404, body=current if main else "", content_type="text/html", headers=headers
+        )
+
+    await page.route(f"{FOREIGN}**", answer)
+    silent = []
+    for number, payload in enumerate(PAYLOADS):
+        current = unguarded(payload)
+        await page.goto(FOREIGN, wait_until="domcontentloaded")
+        for _ in range(round(patience_seconds / 0.02)):
+            if number in fired:
+                break
+            await asyncio.sleep(0.02)
+        else:
+            silent.append(payload)
+    return silent
+
+
+async def test_none_of_them_runs_on_any_page_of_the_console(browser: Browser, assembly: Assembly) -> None:
+    shown = [await _filled(assembly, number, payload) for number, payload in enumerate(PAYLOADS)]
+    museum = shown[0]
+    async with watched(browser, assembly, "admin") as (visit, fired):
+        seen = ""
+        addresses = [
+            "?show=all",
+            "?show=rejected",
+            "/assets",
+            "/audit",
+            "/callbacks",
+            "/platforms",
+            f"/assets/{museum}",
+        ]
+        addresses += [f"/versions/{asset_id}/0" for asset_id in shown[::8]]
+        for address in addresses:
+            await visit.go(f"/console{address}")
+            if older := await visit.page.get_by_role("link", name="Older").all():
+                seen += await visit.page.inner_text("main")
+                await older[0].click()
+            await visit.page.wait_for_timeout(150)
+            seen += await visit.page.inner_text("body")
+            assert visit.complaints == [], address
+        assert fired == set()
+        plain = "".join(seen.split())
+        missing = [payload for payload in PAYLOADS if "".join(payload.split()) not in plain]
+        assert missing == []  # they were shown, as what they are
+
+
+async def _filled(assembly: Assembly, number: int, payload: str) -> str:
+    """A rejected version: label, references, attributes, report, messages and reason are this text, or all of them."""
+    texts = list(PAYLOADS) if number == 0 else [payload]
+    asset_id = await assembly.submit(payload, f"up/{number}.tif", dataset_id=payload, resource_id=str(number))
+    flow, _ = await assembly.started()
+    await flow.beat({"node_id": "validate", "state": "running", "message": payload})
+    band = {"dtype": "uint8", "nodata": 0, "minimum": 0, "maximum": 1, "mean": 0.5, "valid_percent": 100}
+    report = [{"code": text, "severity": "fix", "wrong": text, "remedy": text} for text in texts]
+    outputs = {
+        "bands": [band | {"description": text} for text in texts],
+        "validation": {"outcome": "warn_and_fix", "report": report, "driver": payload, "fields": {payload: payload}},
+        "bounds": [14, 47, 15, 48],
+    }
+    committed = await flow.commit(outputs)
+    assert committed.status_code == 200, committed.text
+    rejected = await decide(assembly.domain, asset_id, 0, "reject", reason=f"because {payload}")
+    assert rejected.status_code == 200, rejected.text
+    return asset_id
+
+
+async def test_another_sites_form_changes_nothing(browser: Browser, assembly: Assembly) -> None:
+    asset_id = await assembly.submit("forged", "up/forged.tif", dataset_id="forged")
+    flow, _ = await assembly.started()
+    await flow.commit()
+    address = f"{assembly.url}/console/versions/{asset_id}/0/approve"
+    async with visiting(browser, assembly, "reviewer") as visit:
+        token = await visit.page.locator("input[name=form_token]").first.get_attribute("value")
+        fields = {"form_token": token, "revision": "1", "clearance_level": "public"}
+        inputs = "".join(f'<input name="{name}" value="{value}">' for name, value in fields.items())
+        forged = f'<form method="post" action="{address}">{inputs}<button>Win</button></form>'
+        await visit.page.route(FOREIGN, lambda route: route.fulfill(body=forged, content_type="text/html"))
+        await visit.page.goto(FOREIGN)
+        async with visit.page.expect_response(address) as answered:
+            await visit.page.get_by_role("button", name="Win").click()
+        assert (await answered.value).status == 403
+        assert assembly.domain.rows("select approval from app.revisions where asset_id = %s", asset_id) == [
+            ("pending_review",)
+        ]

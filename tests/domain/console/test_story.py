@@ -1,0 +1,180 @@
+"""A reviewer's day, in a browser, on real servers and a real raster."""
+
+import math
+from pathlib import Path
+
+from playwright.async_api import Browser, Page, expect
+
+from tests.support.browsing import PATIENCE_MS, eventually, keep, visiting
+from tests.support.console import Assembly
+from tests.support.pictures import greys, pixels
+
+ZOOM = 11
+EFFECTIVE_SECONDS = 5.0
+
+
+async def test_from_a_pending_version_to_a_served_one_and_back(
+    browser: Browser, assembly: Assembly, artifacts: Path
+) -> None:
+    story = {"dataset_id": "story", "resource_id": "dem"}
+    async with visiting(browser, assembly, "reviewer") as visit:
+        page = visit.page
+        await expect(page.get_by_text("Nothing awaits review.")).to_be_visible()
+        asset_id = await assembly.processed("spring", "up/story-1.tif", 3, **story)
+
+        # The queue tells of it without a reload.
+        await expect(page.get_by_role("link", name="spring")).to_be_visible(timeout=PATIENCE_MS)
+        await keep(visit, artifacts, "queue")
+        await page.get_by_role("link", name="spring").click()
+        levels = greys(await visit.map_drawn())
+        assert len(levels) > 20_000
+        assert len(set(levels)) > 20
+        await keep(visit, artifacts, "version")
+
+        await visit.decide("Reject…", "Reject", say="It lies in the wrong place.")
+        await visit.shown("rejected")
+        await expect(page.get_by_text("It lies in the wrong place.").first).to_be_visible()
+        assert (await tile(assembly, "ddh-dev", asset_id)).startswith("404")
+
+        # A resubmission arrives while the page is open.
+        await assembly.processed("spring", "up/story-2.tif", 4, **story)
+        await visit.shown("revision 2")
+        await visit.shown("awaits review")
+        await visit.decide("Approve…", "Approve", choose="Official use only")
+        await visit.shown("revision 2 is served as latest")
+        assert (await tile(assembly, "ddh-dev", asset_id)).startswith("200 image/")
+        assert (await tile(assembly, None, asset_id)).startswith("404")
+        assert (await tile(assembly, "arcgis-dev", asset_id)).startswith("404")
+
+        await visit.decide("Clearance…", "Change clearance", choose="Public", say="Its owner agreed.")
+        await visit.shown("public")
+        assert (await tile(assembly, None, asset_id)).startswith("200 image/")
+
+        await visit.decide("Clearance…", "Change clearance", choose="Uncleared", say="Its owner did not agree.")
+        await visit.shown("uncleared")
+
+        async def is_gone() -> bool:
+            return (await tile(assembly, None, asset_id)).startswith("404")
+
+        assert await eventually(is_gone, EFFECTIVE_SECONDS) < EFFECTIVE_SECONDS
+
+
+async def test_the_staged_version_is_seen_beside_the_latest(
+    browser: Browser, assembly: Assembly, artifacts: Path
+) -> None:
+    pair = {"dataset_id": "pair", "resource_id": "dem"}
+    asset_id = await assembly.processed("one", "up/pair-1.tif", 5, **pair)
+    async with visiting(browser, assembly, "reviewer") as visit:
+        page = visit.page
+        await visit.go(f"/console/versions/{asset_id}/0")
+        await visit.decide("Approve…", "Approve", choose="Official use only")
+        await assembly.processed("two", "up/pair-2.tif", 60, **pair)
+        await visit.go(f"/console/versions/{asset_id}/1")
+        await visit.map_drawn("staged")
+        await visit.map_drawn("latest")
+        swipe = page.get_by_role("slider")
+        frame = page.locator("#map")
+        await keep(visit, artifacts, "swipe")
+
+        await swipe.focus()
+        await page.keyboard.press("Home")
+        only_staged = pixels(await frame.screenshot())
+        await page.keyboard.press("End")
+        only_latest = pixels(await frame.screenshot())
+        middle = only_staged.shape[0] // 2
+        across = slice(only_staged.shape[1] // 3, only_staged.shape[1] * 2 // 3)
+        assert (only_staged[middle, across] != only_latest[middle, across]).any(axis=1).mean() > 0.5
+
+
+async def test_a_run_is_watched_while_it_works(browser: Browser, assembly: Assembly, artifacts: Path) -> None:
+    asset_id = await assembly.submit("live", "up/live.tif", dataset_id="watched", resource_id="dem")
+    async with visiting(browser, assembly, "operator") as visit:
+        page = visit.page
+        await visit.go(f"/console/versions/{asset_id}/0")
+        await visit.shown("pending")
+        flow, _ = await assembly.started()
+        told = page.get_by_role("listitem").filter(has_text="tiles:")
+        await flow.beat({"node_id": "tiles", "state": "running", "items_total": 40, "items_done": 10})
+        await expect(told).to_have_text("tiles: running, 10 of 40", timeout=PATIENCE_MS)
+        await expect(page.get_by_role("progressbar")).to_have_attribute("value", "10")
+        await flow.beat({"node_id": "tiles", "state": "running", "items_total": 40, "items_done": 33})
+        await expect(told).to_have_text("tiles: running, 33 of 40", timeout=PATIENCE_MS)
+        await keep(visit, artifacts, "run")
+        await expect(page.get_by_role("link", name="Attempt 1 in Prefect")).to_have_attribute(
+            "href", f"http://prefect.test/runs/flow-run/{flow.flow_run_id}"
+        )
+        await expect(page.get_by_role("button", name="Approve…")).to_have_count(0)
+        await flow.fail(message="The file ends too early.")
+        await visit.shown("failed")
+        await expect(page.get_by_text("The file ends too early.").first).to_be_visible()
+
+
+async def test_a_person_who_types_is_not_interrupted_and_then_told_the_truth(
+    browser: Browser, assembly: Assembly
+) -> None:
+    race = {"dataset_id": "race", "resource_id": "dem"}
+    asset_id = await assembly.processed("first", "up/race-1.tif", 6, **race)
+    async with visiting(browser, assembly, "reviewer") as visit:
+        await visit.go(f"/console/versions/{asset_id}/0")
+        await visit.page.get_by_role("button", name="Reject…").click()
+        reason = visit.page.get_by_role("dialog").get_by_role("textbox")
+        await reason.fill("Clouds everywhere")
+        await assembly.processed("first", "up/race-2.tif", 7, **race)
+        await visit.page.wait_for_timeout(2500)
+        await expect(reason).to_have_value("Clouds everywhere")
+        await visit.page.get_by_role("dialog").get_by_role("button", name="Reject").click()
+        await expect(visit.page.get_by_role("alert").first).to_contain_text("changed since")
+        await expect(reason).to_have_value("Clouds everywhere")
+        await visit.page.get_by_role("dialog").get_by_role("button", name="Reject").click()
+        await visit.shown("revision 2")
+        await visit.shown("rejected")
+
+
+async def test_deciding_by_keyboard_alone_on_a_small_dark_screen(
+    browser: Browser, assembly: Assembly, artifacts: Path
+) -> None:
+    keys = {"dataset_id": "keys", "resource_id": "dem"}
+    asset_id = await assembly.processed("keys", "up/keys.tif", 8, **keys)
+    small = {"viewport": {"width": 360, "height": 740}, "color_scheme": "dark"}
+    async with visiting(browser, assembly, "reviewer", **small) as visit:
+        page = visit.page
+        await visit.go(f"/console/versions/{asset_id}/0")
+        await visit.map_drawn()
+        wide = "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        assert await page.evaluate(wide) <= 0
+        await keep(visit, artifacts, "version-small-dark")
+        await _tab_to(visit.page, "Approve…")
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("dialog")).to_be_visible()
+        await keep(visit, artifacts, "approve-small-dark")
+        await page.keyboard.press("Escape")
+        await expect(page.get_by_role("dialog")).to_have_count(0)
+        await _tab_to(visit.page, "Approve…")
+        await page.keyboard.press("Enter")
+        await _tab_to(visit.page, "Approve")
+        await page.keyboard.press("Enter")
+        await visit.shown("is served")
+        for path in ("/console/?show=all", "/console/assets", "/console/platforms", "/console/callbacks"):
+            await visit.go(path)
+            assert await page.evaluate(wide) <= 0, path
+
+
+async def _tab_to(page: Page, name: str) -> None:
+    """Press Tab until the button of this name has the focus."""
+    for _ in range(60):
+        if await page.evaluate("() => document.activeElement?.textContent?.trim()") == name:
+            return
+        await page.keyboard.press("Tab")
+    raise AssertionError(f"{name} cannot be reached by Tab")
+
+
+async def tile(assembly: Assembly, client_id: str | None, asset_id: str) -> str:
+    """The answer for the tile in the middle of the asset's latest, in a word."""
+    [(bounds,)] = assembly.domain.rows(
+        "select outputs -> 'bounds' from app.revisions where asset_id = %s order by revision desc limit 1", asset_id
+    )
+    lon, lat = (bounds[0] + bounds[2]) / 2, math.radians((bounds[1] + bounds[3]) / 2)
+    x = int((lon + 180) / 360 * 2**ZOOM)
+    y = int((1 - math.asinh(math.tan(lat)) / math.pi) / 2 * 2**ZOOM)
+    answer = await assembly.ask(client_id, "GET", f"/tiles/{asset_id}/WebMercatorQuad/{ZOOM}/{x}/{y}?version=latest")
+    return f"{answer.status_code} {answer.headers['content-type']}"

@@ -1,0 +1,138 @@
+"""How facts are said, and where a run's nodes stand in its picture."""
+
+from datetime import UTC, datetime, timedelta, timezone
+from itertools import combinations
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.console.graph import BOX_HEIGHT, BOX_WIDTH, picture
+from domain.console.maps import WHOLE_EARTH, bounds_of, footprint, outline
+from domain.console.reports import Finding, report_of
+from domain.console.words import duration, event, moment, remark, size
+from domain.contracts.records import Assignment, Resources, Stage
+
+
+def stage(name: str, *dependencies: str, **facts: Any) -> Stage:
+    nothing = dict.fromkeys(
+        ("handler", "version", "timeout_seconds", "fraction", "message", "items_total", "items_done", "items_failed",
+         "problem", "started_at", "updated_at")
+    )  # fmt: skip
+    values: dict[str, Any] = {"status": "pending", "type": "task", "tries": 0} | nothing | facts
+    return Stage(
+        id=name,
+        dependencies=list(dependencies),
+        parameters={},
+        resources_required=Resources(),
+        resources_assigned=Assignment(pool=None, flow_run_id=None),
+        **values,
+    )
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> list[Stage]:
+    """Nodes in an order in which each is behind its dependencies."""
+    names = [f"n{number}" for number in range(draw(st.integers(0, 12)))]
+    return [
+        stage(name, *draw(st.lists(st.sampled_from(names[:number]), unique=True, max_size=3)) if number else ())
+        for number, name in enumerate(names)
+    ]
+
+
+@given(plans())
+def test_boxes_do_not_overlap_and_stand_behind_what_they_depend_on(stages: list[Stage]) -> None:
+    drawn = picture(stages)
+    at = {box.id: box for box in drawn.boxes}
+    assert len(at) == len(stages)
+    for one, other in combinations(drawn.boxes, 2):
+        assert abs(one.x - other.x) >= BOX_WIDTH or abs(one.y - other.y) >= BOX_HEIGHT
+    for each in stages:
+        assert all(at[name].x < at[each.id].x for name in each.dependencies)
+    assert len(drawn.lines) == sum(len(each.dependencies) for each in stages)
+    assert all(0 <= box.x <= drawn.width - BOX_WIDTH and 0 <= box.y <= drawn.height - BOX_HEIGHT for box in drawn.boxes)
+
+
+@pytest.mark.parametrize(
+    ("facts", "note", "fraction"),
+    [
+        ({"status": "completed"}, "completed", 1.0),
+        ({"status": "running", "fraction": 0.25}, "25%", 0.25),
+        ({"status": "running", "items_total": 8, "items_done": 3, "items_failed": 1}, "3 of 8, 1 failed", 0.5),
+        ({"status": "pending"}, "pending", 0.0),
+    ],
+)
+def test_a_box_says_how_far_it_is(facts: dict[str, Any], note: str, fraction: float) -> None:
+    [box] = picture([stage("a", **facts)]).boxes
+    assert (box.note, box.fraction) == (note, fraction)
+
+
+def test_sizes_and_times_are_said_as_people_say_them() -> None:
+    assert [size(each) for each in (None, 0, 999, 1500, 123_456_789)] == [
+        "unknown",
+        "0 bytes",
+        "999 bytes",
+        "1.5 kB",
+        "123 MB",
+    ]
+    assert [duration(each) for each in (None, 1.25, 61, 7300)] == ["", "1.2 s", "1 min 1 s", "2 h 1 min"]
+    noon = datetime(2026, 3, 1, 13, tzinfo=timezone(timedelta(hours=1)))
+    assert moment(noon) == moment(noon.astimezone(UTC)) == "2026-03-01 12:00:00 UTC"
+
+
+def test_what_happened_is_said_in_a_sentence() -> None:
+    facts = {"node": "tiles", "tries": 2, "seconds": "3.5", "items": {"total": 4, "done": 4}}
+    assert event("node.completed", facts) == "tiles completed in 3.5 s, 4 of 4 items, try 2"
+    assert event("revision.approved", {"actor": "reviewer"}) == "revision approved by reviewer"
+    assert event("artifacts", {"count": 2, "role": "cog", "size_bytes": 2000}) == "2 × cog made, 2.0 kB"
+    assert remark({"reason": "clouds", "problem": None}) == "clouds"
+
+
+@pytest.mark.parametrize("given", [None, "x", [], [1, 2, 3], [1, 2, 3, "4"], [0, 0, float("nan"), 1]])
+def test_bounds_that_are_none_show_the_whole_earth(given: Any) -> None:
+    assert bounds_of({"bounds": given}) == WHOLE_EARTH
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(
+                    ["validation", "bands", "report", "warnings", "fields", "repairs", "outcome", "crs", "mean"]
+                ),
+                inner,
+            )
+        ),
+        max_leaves=12,
+    )
+)
+def test_a_report_can_be_made_of_whatever_a_workflow_told(told: Any) -> None:
+    report = report_of(told if isinstance(told, dict) else {"validation": told, "bands": told, "repairs": told})
+    assert all(isinstance(value, str) for value in report.facts.values())
+
+
+def test_a_report_says_what_was_found() -> None:
+    told = {"outcome": "warn_and_fix", "crs": "EPSG:32633", "size_mb": 12.5, "nodata": None}
+    finding = {"code": "no-nodata", "severity": "fix", "wrong": "It names no nodata.", "remedy": "0 is set."}
+    report = report_of({"validation": told | {"report": [finding]}, "bands": [{"dtype": "uint8", "mean": 1 / 3}]})
+    assert report.findings == [Finding("no-nodata", "It names no nodata.", "0 is set.")]
+    assert report.facts == {"crs": "EPSG:32633", "size_mb": "12.5"}
+    assert (report.bands[0].mean, report.bands[0].nodata) == ("0.333333", "")
+    assert report_of({"validation": {"warnings": ["odd"]}}).outcome == "warn_and_fix"
+    assert report_of(None).outcome is None
+
+
+def test_an_outline_is_the_items_geometry_or_a_box() -> None:
+    geometry = {"type": "Polygon", "coordinates": [[[0, 0], [1, 0], [0, 1], [0, 0]]]}
+    assert footprint({"geometry": geometry}, {})["geometry"] == geometry
+    box = footprint({"geometry": {"type": "Script"}}, {"bounds": [1, 2, 3, 4]})["geometry"]
+    assert box["coordinates"] == [[[1, 2], [3, 2], [3, 4], [1, 4], [1, 2]]]
+
+
+def test_provenance_is_text_whatever_the_item_holds() -> None:
+    assert outline(None) == {}
+    item = {"id": "a", "links": [{"rel": "derived_from", "href": ["x"]}, "y"], "properties": {"datetime": 5, "x": 1}}
+    assert outline(item) == {"item": "a", "datetime": "5", "derived from": "['x']"}

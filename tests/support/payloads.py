@@ -1,0 +1,85 @@
+"""Texts that run script where a page takes them for its own. Each calls `fired(its number)`."""
+
+from typing import Final
+
+# FIRE stands for the call.
+_SHAPES: Final = (
+    "<script>FIRE</script>",
+    "<ScRiPt>FIRE</sCrIpT>",
+    "<script >FIRE</script >",
+    "<script/x>FIRE</script>",
+    "<script\n>FIRE</script\n>",
+    "<script async src='data:text/javascript,FIRE'></script>",
+    "<img src=x onerror=FIRE>",
+    "<img src=x onerror='FIRE'>",
+    '<img src=x onerror="FIRE">',
+    '<img/src="x"onerror=FIRE>',
+    "<IMG SRC=x OnErRoR=FIRE>",
+    "<img src=x:x onerror=FIRE //",
+    "<image src=x onerror=FIRE>",
+    "<img src=data:, onerror=FIRE>",
+    "<img srcset=x onerror=FIRE>",
+    "<svg onload=FIRE>",
+    "<svg/onload=FIRE>",
+    "<svg><script>FIRE</script></svg>",
+    "<svg><script>FIRE</script><p>",
+    "<svg><image href=x onerror=FIRE></svg>",
+    "<svg><animate onbegin=FIRE attributeName=x dur=1s>",
+    "<svg><set onbegin=FIRE attributeName=x dur=1s>",
+    "<svg><desc><img src=x onerror=FIRE></desc></svg>",
+    "<math><mi><img src=x onerror=FIRE></mi></math>",
+    "<video src=x onerror=FIRE></video>",
+    "<video><source onerror=FIRE></video>",
+    "<audio src=x onerror=FIRE></audio>",
+    "<object data=x: onerror=FIRE></object><img src=x onerror=FIRE>",
+    "<body onload=FIRE>",
+    "<iframe onload=FIRE></iframe>",
+    "<iframe src=javascript:parent.FIRE></iframe>",
+    "<iframe srcdoc='<script>parent.FIRE</script>'></iframe>",
+    "<iframe srcdoc='&lt;img src=x onerror=parent.FIRE&gt;'></iframe>",
+    "<embed src=javascript:FIRE><img src=x onerror=FIRE>",
+    "<input autofocus onfocus=FIRE>",
+    "<select autofocus onfocus=FIRE></select>",
+    "<textarea autofocus onfocus=FIRE></textarea>",
+    "<button autofocus onfocus=FIRE>x</button>",
+    "<a href=# autofocus onfocus=FIRE>x</a>",
+    "<div contenteditable autofocus onfocus=FIRE>x</div>",
+    "<details open ontoggle=FIRE>x</details>",
+    "<input type=image src=x onerror=FIRE>",
+    "<style onload=FIRE></style>",
+    "<link rel=stylesheet href=data:text/css, onload=FIRE>",
+    "<style>@keyframes k{}</style><b style='animation:k 1s' onanimationstart=FIRE>x</b>",
+    "<template><img src=x></template><img src=x onerror=FIRE>",
+    "<noscript><p title='</noscript><img src=x onerror=FIRE>'></noscript>",
+    "<p title='<!--'><img src=x onerror=FIRE><!-- '>",
+    '"><script>FIRE</script>',
+    "'><script>FIRE</script>",
+    '"><img src=x onerror=FIRE>',
+    "'><svg onload=FIRE>",
+    '" autofocus onfocus=FIRE x="',
+    "' autofocus onfocus=FIRE x='",
+    "</textarea><script>FIRE</script>",
+    "</title><script>FIRE</script>",
+    "</style><script>FIRE</script>",
+    "</script><script>FIRE</script>",
+    "</pre></dd></td></table><svg onload=FIRE>",
+    "--><script>FIRE</script>",
+    "]]><script>FIRE</script>",
+    '";FIRE;//',
+    "';FIRE;//",
+    "${FIRE}",
+    "`+FIRE+`",
+    "</script><svg/onload=FIRE>",
+    "<!--><script>FIRE</script>-->",
+    "{{ FIRE }}<script>FIRE</script>",
+    "<b hx-on:htmx:load='FIRE' hx-get='/' hx-trigger='load'>x</b><img src=x onerror=FIRE>",
+)  # fmt: skip
+PAYLOADS: Final = tuple(shape.replace("FIRE", f"fired({number})") for number, shape in enumerate(_SHAPES))
+
+
+def unguarded(payload: str) -> str:
+    """A page that takes the text for its own, in every place where the console shows texts."""
+    return f"""<!doctype html><title>{payload}</title><body><h1>{payload}</h1><table><tr><td>{payload}</td></tr></table>
+        <input value="{payload}"><input value='{payload}'><pre>{payload}</pre><textarea>{payload}</textarea>
+        <!-- {payload} --><script>var one = "{payload}";</script><script>var two = '{payload}';</script>
+        <script>var three = `{payload}`;</script><style>{payload}</style>"""
