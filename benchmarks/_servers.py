@@ -166,17 +166,17 @@ class Connection:
         """Send, read the whole answer, return its status."""
         return (await self.ask("POST", path, token, body)).status
 
-    async def ask(self, method: str, path: str, token: str, body: bytes = b"") -> "Heard":
+    async def ask(self, method: str, path: str, token: str, body: bytes = b"") -> Heard:
         """Send, and read the whole answer."""
         head = f"{method} {path} HTTP/1.1\r\nhost: bench\r\nauthorization: Bearer {token}\r\n"
         head += f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
-        return await self._status(head.encode() + body)
+        return await self._answer(head.encode() + body)
 
     async def get(self, path: str) -> int:
         """The same without a body and a credential."""
-        return await self._status(f"GET {path} HTTP/1.1\r\nhost: bench\r\n\r\n".encode())
+        return (await self._answer(f"GET {path} HTTP/1.1\r\nhost: bench\r\n\r\n".encode())).status
 
-    async def _status(self, message: bytes) -> int:
+    async def _answer(self, message: bytes) -> Heard:
         self.writer.write(message)
         answer = await self.reader.readuntil(b"\r\n\r\n")
         lines = (line.partition(b":") for line in answer.lower().split(b"\r\n")[1:])

@@ -13,7 +13,19 @@ from domain.contracts import rendering
 from domain.doorkeeper import Doorkeeper
 from domain.notices import REQUEST_CHANNEL, Notices
 from domain.signals import on_stop
-from gateway.blueprints import admin, assets, batches, console, decisions, front_door, ogc, platform, probes, proxy, status
+from gateway.blueprints import (
+    admin,
+    assets,
+    batches,
+    console,
+    decisions,
+    front_door,
+    ogc,
+    platform,
+    probes,
+    proxy,
+    status,
+)
 from gateway.documents import documents
 from gateway.domain_client import DomainClient
 from gateway.limits import BodyLimit

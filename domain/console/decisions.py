@@ -8,7 +8,6 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import RedirectResponse
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from domain.api import dependencies
 from domain.api.dependencies import ServiceState
 from domain.console.forms import checked, form_of
 from domain.console.people import CONSOLE, NotSignedIn, Person, check_form, need, person_of
@@ -18,6 +17,7 @@ from domain.contracts.problems import ProblemError
 from domain.contracts.reviews import Approve, Reject, Unpublish
 from domain.errors import NotFound
 from domain.services.assets import AssetChanges
+from domain.services.desks import exports_of, review_desk
 from domain.services.reviews import Reviews
 from domain.state import Service
 
@@ -36,13 +36,11 @@ class Sent:
     ordinal: int
     form: dict[str, str]
 
-    async def reviews(self) -> Reviews:
-        desk = await dependencies.export_desk(self.session, self.service)
-        return await dependencies.reviews(self.session, self.service, desk, self._if_match("version_lock"))
+    def reviews(self) -> Reviews:
+        return review_desk(self.session, self.service, self._if_match("version_lock"))
 
-    async def changes(self) -> AssetChanges:
-        desk = await dependencies.export_desk(self.session, self.service)
-        return await dependencies.asset_changes(self.session, desk, self._if_match("asset_lock"))
+    def changes(self) -> AssetChanges:
+        return AssetChanges(self.session, exports_of(self.session, self.service), self._if_match("asset_lock"))
 
     def _if_match(self, name: str) -> str | None:
         """The state that the form's page showed."""
@@ -52,27 +50,27 @@ class Sent:
 async def _approve(sent: Sent) -> object:
     asked = {"clearance_level": sent.form.get("clearance_level"), "comment": sent.form.get("comment") or None}
     wanted = checked(Approve, revision=sent.form.get("revision"), **asked)
-    return await (await sent.reviews()).approve(sent.asset_id, sent.ordinal, wanted, sent.who.identity)
+    return await sent.reviews().approve(sent.asset_id, sent.ordinal, wanted, sent.who.identity)
 
 
 async def _reject(sent: Sent) -> object:
     wanted = checked(Reject, revision=sent.form.get("revision"), reason=sent.form.get("reason", ""))
-    return await (await sent.reviews()).reject(sent.asset_id, sent.ordinal, wanted, sent.who.identity)
+    return await sent.reviews().reject(sent.asset_id, sent.ordinal, wanted, sent.who.identity)
 
 
 async def _unpublish(sent: Sent) -> object:
     wanted = checked(Unpublish, revision=sent.form.get("revision"), reason=sent.form.get("reason", ""))
-    return await (await sent.reviews()).unpublish(sent.asset_id, sent.ordinal, wanted, sent.who.identity)
+    return await sent.reviews().unpublish(sent.asset_id, sent.ordinal, wanted, sent.who.identity)
 
 
 async def _clearance(sent: Sent) -> object:
     asked = {"clearance_level": sent.form.get("clearance_level"), "reason": sent.form.get("reason", "")}
-    return await (await sent.changes()).clearance(sent.asset_id, checked(ChangeClearance, **asked), sent.who.identity)
+    return await sent.changes().clearance(sent.asset_id, checked(ChangeClearance, **asked), sent.who.identity)
 
 
 async def _exposure(sent: Sent) -> object:
     wanted = checked(ChangeExposure, exposure=sent.form.get("exposure"))
-    return await (await sent.changes()).exposure(sent.asset_id, wanted, sent.who.identity)
+    return await sent.changes().exposure(sent.asset_id, wanted, sent.who.identity)
 
 
 VERBS: Final[Mapping[str, Callable[[Sent], Awaitable[object]]]] = {

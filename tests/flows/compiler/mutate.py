@@ -218,7 +218,7 @@ def _run_tests(mutant: Mutant) -> int:
 def _load_heavy_libraries() -> None:
     import hypothesis
     import jinja2
-    import jsonschema  # type: ignore[import-untyped]
+    import jsonschema
     import pytest
     import yaml
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+from jsonschema import Draft202012Validator
 
 from deployments.cli.workflow import workflow
 
