@@ -89,9 +89,9 @@ class DomainClient:
         if_match: str | None = None,
     ) -> Any:
         """The domain's answer, or its refusal as ours. Only ids of ours make the path."""
-        headers = {b"Authorization": f"Bearer {credential}".encode()}
+        headers = {"Authorization": f"Bearer {credential}".encode()}
         if if_match is not None:
-            headers[b"If-Match"] = if_match.encode("latin-1")  # as it came
+            headers["If-Match"] = if_match.encode("latin-1")  # as it came
         query = {"reason": reason} if reason is not None else None
         try:
             answer = await self.http.request(method, path, json=body, params=query, headers=headers)

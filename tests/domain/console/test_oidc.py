@@ -87,7 +87,7 @@ async def _signed_in(receiver: Receiver, tokens: Callable[[str], Any], **given: 
     return await provider.finish(pending, {"state": pending["state"], "code": "c0de"} | given)
 
 
-def _good(receiver: Receiver, nonce: str, **changes: Any) -> dict[str, Any]:
+def _good(receiver: Receiver, nonce: str, /, **changes: Any) -> dict[str, Any]:
     claims = {"iss": receiver.url, "aud": "cairn", "nonce": nonce, "preferred_username": "reviewer"}
     return {"id_token": token(**(claims | changes))}
 
