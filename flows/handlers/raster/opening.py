@@ -18,6 +18,7 @@ from rasterio.io import DatasetReader
 from flows.context import Context
 from flows.errors import InvalidInput
 from flows.handlers.raster import grid, limits, tiff
+from flows.handlers.raster.outages import blamed_rightly
 from flows.handlers.raster.pieces import Pieces
 from flows.handlers.raster.verdict import unsupported_pixels
 from flows.storage.reading import gdal_name, gdal_options
@@ -47,7 +48,7 @@ def opened(name: str, context: Context) -> Iterator[DatasetReader]:
     bronze = context.storage.bronze
     readable = bronze.readable_path(name)
     _refuse_by_header(Pieces(bronze, name), name)
-    with rasterio.Env(**_ENVIRONMENT | gdal_options(readable)):
+    with rasterio.Env(**_ENVIRONMENT | gdal_options(readable)), blamed_rightly(name, readable):
         try:
             with warnings.catch_warnings(record=True) as told:
                 warnings.simplefilter("always")

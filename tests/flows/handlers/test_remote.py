@@ -1,6 +1,7 @@
 """Rasters in a storage account: read by ranges through a signed URL, never as a whole only to look at them."""
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -9,12 +10,13 @@ import numpy as np
 import pytest
 
 from flows.context import Context
-from flows.errors import InvalidInput
+from flows.errors import InvalidInput, Transient
 from flows.handlers.raster import cog, inspect
 from flows.handlers.raster.declarations import CreateCogParams, ValidateParams
-from flows.storage import Zones
+from flows.storage import Zones, reading
 from tests.support import rasters
 from tests.support.azurite import Azurite
+from tests.support.flaky_blob import Fault, FlakyBlob
 
 SIDE = 60_416  # 118 tiles a side: 10.95 GB of three bands
 PAGE = 512
@@ -84,3 +86,33 @@ def test_what_is_no_raster_is_refused_without_a_word_of_its_url(context: Context
         inspect.validate(ValidateParams(source="in/x.tif"), context)
     assert "sig" not in str(refusal.value)
     assert "http" not in str(refusal.value)
+
+
+@pytest.fixture
+def flaky(context: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FlakyBlob]:
+    """A raster of many tiles behind a server that fails when it is told to. Its header is read without it."""
+    pixels = np.random.default_rng(7).integers(0, 255, (1, 2048, 2048), np.uint8)
+    file = rasters.write(tmp_path / "in.tif", pixels, nodata=0, compress="deflate")
+    context.storage.bronze.put_file("in/x.tif", file)
+    with FlakyBlob.serving(file.read_bytes()) as blob:
+        monkeypatch.setattr(type(context.storage.bronze), "readable_path", lambda store, name: blob.url)
+        monkeypatch.setitem(reading._REMOTE, "GDAL_HTTP_RETRY_DELAY", "0.02")
+        yield blob
+
+
+@pytest.mark.parametrize("fault", ["unavailable", "closes", "cut short"])
+@pytest.mark.parametrize("good_answers", [0, 1, 2])
+def test_a_storage_that_fails_is_not_blamed_on_the_sender(
+    context: Context, flaky: FlakyBlob, fault: Fault, good_answers: int
+) -> None:
+    flaky.fail(fault, after=good_answers)
+    with pytest.raises(Transient, match=r"'in/x.tif'") as failure:
+        cog.create(CreateCogParams(source="in/x.tif"), context)
+    assert "http" not in str(failure.value)
+    assert failure.value.__cause__ is None
+
+
+def test_what_is_damaged_is_still_refused_where_all_requests_succeed(context: Context, flaky: FlakyBlob) -> None:
+    flaky.fail("zeros", after=2)
+    with pytest.raises(InvalidInput, match="damaged"):
+        cog.create(CreateCogParams(source="in/x.tif"), context)
