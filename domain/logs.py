@@ -17,6 +17,7 @@ from typing import Any
 
 STRUCK = "[redacted]"
 QUIET = ("httpx", "httpcore", "azure", "alembic")  # at INFO they log full URLs, signatures included, or chatter
+UVICORNS = ("uvicorn", "uvicorn.error", "uvicorn.access")  # it brings handlers of its own, which redact nothing
 PLAIN_ATTRIBUTES = frozenset(logging.LogRecord("", 0, "", 0, "", None, None).__dict__) | {
     "message",
     "asctime",
@@ -134,14 +135,10 @@ def configure(service: str, level: int = logging.INFO) -> None:
     logging.basicConfig(level=level, handlers=[handler(service)], force=True)
     for name in QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)
-    for name in (
-        "uvicorn",
-        "uvicorn.error",
-        "uvicorn.access",
-    ):  # uvicorn brings handlers of its own, which redact nothing
+    for name in UVICORNS:
         server = logging.getLogger(name)
+        server.propagate = bool(server.handlers) or server.propagate  # what it was told to keep quiet about stays quiet
         server.handlers.clear()
-        server.propagate = True
 
 
 Scope = MutableMapping[str, Any]

@@ -3,6 +3,8 @@
 import io
 import json
 import logging
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -86,3 +88,25 @@ async def test_every_line_carries_the_ids_of_its_call(lines: Iterator[tuple[logg
     assert len(called["call_id"]) == 16
     assert "run_id" not in outside
     assert (bound["request_id"], bound["run_id"]) == ("r", "s")
+
+
+SERVED = """
+import logging, sys, uvicorn
+from domain import logs
+uvicorn.Config("anything:app", access_log=sys.argv[1] == "heard")
+logs.configure("test")
+for name in ("uvicorn.error", "uvicorn.access"):
+    print(name, logging.getLogger(name).hasHandlers())
+    logging.getLogger(name).info("?token=secret")
+"""
+
+
+@pytest.mark.parametrize("accesses", ["heard", "silent"])
+def test_what_the_server_was_told_to_keep_quiet_about_stays_quiet(accesses: str) -> None:
+    """A line for each call costs as much as some calls do: whoever does not want them must not get them after all."""
+    done = subprocess.run([sys.executable, "-c", SERVED, accesses], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["uvicorn.error", "True", "uvicorn.access", str(accesses == "heard")]
+    said = [json.loads(line) for line in done.stderr.splitlines()]
+    assert {line["service"] for line in said} == {"test"}
+    assert [line["logger"] for line in said] == ["uvicorn.error", "uvicorn.access"][: 2 if accesses == "heard" else 1]
+    assert "secret" not in done.stderr
