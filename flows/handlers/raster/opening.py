@@ -26,11 +26,13 @@ from flows.storage.reading import gdal_name, gdal_options
 DRIVER: Final = "GTiff"
 # What rasterio raises of what GDAL says; some calls pass on the innermost class, which belongs to no public one.
 GDAL_ERRORS: Final = (RasterioError, CRSError, CPLE_BaseError)
+# Blocks that are looked at again. GDAL itself reads small numbers as megabytes; through rasterio's Env all are bytes.
+CACHE_BYTES: Final = 256 * 1024**2
 _ENVIRONMENT: Final = {
     "GDAL_DISABLE_READDIR_ON_OPEN": "EMPTY_DIR",
     "GDAL_PAM_ENABLED": "NO",
     "GDAL_GEOREF_SOURCES": "INTERNAL",
-    "GDAL_CACHEMAX": 256,
+    "GDAL_CACHEMAX": CACHE_BYTES,
     "GDAL_TIFF_INTERNAL_MASK": "YES",
     "GTIFF_MAX_CUMULATED_MEM_USAGE": limits.MAX_BLOCK_BYTES,
     "GTIFF_REPORT_COMPD_CS": "NO",  # heights of a compound CRS do not concern a map

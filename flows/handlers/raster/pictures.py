@@ -23,11 +23,9 @@ from rasterio.windows import Window
 
 from flows.context import Context
 from flows.handlers.raster import choices, grid
+from flows.handlers.raster.opening import CACHE_BYTES
 from flows.handlers.raster.statistics import Tallies, Tally, stride
 from flows.handlers.raster.views import Product
-
-# Blocks that wait for their neighbours; a picture is written in whole blocks and needs few.
-CACHE_MB = 256
 
 Pixels = np.ndarray[Any, Any]
 Cell = tuple[Pixels, Pixels | None]
@@ -91,7 +89,7 @@ def _profile(product: Product, threads: int) -> dict[str, Any]:
 
 @contextmanager
 def _created(path: Path, profile: dict[str, Any]) -> Iterator[DatasetWriter]:
-    with rasterio.Env(GDAL_TIFF_INTERNAL_MASK="YES", GDAL_CACHEMAX=CACHE_MB), warnings.catch_warnings():
+    with rasterio.Env(GDAL_TIFF_INTERNAL_MASK="YES", GDAL_CACHEMAX=CACHE_BYTES), warnings.catch_warnings():
         warnings.simplefilter("ignore", NotGeoreferencedWarning)  # overviews lie where their raster lies
         with rasterio.open(path, "w", **profile) as picture:
             yield picture
