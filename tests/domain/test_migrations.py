@@ -44,7 +44,7 @@ def test_models_and_migrations_agree(database: TestDatabase) -> None:
 
 def test_the_comparison_sees_a_difference(database: TestDatabase) -> None:
     with psycopg.connect(database.url()) as connection:
-        connection.execute("alter table app.runs drop column reason")
+        connection.execute("alter table app.runs drop column reason cascade")
     assert [difference[0] for difference in differences(database)] == ["add_column"]
 
 

@@ -23,6 +23,11 @@ from domain.migrations import upgrade
 TEMPLATE = "template_cairn"
 PASSWORD = "test"
 START_SECONDS = 30.0
+# What migrations say of the database itself: a copy takes over what is in it, and not who may do what with it.
+RIGHTS = (
+    "revoke temporary on database {} from public",
+    "grant temporary on database {} to pgstac_admin, pgstac_ingest",
+)
 # Everything but what migrations put in and what services publish at their start. No trigger and no key is asked.
 EMPTY = """
 do $$ declare named text; begin
@@ -130,16 +135,18 @@ class TestCluster:
         """A fresh copy: real commits, no leaks between tests."""
         name = f"test_{next(self._numbers)}"
         copy = sql.SQL("create database {} template {}")
-        self._order(copy.format(sql.Identifier(name), sql.Identifier(template)))
+        rights = [sql.SQL(right).format(sql.Identifier(name)) for right in RIGHTS] if template == TEMPLATE else []
+        self._order(copy.format(sql.Identifier(name), sql.Identifier(template)), *rights)
         try:
             yield TestDatabase(self, name)
         finally:
             self._order(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
 
-    def _order(self, command: sql.Composed) -> None:
+    def _order(self, *commands: sql.Composed) -> None:
         """On a connection of its own: the server may have been restarted since the last one."""
         with psycopg.connect(self.admin_url, autocommit=True) as connection:
-            connection.execute(command)
+            for command in commands:
+                connection.execute(command)
 
 
 @contextmanager
