@@ -24,13 +24,16 @@ from domain.contracts.submissions import RequestState
 from domain.errors import InvalidSubmission, NotFound
 from domain.models import AssetVersion, Revision
 from domain.repositories.asset_lists import AssetLists
+from domain.rules.clearance import REVIEWERS
+from domain.rules.identity import written_refs
 from domain.rules.locking import etag
 from domain.security import STAFF, Identity
 from domain.services.assets import AssetChanges
 
 router = APIRouter(prefix="/api/v1")
 STAFF_ONLY = [Depends(allowed(*STAFF))]
-Reviewer = Annotated[Identity, Depends(decider)]
+Decider = Annotated[Identity, Depends(decider)]
+Reviewer = Annotated[Identity, Depends(allowed(*sorted(REVIEWERS)))]
 Changes = Annotated[AssetChanges, Depends(asset_changes)]
 Reason = Annotated[str, Query(min_length=3, max_length=2000)]
 Limit = Annotated[int, Query(ge=1, le=500)]
@@ -55,7 +58,7 @@ async def list_assets(
     """Assets by platform, references and clearance."""
     lists = AssetLists(session)
     rows = await lists.assets(
-        platform_id=platform_id, refs=_pairs(ref or []), clearance=clearance, deleted=deleted, after=after, limit=limit
+        platform_id=platform_id, refs=_refs(ref), clearance=clearance, deleted=deleted, after=after, limit=limit
     )
     found = [AssetView.model_validate(row).model_copy(update={"latest_ordinal": latest}) for row, latest in rows]
     return AssetPage(assets=found, next_after=found[-1].asset_id if len(found) == limit else None)
@@ -125,7 +128,7 @@ async def list_artifacts(
 
 @router.post("/assets/{asset_id}/clearance", tags=["reviewers"])
 async def change_clearance(
-    asset_id: str, change: ChangeClearance, use_case: Changes, reviewer: Reviewer, response: Response
+    asset_id: str, change: ChangeClearance, use_case: Changes, reviewer: Decider, response: Response
 ) -> AssetView:
     """Raise or lower who may read what is approved of this asset."""
     changed = await use_case.clearance(asset_id, change, reviewer)
@@ -144,13 +147,13 @@ async def change_exposure(
 
 
 @router.delete("/assets/{asset_id}", status_code=204, tags=["reviewers"])
-async def delete_asset(asset_id: str, reason: Reason, use_case: Changes, reviewer: Reviewer) -> None:
+async def delete_asset(asset_id: str, reason: Reason, use_case: Changes, reviewer: Decider) -> None:
     """Delete an asset none of whose versions is served."""
     await use_case.delete_asset(asset_id, reason, reviewer)
 
 
 @router.delete("/assets/{asset_id}/versions/{ordinal}", status_code=204, tags=["reviewers"])
-async def delete_version(asset_id: str, ordinal: int, reason: Reason, use_case: Changes, reviewer: Reviewer) -> None:
+async def delete_version(asset_id: str, ordinal: int, reason: Reason, use_case: Changes, reviewer: Decider) -> None:
     """Delete a version that is not served. The next version no longer waits for it."""
     await use_case.delete_version(asset_id, ordinal, reason, reviewer)
 
@@ -166,8 +169,8 @@ def _columns(version: AssetVersion) -> dict[str, object]:
     return {name: getattr(version, name) for name in VersionView.model_fields if name != "newest"}
 
 
-def _pairs(given: list[str]) -> dict[str, str]:
-    pairs = dict(pair.partition("=")[::2] for pair in given)
-    if broken := [pair for pair in given if "=" not in pair]:
-        raise InvalidSubmission(f"{broken[0]!r} is not name=value.")
-    return pairs
+def _refs(given: list[str] | None) -> dict[str, str]:
+    try:
+        return written_refs(given or [])
+    except ValueError as fault:
+        raise InvalidSubmission(str(fault)) from None

@@ -11,6 +11,7 @@ from domain.contracts.reviews import ApprovalView, Approve, Decision, Reject, Un
 from domain.errors import NotFound
 from domain.repositories.approvals import Approvals
 from domain.repositories.layers import Layers
+from domain.rules.clearance import REVIEWERS
 from domain.security import STAFF, Identity
 from domain.services.audit import record
 from domain.services.found import locked_asset
@@ -18,34 +19,33 @@ from domain.services.reviews import Reviews
 
 router = APIRouter(prefix="/api/v1", tags=["reviewers"])
 STAFF_ONLY = [Depends(allowed(*STAFF))]
-Reviewer = Annotated[Identity, Depends(decider)]
+Decider = Annotated[Identity, Depends(decider)]
+Reviewer = Annotated[Identity, Depends(allowed(*sorted(REVIEWERS)))]
 Decisions = Annotated[Reviews, Depends(reviews)]
 
 
 @router.post("/assets/{asset_id}/versions/{ordinal}/approve")
-async def approve(asset_id: str, ordinal: int, decision: Approve, use_case: Decisions, reviewer: Reviewer) -> Decision:
+async def approve(asset_id: str, ordinal: int, decision: Approve, use_case: Decisions, reviewer: Decider) -> Decision:
     """Approve this revision. It is served once as many have as its platform asks for."""
     return await use_case.approve(asset_id, ordinal, decision, reviewer)
 
 
 @router.post("/assets/{asset_id}/versions/{ordinal}/reject")
-async def reject(asset_id: str, ordinal: int, decision: Reject, use_case: Decisions, reviewer: Reviewer) -> Decision:
+async def reject(asset_id: str, ordinal: int, decision: Reject, use_case: Decisions, reviewer: Decider) -> Decision:
     """Refuse this revision, with a reason."""
     return await use_case.reject(asset_id, ordinal, decision, reviewer)
 
 
 @router.post("/assets/{asset_id}/versions/{ordinal}/unpublish")
 async def unpublish(
-    asset_id: str, ordinal: int, decision: Unpublish, use_case: Decisions, reviewer: Reviewer
+    asset_id: str, ordinal: int, decision: Unpublish, use_case: Decisions, reviewer: Decider
 ) -> Decision:
     """Stop serving this revision. It awaits a decision again."""
     return await use_case.unpublish(asset_id, ordinal, decision, reviewer)
 
 
 @router.post("/assets/{asset_id}/versions/{ordinal}/withdraw")
-async def withdraw(
-    asset_id: str, ordinal: int, decision: Withdraw, use_case: Decisions, reviewer: Reviewer
-) -> Decision:
+async def withdraw(asset_id: str, ordinal: int, decision: Withdraw, use_case: Decisions, reviewer: Decider) -> Decision:
     """Take back one's own approval."""
     return await use_case.withdraw(asset_id, ordinal, decision, reviewer)
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 
@@ -27,3 +27,15 @@ def ref_faults(refs: Collection[str], required: Collection[str], optional: Colle
         if name not in required and name not in optional
     ]
     return missing + unknown
+
+
+def written_refs(given: Iterable[str]) -> dict[str, str]:
+    """References that somebody wrote as name=value; ValueError names the one that is none or is written twice."""
+    refs: dict[str, str] = {}
+    for pair in given:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise ValueError(f"{pair[:100]!r} is not name=value.")
+        if refs.setdefault(name, value) != value:
+            raise ValueError(f"{name[:100]!r} is given two values; an asset has one.")
+    return refs

@@ -1,13 +1,13 @@
 """Assets and versions: partners see their own, staff all; who may decide changes them, judged by the domain."""
 
 from typing import Annotated, Literal
-from urllib.parse import quote
 
 from fastapi import APIRouter, Body, Depends, Header, Path, Query, Response
 
 from domain.contracts.assets import AssetView, ChangeClearance
 from domain.contracts.reviews import ClearanceLevel
 from domain.rules.clearance import Identity
+from domain.rules.identity import written_refs
 from domain.rules.locking import etag
 from gateway import answers
 from gateway.auth import Reader, Secret
@@ -37,7 +37,7 @@ async def list_assets(
     limit: Limit = 100,
 ) -> answers.AssetList:
     """Assets by reference, clearance and kind."""
-    rows = await state.queries.assets(reader_of(caller), _pairs(ref or []), clearance, data_type, after, limit)
+    rows = await state.queries.assets(reader_of(caller), _refs(ref), clearance, data_type, after, limit)
     following = rows[-1].asset_id if len(rows) == limit else None
     return answers.AssetList(assets=[answers.asset(row) for row in rows], next_after=following)
 
@@ -131,8 +131,8 @@ def _shown(changed: AssetView) -> answers.AssetAnswer:
     return answers.AssetAnswer.model_validate(facts | {"latest_version": changed.latest_ordinal})
 
 
-def _pairs(given: list[str]) -> dict[str, str]:
-    pairs = dict(pair.partition("=")[::2] for pair in given)
-    if broken := [pair for pair in given if "=" not in pair]:
-        raise InvalidQuery(f"{quote(broken[0])[:100]!r} is not name=value.")
-    return pairs
+def _refs(given: list[str] | None) -> dict[str, str]:
+    try:
+        return written_refs(given or [])
+    except ValueError as fault:
+        raise InvalidQuery(str(fault)) from None

@@ -80,3 +80,12 @@ AUDIENCES: dict[tuple[str, str], frozenset[str]] = {
     ("POST", "/api/v1/bootstrap/migrate"): ADMIN,
     ("POST", "/api/v1/bootstrap/rebuild"): ADMIN,
 }
+
+_ASSET, _VERSION = "/api/v1/assets/{asset_id}", "/api/v1/assets/{asset_id}/versions/{ordinal}"
+# What somebody may do whom a partner has named to decide, about that partner's assets.
+DECISIONS = {
+    *(("POST", f"{_VERSION}/{verb}") for verb in ("approve", "reject", "unpublish", "withdraw")),
+    ("POST", f"{_ASSET}/clearance"),
+    ("DELETE", _ASSET),
+    ("DELETE", _VERSION),
+}

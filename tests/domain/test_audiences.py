@@ -8,7 +8,7 @@ import httpx
 from fastapi import FastAPI
 
 from domain.app import create_app
-from tests.domain.audiences import AUDIENCES, EVERYBODY, OPEN
+from tests.domain.audiences import AUDIENCES, DECISIONS, EVERYBODY, OPEN
 from tests.support.cluster import TestDatabase
 from tests.support.platform import Domain, domain_settings
 
@@ -66,10 +66,23 @@ async def test_every_role_reaches_its_own_routes_and_no_others(domain: Domain) -
     for role in sorted(EVERYBODY):
         async with domain.as_(CLIENT_OF[role]) as caller:
             for (method, path), audience in AUDIENCES.items():
-                answer = await caller.request(method, _filled(path), json={})
-                turned_away = answer.status_code in {401, 403} and answer.json()["code"] != "development-only"
-                let_in = not turned_away
-                assert let_in == (audience == OPEN or role in audience), (role, method, path, answer.text)
+                let_in, told = await _knock(caller, method, path)
+                assert let_in == (audience == OPEN or role in audience), (role, method, path, told)
+
+
+async def test_whom_a_partner_named_to_decide_does_that_and_nothing_else(domain: Domain) -> None:
+    domain.rows("update app.clients set scopes = '{review}' where client_id = 'ddh-dev' returning 1")
+    async with domain.as_("ddh-dev") as named:
+        for (method, path), audience in AUDIENCES.items():
+            let_in, told = await _knock(named, method, path)
+            assert let_in == (audience == OPEN or (method, path) in DECISIONS), (method, path, told)
+
+
+async def _knock(caller: httpx.AsyncClient, method: str, path: str) -> tuple[bool, str]:
+    """Whether the caller gets past the door, and what it is told."""
+    answer = await caller.request(method, _filled(path), json={})
+    turned_away = answer.status_code in {401, 403} and answer.json()["code"] != "development-only"
+    return not turned_away, answer.text
 
 
 def _filled(path: str) -> str:

@@ -2,10 +2,11 @@
 
 import hashlib
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.rules.identity import asset_id, fingerprint, ref_faults
+from domain.rules.identity import asset_id, fingerprint, ref_faults, written_refs
 
 REFS = st.dictionaries(st.text(min_size=1, max_size=8), st.text(min_size=1, max_size=8), min_size=1, max_size=4)
 
@@ -33,3 +34,16 @@ def test_every_wrong_ref_is_named() -> None:
     faults = ref_faults({"a": "1", "colour": "red"}, ["a", "b"], ["c"])
     assert faults == ["b is missing", "colour is not a reference of this platform (it knows a, b, c)"]
     assert ref_faults({"a": "1", "b": "2"}, ["a", "b"], ["c"]) == []
+
+
+@given(st.dictionaries(st.text(max_size=5).filter(lambda name: "=" not in name), st.text(max_size=5), max_size=4))
+def test_refs_that_are_written_are_read_as_they_are(refs: dict[str, str]) -> None:
+    written = [f"{name}={value}" for name, value in refs.items()]
+    assert written_refs(written) == written_refs(written * 2) == refs
+
+
+def test_what_is_no_pair_or_two_of_a_name_is_named() -> None:
+    with pytest.raises(ValueError, match="'colour' is not name=value"):
+        written_refs(["a=1", "colour"])
+    with pytest.raises(ValueError, match="'a' is given two values"):
+        written_refs(["a=1", "b=1", "a=2"])
