@@ -19,7 +19,9 @@ class GatewaySettings(TokenSettings):
     database_gateway_url: SecretStr = Field(description="PostgreSQL as role cairn_gateway, which can only read views")
     domain_url: HttpUrl = Field(description="The domain service")
     serving_url: HttpUrl = Field(description="The serving process: tiles and STAC")
-    service_token: SecretStr = Field(description="The gateway's own credential: it may submit, and nothing else")
+    service_token: SecretStr = Field(
+        description="The gateway's own credential: it may submit and cancel, and nothing else"
+    )
     max_body_bytes: int = Field(default=1_000_000, ge=1024, description="Largest request body that is read")
     max_body_depth: int = Field(default=32, ge=4, le=200, description="Deepest nesting of a body's lists and objects")
     client_calls_per_second: float = Field(
