@@ -1,11 +1,7 @@
 """The domain service: `uvicorn --factory domain.app:create_app`."""
 
-import asyncio
-import contextlib
 import gc
 import logging
-import os
-import signal
 import ssl
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
@@ -21,6 +17,7 @@ from domain import failpoints, logs
 from domain.adapters.sealing import Vault
 from domain.adapters.webhooks import Webhooks
 from domain.api import assets, audit, callbacks, clients, commands, control, items, pools, records, reviews, routes
+from domain.background import in_background
 from domain.bell import Bell
 from domain.console.app import Guard, create_console
 from domain.contracts import rendering
@@ -29,6 +26,7 @@ from domain.delivery import Courier
 from domain.doorkeeper import Doorkeeper
 from domain.endings import Endings
 from domain.errors import DatabaseUnavailable, Unkept
+from domain.last_uses import LastUses
 from domain.notices import FENCE_CHANNEL, Notices
 from domain.repositories.processes import Processes
 from domain.repositories.runs import Runs
@@ -74,7 +72,9 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
             )
             service: Service = app.state.service
             loops = [*_loops(config, database, fences), *_couriers(config, database, vault), *_endings(service)]
-            async with _in_background(loops):
+            uses = LastUses(config.database_url.get_secret_value(), doorkeeper.seen)
+            loops += [uses.hear(), uses.write()]
+            async with in_background(*loops):
                 if configured is None:  # a server's own start; what it has loaded stays until its end
                     on_stop(fences.close)
                     on_stop(console.state.pages.close)
@@ -181,25 +181,3 @@ def _couriers(config: DomainSettings, database: Database, vault: Vault) -> list[
         concurrency=config.callback_concurrency,
     )
     return [courier.run()]
-
-
-@asynccontextmanager
-async def _in_background(loops: list[Coroutine[Any, Any, None]]) -> AsyncIterator[None]:
-    """Run the loops until the application stops."""
-    tasks = [asyncio.create_task(loop) for loop in loops]
-    for task in tasks:
-        task.add_done_callback(_end_process)
-    try:
-        yield
-    finally:
-        for task in tasks:
-            task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _end_process(task: asyncio.Task[None]) -> None:
-    """A service whose relay is dead would take in work that nobody sends: better to end and be started again."""
-    if not task.cancelled() and (error := task.exception()):
-        log.critical("a background loop died; the service ends", exc_info=error)
-        os.kill(os.getpid(), signal.SIGTERM)

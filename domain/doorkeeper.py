@@ -40,6 +40,7 @@ class Doorkeeper:
 
     tokens: TokenVerifier | None = None
     guesses: Guesses = field(default_factory=Guesses)
+    seen: set[str] = field(default_factory=set)  # clients that were let in, until somebody takes note of them
 
     async def identify(self, secret: str, address: str, holders: Holders) -> Identity:
         """The holder, for a door that knows where callers come from."""
@@ -67,7 +68,8 @@ class Doorkeeper:
         """Who holds the credential, or a refusal that says no more than that nobody does."""
         found = await self._found(secret, holders)
         if found is None:
-            raise Unauthenticated("This credential is unknown or was withdrawn.")
+            raise Unauthenticated("This credential is unknown or was withdrawn, or its time is over.")
+        self.seen.add(found.client_id)
         return found
 
     async def _found(self, secret: str, holders: Holders) -> Identity | None:

@@ -41,6 +41,7 @@ PATTERNS = (
         r"\1",
     ),
     # secrets that are known by their own form: our keys, callback secrets, JWTs
+    (re.compile(r"\b(cairn_[0-9a-f]{8}\.)[\w-]{30,}"), r"\1"),
     (re.compile(r"\b()cairn_[\w-]{30,}"), r"\1"),
     (re.compile(r"\b()whsec_[\w+/=]+"), r"\1"),
     (re.compile(r"\b()eyJ[\w-]{5,}\.[\w-]+\.[\w-]*"), r"\1"),

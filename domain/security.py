@@ -7,9 +7,20 @@ from domain.doorkeeper import secret_hash
 from domain.rules.callbacks import SECRET_PREFIX
 from domain.rules.clearance import STAFF, Identity, Role
 
-__all__ = ["KEY_PREFIX", "STAFF", "Identity", "Role", "may_manage", "new_callback_secret", "new_key", "secret_hash"]
+__all__ = [
+    "KEY_PREFIX",
+    "STAFF",
+    "Identity",
+    "Role",
+    "may_manage",
+    "new_callback_secret",
+    "new_key",
+    "secret_hash",
+    "shown_part",
+]
 
 KEY_PREFIX = "cairn_"
+SHOWN_DIGITS = 8
 
 
 def new_callback_secret() -> str:
@@ -18,8 +29,13 @@ def new_callback_secret() -> str:
 
 
 def new_key() -> str:
-    """An API key. Its beginning lets people, scanners and our own log filter recognise one."""
-    return KEY_PREFIX + secrets.token_urlsafe(32)
+    """An API key: what lets people, scanners and our own log filter recognise it, a dot, and the secret."""
+    return f"{KEY_PREFIX}{secrets.token_hex(SHOWN_DIGITS // 2)}.{secrets.token_urlsafe(32)}"
+
+
+def shown_part(key: str) -> str:
+    """What may be shown of a key, so that people can tell which one it is."""
+    return key.partition(".")[0]
 
 
 def may_manage(caller: Role, role: Role) -> bool:

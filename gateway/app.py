@@ -1,7 +1,5 @@
 """The gateway: `uvicorn --factory gateway.app:create_app`."""
 
-import asyncio
-import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -9,8 +7,10 @@ import httpx
 from fastapi import FastAPI
 
 from domain import logs
+from domain.background import in_background
 from domain.contracts import rendering
 from domain.doorkeeper import Doorkeeper
+from domain.last_uses import LastUses
 from domain.notices import REQUEST_CHANNEL, Notices
 from domain.signals import on_stop
 from gateway.blueprints import (
@@ -55,13 +55,17 @@ def create_app(configured: GatewaySettings | None = None) -> FastAPI:
         if configured is None:  # a server's own start
             on_stop(notices.close)
         pages = console.pages_client(str(config.domain_url))
-        async with pool, domain, serving, targets, pages, listening(notices):
+        doorkeeper = Doorkeeper(config.token_verifier())
+        uses = LastUses(database_url, doorkeeper.seen)
+        async with pool, domain, serving, targets, pages, in_background(notices.run(), uses.tell()):
             client = DomainClient(domain, config.service_token.get_secret_value())
-            doorkeeper = Doorkeeper(config.token_verifier())
             app.state.gateway = Gateway(
                 config, Queries(pool), client, serving, targets, pages, doorkeeper, config.rates(), notices
             )
-            yield
+            try:
+                yield
+            finally:
+                notices.close()  # whoever still waits is let go
 
     app = FastAPI(title="Cairn", version="1", lifespan=lifespan, openapi_url=None)
     rendering.install(app)
@@ -72,16 +76,3 @@ def create_app(configured: GatewaySettings | None = None) -> FastAPI:
     app.include_router(front_door.router, include_in_schema=False)
     app.include_router(documents(app))
     return app
-
-
-@asynccontextmanager
-async def listening(notices: Notices) -> AsyncIterator[None]:
-    """Hear notices until the application stops; then whoever still waits is let go."""
-    task = asyncio.create_task(notices.run())
-    try:
-        yield
-    finally:
-        notices.close()
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task

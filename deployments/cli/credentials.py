@@ -25,9 +25,18 @@ def list_clients(as_json: bool) -> None:
         print_json(known)
         return
     table(
-        ("CLIENT", "ROLE", "PLATFORM", "ACTIVE", "NAME"),
+        ("CLIENT", "ROLE", "PLATFORM", "ACTIVE", "KEY", "UNTIL", "LAST USED", "NAME"),
         [
-            (row["client_id"], row["role"], row["platform_id"] or "", _yes(row["is_active"]), row["display_name"])
+            (
+                row["client_id"],
+                row["role"],
+                row["platform_id"] or "",
+                _yes(row["is_active"]),
+                row["key_prefix"] or "",
+                _minute(row["key_until"]),
+                _minute(row["last_used_at"]),
+                row["display_name"],
+            )
             for row in known
         ],
     )
@@ -39,23 +48,11 @@ def list_clients(as_json: bool) -> None:
 @click.option("--platform", "platform_id", help="For partners: the system they speak for.")
 @click.option("--name", "display_name", help="What people read; the id where none is given.")
 @click.option("--scope", "scopes", type=click.Choice(["review"]), multiple=True, help="For partners: may decide, too.")
+@click.option("--days", "key_days", type=click.IntRange(1, 3650), help="How long each of its keys works.")
 @json_option
-def create_client(
-    client_id: str,
-    role: str,
-    platform_id: str | None,
-    display_name: str | None,
-    scopes: tuple[str, ...],
-    as_json: bool,
-) -> None:
+def create_client(client_id: str, display_name: str | None, as_json: bool, **facts: Any) -> None:
     """Make CLIENT_ID and print its key, once."""
-    body = {
-        "client_id": client_id,
-        "role": role,
-        "platform_id": platform_id,
-        "display_name": display_name or client_id,
-        "scopes": list(scopes),
-    }
+    body = {**facts, "client_id": client_id, "display_name": display_name or client_id}
     _print_secret(_post("/api/v1/clients", body), "api_key", as_json)
 
 
@@ -100,6 +97,10 @@ def _print_secret(made: dict[str, Any], name: str, as_json: bool) -> None:
         return
     say(f"{made['client_id']}: keep this; it is not shown again.")
     click.echo(made[name])
+
+
+def _minute(moment: str | None) -> str:
+    return moment[:16].replace("T", " ") if moment else ""
 
 
 def _yes(value: bool) -> str:

@@ -19,6 +19,9 @@ class ClientCreate(BaseModel):
         default_factory=list, max_length=1, description="`review`: decides about what others of its platform submitted"
     )
     display_name: str = Field(min_length=1, max_length=200)
+    key_days: int | None = Field(
+        default=None, ge=1, le=3650, description="How long each key works; None: until revoked"
+    )
 
 
 class ClientSummary(BaseModel):
@@ -32,6 +35,10 @@ class ClientSummary(BaseModel):
     is_active: bool
     created_at: datetime
     revoked_at: datetime | None
+    last_used_at: datetime | None = Field(description="To the minute")
+    key_prefix: str | None = Field(description="What the newest key begins with, before the dot")
+    key_days: int | None
+    key_until: datetime | None
     previous_key_until: datetime | None = Field(
         validation_alias=AliasChoices("previous_until", "previous_key_until"),
         description="Until then the key before the last rotation works too",

@@ -27,7 +27,7 @@ class Platform(Base):
 class Client(Base):
     """A credential: only its SHA-256 is kept. Secrets are 256 random bits, so a plain hash cannot be guessed back.
 
-    After a rotation the key before works on until `previous_until`.
+    After a rotation the key before works on until `previous_until`. `last_used_at` is true to the minute.
     """
 
     __tablename__ = "clients"
@@ -38,8 +38,12 @@ class Client(Base):
     scopes: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default="{}")
     display_name: Mapped[str]
     secret_hash: Mapped[str] = mapped_column(unique=True)
+    key_prefix: Mapped[str | None]  # what its key begins with
+    key_days: Mapped[int | None]  # how long each of its keys works
+    key_until: Mapped[Moment]
     previous_secret_hash: Mapped[str | None] = mapped_column(unique=True)
     previous_until: Mapped[Moment]
     is_active: Mapped[bool] = mapped_column(server_default="true")
     revoked_at: Mapped[Moment]
+    last_used_at: Mapped[Moment]
     created_at: Mapped[CreatedAt]

@@ -16,7 +16,8 @@ from domain.security import Identity
 HOLDER = "select client_id, role, platform_id, scopes from app.clients where is_active and"
 HOLDER_NAMED = f"{HOLDER} client_id = %(named)s"
 HOLDER_OF_KEY = (
-    f"{HOLDER} (secret_hash = %(named)s or (previous_secret_hash = %(named)s and previous_until > clock_timestamp()))"
+    f"{HOLDER} ((secret_hash = %(named)s and (key_until is null or key_until > clock_timestamp()))"
+    " or (previous_secret_hash = %(named)s and previous_until > clock_timestamp()))"
 )
 
 

@@ -9,7 +9,7 @@ from domain.contracts.clients import ClientCreate, ClientKey, ClientSummary
 from domain.errors import ClientExists, ClientRevoked, Forbidden, InvalidClient, NotFound
 from domain.models import Client
 from domain.repositories.platforms import Platforms
-from domain.security import Identity, may_manage, new_key, secret_hash
+from domain.security import Identity, may_manage, new_key, secret_hash, shown_part
 from domain.services.audit import record
 
 
@@ -25,8 +25,8 @@ class ClientDesk:
         """A new client and its first key."""
         _refuse_unless_managed(caller, order.role)
         await self._check_platform(order)
-        key = new_key()
-        client = Client(**order.model_dump(), secret_hash=secret_hash(key))
+        client = Client(**order.model_dump())
+        key = _give_key(client)
         if not await Platforms(self.session).add_client(client):
             raise ClientExists(f"There is a client {order.client_id} already. Choose another id, or rotate its key.")
         record(self.session, caller, "client.create", f"client/{order.client_id}", role=order.role, scopes=order.scopes)
@@ -37,10 +37,10 @@ class ClientDesk:
         client = await self._managed(client_id, caller)
         if not client.is_active:
             raise ClientRevoked(f"Client {client_id} was revoked. Make a new client.")
-        key = new_key()
-        client.previous_secret_hash, client.secret_hash = client.secret_hash, secret_hash(key)
+        overlap = func.clock_timestamp() + func.make_interval(0, 0, 0, 0, 0, 0, self.overlap_seconds)
+        client.previous_secret_hash, client.previous_until = client.secret_hash, func.least(overlap, client.key_until)
+        key = _give_key(client)
         record(self.session, caller, "client.rotate", f"client/{client_id}")
-        client.previous_until = func.clock_timestamp() + func.make_interval(0, 0, 0, 0, 0, 0, self.overlap_seconds)
         return await self._with_key(client, key)
 
     async def revoke(self, client_id: str, caller: Identity) -> ClientSummary:
@@ -74,6 +74,15 @@ class ClientDesk:
         await self.session.flush()
         await self.session.refresh(client)
         return ClientKey(**ClientSummary.model_validate(client).model_dump(), api_key=key)
+
+
+def _give_key(client: Client) -> str:
+    """A new key, which works for as long as the client's keys do."""
+    key = new_key()
+    client.secret_hash, client.key_prefix = secret_hash(key), shown_part(key)
+    days = client.key_days
+    client.key_until = None if days is None else func.clock_timestamp() + func.make_interval(0, 0, 0, days)
+    return key
 
 
 def _refuse_unless_managed(caller: Identity, role: str) -> None:

@@ -1,14 +1,14 @@
 """The serving process: `uvicorn --factory gateway.serving.app:create_app`. Importing it opens nothing."""
 
-import asyncio
-import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
 from fastapi import FastAPI, Request
 
+from domain.background import in_background
 from domain.doorkeeper import Doorkeeper
+from domain.last_uses import LastUses
 from gateway.serving import catalog, downloads, layers, problems, tiles
 from gateway.serving.access import lookup_of
 from gateway.serving.freshness import ResponseHeaders
@@ -59,7 +59,7 @@ def _lifespan(settings: ServingSettings, stac: FastAPI, features: FastAPI):  # t
             async with (
                 catalog.connected(stac, settings),
                 layers.connected((app, features), settings),
-                _listening(News(url, memory.forget)),
+                in_background(News(url, memory.forget).run(), LastUses(url, app.state.doorkeeper.seen).tell()),
             ):
                 yield
         finally:
@@ -67,17 +67,6 @@ def _lifespan(settings: ServingSettings, stac: FastAPI, features: FastAPI):  # t
             app.state.sources.handles.close()
 
     return lifespan
-
-
-@asynccontextmanager
-async def _listening(news: News) -> AsyncIterator[None]:
-    task = asyncio.create_task(news.run())
-    try:
-        yield
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
 
 
 async def livez() -> dict[str, str]:

@@ -77,7 +77,8 @@ create trigger tell_readers after update of clearance, exposure, deleted_at on a
 create trigger tell_readers after update of served_revision, deleted_at on app.asset_versions for each row
     when ((old.served_revision, old.deleted_at) is distinct from (new.served_revision, new.deleted_at))
     execute function app.tell_readers('assets');
-create trigger tell_readers after update on app.clients for each row
+create trigger tell_readers after update of role, platform_id, is_active, secret_hash, previous_secret_hash,
+    previous_until on app.clients for each row
     when (old.* is distinct from new.*) execute function app.tell_readers('clients');
 """
 

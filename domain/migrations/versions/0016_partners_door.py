@@ -1,6 +1,5 @@
-"""What the gateway reads, row by row: views that row-level security holds to one platform; scopes; mappings."""
+"""What the gateway reads, row by row: views that row-level security holds to one platform; credentials; mappings."""
 
-import sqlalchemy as sa
 from alembic import op
 
 revision = "0016"
@@ -24,12 +23,36 @@ READ_BY_VIEWS = {
     "events": "*",
 }
 
-IDENTITIES = """
-create or replace view api.identities as
-select secret_hash, client_id, role, platform_id, is_active{scopes}
+CLIENTS = {
+    "scopes": "text[] not null default '{}'",
+    "key_prefix": "text",
+    "key_days": "integer",
+    "key_until": "timestamptz",
+    "last_used_at": "timestamptz",
+}
+
+IDENTITIES_BEFORE = """
+create view api.identities as
+select secret_hash, client_id, role, platform_id, is_active
 from app.clients
 union all
-select previous_secret_hash, client_id, role, platform_id, is_active{scopes}
+select previous_secret_hash, client_id, role, platform_id, is_active
+from app.clients
+where previous_until > now()
+"""
+
+# A key whose time is over is no key; its client may still come with a token.
+IDENTITIES = """
+create or replace view api.identities as
+select secret_hash, client_id, role, platform_id, is_active, scopes
+from app.clients
+where key_until is null or key_until > now()
+union all
+select null, client_id, role, platform_id, is_active, scopes
+from app.clients
+where key_until <= now()
+union all
+select previous_secret_hash, client_id, role, platform_id, is_active, scopes
 from app.clients
 where previous_until > now()
 """
@@ -189,10 +212,9 @@ def _guard(table: str) -> None:
 
 
 def upgrade() -> None:
-    op.add_column(
-        "clients", sa.Column("scopes", sa.ARRAY(sa.Text()), nullable=False, server_default="{}"), schema="app"
-    )
-    op.execute(IDENTITIES.format(scopes=", scopes"))
+    for name, kind in CLIENTS.items():
+        op.execute(f"alter table app.clients add column {name} {kind}")
+    op.execute(IDENTITIES)
     op.execute(
         "do $$ begin if not exists (select from pg_roles where rolname = 'cairn_views') "
         "then create role cairn_views nologin; end if; end $$"
@@ -233,6 +255,7 @@ def downgrade() -> None:
         op.execute(f"revoke select{'' if columns == '*' else f' ({columns})'} on app.{table} from cairn_views")
     op.execute("revoke all on schema api from cairn_views")
     op.execute("drop view api.identities")
-    op.execute(IDENTITIES.format(scopes=""))
+    op.execute(IDENTITIES_BEFORE)
     op.execute("grant select on api.identities to cairn_gateway, cairn_serving, cairn_app")
-    op.drop_column("clients", "scopes", schema="app")
+    for name in CLIENTS:
+        op.drop_column("clients", name, schema="app")
