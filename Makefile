@@ -46,9 +46,10 @@ chaos: setup-dev  ## Kill the stack's processes at work and check that nothing i
 hostile: setup-dev  ## Take 1,000 damaged and hostile files through real tries, twice, and watch what they open
 	@CAIRN_HOSTILE_FILES=$${CAIRN_HOSTILE_FILES:-1000} $(BIN)/python -m pytest tests/flows/handlers/hostile -s
 
-fuzz: setup-dev  ## Ask the gateway 10,000 things made from its own documents; read as 10,000 tenants in turns
+fuzz: setup-dev  ## Ask the gateway 10,000 things made from its own documents; read as 10,000 tenants; try all doors of serving
 	@CAIRN_FUZZ_CASES=$${CAIRN_FUZZ_CASES:-10000} CAIRN_ROLE_READINGS=$${CAIRN_ROLE_READINGS:-10000} \
-		$(BIN)/python -m pytest tests/gateway/test_fuzz.py tests/gateway/test_role.py -s
+		CAIRN_LEAKS=all $(BIN)/python -m pytest tests/gateway/test_fuzz.py tests/gateway/test_role.py \
+		tests/gateway/serving/test_leaks.py -s
 
 images: setup-dev  ## Do what Dockerfile.worker does, in fresh environments, and measure it
 	@CAIRN_IMAGES=1 $(BIN)/python -m pytest tests/deployments/test_images.py -s

@@ -12,8 +12,10 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.db import Database
+from domain.errors import DomainError
 from domain.repositories.approvals import Approvals
 from domain.services.reviews import Reviews
+from flows.errors import HandlerError
 
 log = logging.getLogger("cairn.endings")
 BATCH = 100
@@ -40,8 +42,14 @@ class Endings:
         """End what is due, each in a transaction of its own; returns how many were."""
         async with self.database.transaction() as session:
             due = await Approvals(session).ended(BATCH)
-        ended = 0
-        for asset_id, ordinal, revision in due:
+        return sum([await self._end(*each) for each in due])
+
+    async def _end(self, asset_id: str, ordinal: int, revision: int) -> bool:
+        """One that cannot be ended now is in no other's way, and tried again."""
+        try:
             async with self.database.transaction() as session:
-                ended += await self.reviews(session).end(asset_id, ordinal, revision)
-        return ended
+                return await self.reviews(session).end(asset_id, ordinal, revision)
+        except (DomainError, HandlerError, SQLAlchemyError, OSError) as error:
+            facts = {"asset_id": asset_id, "ordinal": ordinal, "error": type(error).__name__}
+            log.warning("an approval could not be ended", extra=facts)
+            return False

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Final
 
 from fastapi import FastAPI, Request
 
@@ -18,9 +17,7 @@ from gateway.serving.lookup import Lookup
 from gateway.serving.memory import Memory
 from gateway.serving.news import News
 from gateway.serving.settings import ServingSettings
-from gateway.serving.sources import Sources
-
-OPEN_SECONDS: Final = 300.0  # a signed URL by which a raster was opened is good for longer
+from gateway.serving.sources import OPEN_SECONDS, Sources
 
 
 def create_app(settings: ServingSettings | None = None) -> FastAPI:

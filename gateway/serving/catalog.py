@@ -13,13 +13,12 @@ from stac_fastapi.pgstac.config import PostgresSettings, ServerSettings, Setting
 from stac_fastapi.pgstac.core import CoreCrudClient
 from stac_fastapi.pgstac.db import close_db_connection, connect_to_db
 from stac_fastapi.pgstac.models.extensions import Extensions
-from stac_fastapi.types.errors import NotFoundError
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.serving.access import identity_of, is_readable, lookup_of
 from gateway.serving.lookup import Product
 from gateway.serving.previews import staged_item
-from gateway.serving.problems import CANNOT_SEARCH
+from gateway.serving.problems import CANNOT_SEARCH, NOT_FOUND
 from gateway.serving.settings import ServingSettings
 
 # Collection search pages inside of the database, where the rule is not known; all other extensions are harmless.
@@ -79,7 +78,7 @@ async def readable_items(request: Request) -> ReadableItems:
 async def _require_readable(request: Request, collection_id: str) -> None:
     """Answer for what may not be known just as for what is not there."""
     if collection_id not in {product.asset_id for product in await readable_products(request)}:
-        raise NotFoundError(f"Collection {collection_id} does not exist.")
+        raise NOT_FOUND
 
 
 class ReadableCatalog(CoreCrudClient):  # type: ignore[misc]

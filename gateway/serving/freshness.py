@@ -5,6 +5,7 @@ process remembers (`memory`). What a revision holds never changes: its answers a
 """
 
 import hashlib
+from http import HTTPStatus
 from typing import Final
 
 from fastapi import Request
@@ -16,7 +17,9 @@ from gateway.serving.lookup import Product
 SHARED_SECONDS: Final = 3
 _PUBLIC: Final = f"public, max-age={SHARED_SECONDS}"
 _PRIVATE: Final = f"private, max-age={SHARED_SECONDS}"
-_ALWAYS: Final = {"Vary": "Authorization, X-API-Key", "X-Content-Type-Options": "nosniff"}
+_NOT_AT_ALL: Final = "no-store"
+# Who asks is told by headers here, and by a cookie at the front door, which makes a header of it.
+_ALWAYS: Final = {"Vary": "Accept, Authorization, Cookie, X-API-Key", "X-Content-Type-Options": "nosniff"}
 # Told apart by it are answers of another rendering: raise it where pixels or words come out otherwise than before.
 _EDITION: Final = "1"
 
@@ -56,7 +59,9 @@ def tag_of(request: Request) -> str:
 
 
 class ResponseHeaders:
-    """Adds the headers that every answer needs. A refusal is never shared: it looks the same whatever it refuses."""
+    """Adds the headers that every answer needs. A refusal is never kept: it looks the same whatever it refuses, and
+    what was just approved would go on being refused.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -69,10 +74,11 @@ class ResponseHeaders:
                 headers = MutableHeaders(scope=message)
                 headers.update(_ALWAYS)
                 tag, is_public = state.get("freshness", ("", False))
-                is_answer = message["status"] < 400
-                if "cache-control" not in headers:  # what an answer says of itself, it knows better
-                    headers["Cache-Control"] = _PUBLIC if is_public and is_answer else _PRIVATE
-                    if tag and is_answer:
+                if message["status"] >= HTTPStatus.BAD_REQUEST:
+                    headers["Cache-Control"] = _NOT_AT_ALL
+                elif "cache-control" not in headers:  # what an answer says of itself, it knows better
+                    headers["Cache-Control"] = _PUBLIC if is_public else _PRIVATE
+                    if tag:
                         headers["ETag"] = tag
             await send(message)
 

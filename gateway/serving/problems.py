@@ -9,6 +9,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from rio_tiler.errors import PointOutsideBounds, RioTilerError, TileOutsideBounds
+from stac_fastapi.types.errors import DatabaseError, InvalidQueryParameter, NotFoundError
 from starlette.exceptions import HTTPException
 from tipg.errors import NotFound, TiPgError
 
@@ -69,6 +70,9 @@ def install(app: FastAPI) -> None:
         ),
         RequestValidationError: _of_parameters,
         TiPgError: _of_layer,
+        NotFoundError: lambda error: NOT_FOUND,
+        InvalidQueryParameter: lambda error: CANNOT_SEARCH,
+        DatabaseError: lambda error: NOT_READY,
         PostgresError: _of_catalogue,
         psycopg.Error: lambda error: NOT_READY,
         HTTPException: _of_http,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import rasterio
-from cachetools import LRUCache
+from cachetools import LRUCache, TTLCache
 from rasterio.io import DatasetReader
 from starlette.concurrency import run_in_threadpool
 
@@ -19,6 +19,9 @@ from gateway.serving.problems import NOT_FOUND
 
 _ENVIRONMENT: Final = {"GDAL_DISABLE_READDIR_ON_OPEN": "EMPTY_DIR", "GDAL_PAM_ENABLED": "NO", "PROJ_NETWORK": "OFF"}
 _NO_NETWORK: Final = {"CPL_VSIL_CURL_ALLOWED_EXTENSIONS": "{none}"}
+# A signed URL is good for longer than twice this: it is remembered so long, and so is what was opened by it then.
+OPEN_SECONDS: Final = 300.0
+_FILES: Final = 1000  # remembered names
 _MOSAICS: Final = 16  # remembered ones: a document of ten thousand parts has some megabytes
 
 
@@ -46,6 +49,7 @@ class Sources:
 
     zones: Zones
     handles: Handles
+    _readable: TTLCache[str, str] = field(default_factory=lambda: TTLCache(_FILES, OPEN_SECONDS))
     _mosaics: LRUCache[str, Mosaic] = field(default_factory=lambda: LRUCache(_MOSAICS))
 
     async def of(self, product: Product, lookup: Lookup) -> Source:
@@ -55,7 +59,9 @@ class Sources:
         return await self._mosaic(product, lookup)
 
     async def _file(self, product: Product, name: str) -> Source:
-        readable = await run_in_threadpool(self.zones.silver.readable_path, name)
+        readable = self._readable.get(name)
+        if readable is None:
+            readable = self._readable[name] = await run_in_threadpool(self.zones.silver.readable_path, name)
         environment = {**_ENVIRONMENT, **_NO_NETWORK, **self.zones.reader_environment, **gdal_options(readable)}
         return Source(name, gdal_name(readable), "GTiff", self.handles, environment, product.bands or [])
 

@@ -11,7 +11,7 @@ from rio_tiler.io import Reader
 from titiler.core.dependencies import BidxParams, ImageRenderingParams
 from titiler.core.factory import TilerFactory
 
-from gateway.serving import layers
+from gateway.serving import layers, parameters
 from gateway.serving.access import lookup_of, readable_product
 from gateway.serving.lookup import Product
 from gateway.serving.problems import invalid
@@ -81,7 +81,11 @@ def router() -> APIRouter:
         router_prefix=PREFIX,
         reader=ProductReader,
         path_dependency=_source,
-        layer_dependency=BidxParams,  # bands by number; no expressions
+        reader_dependency=parameters.READER,
+        layer_dependency=parameters.BANDS,
+        dataset_dependency=parameters.DATASET,
+        tile_dependency=parameters.TILE,
+        colormap_dependency=parameters.COLORMAP,
         process_dependency=_no_algorithm,  # type: ignore[arg-type]  # the framework awaits it
         render_dependency=_rendering,  # type: ignore[arg-type]  # any callable that gives one will do
         environment_dependency=_environment,  # type: ignore[arg-type]
@@ -131,8 +135,8 @@ async def _no_algorithm() -> None:
 async def _rendering(
     request: Request,
     source: Annotated[Source, Depends(_source)],
-    bands: Annotated[BidxParams, Depends()],
-    given: Annotated[ImageRenderingParams, Depends()],
+    bands: Annotated[BidxParams, Depends(parameters.BANDS)],
+    given: Annotated[ImageRenderingParams, Depends(parameters.RENDERING)],
 ) -> ImageRenderingParams:
     """Stretch what is not bytes over the range its statistics name, unless the reader wants it otherwise.
 

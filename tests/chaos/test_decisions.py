@@ -8,7 +8,7 @@ how often each step is hit.
 import asyncio
 import os
 import signal
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -106,30 +106,41 @@ def places(verb: str) -> Iterable[tuple[str, bool]]:
             yield from [(place, place.endswith("after-commit"))] * KILLS
 
 
-async def test_a_decision_is_whole_or_was_never_made(database: TestDatabase, tmp_path: Path) -> None:
+@pytest.fixture
+async def ground(database: TestDatabase, tmp_path: Path) -> AsyncIterator[Ground]:
+    """A raster that was processed and waits, with words about its layer."""
     async with library(database, tmp_path) as made:
         with mortal(database.url("cairn_app"), tmp_path) as doomed:
             ground = Ground(made, doomed, await made.raster("chaos"))
             await ground.keep_words("Before")
-            for verb, before, after in (
-                ("approve", ground.waiting, ground.served),
-                ("unpublish", ground.served, ground.waiting),
-            ):
-                back = "unpublish" if verb == "approve" else "approve"
-                for place, is_made in places(verb):
-                    ground.kill(place, *ground.decision(verb))
-                    await ground.expect(after if is_made else before, place)
-                    if is_made:
-                        await ground.decide(back)
-                await ground.decide(verb)
-                await ground.expect(after, verb)
-                if verb == "approve":
-                    await _publish_words(ground)
-            print(f"\n{ground.kills} kills, {KILLS} at each of {len(DECISIONS)} places, all decisions whole")  # noqa: T201
+            yield ground
+            print(f"\n{ground.kills} kills, {KILLS} at each place, all decisions whole")  # noqa: T201
 
 
-async def _publish_words(ground: Ground) -> None:
-    """The same of words: the layer catalogue, the item and the collection say one thing."""
+async def test_an_approval_is_whole_or_was_never_made(ground: Ground) -> None:
+    for place, is_made in places("approve"):
+        ground.kill(place, *ground.decision("approve"))
+        await ground.expect(ground.served if is_made else ground.waiting, place)
+        if is_made:
+            await ground.decide("unpublish")
+    await ground.decide("approve")
+    await ground.expect(ground.served, "approved in the end")
+
+
+async def test_an_unpublishing_is_whole_or_was_never_made(ground: Ground) -> None:
+    await ground.decide("approve")
+    for place, is_made in places("unpublish"):
+        ground.kill(place, *ground.decision("unpublish"))
+        await ground.expect(ground.waiting if is_made else ground.served, place)
+        if is_made:
+            await ground.decide("approve")
+    await ground.decide("unpublish")
+    await ground.expect(ground.waiting, "unpublished in the end")
+
+
+async def test_words_are_published_everywhere_or_nowhere(ground: Ground) -> None:
+    """The layer catalogue, the item and the collection say one thing."""
+    await ground.decide("approve")
     shown = "Before"
     for number, (place, is_made) in enumerate(places("publish")):
         title = f"Title {number}"
@@ -137,18 +148,14 @@ async def _publish_words(ground: Ground) -> None:
         ground.kill(place, "/commands/metadata.publish", body, client_id="operator")
         shown = title if is_made else shown
         assert ground.made.domain.rows(WORDS, ground.asset_id) == [(shown,) * 3], place
-    await ground.expect(ground.served, "publish")
+    await ground.expect(ground.served, "words published in the end")
 
 
-async def test_the_check_sees_a_decision_by_halves(database: TestDatabase, tmp_path: Path) -> None:
+async def test_the_check_sees_a_decision_by_halves(ground: Ground) -> None:
     """A control: what the checks are for, done on purpose."""
-    async with library(database, tmp_path) as made:
-        with mortal(database.url("cairn_app"), tmp_path) as doomed:
-            ground = Ground(made, doomed, await made.raster("halves"))
-            await ground.keep_words("Words")
-            await ground.decide("approve")
-            await ground.expect(ground.served, "approved")
-            made.domain.rows("delete from pgstac.items where collection = %s returning 1", ground.asset_id)
-            with pytest.raises(AssertionError):
-                await ground.expect(ground.served, "item without tiles")
-            assert doomed.order("approve.decided", "reviewer", "/assets/none/versions/0/approve", {}) == 0
+    await ground.decide("approve")
+    await ground.expect(ground.served, "approved")
+    ground.made.domain.rows("delete from pgstac.items where collection = %s returning 1", ground.asset_id)
+    with pytest.raises(AssertionError):
+        await ground.expect(ground.served, "tiles without an item")
+    assert ground.doomed.order("approve.decided", "reviewer", "/assets/none/versions/0/approve", {}) == 0

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
+import psycopg
 import pytest
 
 from domain.endings import Endings
@@ -33,6 +34,21 @@ async def withdraw(domain: Domain, asset_id: str, by: str = "reviewer") -> httpx
 
 def served(domain: Domain) -> Any:
     return domain.rows("select served_revision from app.asset_versions")[0][0]
+
+
+def endings_of(domain: Domain) -> Endings:
+    return Endings(domain.service.database, 1, lambda session: review_desk(session, domain.service))
+
+
+def let_them_end(domain: Domain) -> None:
+    """Every approval's moment has come."""
+    for table, column in (("approvals", "expires_at"), ("revisions", "approved_until")):
+        domain.rows(f"update app.{table} set {column} = now() - interval '1 s' returning 1")  # noqa: S608
+
+
+def order(domain: Domain, command: str) -> None:
+    with psycopg.connect(domain.database.url()) as connection:
+        connection.execute(command.encode())
 
 
 @pytest.mark.usefixtures("two_needed")
@@ -93,17 +109,30 @@ async def test_an_approval_ends_when_it_says(domain: Domain) -> None:
     assert (refused.status_code, refused.json()["code"]) == (422, "invalid-decision")
     soon = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
     await decide(domain, asset_id, 0, "approve", expires_at=soon)
-    endings = Endings(domain.service.database, 1, lambda session: review_desk(session, domain.service))
-    assert (await endings.sweep(), served(domain)) == (0, 1)
-    for table, column in (("approvals", "expires_at"), ("revisions", "approved_until")):
-        domain.rows(f"update app.{table} set {column} = now() - interval '1 s' returning 1")  # noqa: S608
-    assert (await endings.sweep(), served(domain)) == (1, None)
-    assert await endings.sweep() == 0
+    assert (await endings_of(domain).sweep(), served(domain)) == (0, 1)
+    let_them_end(domain)
+    assert (await endings_of(domain).sweep(), served(domain)) == (1, None)
+    assert await endings_of(domain).sweep() == 0
     assert domain.rows("select approval, approved_until, decided_by from app.revisions") == [
         ("pending_review", None, "cairn-domain")
     ]
     assert domain.rows("select count(*) from app.audit where action = 'approval.end'") == [(1,)]
     assert (await decide(domain, asset_id, 0, "approve")).json()["approval"] == "approved"
+
+
+async def test_an_approval_that_cannot_be_ended_is_in_no_others_way(domain: Domain) -> None:
+    soon = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+    names = [{"dataset_id": name, "resource_id": "dem"} for name in ("first", "second")]
+    assets = [await processed(domain, refs=refs) for refs in names]
+    for asset_id in assets:
+        assert (await decide(domain, asset_id, 0, "approve", expires_at=soon)).status_code == 200
+    let_them_end(domain)
+    held = f"(asset_id <> '{assets[0]}' or served_revision is not null)"
+    order(domain, f"alter table app.asset_versions add constraint held check {held}")
+    still = "select asset_id from app.asset_versions where served_revision is not null"
+    assert (await endings_of(domain).sweep(), domain.rows(still)) == (1, [(assets[0],)])
+    order(domain, "alter table app.asset_versions drop constraint held")
+    assert (await endings_of(domain).sweep(), domain.rows(still)) == (1, [])
 
 
 async def test_a_platform_may_say_how_long_approvals_hold(domain: Domain) -> None:

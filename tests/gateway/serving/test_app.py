@@ -39,11 +39,15 @@ async def test_a_downgrade_is_effective_at_once(client: httpx.AsyncClient, serve
             connection.execute("UPDATE api.products SET clearance = 'public' WHERE asset_id = 'open'")
 
 
-async def test_a_failure_of_ours_names_no_path(client: httpx.AsyncClient, served: Served) -> None:
+@pytest.mark.parametrize("door", ["info", "data.tif"])
+async def test_a_failure_of_ours_names_no_path(
+    door: str, client: httpx.AsyncClient, app: FastAPI, served: Served
+) -> None:
+    app.state.sources.handles.close()  # what is open already would be read on
     moved = served.root / "silver-elsewhere"
     (served.root / "silver").rename(moved)
     try:
-        answer = await client.get("/tiles/open/info")
+        answer = await client.get(f"/tiles/open/{door}")
     finally:
         moved.rename(served.root / "silver")
     assert (answer.status_code, answer.json()["code"]) == (500, "internal")

@@ -21,7 +21,25 @@ async def test_who_may_keep_an_answer(
     answer = await client.get(f"/tiles/{asset}/{door}", headers=headers)
     assert answer.status_code == 200
     assert answer.headers["cache-control"] == f"{kept_by}, max-age={SHARED_SECONDS}"
-    assert {"Authorization", "X-API-Key"} <= set(answer.headers["vary"].split(", "))
+    assert {"Accept", "Authorization", "Cookie", "X-API-Key"} <= set(answer.headers["vary"].split(", "))
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "status"),
+    [
+        (f"/tiles/draft/{TILE_PATH}", {}, 404),
+        ("/tiles/open/info?version=9", {}, 404),
+        ("/stac/collections/draft", {}, 404),
+        ("/tiles/open/info", {"X-API-Key": "of-nobody"}, 401),
+        ("/tiles/open/preview?max_size=1000000", {}, 422),
+    ],
+)
+async def test_nobody_keeps_a_refusal(
+    path: str, headers: dict[str, str], status: int, client: httpx.AsyncClient
+) -> None:
+    """What is approved a moment later would go on being refused."""
+    answer = await client.get(path, headers=headers)
+    assert (answer.status_code, answer.headers["cache-control"]) == (status, "no-store")
 
 
 def test_a_downgrade_bites_in_time_even_where_its_news_is_lost() -> None:
