@@ -7,8 +7,8 @@ from sqlalchemy import delete
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from domain.contracts.offers import Offer
 from domain.models import Process
-from domain.rules.offers import Offer
 
 
 @dataclass(frozen=True)

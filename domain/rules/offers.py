@@ -1,23 +1,10 @@
 """What partners may have done, as processes: one for each kind of submission that a workflow accepts. Pure."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
+from domain.contracts.offers import Offer
 from flows.compiler.inputs import Input
-
-
-@dataclass(frozen=True)
-class Offer:
-    """One process. What differs between platforms, their own references, is not part of it."""
-
-    process_id: str
-    data_type: str
-    operation: str
-    title: str
-    description: str
-    version: str
-    inputs: list[dict[str, Any]]
 
 
 class Accepting(Protocol):

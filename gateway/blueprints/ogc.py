@@ -6,6 +6,7 @@ from uuid import UUID, uuid4
 
 from fastapi import APIRouter, Body, Depends, Header, Query, Request, Response
 
+from domain.contracts.offers import Offer
 from domain.contracts.platforms import PlatformRow
 from domain.rules.clearance import Identity
 from domain.rules.paging import NoSuchPage, Place, from_token, to_token
@@ -29,7 +30,7 @@ from gateway.ogc.models import (
     StatusInfo,
     WebLink,
 )
-from gateway.ogc.queries import JobQueries, ProcessRow
+from gateway.ogc.queries import JobQueries
 from gateway.queries import RequestRow
 from gateway.state import Gateway, gateway
 
@@ -72,16 +73,17 @@ async def conformance() -> Conformance:
 async def processes(caller: Partner, state: State, base: Base) -> ProcessList:
     """What can be done."""
     platform = await platform_of(caller, state)
-    rows = [row for row in await JobQueries(state.queries, caller).processes() if descriptions.serves(row, platform)]
+    offers = await JobQueries(state.queries, caller).processes()
+    served = [offer for offer in offers if descriptions.serves(offer, platform)]
     here = WebLink(href=f"{base}/processes", rel="self", title="These processes")
-    return ProcessList(processes=[descriptions.summary(row, base) for row in rows], links=[here])
+    return ProcessList(processes=[descriptions.summary(offer, base) for offer in served], links=[here])
 
 
 @router.get("/processes/{process_id}", response_model_exclude_none=True)
 async def process(process_id: str, caller: Partner, state: State, base: Base) -> ProcessDescription:
     """One process, with the inputs that your platform gives it."""
-    row, platform = await _process(process_id, caller, state)
-    return descriptions.description(row, platform, base)
+    offer, platform = await _process(process_id, caller, state)
+    return descriptions.description(offer, platform, base)
 
 
 @router.post(
@@ -100,8 +102,8 @@ async def execute(
     idempotency_key: Annotated[str | None, Header(min_length=1, max_length=255)] = None,
 ) -> StatusInfo:
     """Start a job. Asking for the same again answers with the first job, and 200."""
-    row, platform = await _process(process_id, caller, state)
-    answer = await state.domain.submit(submission(asked, row, platform, caller, uuid4(), idempotency_key))
+    offer, platform = await _process(process_id, caller, state)
+    answer = await state.domain.submit(submission(asked, offer, platform, caller, uuid4(), idempotency_key))
     response.headers["Location"] = f"{base}/jobs/{answer.request_id}"
     response.headers["Preference-Applied"] = "respond-async"
     response.status_code = 200 if answer.duplicate else 201
@@ -161,13 +163,13 @@ async def dismiss(job_id: UUID, caller: Partner, state: State, base: Base) -> St
     return descriptions.job(await _job(job_id, caller, state), base)
 
 
-async def _process(process_id: str, caller: Identity, state: Gateway) -> tuple[ProcessRow, PlatformRow]:
+async def _process(process_id: str, caller: Identity, state: Gateway) -> tuple[Offer, PlatformRow]:
     """The process, and the caller's platform whose words its inputs are in."""
-    row, platform = await JobQueries(state.queries, caller).process(process_id), await platform_of(caller, state)
-    if row is None or not descriptions.serves(row, platform):
+    offer, platform = await JobQueries(state.queries, caller).process(process_id), await platform_of(caller, state)
+    if offer is None or not descriptions.serves(offer, platform):
         says = "There is no such process. GET /ogc/processes lists those that are."
         raise NotFound(says, type=f"{EXCEPTIONS}/no-such-process")
-    return row, platform
+    return offer, platform
 
 
 async def _job(job_id: UUID, caller: Identity, state: Gateway) -> RequestRow:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from domain.contracts.offers import Offer
 from domain.contracts.platforms import PlatformRow
 from domain.contracts.submissions import RequestState
 from gateway import answers
@@ -17,7 +18,6 @@ from gateway.ogc.models import (
     StatusInfo,
     WebLink,
 )
-from gateway.ogc.queries import ProcessRow
 from gateway.queries import RequestRow
 
 STATUSES: Mapping[RequestState, JobStatus] = {
@@ -68,9 +68,9 @@ def landing(base: str) -> LandingPage:
     )
 
 
-def serves(row: ProcessRow, platform: PlatformRow) -> bool:
+def serves(offer: Offer, platform: PlatformRow) -> bool:
     """Whether the platform may ask for it: its registry row may fix what it submits."""
-    fixed = {"data_type": row.data_type, "operation": row.operation}
+    fixed = {"data_type": offer.data_type, "operation": offer.operation}
     return all(platform.rule(name).constant in {None, value} for name, value in fixed.items())
 
 
@@ -81,36 +81,36 @@ def own_names(platform: PlatformRow) -> dict[str, bool]:
     return {name: names[name] and rule.default is None for name, rule in rules.items() if rule.constant is None}
 
 
-def parameter_names(row: ProcessRow, platform: PlatformRow) -> dict[str, str]:
+def parameter_names(offer: Offer, platform: PlatformRow) -> dict[str, str]:
     """The process's own inputs by the names that they are offered under: a platform's names come first."""
     taken = {*platform.refs, platform.version_ref, "source", "priority"}
-    own = [one["name"] for one in row.inputs if one["name"] != "source"]
+    own = [one["name"] for one in offer.inputs if one["name"] != "source"]
     return {(f"parameters.{name}" if name in taken else name): name for name in own}
 
 
-def summary(row: ProcessRow, base: str) -> ProcessSummary:
+def summary(offer: Offer, base: str) -> ProcessSummary:
     """A process in the list."""
-    return ProcessSummary.model_validate(_facts(row, base))
+    return ProcessSummary.model_validate(_facts(offer, base))
 
 
-def description(row: ProcessRow, platform: PlatformRow, base: str) -> ProcessDescription:
+def description(offer: Offer, platform: PlatformRow, base: str) -> ProcessDescription:
     """A process, with the inputs that this platform gives it."""
-    declared = {one["name"]: one for one in row.inputs}
+    declared = {one["name"]: one for one in offer.inputs}
     inputs = {name: _input(name, TEXT, required=needed) for name, needed in own_names(platform).items()}
     inputs["source"] = _input("source", declared.get("source", {}).get("schema", SOURCE), required=True)
-    for offered, name in parameter_names(row, platform).items():
+    for offered, name in parameter_names(offer, platform).items():
         inputs[offered] = _input(offered, declared[name]["schema"], required=declared[name]["required"])
     inputs["priority"] = _input("priority", PRIORITY, required=False)
-    return ProcessDescription.model_validate({**_facts(row, base), "inputs": inputs, "outputs": OUTPUTS})
+    return ProcessDescription.model_validate({**_facts(offer, base), "inputs": inputs, "outputs": OUTPUTS})
 
 
-def _facts(row: ProcessRow, base: str) -> dict[str, Any]:
-    here = f"{base}/processes/{row.process_id}"
+def _facts(offer: Offer, base: str) -> dict[str, Any]:
+    here = f"{base}/processes/{offer.process_id}"
     return {
-        "id": row.process_id,
-        "title": row.title,
-        "description": row.description,
-        "version": row.version,
+        "id": offer.process_id,
+        "title": offer.title,
+        "description": offer.description,
+        "version": offer.version,
         "job_control_options": ["async-execute", "dismiss"],
         "output_transmission": ["value"],
         "links": [

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from pydantic import ValidationError
 
+from domain.contracts.offers import Offer
 from domain.contracts.platforms import PlatformRow
 from domain.contracts.submissions import SubmissionCreate
 from domain.rules.clearance import Identity
@@ -14,20 +15,19 @@ from gateway import translate
 from gateway.errors import InvalidSubmission
 from gateway.ogc.descriptions import OUTPUTS, own_names, parameter_names
 from gateway.ogc.models import Execute
-from gateway.ogc.queries import ProcessRow
 
 QUALIFIED = {"value", "mediaType", "encoding", "schema"}
 LINK = {"href", "rel", "type", "hreflang", "title"}
 
 
 def submission(
-    asked: Execute, row: ProcessRow, platform: PlatformRow, caller: Identity, request_id: UUID, key: str | None
+    asked: Execute, offer: Offer, platform: PlatformRow, caller: Identity, request_id: UUID, key: str | None
 ) -> SubmissionCreate:
     """The submission that these inputs make, or every fault of them in one refusal.
 
     It is worded as the platform would and translated like any other: what its registry row fixes is fixed here too.
     """
-    parameters = parameter_names(row, platform)
+    parameters = parameter_names(offer, platform)
     if faults := [*_faults(asked, platform, list(parameters))]:
         raise InvalidSubmission("; ".join(faults) + ".", faults=faults)
     given = {name: plain(value) for name, value in asked.inputs.items()}
@@ -46,8 +46,8 @@ def submission(
             client_id=caller.client_id,
             refs={name: said[name] for name in platform.refs if name in said},
             version_label=said[platform.version_ref],
-            data_type=row.data_type,
-            operation=row.operation,
+            data_type=offer.data_type,
+            operation=offer.operation,
             parameters={parameters[name]: value for name, value in given.items() if name in parameters},
             **fields,
         )

@@ -2,29 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
+from domain.contracts.offers import Offer
 from domain.rules.clearance import Identity
 from domain.rules.paging import Place
 from gateway.queries import NOBODYS, REQUEST, Queries, RequestRow, reader_of
 
-
-@dataclass(frozen=True)
-class ProcessRow:
-    """What may be done, whoever asks. `inputs` is a list of name, required and schema."""
-
-    process_id: str
-    data_type: str
-    operation: str
-    title: str
-    description: str
-    version: str
-    inputs: list[dict[str, Any]]
-
-
 PROCESSES: Final = f"""
-    select {", ".join(ProcessRow.__dataclass_fields__)} from api.processes
+    select {", ".join(Offer.__dataclass_fields__)} from api.processes
     where %(id)s::text is null or process_id = %(id)s order by process_id
 """  # noqa: S608 - our own names
 # The page is found before anything of its jobs is counted.
@@ -47,11 +34,11 @@ class JobQueries:
     queries: Queries
     caller: Identity
 
-    async def processes(self) -> Sequence[ProcessRow]:
-        return await self.queries.rows(NOBODYS, ProcessRow, PROCESSES, {"id": None})
+    async def processes(self) -> Sequence[Offer]:
+        return await self.queries.rows(NOBODYS, Offer, PROCESSES, {"id": None})
 
-    async def process(self, process_id: str) -> ProcessRow | None:
-        return await self.queries.one(NOBODYS, ProcessRow, PROCESSES, {"id": process_id})
+    async def process(self, process_id: str) -> Offer | None:
+        return await self.queries.one(NOBODYS, Offer, PROCESSES, {"id": process_id})
 
     async def job(self, request_id: UUID) -> RequestRow | None:
         """The platform's request. Another's is none."""

@@ -15,6 +15,7 @@ from azure import functions
 
 from gateway import function_app
 from gateway.function_app import client_of
+from gateway.settings import settings as configured
 from tests.support.cluster import TestDatabase
 from tests.support.platform import Domain, running_domain
 
@@ -67,8 +68,10 @@ async def host(domain: Domain, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     }
     for name, value in settings.items():
         monkeypatch.setenv(f"CAIRN_{name}", value)
-    running = Host(importlib.reload(function_app).app)  # a host's process imports it once
+    configured.cache_clear()  # a host's process reads its settings, and imports the module, once
+    running = Host(importlib.reload(function_app).app)
     yield running
+    configured.cache_clear()
     await running.app.middleware.notify_shutdown()  # type: ignore[no-untyped-call]
     running.app.startup_task_done = False  # else it would stop once more when it is collected
 

@@ -16,7 +16,8 @@ def closed(required: list[str], **properties: Any) -> Shape:
 
 TEXT: Shape = {"type": "string"}
 MOMENT: Shape = {"type": "string", "format": "date-time"}
-LINK = closed(["href"], href={"type": "string", "format": "uri"}, rel=TEXT, type=TEXT, hreflang=TEXT, title=TEXT)
+ADDRESS: Shape = {"type": "string", "pattern": r"^https?://[^\s/]+(/\S*)?$"}
+LINK = closed(["href"], href=ADDRESS, rel=TEXT, type=TEXT, hreflang=TEXT, title=TEXT)
 LINKS: Shape = {"type": "array", "items": LINK}
 # The standard's `schema` knows these words and no others.
 WORDS = (
@@ -27,7 +28,7 @@ WORDS = (
 )
 SCHEMA: Shape = {"type": "object", "propertyNames": {"enum": WORDS.split()}, "required": ["type"]}
 LANDING = closed(["links"], title=TEXT, description=TEXT, links=LINKS)
-CONFORMANCE = closed(["conformsTo"], conformsTo={"type": "array", "items": {"type": "string", "format": "uri"}})
+CONFORMANCE = closed(["conformsTo"], conformsTo={"type": "array", "items": ADDRESS})
 SUMMARY: Shape = {
     "id": TEXT,
     "version": TEXT,

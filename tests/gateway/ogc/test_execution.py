@@ -5,13 +5,13 @@ from uuid import UUID
 
 import pytest
 
+from domain.contracts.offers import Offer
 from domain.contracts.platforms import PlatformRow
 from domain.rules.clearance import Identity
 from gateway.errors import InvalidSubmission
 from gateway.ogc.descriptions import description, parameter_names, serves
 from gateway.ogc.execution import plain, submission
 from gateway.ogc.models import Execute
-from gateway.ogc.queries import ProcessRow
 from tests.support import ogc_shapes
 
 REQUEST = UUID(int=1)
@@ -22,12 +22,12 @@ DDH = PlatformRow(
 GIVEN = {"dataset_id": "a", "resource_id": "b", "version_id": "1", "source": "uploads/a.tif"}
 
 
-def process(*names: str, data_type: str = "raster", operation: str = "ingest") -> ProcessRow:
+def process(*names: str, data_type: str = "raster", operation: str = "ingest") -> Offer:
     inputs = [{"name": name, "required": False, "schema": {"type": "string"}} for name in ("source", *names)]
-    return ProcessRow(f"{data_type}_{operation}", data_type, operation, "A title", "What it does.", "2", inputs)
+    return Offer(f"{data_type}_{operation}", data_type, operation, "A title", "What it does.", "2", inputs)
 
 
-def made(asked: dict[str, Any], row: ProcessRow | None = None, platform: PlatformRow = DDH) -> Any:
+def made(asked: dict[str, Any], row: Offer | None = None, platform: PlatformRow = DDH) -> Any:
     wanted = Execute.model_validate({"inputs": GIVEN} | asked)
     return submission(wanted, row or process("target_crs"), platform, CALLER, REQUEST, "k")
 
@@ -120,4 +120,20 @@ def test_a_description_has_the_standards_shape() -> None:
         mode="json", by_alias=True, exclude_none=True
     )
     assert ogc_shapes.faults(told, ogc_shapes.PROCESS) == []
-    assert ogc_shapes.faults(told | {"colour": 1}, ogc_shapes.PROCESS)  # the shape sees what does not belong
+
+
+@pytest.mark.parametrize(
+    ("wrong", "shape"),
+    [
+        ({"id": "a", "version": "1", "inputs": {}, "outputs": {}, "colour": 1}, ogc_shapes.PROCESS),
+        ({"id": "a", "version": "1", "inputs": {"a": {"schema": {"$ref": "#/x"}}}, "outputs": {}}, ogc_shapes.PROCESS),
+        ({"links": [{"href": "/ogc/jobs"}]}, ogc_shapes.LANDING),
+        ({"conformsTo": ["core"]}, ogc_shapes.CONFORMANCE),
+        ({"jobID": "a", "status": "pending", "type": "process"}, ogc_shapes.STATUS),
+        ({"jobID": "a", "status": "running", "type": "process", "created": "yesterday"}, ogc_shapes.STATUS),
+        ({"outputs": {"cog": "a.tif"}}, ogc_shapes.RESULTS),
+        ({"title": "without a type"}, ogc_shapes.EXCEPTION),
+    ],
+)
+def test_the_shapes_see_what_does_not_belong(wrong: dict[str, Any], shape: ogc_shapes.Shape) -> None:
+    assert ogc_shapes.faults(wrong, shape)
