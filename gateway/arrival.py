@@ -18,7 +18,10 @@ Headers = Sequence[tuple[bytes, bytes]]
 
 @dataclass(frozen=True)
 class ArrivalLimits:
-    """Seconds for a head, for a body, and for what is still coming once the answer was given; bytes of a head."""
+    """Seconds for a head, for a body, and for what is still coming once the answer was given; bytes of a head.
+
+    What a message has beside its head and its body, the framing of chunks and the trailer, may take as much as a head.
+    """
 
     head_seconds: float = 10.0
     body_seconds: float = 60.0
@@ -75,7 +78,7 @@ class ArrivalProtocol(HttpToolsProtocol):
     limits = ArrivalLimits()
     _arriving: Literal["nothing", "head", "body"] = "nothing"
     _deadline: asyncio.TimerHandle | None = None
-    _head_bytes = 0
+    _loose_bytes = 0  # that have arrived without being a whole head or a part of a body
     _refusal = MALFORMED
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -87,20 +90,27 @@ class ArrivalProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        self._loose_bytes += len(data)
         super().data_received(data)
         if self.transport.is_closing():
             return
-        if self._arriving == "head":
-            self._head_bytes += len(data)
-            if self._head_bytes > self.limits.max_head_bytes:
-                self._refuse(HEAD_TOO_LARGE)
+        if self._arriving != "nothing" and self._loose_bytes > self.limits.max_head_bytes:
+            self._refuse(HEAD_TOO_LARGE)
         elif self._arriving == "nothing" and self._is_free() and self._deadline is None:
             self._within(self.limits.head_seconds)  # empty lines begin no message, and have ended uvicorn's own waiting
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._arriving, self._head_bytes = "head", 0
+        self._arriving, self._loose_bytes = "head", 0
         self._within(self.limits.head_seconds)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._arriving == "head":  # uvicorn would take what stands in a trailer for headers, credentials included
+            super().on_header(name, value)
+
+    def on_body(self, body: bytes) -> None:
+        self._loose_bytes = 0
+        super().on_body(body)
 
     def on_headers_complete(self) -> None:
         if sum(len(name) + len(value) for name, value in self.headers) > self.limits.max_head_bytes:
@@ -109,7 +119,7 @@ class ArrivalProtocol(HttpToolsProtocol):
         if fault := head_fault(self.parser.get_http_version(), self.headers):
             self._refusal = Refusal(HTTPStatus.BAD_REQUEST, MALFORMED.code, fault)
             raise UnclearHead
-        self._arriving = "body"
+        self._arriving, self._loose_bytes = "body", 0
         self._within(self.limits.body_seconds)
         super().on_headers_complete()
 
@@ -128,9 +138,7 @@ class ArrivalProtocol(HttpToolsProtocol):
 
     def _is_free(self) -> bool:
         """Whether everything that was asked is answered."""
-        newest = cast(
-            "RequestResponseCycle | None", self.cycle
-        )  # none before the first request, whatever its type says
+        newest = cast("RequestResponseCycle | None", self.cycle)  # its type hides that there is none at first
         return newest is None or newest.response_complete
 
     def _within(self, seconds: float | None) -> None:

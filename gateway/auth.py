@@ -12,7 +12,7 @@ from gateway.state import Gateway, gateway
 OPERATORS: frozenset[Role] = frozenset({"operator", "admin"})
 
 
-def credential(request: Request) -> str:
+async def credential(request: Request) -> str:
     """The secret that came with the request."""
     return required_credential(request.headers)
 

@@ -28,7 +28,7 @@ class Gateway:
     notices: Notices
 
 
-def gateway(request: Request) -> Gateway:
+async def gateway(request: Request) -> Gateway:
     """What the application made at its start."""
     made: Gateway = request.app.state.gateway
     return made

@@ -48,7 +48,7 @@ EXAMPLE = {
 }
 
 
-def base_of(request: Request) -> str:
+async def base_of(request: Request) -> str:
     """The façade's own address, as the caller knows it."""
     return f"{str(request.base_url).rstrip('/')}/ogc"
 

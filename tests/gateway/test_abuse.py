@@ -156,6 +156,23 @@ async def test_a_head_without_end_is_cut_off(door: Door) -> None:
     assert status_of(await door.say(GET + b"connection: close\r\nx-a: " + b"y" * 20_000 + b"\r\n\r\n")) == 200
 
 
+async def test_a_trailer_is_no_header(door: Door) -> None:
+    """What stands behind a body was seen by no proxy that looks at heads: it names nobody."""
+    nobody = SUBMIT.replace(b"x-api-key: secret-ddh-dev\r\n", b"") + JSON + b"transfer-encoding: chunked\r\n"
+    trailer = b"\r\n2\r\n{}\r\n0\r\nx-api-key: secret-ddh-dev\r\n\r\n"
+    assert status_of(await door.say(nobody + b"connection: close\r\n" + trailer)) == 401
+    named = b"connection: close\r\nx-api-key: secret-ddh-dev\r\n"
+    assert status_of(await door.say(nobody + named + trailer)) == 422  # the control: so it is taken to the end
+
+
+async def test_a_trailer_without_end_is_cut_off(door: Door) -> None:
+    before = door.resident_mb()
+    answer = await door.say(CHUNKED + b"\r\n2\r\n{}\r\n0\r\n", *[b"x-a: %s\r\n" % (b"y" * 60_000)] * 300)
+    assert status_of(answer) in {0, 431}
+    assert door.resident_mb() - before < 20
+    assert status_of(await door.say(CHUNKED + b"\r\n2\r\n{}\r\n0\r\nx-a: ", b"y" * 400_000, b"y" * 400_000)) in {0, 431}
+
+
 async def test_headers_of_the_inside_mean_nothing_from_outside(door: Door) -> None:
     """Who calls is said by the credential, whatever else is claimed."""
     claims = {
