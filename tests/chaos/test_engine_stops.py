@@ -137,20 +137,25 @@ REACHED: dict[str, Callable[[Trial, str], bool]] = {
 @pytest.mark.parametrize("pool", POOLS if FULL else POOLS[-1:])
 def test_a_worker_told_to_stop_loses_no_phase(stack: Trial, pool: str) -> None:
     """SIGTERM for the worker: the phases that were saved are not run again, and the hand-over costs no attempt."""
-    count = max(5, RUNS // 3) if FULL else 2
-    run_ids = [stack.start(f"phases_{pool}") for _ in range(count)]
+    resumed = [at for _ in range(max(5, RUNS // 6) if FULL else 1) for at in handed_over(stack, pool)]
+    print(f"\nn = {len(resumed)} runs on {pool} handed over, resumed at {resumed} ({SCALES})")  # noqa: T201
+
+
+def handed_over(made: Trial, pool: str) -> list[int]:
+    """At which phases two runs go on that a worker gives up. More would end before the last of them began."""
+    run_ids = [made.start(f"phases_{pool}") for _ in range(2)]
     saved = (
         f"app.run_nodes where run_id = any(%s) and node_id = 'a' and {'fraction > 0.1' if pool == 'light' else 'true'}"
     )
     query = f"select count(*) from {saved} and state in ('running', 'dispatched')"  # noqa: S608 - ours alone
-    until(lambda: stack.stack.rows(query, run_ids) == [(count,)], 60)
+    until(lambda: made.stack.rows(query, run_ids) == [(len(run_ids),)], 60)
     time.sleep(1.5)
-    os.kill(stack.service(f"worker-{pool}"), signal.SIGTERM)
-    assert set(stack.until_ended(run_ids).values()) == {"completed"}
-    outputs = [stack.record(run_id)["outputs"] for run_id in run_ids]
+    os.kill(made.service(f"worker-{pool}"), signal.SIGTERM)
+    assert set(made.until_ended(run_ids).values()) == {"completed"}
+    outputs = [made.record(run_id)["outputs"] for run_id in run_ids]
     assert all(told["resumed_at"] > 0 for told in outputs), outputs
     assert all(told["phases_run"] == list(range(told["resumed_at"], 12)) for told in outputs)
-    print(f"\nn = {count} runs on {pool} handed over, resumed at {[told['resumed_at'] for told in outputs]} ({SCALES})")  # noqa: T201
+    return [told["resumed_at"] for told in outputs]
 
 
 def test_a_small_pool_full_of_parents_finishes(stack: Trial) -> None:
