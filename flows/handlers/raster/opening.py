@@ -27,7 +27,7 @@ DRIVER: Final = "GTiff"
 # What rasterio raises of what GDAL says; some calls pass on the innermost class, which belongs to no public one.
 GDAL_ERRORS: Final = (RasterioError, CRSError, CPLE_BaseError)
 # Blocks that are looked at again. GDAL itself reads small numbers as megabytes; through rasterio's Env all are bytes.
-CACHE_BYTES: Final = 256 * 1024**2
+CACHE_BYTES: Final = 64 * 1024**2
 _ENVIRONMENT: Final = {
     "GDAL_DISABLE_READDIR_ON_OPEN": "EMPTY_DIR",
     "GDAL_PAM_ENABLED": "NO",
