@@ -46,6 +46,9 @@ class Refusal:
 
 
 MALFORMED = Refusal(HTTPStatus.BAD_REQUEST, "malformed-http", "This is not a request in HTTP/1.1.")
+ANOTHER_PROTOCOL = Refusal(
+    HTTPStatus.BAD_REQUEST, MALFORMED.code, "Only HTTP/1.1 is spoken here: leave Upgrade out, and do not CONNECT."
+)
 TOO_SLOW = Refusal(HTTPStatus.REQUEST_TIMEOUT, "too-slow", "The request took too long to arrive. Send it again.")
 HEAD_TOO_LARGE = Refusal(
     HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "head-too-large", "The request's headers are too large. Send fewer."
@@ -115,6 +118,9 @@ class ArrivalProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         if sum(len(name) + len(value) for name, value in self.headers) > self.limits.max_head_bytes:
             self._refusal = HEAD_TOO_LARGE
+            raise UnclearHead
+        if self.parser.should_upgrade():  # what follows such a head would be no body to us, and one to others
+            self._refusal = ANOTHER_PROTOCOL
             raise UnclearHead
         if fault := head_fault(self.parser.get_http_version(), self.headers):
             self._refusal = Refusal(HTTPStatus.BAD_REQUEST, MALFORMED.code, fault)

@@ -26,8 +26,9 @@ async def caller(
     request: Request, secret: Annotated[str, Depends(credential)], state: Annotated[Gateway, Depends(gateway)]
 ) -> Identity:
     """The client that holds the credential, within the calls that it may make."""
+    state.rates.refuse_again(secret)
     found = await state.doorkeeper.identify(secret, address_of(request), state.queries)
-    state.rates.take(found)
+    state.rates.take(found, secret)
     return found
 
 

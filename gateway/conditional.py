@@ -1,9 +1,17 @@
-"""Answers that need not be sent again: entity tags and 304."""
+"""What may be kept of an answer: entity tags and 304 for its own reader, nothing for others."""
 
 import hashlib
 
 from fastapi import Response
 from pydantic import BaseModel
+
+# What is one partner's must not be given to another by something in between.
+PRIVATE = {"Cache-Control": "private, no-cache", "Vary": "Authorization, X-API-Key"}
+
+
+async def private(response: Response) -> None:
+    """For routes whose answers are the caller's and have no tag."""
+    response.headers.update(PRIVATE)
 
 
 def tag_of(content: bytes) -> str:
@@ -21,8 +29,7 @@ def conditional(answer: BaseModel, if_none_match: str | None, headers: dict[str,
     """The answer, or that it has not changed."""
     content = answer.model_dump_json().encode()
     tag = tag_of(content)
-    # What is one partner's must not be given to another by something in between.
-    headers |= {"ETag": tag, "Cache-Control": "private, no-cache", "Vary": "Authorization, X-API-Key"}
+    headers |= PRIVATE | {"ETag": tag}
     if knows(if_none_match, tag):
         return Response(status_code=304, headers=headers)
     return Response(content, media_type="application/json", headers=headers)

@@ -1,10 +1,14 @@
 """How often a client and its platform may call. Each process counts for itself."""
 
-from dataclasses import dataclass
+from collections import OrderedDict
+from dataclasses import dataclass, field
 
+from domain.doorkeeper import secret_hash
 from domain.rules.clearance import Identity
 from domain.rules.rates import Buckets
 from gateway.errors import TooManyCalls
+
+REMEMBERED = 1_000
 
 
 @dataclass(frozen=True)
@@ -13,14 +17,22 @@ class Rates:
 
     clients: Buckets
     platforms: Buckets
+    _refused: OrderedDict[str, Identity] = field(default_factory=OrderedDict)
 
-    def take(self, caller: Identity) -> None:
+    def refuse_again(self, credential: str) -> None:
+        """Refuse who was refused and still has to wait, without a look at who that is: others pay for each look.
+
+        What is remembered of a credential turns its holder away and never lets anybody in.
+        """
+        holder = self._refused.get(secret_hash(credential))
+        if holder is not None and (wait := self._wait_seconds(holder)):
+            raise _too_many(wait)
+
+    def take(self, caller: Identity, credential: str) -> None:
         """Count a call, or refuse it and say when the next one may come. A refused call costs nothing."""
-        wait = self.clients.wait_seconds(caller.client_id)
-        if caller.platform_id is not None:
-            wait = max(wait, self.platforms.wait_seconds(caller.platform_id))
-        if wait:
-            raise TooManyCalls("Call again when the time in Retry-After has passed.", retry_after_seconds=wait)
+        if wait := self._wait_seconds(caller):
+            self._remember(caller, credential)
+            raise _too_many(wait)
         self.charge(caller, 1)
 
     def charge(self, caller: Identity, cost: float) -> None:
@@ -28,3 +40,16 @@ class Rates:
         self.clients.charge(caller.client_id, cost)
         if caller.platform_id is not None:
             self.platforms.charge(caller.platform_id, cost)
+
+    def _wait_seconds(self, caller: Identity) -> int:
+        wait = self.clients.wait_seconds(caller.client_id)
+        return wait if caller.platform_id is None else max(wait, self.platforms.wait_seconds(caller.platform_id))
+
+    def _remember(self, caller: Identity, credential: str) -> None:
+        self._refused[secret_hash(credential)] = caller
+        if len(self._refused) > REMEMBERED:
+            self._refused.popitem(last=False)
+
+
+def _too_many(wait_seconds: int) -> TooManyCalls:
+    return TooManyCalls("Call again when the time in Retry-After has passed.", retry_after_seconds=wait_seconds)

@@ -20,7 +20,7 @@ MEDIA_TYPE = "application/problem+json"
 def render(problem: Problem) -> JSONResponse:
     body = problem.body()
     wait = body.get("retry_after_seconds")
-    headers = None if wait is None else {"Retry-After": str(wait)}
+    headers = {"Cache-Control": "no-store"} | ({} if wait is None else {"Retry-After": str(wait)})
     return JSONResponse(body, status_code=problem.status, media_type=MEDIA_TYPE, headers=headers)
 
 

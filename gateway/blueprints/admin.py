@@ -15,10 +15,11 @@ from gateway.administration import (
     shown,
 )
 from gateway.auth import operator
+from gateway.conditional import private
 from gateway.errors import BehindUnavailable
 from gateway.state import Gateway, gateway
 
-router = APIRouter(prefix="/api/admin", tags=["admin"], dependencies=[Depends(operator)])
+router = APIRouter(prefix="/api/admin", tags=["admin"], dependencies=[Depends(operator), Depends(private)])
 State = Annotated[Gateway, Depends(gateway)]
 Limit = Annotated[int, Query(ge=1, le=500)]
 HEALTH_SECONDS = 3.0

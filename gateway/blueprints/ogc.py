@@ -13,6 +13,7 @@ from domain.rules.paging import NoSuchPage, Place, from_token, to_token
 from gateway.answers import OPEN
 from gateway.auth import Partner, partner
 from gateway.blueprints.platform import platform_of
+from gateway.conditional import private
 from gateway.errors import InvalidQuery, JobFailed, NotFound, ResultNotReady
 from gateway.ogc import descriptions
 from gateway.ogc.execution import submission
@@ -34,7 +35,7 @@ from gateway.ogc.queries import JobQueries
 from gateway.queries import RequestRow
 from gateway.state import Gateway, gateway
 
-router = APIRouter(prefix="/ogc", tags=["ogc"], dependencies=[Depends(partner)])
+router = APIRouter(prefix="/ogc", tags=["ogc"], dependencies=[Depends(partner), Depends(private)])
 State = Annotated[Gateway, Depends(gateway)]
 OURS = {told: state for state, told in descriptions.STATUSES.items()}
 EXAMPLE = {

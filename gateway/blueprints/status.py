@@ -7,11 +7,12 @@ from fastapi import APIRouter, Depends, Query
 
 from domain.rules.paging import NoSuchPage, Place, from_token, to_token
 from gateway.auth import operator
+from gateway.conditional import private
 from gateway.errors import InvalidQuery, NotFound
 from gateway.operations import Counts, EventPage, FlowRun, Job, JobPage, JobState, NodePage, Operations
 from gateway.state import Gateway, gateway
 
-router = APIRouter(prefix="/api/status", tags=["status"], dependencies=[Depends(operator)])
+router = APIRouter(prefix="/api/status", tags=["status"], dependencies=[Depends(operator), Depends(private)])
 Limit = Annotated[int, Query(ge=1, le=500)]
 Name = Annotated[str | None, Query(max_length=63)]
 LAST_NUMBER = 2**63 - 1

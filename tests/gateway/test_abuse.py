@@ -77,6 +77,7 @@ async def test_a_gigabyte_that_is_announced_is_refused_too(door: Door) -> None:
 )
 async def test_slow_ones_are_cut_off_and_others_served(door: Door, slow: bytes, status: int) -> None:
     """200 sockets that drip a byte a second."""
+    before = door.resident_mb()
     opened = [await asyncio.open_connection("127.0.0.1", door.port) for _ in range(200)]
 
     async def drip(writer: asyncio.StreamWriter) -> None:
@@ -91,6 +92,7 @@ async def test_slow_ones_are_cut_off_and_others_served(door: Door, slow: bytes, 
     dripping = [asyncio.create_task(drip(writer)) for _, writer in opened]
     answering = [asyncio.create_task(answer_of(reader)) for reader, _ in opened]
     delays = [await live_seconds(door) for _ in range(10)]
+    grown = door.resident_mb() - before
     answers = await asyncio.gather(*answering)
     took = time.monotonic() - began
     for task in dripping:
@@ -99,6 +101,7 @@ async def test_slow_ones_are_cut_off_and_others_served(door: Door, slow: bytes, 
         writer.close()
     assert max(delays) < 1
     assert took < 8
+    assert grown < 20
     assert Counter(map(status_of, answers)) == {status: 200}
 
 
@@ -128,6 +131,8 @@ UNCLEAR = {
     "a folded line": GET + b"x-a: b\r\n c: d\r\n\r\n",
     "a name with a break": GET + b"x-a\rb: c\r\n\r\n",
     "a value with NUL": GET + b"x-a: b\x00c\r\n\r\n",
+    "another protocol": GET + b"connection: upgrade\r\nupgrade: h2c\r\n\r\n",
+    "a tunnel": b"CONNECT cairn.test:80 HTTP/1.1\r\nhost: cairn.test:80\r\n\r\n",
     "a line feed alone": b"GET /livez HTTP/1.1\nhost: x\n\n",
 }
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import psycopg
 import pytest
 
 from domain.rules.rates import Buckets
@@ -50,3 +51,22 @@ async def test_every_way_in_is_counted(strict: Platform) -> None:
     ):
         answer = await call(strict, "ddh-dev", method, path, json={"submissions": [{"submission": {}}]})
         assert answer.status_code == 429, path
+
+
+async def test_who_has_to_wait_still_is_not_looked_up_again(strict: Platform) -> None:
+    """And whoever was withdrawn meanwhile is not let in for having been known."""
+    app, now = strict.gateway.app, [0.0]  # type: ignore[attr-defined]
+    made = app.state.gateway
+    limited = replace(made, rates=Rates(Buckets(1, 1, clock=lambda: now[0]), Buckets(1, 9, clock=lambda: now[0])))
+    blind = replace(limited, queries=replace(made.queries, pool=None))
+    app.state.gateway = limited
+    assert await statuses(strict, "ddh-dev", 2) == [404, 429]
+    app.state.gateway = blind
+    assert await statuses(strict, "ddh-dev", 3) == [429] * 3
+    assert await statuses(strict, "arcgis-dev", 1) == [500]  # the control: who is not remembered is looked up
+    app.state.gateway, now[0] = limited, 5.0
+    assert await statuses(strict, "ddh-dev", 2) == [404, 429]
+    with psycopg.connect(strict.domain.database.url()) as connection:
+        connection.execute("update app.clients set secret_hash = 'another' where client_id = 'ddh-dev'")
+    now[0] = 10.0
+    assert await statuses(strict, "ddh-dev", 2) == [401, 401]

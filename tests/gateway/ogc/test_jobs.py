@@ -167,6 +167,17 @@ async def test_all_of_it_is_for_partners(platform: Platform) -> None:
             assert (await call(platform, "GET", path, by=by)).status_code == status, (path, by)
 
 
+async def test_nothing_may_be_kept_for_somebody_else(platform: Platform) -> None:
+    """Keys come in a header that caches do not know: what they may keep they would give to the next caller."""
+    where = (await execute(platform)).headers["location"]
+    for path in ("/ogc", "/ogc/processes", RASTER, "/ogc/jobs", where):
+        headers = (await call(platform, "GET", path)).headers
+        assert headers["cache-control"] == "private, no-cache", path
+        assert "X-API-Key" in headers["vary"]
+    refused = await call(platform, "GET", f"{where}/results")
+    assert (refused.status_code, refused.headers["cache-control"]) == (404, "no-store")
+
+
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({}, "inputs"),
     ({"inputs": INPUTS | {"colour": 1}}, "'colour' is not an input"),
