@@ -17,7 +17,7 @@ missing_packages() {
   command -v redis-server >/dev/null || missing+=(redis-server)
   command -v setpriv >/dev/null || missing+=(util-linux)
   if [ ! -x .venv/bin/python ] && ! "$python" -c 'import ensurepip' 2>/dev/null; then missing+=("python3-venv"); fi
-  if ! command -v npm >/dev/null; then missing+=(nodejs npm); fi  # what the console's pages load is built from npm
+  if ! command -v npm >/dev/null || ! command -v node >/dev/null; then missing+=(nodejs npm); fi
   if [ "$extra" = dev ] && ! command -v chromium >/dev/null; then missing+=(chromium); fi
   if [ "$extra" = dev ] && ! command -v strace >/dev/null; then missing+=(strace); fi
   if [ "$extra" = dev ] && ! command -v openssl >/dev/null; then missing+=(openssl); fi
@@ -29,13 +29,18 @@ missing_packages() {
   fi
 }
 
+purpose() {  # what to know before installing them by hand
+  case " $* " in *" npm "*) printf " (npm builds the scripts of the reviewers' console)" ;; esac
+  case " $* " in *" postgresql"*) printf ' (or set CAIRN_DATABASE_URL to a PostgreSQL with PostGIS)' ;; esac
+}
+
 install_packages() {
   local root=()
   if [ "$(id -u)" -ne 0 ]; then
-    sudo -n true 2>/dev/null || die "please install these packages, or set CAIRN_DATABASE_URL to a PostgreSQL with PostGIS: $*"
+    sudo -n true 2>/dev/null || die "please install these packages: $*$(purpose "$@")"
     root=(sudo -n)
   fi
-  command -v apt-get >/dev/null || die "please install these packages with your system's tool: $*"
+  command -v apt-get >/dev/null || die "please install these packages with your system's tool: $*$(purpose "$@")"
   say "installing $*"
   # Debian starts servers when it installs them. Ours are private to the stack: nothing may start, now or at boot,
   # that was not there before, so starting is forbidden for this while and no cluster is made.
@@ -101,9 +106,9 @@ install_node_packages() {  # FOLDER WHAT: true where something was installed
 }
 
 build_console() {
-  local web=domain/console/web vendor=domain/console/static/vendor
-  if install_node_packages "$web" "what the console's pages load" || [ "$web/build.mjs" -nt "$vendor" ]; then
-    node "$web/build.mjs"
+  local web=domain/console/web last=domain/console/static/vendor/countries.json  # written last: whole where it is there
+  if install_node_packages "$web" "what the console's pages load" || [ "$web/build.mjs" -nt "$last" ]; then
+    node "$web/build.mjs" || die "the console's scripts could not be built; see domain/console/web/build.mjs"
   fi
 }
 

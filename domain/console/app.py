@@ -17,18 +17,24 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from domain.console import assets, callbacks, decisions, history, live, queue, sign_in, versions
 from domain.console.oidc import Provider
 from domain.console.people import CONSOLE, NotSignedIn
-from domain.console.rendering import HEADERS, STATIC, page
+from domain.console.rendering import HEADERS, STATIC, page, unbuilt
 from domain.contracts.problems import ProblemError
 from domain.rules.console import FIRST_PAGE, HARMLESS, refusal
 from domain.settings import DomainSettings
 
 log = logging.getLogger("cairn.console")
+TO_BUILD = (
+    "Pages need them. Run `make setup`, or `npm ci && node build.mjs` in domain/console/web, and load this page again. "
+    "Images have them from their build."
+)
 A_YEAR = "public, max-age=31536000, immutable"
 
 
 def create_console(config: DomainSettings) -> FastAPI:
     """The application. What it works with is given to it when the service starts."""
     app = FastAPI(title="Cairn console", docs_url=None, redoc_url=None, openapi_url=None)
+    if missing := unbuilt():
+        log.warning("the console's scripts are not built", extra={"missing": missing})
     app.state.pages = live.Pages()
     app.state.provider = _provider(config)
     handlers: dict[Any, Any] = {
@@ -88,10 +94,13 @@ class Guard:
         if why := refusal(scope["method"], Headers(scope=scope)):
             await error_page(403, "This was not sent from the console", why)(scope, receive, send_guarded)
             return
+        if unbuilt() and "/static/" not in scope["path"]:
+            await error_page(503, "The console's scripts are not built", TO_BUILD)(scope, receive, send_guarded)
+            return
         try:
             await self._app(scope, receive, send_guarded)
         except Exception:
-            if not answered:
+            if not answered:  # what was logged and answered is raised again all the same
                 raise
 
 

@@ -10,6 +10,7 @@ from domain.console.frame import frame
 from domain.console.live import Subject
 from domain.console.people import Reader
 from domain.console.rendering import page
+from domain.console.versions import layer_words
 from domain.repositories.asset_lists import AssetLists
 from domain.repositories.audit import Audit
 from domain.services.clients import ClientDesk
@@ -43,6 +44,7 @@ async def asset(request: Request, session: Session, who: Reader, asset_id: str) 
         **around,
         asset=await api.read_asset(asset_id, session, Response()),
         versions=(await api.list_versions(session, asset_id=asset_id, deleted=True, limit=MOST_VERSIONS)).versions,
+        words=await layer_words(session, asset_id),
         acts=await Audit(session).entries(0, MOST_ACTS, subject=f"asset/{asset_id}"),
     )
 

@@ -9,13 +9,16 @@ from fastapi.responses import RedirectResponse
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.api.dependencies import ServiceState
-from domain.console.forms import checked, form_of
+from domain.api.reviews import keep_metadata
+from domain.console.forms import Model, checked, form_of
 from domain.console.people import CONSOLE, NotSignedIn, Person, check_form, need, person_of
 from domain.console.versions import Ordinal, version_page
 from domain.contracts.assets import ChangeClearance, ChangeExposure
+from domain.contracts.commands import LayerWords
 from domain.contracts.problems import ProblemError
-from domain.contracts.reviews import Approve, Reject, Unpublish
+from domain.contracts.reviews import Approve, Reject, Unpublish, Withdraw
 from domain.errors import NotFound
+from domain.rules.clearance import REVIEWERS
 from domain.services.assets import AssetChanges
 from domain.services.desks import exports_of, review_desk
 from domain.services.reviews import Reviews
@@ -42,25 +45,32 @@ class Sent:
     def changes(self) -> AssetChanges:
         return AssetChanges(self.session, exports_of(self.session, self.service), self._if_match("asset_lock"))
 
+    def reasoned(self, model: type[Model]) -> Model:
+        """What needs a revision and a reason."""
+        return checked(model, revision=self.form.get("revision"), reason=self.form.get("reason", ""))
+
     def _if_match(self, name: str) -> str | None:
         """The state that the form's page showed."""
         return f'"{self.form[name]}"' if self.form.get(name) else None
 
 
 async def _approve(sent: Sent) -> object:
-    asked = {"clearance_level": sent.form.get("clearance_level"), "comment": sent.form.get("comment") or None}
-    wanted = checked(Approve, revision=sent.form.get("revision"), **asked)
-    return await sent.reviews().approve(sent.asset_id, sent.ordinal, wanted, sent.who.identity)
+    given = {name: sent.form.get(name) or None for name in ("revision", "clearance_level", "comment", "content_hash")}
+    if day := sent.form.get("ends_on"):
+        given["expires_at"] = f"{day}T23:59:59Z"
+    return await sent.reviews().approve(sent.asset_id, sent.ordinal, checked(Approve, **given), sent.who.identity)
 
 
 async def _reject(sent: Sent) -> object:
-    wanted = checked(Reject, revision=sent.form.get("revision"), reason=sent.form.get("reason", ""))
-    return await sent.reviews().reject(sent.asset_id, sent.ordinal, wanted, sent.who.identity)
+    return await sent.reviews().reject(sent.asset_id, sent.ordinal, sent.reasoned(Reject), sent.who.identity)
+
+
+async def _withdraw(sent: Sent) -> object:
+    return await sent.reviews().withdraw(sent.asset_id, sent.ordinal, sent.reasoned(Withdraw), sent.who.identity)
 
 
 async def _unpublish(sent: Sent) -> object:
-    wanted = checked(Unpublish, revision=sent.form.get("revision"), reason=sent.form.get("reason", ""))
-    return await sent.reviews().unpublish(sent.asset_id, sent.ordinal, wanted, sent.who.identity)
+    return await sent.reviews().unpublish(sent.asset_id, sent.ordinal, sent.reasoned(Unpublish), sent.who.identity)
 
 
 async def _clearance(sent: Sent) -> object:
@@ -73,12 +83,27 @@ async def _exposure(sent: Sent) -> object:
     return await sent.changes().exposure(sent.asset_id, wanted, sent.who.identity)
 
 
+async def _words(sent: Sent) -> object:
+    said = {name: sent.form.get(name, "") for name in ("title", "description")}
+    keywords = [word.strip() for word in sent.form.get("keywords", "").split(",")]
+    wanted = checked(
+        LayerWords,
+        **said,
+        keywords=[word for word in keywords if word],
+        attribution=sent.form.get("attribution") or None,
+        license=sent.form.get("license") or "other",
+    )
+    return await keep_metadata(sent.asset_id, wanted, sent.session, sent.who.identity)
+
+
 VERBS: Final[Mapping[str, Callable[[Sent], Awaitable[object]]]] = {
     "approve": _approve,
     "reject": _reject,
+    "withdraw": _withdraw,
     "unpublish": _unpublish,
     "clearance": _clearance,
     "exposure": _exposure,
+    "words": _words,
 }
 
 
@@ -89,7 +114,7 @@ async def decider(request: Request, state: ServiceState, form: Form) -> Person:
     if who is None:
         raise NotSignedIn
     check_form(who, form)
-    need(who, "reviewer", "admin")
+    need(who, *REVIEWERS)
     return who
 
 

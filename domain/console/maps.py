@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from domain.contracts.assets import AssetView, VersionView
+from domain.rules.publication import item_id
 
 WHOLE_EARTH = (-180.0, -85.0, 180.0, 85.0)
 GEOMETRIES = {"Polygon", "MultiPolygon"}
@@ -32,8 +33,7 @@ class Map:
 
 
 def map_of(asset: AssetView, version: VersionView) -> Map:
-    newest = version.newest
-    waits = newest.approval == "pending_review" and newest.processing == "completed"
+    newest, waits = version.newest, _waits(version)
     place = f"/tiles/{asset.asset_id}/WebMercatorQuad/{{z}}/{{x}}/{{y}}"
     is_latest = asset.latest_ordinal == version.ordinal and not waits
     return Map(
@@ -45,9 +45,24 @@ def map_of(asset: AssetView, version: VersionView) -> Map:
     )
 
 
+def links_of(version: VersionView, item: Mapping[str, Any] | None) -> dict[str, str]:
+    """Where to look at the revision as readers would: the one that waits, else the one that is served."""
+    shown = version.newest.revision if _waits(version) else version.served_revision
+    if shown is None:
+        return {}
+    tiles = {"TileJSON": f"/tiles/{version.asset_id}/WebMercatorQuad/tilejson.json?version={version.ordinal}"}
+    name = item_id(version.asset_id, version.ordinal, shown)
+    return ({"catalogue item": f"/stac/collections/{version.asset_id}/items/{name}"} if item else {}) | tiles
+
+
+def _waits(version: VersionView) -> bool:
+    return version.newest.approval == "pending_review" and version.newest.processing == "completed"
+
+
 def bounds_of(outputs: Mapping[str, Any]) -> tuple[float, float, float, float]:
     """West, south, east, north, as the run told; the whole Earth where it told nothing of the kind."""
-    given = outputs.get("bounds")
+    checked = outputs.get("validation")
+    given = outputs.get("bounds") or (checked.get("bounds_wgs84") if isinstance(checked, dict) else None)
     if not isinstance(given, list) or len(given) != 4:
         return WHOLE_EARTH
     if not all(isinstance(value, int | float) and math.isfinite(value) for value in given):

@@ -13,6 +13,7 @@ from domain.doorkeeper import Unauthenticated
 from domain.errors import Forbidden
 from domain.repositories.platforms import Platforms
 from domain.repositories.sessions import Sessions
+from domain.rules.clearance import REVIEWERS
 from domain.rules.console import is_token
 from domain.security import STAFF, Identity, Role, secret_hash
 from domain.services.audit import record
@@ -36,7 +37,7 @@ class Person:
 
     @property
     def may_decide(self) -> bool:
-        return self.identity.role in {"reviewer", "admin"}
+        return self.identity.role in REVIEWERS
 
     @property
     def may_operate(self) -> bool:

@@ -1,18 +1,26 @@
 """The first page: versions by what is to be done about them."""
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated
+from uuid import UUID
 
 from fastapi import APIRouter, Query, Request, Response
+from sqlalchemy.ext.asyncio import AsyncSession
 
+from domain.api.assets import list_platforms
 from domain.api.dependencies import Session
 from domain.console.frame import frame
 from domain.console.live import Subject
 from domain.console.people import Reader
 from domain.console.rendering import page
-from domain.repositories.asset_lists import AssetLists
-from domain.repositories.console import ConsoleLists
+from domain.console.standing import count
+from domain.contracts.assets import PlatformView
+from domain.contracts.reviews import ApprovalView
+from domain.repositories.approvals import Approvals
+from domain.repositories.console import ConsoleLists, Listed
 from domain.rules.console import SHOWN, filter_of
 from domain.rules.paging import Place, to_token
+from domain.rules.quorum import Tally
 from domain.services.callbacks import place_of
 
 router = APIRouter()
@@ -27,12 +35,30 @@ async def queue(request: Request, session: Session, who: Reader, after: Token = 
     wanted = filter_of(request.query_params)
     rows = await ConsoleLists(session).queue(wanted, place_of(after), PAGE)
     last = rows[-1].revision if len(rows) == PAGE else None
+    platforms = await list_platforms(session)
     return page(
         "queue.html",
         **around,
         rows=rows,
         wanted=wanted,
         shown=SHOWN,
-        platforms=await AssetLists(session).platforms(),
+        platforms=platforms,
+        tallies=await _tallies(session, rows, {each.platform_id: each for each in platforms}),
         older=to_token(Place(last.created_at, last.request_id)) if last else None,
     )
+
+
+async def _tallies(
+    session: AsyncSession, rows: Sequence[Listed], platforms: Mapping[str, PlatformView]
+) -> dict[UUID, Tally]:
+    """How far the revisions are for which one approval is not enough, by their requests."""
+    approvals, tallies = Approvals(session), dict[UUID, Tally]()
+    asked = [row for row in rows if platforms[row.asset.platform_id].approvals_required > 1]
+    given, now = await approvals.given(*(row.revision for row in asked)), await approvals.now()
+    for row in asked:
+        platform, content = platforms[row.asset.platform_id], row.revision.content_hash
+        place = (row.asset.asset_id, row.version.ordinal, row.revision.revision)
+        own = [each for each in given if (each.asset_id, each.ordinal, each.revision) == place]
+        views = [ApprovalView.model_validate(each) for each in own]
+        tallies[row.revision.request_id] = count(views, content, platform, now)
+    return tallies

@@ -25,6 +25,15 @@ HEADERS = {
 }
 
 
+# What pages load that is not written here but copied from npm packages.
+BUILT = ("htmx.min.js", "maplibre-gl.js", "maplibre-gl-worker.js", "maplibre-gl.css", "countries.json")
+
+
+def unbuilt() -> list[str]:
+    """Which of it is missing."""
+    return [name for name in BUILT if not (STATIC / "vendor" / name).is_file()]
+
+
 @lru_cache
 def environment() -> Environment:
     """The templates, read when the first page is made."""

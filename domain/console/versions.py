@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
@@ -11,17 +12,21 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.api import assets as api
 from domain.api.dependencies import ServiceState, Session
+from domain.api.reviews import list_approvals
 from domain.console.frame import frame
 from domain.console.graph import picture
 from domain.console.live import Subject
-from domain.console.maps import footprint, map_of, outline
+from domain.console.maps import footprint, links_of, map_of, outline
 from domain.console.people import Person, Reader
 from domain.console.rendering import page
 from domain.console.reports import report_of
+from domain.console.standing import Standing, standing_of
 from domain.console.words import event, remark
-from domain.contracts.assets import AssetView, VersionView
+from domain.contracts.assets import AssetView, RevisionView, VersionView
 from domain.contracts.problems import ProblemError
+from domain.repositories.approvals import Approvals
 from domain.repositories.console import ConsoleLists
+from domain.repositories.layers import Layers
 from domain.services.records import RecordDesk
 from domain.state import Service
 
@@ -68,6 +73,8 @@ async def version_page(
     around = await frame(request, session, who, "queue", Subject("version", asset_id, ordinal))
     asset = await api.read_asset(asset_id, session, Response())
     shown = await api.read_version(asset_id, ordinal, session, Response())
+    revisions = await api.list_revisions(asset_id, ordinal, session)
+    item = await _item(session, state, asset_id, ordinal, shown.newest.revision)
     return page(
         "version.html",
         status=refused.status if refused else 200,
@@ -78,9 +85,12 @@ async def version_page(
         latest=await _latest(session, asset),
         map=map_of(asset, shown),
         report=report_of(shown.newest.outputs),
-        revisions=await api.list_revisions(asset_id, ordinal, session),
+        revisions=revisions,
+        standing=await _standing(session, asset, shown, revisions, who),
+        words=await layer_words(session, asset_id),
+        links=links_of(shown, item),
         files=(await api.list_artifacts(asset_id, ordinal, session, after=0, limit=MOST_FILES)).artifacts,
-        provenance=outline(await _item(session, state, asset_id, ordinal, shown.newest.revision)),
+        provenance=outline(item),
         refused=SAID.get(refused.code, refused.detail) if refused else "",
         opened=opened,
         form=form or {},
@@ -102,6 +112,20 @@ async def _made(session: AsyncSession, state: Service, shown: VersionView) -> di
         ],
         "timeline_goes_on": told.next is not None,
     }
+
+
+async def _standing(
+    session: AsyncSession, asset: AssetView, shown: VersionView, revisions: Sequence[RevisionView], who: Person
+) -> Standing:
+    given = await list_approvals(asset.asset_id, shown.ordinal, session)
+    [platform] = [each for each in await api.list_platforms(session) if each.platform_id == asset.platform_id]
+    return standing_of(given, shown, revisions, platform, who.identity.client_id, await Approvals(session).now())
+
+
+async def layer_words(session: AsyncSession, asset_id: str) -> dict[str, Any]:
+    """What people say about the asset's layer: as it is kept, and as the catalogue shows it."""
+    layers = Layers(session)
+    return {"kept": await layers.kept(asset_id), "published": await layers.published(asset_id)}
 
 
 async def _latest(session: AsyncSession, asset: AssetView) -> VersionView | None:

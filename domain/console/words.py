@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from domain.rules.clearance import REVIEW_SCOPE, REVIEWERS
+
 UNITS = ("bytes", "kB", "MB", "GB", "TB")
 LABELS = {
     "pending_review": "awaits review",
@@ -20,7 +22,7 @@ LABELS = {
 }
 # Which of the four colours a state has; every state says itself in words too.
 TONES = {
-    "good": {"approved", "completed", "delivered", "public", "green", "active"},
+    "good": {"approved", "completed", "delivered", "public", "green", "active", "counts"},
     "bad": {"rejected", "failed", "disabled", "revoked", "reject"},
     "busy": {"running", "processing", "sending", "retrying", "ready", "warn_and_fix", "ouo", "pending_review"},
 }
@@ -65,6 +67,13 @@ def duration(seconds: float | None) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
 
 
+def reviews(client: Any) -> str:
+    """Whose versions a client may decide about."""
+    if client.role in REVIEWERS:
+        return "all platforms"
+    return f"what others of {client.platform_id} sent" if REVIEW_SCOPE in client.scopes else "no"
+
+
 def number(value: float | None) -> str:
     """A measured value, in as many digits as tell something."""
     return "" if value is None else f"{value:,.6g}"
@@ -95,6 +104,12 @@ def event(kind: str, facts: Mapping[str, Any]) -> str:
         case "callback.delivered" | "callback.failed":
             answer = facts.get("answer") or facts.get("error") or "no answer"
             return f"{label(kind.replace('.', ' '))}: “{facts.get('told')}”, {answer}"
+        case "revision.pending_review":
+            return f"revision awaits review again{actor}"
+        case _ if kind.startswith("revision."):
+            required = facts.get("approvals_required") or 1
+            counted = f", {facts.get('approvals')} of {required} approvals" if required > 1 else ""
+            return f"{label(kind.replace('.', ' '))}{actor}{counted}"
         case _:
             return f"{kind.replace('.', ' ').replace('_', ' ')}{actor}"
 
@@ -123,4 +138,5 @@ FILTERS: dict[str, Callable[..., str]] = {
     "pairs": pairs,
     "pretty": pretty,
     "problem": problem,
+    "reviews": reviews,
 }

@@ -1,6 +1,6 @@
 """Approvals, one row each: a revision is served once its platform's number of them hold."""
 
-from sqlalchemy import BigInteger, ForeignKeyConstraint, Identity, Index, func
+from sqlalchemy import BigInteger, ForeignKeyConstraint, Identity, Index, func, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from domain.models.assets import Revision
@@ -18,6 +18,7 @@ class Approval(Base):
             ["asset_id", "ordinal", "revision"], [Revision.asset_id, Revision.ordinal, Revision.revision]
         ),
         Index("ix_approvals_revision", "asset_id", "ordinal", "revision"),
+        Index("ix_approvals_expires_at", "expires_at", postgresql_where=text("expires_at is not null")),
     )
 
     approval_id: Mapped[int] = mapped_column(BigInteger, Identity(always=True), primary_key=True)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import func, select, update
+from sqlalchemy import func, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.models import Approval, AssetVersion, Revision
@@ -22,14 +22,11 @@ class Approvals:
     def add(self, approval: Approval) -> None:
         self.session.add(approval)
 
-    async def given(self, revision: Revision) -> Sequence[Approval]:
-        """Those that were not withdrawn, oldest first."""
-        query = select(Approval).where(
-            Approval.asset_id == revision.asset_id,
-            Approval.ordinal == revision.ordinal,
-            Approval.revision == revision.revision,
-            Approval.withdrawn_at.is_(None),
-        )
+    async def given(self, *revisions: Revision) -> Sequence[Approval]:
+        """Those of these revisions that were not withdrawn, oldest first."""
+        wanted = [(each.asset_id, each.ordinal, each.revision) for each in revisions]
+        place = tuple_(Approval.asset_id, Approval.ordinal, Approval.revision)
+        query = select(Approval).where(place.in_(wanted), Approval.withdrawn_at.is_(None))
         return (await self.session.scalars(query.order_by(Approval.approval_id))).all()
 
     async def of_version(self, asset_id: str, ordinal: int) -> Sequence[Approval]:

@@ -18,7 +18,10 @@ NEWEST = and_(
 )
 # Each is one short text that differs once anything that its page shows has changed.
 MARKS = {
-    "queue": "select coalesce(max(event_id), 0)::text from app.events",
+    "queue": """
+        select concat_ws(',', (select max(event_id) from app.events),
+            (select max(expires_at) from app.approvals where expires_at <= clock_timestamp()))
+    """,
     "audit": "select coalesce(max(audit_id), 0)::text from app.audit",
     "callbacks": """
         select md5(concat_ws(',', (select max(delivery_id) from app.callback_deliveries),
@@ -32,6 +35,9 @@ MARKS = {
             select concat_ws(',', v.ordinal, v.lock_version, v.deleted_at, v.served_revision, r.revision, r.approval,
                 r.processing)
             from app.asset_versions v join app.revisions r using (asset_id, ordinal) where v.asset_id = :asset_id
+            union all
+            select concat_ws(',', kept.updated_at, shown.published_at, shown.content) from app.layer_metadata kept
+            left join app.layer_catalog shown using (asset_id) where kept.asset_id = :asset_id
         ) lines
     """,
     "version": """
@@ -48,11 +54,17 @@ MARKS = {
             select concat_ws(',', r.revision, r.approval, r.processing) from app.revisions r
             where r.asset_id = :asset_id and r.ordinal = :ordinal
             union all
+            select concat_ws(',', approval_id, withdrawn_at, expires_at <= clock_timestamp()) from app.approvals
+            where asset_id = :asset_id and ordinal = :ordinal
+            union all
             select concat_ws(',', run.run_id, run.state, run.reason, n.node_id, n.state, n.tries, n.fraction,
                 n.message, n.items_total, n.items_done, n.items_failed)
             from requested join app.runs run using (request_id) left join app.run_nodes n using (run_id)
             union all
             select max(e.event_id)::text from requested join app.events e using (request_id)
+            union all
+            select concat_ws(',', kept.updated_at, shown.published_at, shown.content) from app.layer_metadata kept
+            left join app.layer_catalog shown using (asset_id) where kept.asset_id = :asset_id
         ) lines
     """,
 }

@@ -174,6 +174,8 @@ class Reviews:
         kind = f"revision.{revision.approval.value}"
         if action == "approve" and not tally.is_enough:
             kind = "revision.approval_given"
+        elif action == "withdraw":
+            kind = "revision.approval_withdrawn"
         facts: dict[str, Any] = {"clearance": asset.clearance, "reason": reason, **counted}
         Requests(self.session).add_event(
             revision.request_id, kind, actor=who.client_id, revision=revision.revision, **facts

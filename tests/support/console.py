@@ -19,6 +19,7 @@ from pydantic import HttpUrl, SecretStr
 
 from deployments import sample
 from domain.app import create_app as create_domain
+from domain.security import secret_hash
 from flows.handlers.raster.declarations import (
     CreateCogParams,
     RegisterItemParams,
@@ -76,6 +77,27 @@ class Assembly:
         query = "select asset_id from app.requests where request_id = %s"
         [(asset_id,)] = self.domain.rows(query, answer.json()["request_id"])
         return str(asset_id)
+
+    async def approve_as_partner(self, asset_id: str, clearance: str) -> None:
+        """Somebody whom the partner named for it approves what was sent last, at the gateway."""
+        self.domain.rows(
+            "insert into app.clients (client_id, role, platform_id, scopes, display_name, secret_hash)"
+            " values ('ddh-lead', 'partner', 'ddh', '{review}', 'The lead', %s) on conflict do nothing returning 1",
+            secret_hash("secret-ddh-lead"),
+        )
+        [(request_id,)] = self.domain.rows(
+            "select request_id from app.revisions where asset_id = %s order by created_at desc limit 1", asset_id
+        )
+        body = {"request_id": str(request_id), "clearance_level": clearance}
+        answer = await self.ask("ddh-lead", "POST", "/api/platform/approve", json=body)
+        assert answer.status_code == 200, answer.text
+
+    def require(self, approvals: int, days: int | None = None) -> None:
+        """How many approvals the partner's platform asks for, and how long each holds."""
+        query = (
+            "update app.platforms set approvals_required = %s, approval_days = %s where platform_id = 'ddh' returning 1"
+        )
+        assert self.domain.rows(query, approvals, days)
 
     async def started(self) -> tuple[Flow, dict[str, Any]]:
         """The one attempt that is due for a partner, begun; with its work order."""

@@ -3,6 +3,7 @@
 
 const region = () => document.getElementById("live");
 const isBusy = () => document.querySelector("dialog[open]") !== null;
+const DOUBT_MS = 3000; // a stream that was lost is usually back by then
 let stream = null;
 let newest = "";
 let refreshing = false;
@@ -27,6 +28,11 @@ async function refresh() {
   if (region()?.dataset.mark !== shown.dataset.mark) say("The page was brought up to date.");
 }
 
+// A page that hears nothing says so: it may not be true any more.
+function doubt() {
+  document.getElementById("stale").hidden = document.hidden || stream?.readyState === EventSource.OPEN;
+}
+
 function listen() {
   const shown = region();
   if (!shown?.dataset.live || stream || document.hidden) return;
@@ -35,8 +41,10 @@ function listen() {
     newest = message.data;
     refresh();
   };
+  stream.onopen = () => { document.getElementById("stale").hidden = true; };
   stream.addEventListener("gone", () => window.location.reload());
   stream.onerror = () => {
+    setTimeout(doubt, DOUBT_MS);
     if (stream.readyState !== EventSource.CLOSED) return;
     stream = null;
     setTimeout(listen, 3000);
@@ -86,7 +94,19 @@ document.addEventListener("htmx:afterRequest", (event) => {
   if (fresh) document.getElementById("waiting").textContent = fresh.textContent;
 });
 
+// What answers a refused form has the form's address. From now on it has the page's own, which can be asked for.
+function goHome() {
+  const address = region()?.dataset.address;
+  if (address && address !== window.location.pathname) window.history.replaceState(null, "", address);
+}
+
+// A page that the browser kept aside is as old as its leaving.
+window.addEventListener("pageshow", (event) => {
+  if (event.persisted) window.location.reload();
+});
+
 document.addEventListener("DOMContentLoaded", () => {
+  goHome();
   arrange(document);
   openDialog(document.querySelector("dialog[data-open]"));
   listen();

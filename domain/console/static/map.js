@@ -60,6 +60,7 @@ function make(place, tiles, label) {
     locale: { "Map.Title": label },
   });
   made.touchZoomRotate.disableRotation();
+  made.on("error", () => { document.getElementById("map-trouble").hidden = false; });
   made.once("idle", () => { place.dataset.idle = "yes"; });
   return made;
 }
@@ -107,6 +108,7 @@ function draw() {
   maps = [];
   const frame = document.getElementById("map");
   frame.replaceChildren();
+  document.getElementById("map-trouble").hidden = true;
   try {
     fill(frame);
   } catch {

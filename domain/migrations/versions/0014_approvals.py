@@ -107,6 +107,13 @@ def upgrade() -> None:
         schema="app",
     )
     op.create_index("ix_approvals_revision", "approvals", ["asset_id", "ordinal", "revision"], schema="app")
+    op.create_index(
+        "ix_approvals_expires_at",
+        "approvals",
+        ["expires_at"],
+        schema="app",
+        postgresql_where=sa.text("expires_at is not null"),
+    )
     op.execute("grant select, insert, update, delete on app.approvals to cairn_app")
     op.add_column("revisions", sa.Column("approved_until", sa.DateTime(timezone=True), nullable=True), schema="app")
     op.create_index(

@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from domain.app import create_app
+from domain.console import rendering
 from domain.console.people import CONSOLE
 from domain.contracts.console import SESSION_COOKIE
 from tests.support.console import Assembly
@@ -228,6 +229,44 @@ async def test_what_does_not_fit_is_said_beside_what_was_typed(assembly: Assembl
         long = await http.post(f"{page}/reject", data=form | {"reason": "x" * 20_000})
         assert long.status_code == 422
     assert approval(assembly, page) == "pending_review"
+
+
+async def test_words_are_kept_by_reviewers_and_shown_with_the_approval(assembly: Assembly) -> None:
+    page = await decidable(assembly, "named")
+    said = {"title": "Elevation <b>of</b> Styria", "keywords": "dem, , height", "license": "CC-BY-4.0"}
+    for name, status in (("operator", 403), ("reviewer", 303)):
+        async with at_the_console(assembly, name) as http:
+            form = said | {"form_token": await form_token(http)}
+            assert (await http.post(f"{page}/words", data=form)).status_code == status
+            assert ("Elevation &lt;b&gt;of&lt;/b&gt; Styria" in (await http.get(page)).text) == (status == 303)
+    async with at_the_console(assembly, "reviewer") as http:
+        form = {"form_token": await form_token(http)}
+        assert "title needs at least 1 characters" in (await http.post(f"{page}/words", data=form)).text
+        approve = form | {"revision": "1", "clearance_level": "ouo"}
+        assert (await http.post(f"{page}/approve", data=approve)).status_code == 303
+        assert "Published by reviewer" in (await http.get(f"/console/assets/{page.split('/')[3]}")).text
+    query = "select content ->> 'title', content -> 'keywords' from app.layer_catalog where asset_id = %s"
+    assert assembly.domain.rows(query, page.split("/")[3]) == [("Elevation <b>of</b> Styria", ["dem", "height"])]
+
+
+async def test_the_day_on_which_an_approval_ends_has_to_come(assembly: Assembly) -> None:
+    page = await decidable(assembly, "ending")
+    async with at_the_console(assembly, "reviewer") as http:
+        form = {"revision": "1", "clearance_level": "ouo", "form_token": await form_token(http)}
+        for day, status in (("2020-01-01", 422), ("soon", 422), ("2999-12-31", 303)):
+            assert (await http.post(f"{page}/approve", data=form | {"ends_on": day})).status_code == status
+        assert "2999-12-31" in (await http.get(page)).text
+
+
+async def test_without_built_scripts_every_page_says_how_to_build_them(
+    assembly: Assembly, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rendering, "BUILT", ("not-there.js",))
+    async with httpx.AsyncClient(base_url=assembly.url) as http:
+        for path in ("/", "/sign-in", "/versions/0/0"):
+            answer = await http.get(f"/console{path}")
+            assert (answer.status_code, "make setup" in answer.text) == (503, True)
+        assert (await http.get("/console/static/console.css")).status_code == 200
 
 
 async def test_a_replay_is_an_operators(assembly: Assembly) -> None:

@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 
 import httpx
 
+from tests.support.acts import decide
 from tests.support.console import Assembly
 from tests.support.signing_in import at_the_console, form_token
 
@@ -23,6 +25,12 @@ async def marks(answer: httpx.Response) -> AsyncIterator[str]:
 
 async def following(told: AsyncIterator[str]) -> str:
     return await asyncio.wait_for(anext(told), PATIENCE_SECONDS)
+
+
+async def mark(http: httpx.AsyncClient, about: str) -> str:
+    """What a page about this would be told first."""
+    async with http.stream("GET", f"/console/live/{about}") as answer:
+        return await following(marks(answer))
 
 
 async def test_each_change_of_a_version_is_a_new_mark(assembly: Assembly) -> None:
@@ -44,19 +52,36 @@ async def test_each_change_of_a_version_is_a_new_mark(assembly: Assembly) -> Non
     assert len(set(seen)) == len(seen) == 5
 
 
+async def test_the_end_of_an_approval_is_news_though_nobody_does_anything(assembly: Assembly) -> None:
+    assembly.require(2)
+    asset_id = await assembly.submit("ends", "up/ends.tif", dataset_id="ends")
+    flow, _ = await assembly.started()
+    await flow.commit()
+    soon = (datetime.now(UTC) + timedelta(seconds=3)).isoformat()
+    given = await decide(assembly.domain, asset_id, 0, "approve", expires_at=soon)
+    assert given.json()["approvals"] == 1, given.text
+    page = f"/console/versions/{asset_id}/0"
+    async with at_the_console(assembly, "reviewer") as http:
+        assert "1 of 2 approvals" in (await http.get(page)).text
+        before = await mark(http, "queue")
+        async with http.stream("GET", f"/console/live/version/{asset_id}/0") as answer:
+            told = marks(answer)
+            assert await following(told) != await following(told)
+        assert await mark(http, "queue") != before
+        assert "0 of 2 approvals" in (await http.get(page)).text
+        assert "0 of 2 approvals" in (await http.get("/console/?q=ends")).text
+    assembly.require(1)
+
+
 async def test_what_changes_elsewhere_is_no_news(assembly: Assembly) -> None:
     asset_id = await assembly.submit("quiet", "up/quiet.tif", dataset_id="quiet")
     await assembly.started()
+    about = f"version/{asset_id}/0"
     async with at_the_console(assembly, "reviewer") as http:
-
-        async def mark() -> str:
-            async with http.stream("GET", f"/console/live/version/{asset_id}/0") as answer:
-                return await following(marks(answer))
-
-        before = await mark()
+        before = await mark(http, about)
         await assembly.submit("loud", "up/loud.tif", dataset_id="loud")
         await assembly.started()
-        assert await mark() == before
+        assert await mark(http, about) == before
 
 
 async def test_a_stream_ends_with_its_session(assembly: Assembly) -> None:

@@ -11,7 +11,7 @@ import pytest
 from playwright.async_api import Browser, Page, Route
 
 from domain.console.rendering import HEADERS
-from tests.support.acts import decide
+from tests.support.acts import call, decide
 from tests.support.browsing import Visit, keep, visiting
 from tests.support.console import Assembly
 from tests.support.payloads import PAYLOADS, unguarded
@@ -19,6 +19,12 @@ from tests.support.payloads import PAYLOADS, unguarded
 AXE = (Path(__file__).parents[2] / "support/tools/node_modules/axe-core/axe.min.js").read_text()
 JUDGE = "() => axe.run(document, {resultTypes: ['violations']}).then((found) => JSON.stringify(found.violations))"
 FOREIGN = "http://evil.test/"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _more_to_show(assembly: Assembly) -> None:
+    """One approval is not enough, so that pages have some to show of what waits."""
+    assembly.require(2, days=30)
 
 
 async def judged(page: Page) -> list[str]:
@@ -44,6 +50,8 @@ async def test_axe_finds_nothing_serious_on_any_page(
     browser: Browser, assembly: Assembly, artifacts: Path, scheme: Any
 ) -> None:
     asset_id = await assembly.processed(f"axe-{scheme}", f"up/axe-{scheme}.tif", 11, dataset_id=f"axe-{scheme}")
+    given = await decide(assembly.domain, asset_id, 0, "approve", comment="As agreed.")
+    assert given.json()["approvals"] == 1, given.text
     callback_id = _callback(assembly)
     paths = (
         "/", "/?show=all", "/?q=nothing-like-this", "/assets", f"/assets/{asset_id}", f"/versions/{asset_id}/0",
@@ -58,7 +66,7 @@ async def test_axe_finds_nothing_serious_on_any_page(
             await visit.go(f"/console{path}")
             assert await judged(visit.page) == [], path
         await visit.go(f"/console/versions/{asset_id}/0")
-        for button in ("Approve…", "Reject…", "Clearance…", "Exposure…"):
+        for button in ("Approve…", "Reject…", "Clearance…", "Exposure…", "Words…"):
             await visit.page.get_by_role("button", name=button).click()
             assert await judged(visit.page) == [], button
             await visit.page.keyboard.press("Escape")
@@ -155,9 +163,12 @@ async def test_none_of_them_runs_on_any_page_of_the_console(browser: Browser, as
 
 
 async def _filled(assembly: Assembly, number: int, payload: str) -> str:
-    """A rejected version: label, references, attributes, report, messages and reason are this text, or all of them."""
+    """A rejected version: label, references, words, attributes, report, messages and reasons are this text, or all."""
     texts = list(PAYLOADS) if number == 0 else [payload]
     asset_id = await assembly.submit(payload, f"up/{number}.tif", dataset_id=payload, resource_id=str(number))
+    words = {"title": payload, "description": payload, "keywords": [payload[:100]], "attribution": payload}
+    kept = await call(assembly.domain, "reviewer", "PUT", f"/assets/{asset_id}/metadata", words)
+    assert kept.status_code == 200, kept.text
     flow, _ = await assembly.started()
     await flow.beat({"node_id": "validate", "state": "running", "message": payload})
     band = {"dtype": "uint8", "nodata": 0, "minimum": 0, "maximum": 1, "mean": 0.5, "valid_percent": 100}
@@ -169,7 +180,9 @@ async def _filled(assembly: Assembly, number: int, payload: str) -> str:
     }
     committed = await flow.commit(outputs)
     assert committed.status_code == 200, committed.text
-    rejected = await decide(assembly.domain, asset_id, 0, "reject", reason=f"because {payload}")
+    given = await decide(assembly.domain, asset_id, 0, "approve", comment=payload)
+    assert given.json()["approvals"] == 1, given.text
+    rejected = await decide(assembly.domain, asset_id, 0, "reject", by="admin", reason=f"because {payload}")
     assert rejected.status_code == 200, rejected.text
     return asset_id
 

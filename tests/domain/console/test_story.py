@@ -86,6 +86,39 @@ async def test_the_staged_version_is_seen_beside_the_latest(
         assert (only_staged[middle, across] != only_latest[middle, across]).any(axis=1).mean() > 0.5
 
 
+async def test_two_people_approve_and_one_takes_it_back(browser: Browser, assembly: Assembly, artifacts: Path) -> None:
+    assembly.require(2, days=30)
+    try:
+        await _approve_twice(browser, assembly, artifacts)
+    finally:
+        assembly.require(1)
+
+
+async def _approve_twice(browser: Browser, assembly: Assembly, artifacts: Path) -> None:
+    asset_id = await assembly.processed("both", "up/both.tif", 9, dataset_id="quorum", resource_id="dem")
+    address = f"/console/versions/{asset_id}/0"
+    async with visiting(browser, assembly, "reviewer") as visit:
+        page, approvals = visit.page, visit.page.get_by_role("region", name="List of approvals")
+        await visit.go(address)
+        await visit.shown("0 of 2 approvals")
+        await assembly.approve_as_partner(asset_id, "public")
+        await visit.shown("1 of 2 approvals")
+        await visit.go("/console/")
+        await expect(page.get_by_role("row").filter(has_text="both")).to_contain_text("1 of 2 approvals")
+        await visit.go(address)
+        await visit.decide("Approve…", "Approve", choose="Official use only")
+        await visit.shown("revision 1 is served as latest")
+        await expect(approvals.get_by_role("row").filter(has_text="counts")).to_have_count(2)
+        await expect(page.get_by_text("They suffice until")).to_be_visible()
+        await keep(visit, artifacts, "approvals")
+        assert (await tile(assembly, "ddh-dev", asset_id)).startswith("200 image/")
+
+        await visit.decide("Withdraw my approval…", "Withdraw my approval", say="It was the wrong map.")
+        await visit.shown("1 of 2 approvals")
+        await expect(approvals).to_contain_text("It was the wrong map.")
+        assert (await tile(assembly, "ddh-dev", asset_id)).startswith("404")
+
+
 async def test_a_run_is_watched_while_it_works(browser: Browser, assembly: Assembly, artifacts: Path) -> None:
     asset_id = await assembly.submit("live", "up/live.tif", dataset_id="watched", resource_id="dem")
     async with visiting(browser, assembly, "operator") as visit:
@@ -124,10 +157,21 @@ async def test_a_person_who_types_is_not_interrupted_and_then_told_the_truth(
         await expect(reason).to_have_value("Clouds everywhere")
         await visit.page.get_by_role("dialog").get_by_role("button", name="Reject").click()
         await expect(visit.page.get_by_role("alert").first).to_contain_text("changed since")
+        await expect(visit.page).to_have_url(f"{assembly.url}/console/versions/{asset_id}/0")
         await expect(reason).to_have_value("Clouds everywhere")
         await visit.page.get_by_role("dialog").get_by_role("button", name="Reject").click()
         await visit.shown("revision 2")
         await visit.shown("rejected")
+
+
+async def test_a_page_that_hears_nothing_says_so(browser: Browser, assembly: Assembly) -> None:
+    async with visiting(browser, assembly, "reviewer") as visit:
+        told = visit.page.get_by_text("what is shown here may be old")
+        await visit.page.route("**/console/live/**", lambda route: route.abort())
+        await visit.go("/console/assets")
+        await expect(told).to_be_visible(timeout=PATIENCE_MS)
+        await visit.page.unroute("**/console/live/**")
+        await expect(told).to_be_hidden(timeout=PATIENCE_MS)
 
 
 async def test_deciding_by_keyboard_alone_on_a_small_dark_screen(

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from domain.console.graph import BOX_HEIGHT, BOX_WIDTH, picture
 from domain.console.maps import WHOLE_EARTH, bounds_of, footprint, outline
 from domain.console.reports import Finding, report_of
-from domain.console.words import duration, event, moment, remark, size
+from domain.console.words import duration, event, moment, remark, reviews, size
+from domain.contracts.clients import ClientSummary
 from domain.contracts.records import Assignment, Resources, Stage
 
 
@@ -85,8 +86,23 @@ def test_what_happened_is_said_in_a_sentence() -> None:
     facts = {"node": "tiles", "tries": 2, "seconds": "3.5", "items": {"total": 4, "done": 4}}
     assert event("node.completed", facts) == "tiles completed in 3.5 s, 4 of 4 items, try 2"
     assert event("revision.approved", {"actor": "reviewer"}) == "revision approved by reviewer"
+    counted = {"actor": "reviewer", "approvals": 1, "approvals_required": 2}
+    assert event("revision.approval_given", counted) == "revision approval given by reviewer, 1 of 2 approvals"
+    assert event("revision.pending_review", counted) == "revision awaits review again by reviewer"
     assert event("artifacts", {"count": 2, "role": "cog", "size_bytes": 2000}) == "2 × cog made, 2.0 kB"
     assert remark({"reason": "clouds", "problem": None}) == "clouds"
+
+
+def test_whose_versions_a_client_may_decide_about() -> None:
+    usual = {"client_id": "a-client", "display_name": "", "is_active": True, "created_at": datetime.now(UTC)}
+    ended = {"revoked_at": None, "previous_key_until": None}
+    told = {
+        (role, scope): reviews(
+            ClientSummary(role=role, platform_id="ddh", scopes=[scope] if scope else [], **usual, **ended)
+        )
+        for role, scope in (("reviewer", None), ("operator", None), ("partner", None), ("partner", "review"))
+    }
+    assert list(told.values()) == ["all platforms", "no", "no", "what others of ddh sent"]
 
 
 @pytest.mark.parametrize("given", [None, "x", [], [1, 2, 3], [1, 2, 3, "4"], [0, 0, float("nan"), 1]])
@@ -112,6 +128,11 @@ def test_bounds_that_are_none_show_the_whole_earth(given: Any) -> None:
 def test_a_report_can_be_made_of_whatever_a_workflow_told(told: Any) -> None:
     report = report_of(told if isinstance(told, dict) else {"validation": told, "bands": told, "repairs": told})
     assert all(isinstance(value, str) for value in report.facts.values())
+
+
+def test_bounds_of_what_lies_in_parts_are_those_of_its_source() -> None:
+    assert bounds_of({"validation": {"bounds_wgs84": [1, 2, 3, 4]}}) == (1, 2, 3, 4)
+    assert bounds_of({"bounds": [5, 6, 7, 8], "validation": {"bounds_wgs84": [1, 2, 3, 4]}}) == (5, 6, 7, 8)
 
 
 def test_a_report_says_what_was_found() -> None:
