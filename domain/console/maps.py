@@ -10,15 +10,13 @@ from domain.rules.publication import item_id
 
 WHOLE_EARTH = (-180.0, -85.0, 180.0, 85.0)
 GEOMETRIES = {"Polygon", "MultiPolygon"}
-TOLD = (
-    "datetime",
-    "start_datetime",
-    "end_datetime",
-    "created",
-    "updated",
-    "platform:version_id",
-    "platform:request_id",
-)
+TOLD = {
+    "datetime": "Data from",
+    "start_datetime": "Data from",
+    "end_datetime": "Data until",
+    "created": "Catalogued",
+    "updated": "Updated",
+}
 
 
 @dataclass(frozen=True)
@@ -93,5 +91,7 @@ def outline(item: Mapping[str, Any] | None) -> dict[str, str]:
         for link in (links if isinstance(links, list) else [])
         if isinstance(link, dict) and link.get("rel") == "derived_from"
     ]
-    facts = {name: str(told[name]) for name in TOLD if told.get(name) is not None}
-    return {"item": str(item.get("id", ""))} | facts | ({"derived from": ", ".join(sources)} if sources else {})
+    facts = {title: str(told[name]) for name, title in TOLD.items() if told.get(name) is not None}
+    return (
+        {"Catalogue item": str(item.get("id", ""))} | facts | ({"Derived from": ", ".join(sources)} if sources else {})
+    )

@@ -4,12 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from domain.console.words import number, pairs
+from domain.console.words import number, pairs, size
 
-TOLD = (
-    "driver", "format", "crs", "width", "height", "band_count", "dtype", "nodata", "size_mb", "geometry_type",
-    "feature_count", "sha256",
-)  # fmt: skip
+TOLD = {
+    "driver": "Format", "format": "Format", "crs": "CRS", "width": "Width", "height": "Height", "band_count": "Bands",
+    "dtype": "Data type", "nodata": "Nodata", "size_mb": "Size", "geometry_type": "Geometries",
+    "feature_count": "Features", "sha256": "SHA-256",
+}  # fmt: skip
 MOST = 500
 
 
@@ -49,10 +50,10 @@ def report_of(outputs: Mapping[str, Any] | None) -> Report:
     told = _mapping((outputs or {}).get("validation"))
     findings = [_finding(each) for each in _mappings(told.get("report"))]
     findings = findings or [Finding("warning", str(each), "") for each in _list(told.get("warnings"))]
-    facts = {name: _text(told[name]) for name in TOLD if told.get(name) is not None}
+    facts = {title: _fact(name, told[name]) for name, title in TOLD.items() if told.get(name) is not None}
     repairs = (outputs or {}).get("repairs")
     if repairs:
-        facts["repairs"] = pairs(repairs) if isinstance(repairs, dict) else _text(repairs)
+        facts["Repairs"] = pairs(repairs) if isinstance(repairs, dict) else _text(repairs)
     default = ("warn_and_fix" if findings else "green") if told else None
     return Report(
         outcome=str(told["outcome"]) if told.get("outcome") else default,
@@ -62,6 +63,12 @@ def report_of(outputs: Mapping[str, Any] | None) -> Report:
         fields={str(name): str(kind) for name, kind in list(_mapping(told.get("fields")).items())[:MOST]},
         everything=told,
     )
+
+
+def _fact(name: str, value: Any) -> str:
+    if name == "size_mb" and isinstance(value, int | float) and not isinstance(value, bool):
+        return size(value * 1_000_000)
+    return _text(value)
 
 
 def _finding(told: Mapping[str, Any]) -> Finding:

@@ -80,7 +80,7 @@ def number(value: float | None) -> str:
 
 
 def pairs(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in values.items())
+    return ", ".join(f"{name}: {value}" for name, value in values.items())
 
 
 def pretty(value: Any) -> str:
@@ -100,7 +100,7 @@ def event(kind: str, facts: Mapping[str, Any]) -> str:
     actor = f" by {facts['actor']}" if facts.get("actor") else ""
     match kind:
         case "artifacts":
-            return f"{facts['count']} × {facts['role']} made, {size(facts.get('size_bytes'))}"
+            return f"{facts['count']} × {label(facts['role'])} made, {size(facts.get('size_bytes'))}"
         case "callback.delivered" | "callback.failed":
             answer = facts.get("answer") or facts.get("error") or "no answer"
             return f"{label(kind.replace('.', ' '))}: “{facts.get('told')}”, {answer}"

@@ -108,6 +108,14 @@ class Assembly:
         assert answer.status_code == 200, answer.text
         return flow, answer.json()
 
+    async def waiting(self, name: str, source: str | None = None) -> str:
+        """A version of a dataset of this name that awaits its decision, with no pixels to look at."""
+        asset_id = await self.submit("first", source or f"up/{name}.tif", dataset_id=name)
+        flow, _ = await self.started()
+        committed = await flow.commit()
+        assert committed.status_code == 200, committed.text
+        return asset_id
+
     async def processed(self, version: str, source: str, seed: int, **changes: Any) -> str:
         """Submit, do the work, commit it."""
         asset_id = await self.submit(version, source, **changes)

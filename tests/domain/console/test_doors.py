@@ -17,11 +17,8 @@ STAFF = ("reviewer", "operator", "admin")
 
 
 async def decidable(assembly: Assembly, name: str) -> str:
-    """A version of a dataset of this name that awaits its decision."""
-    asset_id = await assembly.submit(name, f"up/{name}.tif", dataset_id=name)
-    flow, _ = await assembly.started()
-    await flow.commit()
-    return f"/console/versions/{asset_id}/0"
+    """The page of a version that awaits its decision."""
+    return f"/console/versions/{await assembly.waiting(name)}/0"
 
 
 def approval(assembly: Assembly, page: str) -> str:

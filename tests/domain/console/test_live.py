@@ -54,9 +54,7 @@ async def test_each_change_of_a_version_is_a_new_mark(assembly: Assembly) -> Non
 
 async def test_the_end_of_an_approval_is_news_though_nobody_does_anything(assembly: Assembly) -> None:
     assembly.require(2)
-    asset_id = await assembly.submit("ends", "up/ends.tif", dataset_id="ends")
-    flow, _ = await assembly.started()
-    await flow.commit()
+    asset_id = await assembly.waiting("ends")
     soon = (datetime.now(UTC) + timedelta(seconds=3)).isoformat()
     given = await decide(assembly.domain, asset_id, 0, "approve", expires_at=soon)
     assert given.json()["approvals"] == 1, given.text

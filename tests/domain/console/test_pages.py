@@ -53,19 +53,29 @@ async def test_axe_finds_nothing_serious_on_any_page(
     given = await decide(assembly.domain, asset_id, 0, "approve", comment="As agreed.")
     assert given.json()["approvals"] == 1, given.text
     callback_id = _callback(assembly)
-    paths = (
-        "/", "/?show=all", "/?q=nothing-like-this", "/assets", f"/assets/{asset_id}", f"/versions/{asset_id}/0",
-        "/platforms", "/callbacks", f"/callbacks/{callback_id}", "/audit", "/audit?verify=true", "/nowhere",
-    )  # fmt: skip
+    paths = {
+        "review": "/",
+        "all": "/?show=all",
+        "none": "/?q=nothing-like-this",
+        "assets": "/assets",
+        "asset": f"/assets/{asset_id}",
+        "platforms": "/platforms",
+        "callbacks": "/callbacks",
+        "callback": f"/callbacks/{callback_id}",
+        "audit": "/audit",
+        "verified": "/audit?verify=true",
+        "nowhere": "/nowhere",
+        "decidable": f"/versions/{asset_id}/0",
+    }
     async with visiting(browser, assembly, None, color_scheme=scheme) as visit:
         await visit.go("/console/sign-in")
         assert await judged(visit.page) == []
         await keep(visit, artifacts, f"sign-in-{scheme}")
         await visit.sign_in("admin")
-        for path in paths:
+        for name, path in paths.items():
             await visit.go(f"/console{path}")
-            assert await judged(visit.page) == [], path
-        await visit.go(f"/console/versions/{asset_id}/0")
+            assert await judged(visit.page) == [], name
+            await keep(visit, artifacts, f"{name}-{scheme}")
         for button in ("Approve…", "Reject…", "Clearance…", "Exposure…", "Words…"):
             await visit.page.get_by_role("button", name=button).click()
             assert await judged(visit.page) == [], button
@@ -90,8 +100,12 @@ def _callback(assembly: Assembly) -> str:
 async def watched(browser: Browser, assembly: Assembly, client_id: str | None) -> AsyncIterator[tuple[Visit, set[int]]]:
     """A visit, and the numbers of the texts that ran."""
     fired: set[int] = set()
+
+    def note(number: int) -> None:
+        fired.add(number)
+
     async with visiting(browser, assembly, client_id) as visit:
-        await visit.page.context.expose_function("fired", fired.add)
+        await visit.page.context.expose_function("fired", note)
         yield visit, fired
         visit.complaints.clear()  # what the policy blocks on the control pages is said there
 
@@ -188,9 +202,7 @@ async def _filled(assembly: Assembly, number: int, payload: str) -> str:
 
 
 async def test_another_sites_form_changes_nothing(browser: Browser, assembly: Assembly) -> None:
-    asset_id = await assembly.submit("forged", "up/forged.tif", dataset_id="forged")
-    flow, _ = await assembly.started()
-    await flow.commit()
+    asset_id = await assembly.waiting("forged")
     address = f"{assembly.url}/console/versions/{asset_id}/0/approve"
     async with visiting(browser, assembly, "reviewer") as visit:
         token = await visit.page.locator("input[name=form_token]").first.get_attribute("value")

@@ -145,14 +145,13 @@ async def test_a_run_is_watched_while_it_works(browser: Browser, assembly: Assem
 async def test_a_person_who_types_is_not_interrupted_and_then_told_the_truth(
     browser: Browser, assembly: Assembly
 ) -> None:
-    race = {"dataset_id": "race", "resource_id": "dem"}
-    asset_id = await assembly.processed("first", "up/race-1.tif", 6, **race)
+    asset_id = await assembly.waiting("race")
     async with visiting(browser, assembly, "reviewer") as visit:
         await visit.go(f"/console/versions/{asset_id}/0")
         await visit.page.get_by_role("button", name="Reject…").click()
         reason = visit.page.get_by_role("dialog").get_by_role("textbox")
         await reason.fill("Clouds everywhere")
-        await assembly.processed("first", "up/race-2.tif", 7, **race)
+        await assembly.waiting("race", "up/race-2.tif")
         await visit.page.wait_for_timeout(2500)
         await expect(reason).to_have_value("Clouds everywhere")
         await visit.page.get_by_role("dialog").get_by_role("button", name="Reject").click()

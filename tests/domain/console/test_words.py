@@ -140,7 +140,7 @@ def test_a_report_says_what_was_found() -> None:
     finding = {"code": "no-nodata", "severity": "fix", "wrong": "It names no nodata.", "remedy": "0 is set."}
     report = report_of({"validation": told | {"report": [finding]}, "bands": [{"dtype": "uint8", "mean": 1 / 3}]})
     assert report.findings == [Finding("no-nodata", "It names no nodata.", "0 is set.")]
-    assert report.facts == {"crs": "EPSG:32633", "size_mb": "12.5"}
+    assert report.facts == {"CRS": "EPSG:32633", "Size": "12.5 MB"}
     assert (report.bands[0].mean, report.bands[0].nodata) == ("0.333333", "")
     assert report_of({"validation": {"warnings": ["odd"]}}).outcome == "warn_and_fix"
     assert report_of(None).outcome is None
@@ -156,4 +156,4 @@ def test_an_outline_is_the_items_geometry_or_a_box() -> None:
 def test_provenance_is_text_whatever_the_item_holds() -> None:
     assert outline(None) == {}
     item = {"id": "a", "links": [{"rel": "derived_from", "href": ["x"]}, "y"], "properties": {"datetime": 5, "x": 1}}
-    assert outline(item) == {"item": "a", "datetime": "5", "derived from": "['x']"}
+    assert outline(item) == {"Catalogue item": "a", "Data from": "5", "Derived from": "['x']"}
