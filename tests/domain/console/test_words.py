@@ -94,15 +94,13 @@ def test_what_happened_is_said_in_a_sentence() -> None:
 
 
 def test_whose_versions_a_client_may_decide_about() -> None:
-    usual = {"client_id": "a-client", "display_name": "", "is_active": True, "created_at": datetime.now(UTC)}
-    ended = {"revoked_at": None, "previous_key_until": None}
-    told = {
-        (role, scope): reviews(
-            ClientSummary(role=role, platform_id="ddh", scopes=[scope] if scope else [], **usual, **ended)
-        )
-        for role, scope in (("reviewer", None), ("operator", None), ("partner", None), ("partner", "review"))
-    }
-    assert list(told.values()) == ["all platforms", "no", "no", "what others of ddh sent"]
+    unknown = dict.fromkeys(("revoked_at", "last_used_at", "key_prefix", "key_days", "key_until", "previous_key_until"))
+    usual = {"client_id": "one", "display_name": "", "is_active": True, "created_at": datetime.now(UTC)} | unknown
+    told = [
+        reviews(ClientSummary.model_validate(usual | {"role": role, "platform_id": "ddh", "scopes": scopes}))
+        for role, scopes in (("reviewer", []), ("operator", []), ("partner", []), ("partner", ["review"]))
+    ]
+    assert told == ["all platforms", "no", "no", "what others of ddh sent"]
 
 
 @pytest.mark.parametrize("given", [None, "x", [], [1, 2, 3], [1, 2, 3, "4"], [0, 0, float("nan"), 1]])
