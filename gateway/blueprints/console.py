@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import StreamingResponse
 
 from gateway.auth import address_of
-from gateway.blueprints.front_door import streamed
+from gateway.blueprints.front_door import address_behind, streamed
 from gateway.errors import BehindUnavailable
 from gateway.state import Gateway, gateway
 
@@ -41,7 +41,7 @@ async def forward(request: Request, state: Annotated[Gateway, Depends(gateway)])
     said = [("x-forwarded-for", address_of(request)), ("x-forwarded-proto", request.url.scheme)]
     outgoing = state.console.build_request(
         request.method,
-        httpx.URL(path=request.url.path, query=request.url.query.encode()),
+        address_behind(request),
         headers=[*passed, *said],
         content=await request.body() or None,
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from typing import Annotated
+from urllib.parse import quote
 
 import httpx
 from fastapi import APIRouter, Depends, Request
@@ -10,10 +11,11 @@ from fastapi.responses import StreamingResponse
 from domain.contracts.console import SESSION_COOKIE
 from domain.doorkeeper import shown_credential
 from gateway.auth import address_of
-from gateway.errors import BehindUnavailable
+from gateway.errors import BehindUnavailable, NotFound
 from gateway.state import Gateway, gateway
 
 router = APIRouter(tags=["data"])
+PRINTABLE = "".join(map(chr, range(0x21, 0x7F)))  # of a query, all of these stay as they came
 PASSED_IN = (
     "accept",
     "accept-encoding",
@@ -51,7 +53,7 @@ async def forward(request: Request, state: Annotated[Gateway, Depends(gateway)])
         state.doorkeeper.refuse_guesser(secret, address)
     outgoing = state.serving.build_request(
         request.method,
-        httpx.URL(path=request.url.path, query=request.url.query.encode()),
+        address_behind(request),
         headers=_forwarded_headers(request),
         content=await request.body() or None,
     )
@@ -62,6 +64,14 @@ async def forward(request: Request, state: Annotated[Gateway, Depends(gateway)])
     if secret is not None:  # serving judges; here it is counted, for serving knows no addresses
         state.doorkeeper.note(secret, address, right=answer.status_code != httpx.codes.UNAUTHORIZED)
     return streamed(answer, {name: answer.headers[name] for name in PASSED_OUT if name in answer.headers})
+
+
+def address_behind(request: Request) -> httpx.URL:
+    """The same address of the service behind us. Dots that lead up lead out of it, and httpx would follow them."""
+    path: str = request.scope["path"]
+    if not {".", ".."}.isdisjoint(path.split("/")):
+        raise NotFound("There is nothing at this address.")
+    return httpx.URL(path=quote(path), query=quote(request.scope["query_string"], safe=PRINTABLE).encode())
 
 
 def streamed(answer: httpx.Response, headers: dict[str, str]) -> StreamingResponse:

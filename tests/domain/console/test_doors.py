@@ -65,6 +65,26 @@ def _routes(app: object) -> list[tuple[str, str]]:
     return found
 
 
+@pytest.mark.parametrize("way", ["..", "%2e%2e", "x/../..", "x%2f..%2f..", "./..", "."])
+@pytest.mark.parametrize("door", ["console", "tiles", "stac"])
+async def test_no_way_leads_out_through_the_front_door(assembly: Assembly, door: str, way: str) -> None:
+    """Behind it the services answer probes, and the domain its API."""
+    async with httpx.AsyncClient(base_url=assembly.url) as http:
+        # The target is sent as it is written: clients tidy addresses, those who look for a way out do not.
+        asked = http.build_request("GET", "/", extensions={"target": f"/{door}/{way}/livez".encode()})
+        answer = await http.send(asked)
+    assert (answer.status_code, answer.json()["code"]) == (404, "not-found")
+
+
+async def test_what_is_no_path_is_a_page_that_is_not_there(assembly: Assembly) -> None:
+    async with at_the_console(assembly, "reviewer") as http:
+        for path in ("/console/x%3Fy", "/console/caf%C3%A9", "/console/%00", "/console/a%0Ab", "/console//"):
+            answer = await http.get(path)
+            assert (answer.status_code, "no such page" in answer.text) == (404, True), path
+        strange = http.build_request("GET", "/", extensions={"target": b"/console/?q=\xe9&type=%ff"})
+        assert (await http.send(strange)).status_code in {200, 400}
+
+
 async def test_staff_sign_in_with_name_and_key(assembly: Assembly) -> None:
     for name in STAFF:
         async with at_the_console(assembly, name) as http:
