@@ -78,7 +78,7 @@ async def test_no_way_leads_out_through_the_front_door(assembly: Assembly, door:
 
 async def test_what_is_no_path_is_a_page_that_is_not_there(assembly: Assembly) -> None:
     async with at_the_console(assembly, "reviewer") as http:
-        for path in ("/console/x%3Fy", "/console/caf%C3%A9", "/console/%00", "/console/a%0Ab", "/console//"):
+        for path in ("/console/x%3Fy", "/console/caf%C3%A9", "/console/%00", "/console//"):
             answer = await http.get(path)
             assert (answer.status_code, "no such page" in answer.text) == (404, True), path
         strange = http.build_request("GET", "/", extensions={"target": b"/console/?q=\xe9&type=%ff"})
