@@ -68,6 +68,7 @@ def test_the_request_its_run_and_its_flow_runs_are_linked(stack: RunningStack) -
         ("make_cog", "completed", 1), ("tiles", "skipped", 0), ("tiled", "skipped", 0), ("join", "skipped", 0),
         ("discard", "skipped", 0), ("register", "completed", 1), ("end", "completed", 0),
     ]  # fmt: skip
+    assert_partners_are_told_of_none_of_it(stack, request_id, run_id)
     with stack.operator() as domain:
         # Left out where Prefect takes longer than a reader should wait; and a line comes after what it tells of.
         until(lambda: "Completed" in str(domain.get(f"/api/v1/requests/{request_id}/timeline").json()["logs"]))
@@ -80,6 +81,26 @@ def test_the_request_its_run_and_its_flow_runs_are_linked(stack: RunningStack) -
         "run_id",
     ]
     assert flow_run["name"].startswith("ddh ")
+
+
+def assert_partners_are_told_of_none_of_it(stack: RunningStack, request_id: str, run_id: str) -> None:
+    """A real run's results, in every way that its partner reads them; operators are told, which is the control."""
+    within = stack.rows(
+        "select a.run_id, a.token, a.flow_run_id, f.flow_run_id from app.attempts a"
+        " join app.attempt_flow_runs f using (run_id, number) where run_id = %s",
+        run_id,
+    )
+    ids = {str(one) for row in within for one in row}
+    assert len(ids) == 4
+    with stack.partner() as gateway:
+        asset = gateway.get(f"/api/platform/status/{request_id}").json()["result"]["asset_id"]
+        ways = (f"platform/status/{request_id}", "assets", f"assets/{asset}", f"assets/{asset}/versions")
+        paths = [*(f"/api/{way}" for way in ways), f"/ogc/jobs/{request_id}", f"/ogc/jobs/{request_id}/results"]
+        told = [gateway.get(path).raise_for_status().text for path in paths]
+    assert not [(one, text) for one in ids for text in told if one in text]
+    operators = {"Authorization": f"Bearer {stack.credentials()['operator']['token']}"}
+    job = httpx.get(f"{stack.url('gateway')}/api/status/job/{run_id}", headers=operators).raise_for_status()
+    assert len([one for one in ids if one in job.text]) >= 2
 
 
 def test_what_is_public_is_exported_and_taken_back_when_it_is_not(stack: RunningStack) -> None:

@@ -35,11 +35,6 @@ class Sender:
     stack: RunningStack
     requests: dict[str, str]
 
-    @property
-    def gateway(self) -> httpx.Client:
-        key = self.stack.credentials()["clients"]["ddh"]["api_key"]
-        return httpx.Client(base_url=self.stack.url("gateway"), headers={"X-API-Key": key}, timeout=30)
-
     def send(self, file: Path, **parameters: str) -> None:
         Zones.local(self.stack.folder / "storage").bronze.put_file(f"uploads/{file.name}", file)
         body = {
@@ -51,14 +46,14 @@ class Sender:
             "source": f"uploads/{file.name}",
             "parameters": parameters,
         }
-        with self.gateway as gateway:
+        with self.stack.partner() as gateway:
             accepted = gateway.post("/api/platform/submit", json=body).raise_for_status()
         self.requests[file.name] = accepted.json()["request_id"]
 
     def ended(self, name: str) -> dict[str, Any]:
         """The request's last word."""
         deadline = time.monotonic() + WAIT_SECONDS
-        with self.gateway as gateway:
+        with self.stack.partner() as gateway:
             while time.monotonic() < deadline:
                 status: dict[str, Any] = gateway.get(f"/api/platform/status/{self.requests[name]}").json()
                 if status["status"] in {"completed", "failed", "cancelled"}:

@@ -79,6 +79,11 @@ class RunningStack:
         user, _, password = self.credentials()["prefect"]["auth_string"].partition(":")
         return httpx.Client(base_url=f"{self.url('prefect')}/api", auth=(user, password), timeout=30)
 
+    def partner(self) -> httpx.Client:
+        """The gateway, as ddh's development client."""
+        key = self.credentials()["clients"]["ddh"]["api_key"]
+        return httpx.Client(base_url=self.url("gateway"), headers={"X-API-Key": key}, timeout=30)
+
     def operator(self) -> httpx.Client:
         token = self.credentials()["operator"]["token"]
         return httpx.Client(base_url=self.url("domain"), headers={"Authorization": f"Bearer {token}"}, timeout=30)
