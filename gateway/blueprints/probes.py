@@ -10,15 +10,15 @@ router = APIRouter(tags=["probes"])
 State = Annotated[Gateway, Depends(gateway)]
 
 
-@router.get("/livez")
-@router.get("/api/livez", include_in_schema=False)
+@router.get("/api/livez")
+@router.get("/livez", include_in_schema=False)
 async def livez() -> dict[str, str]:
     """The process answers."""
     return {"status": "alive"}
 
 
-@router.get("/readyz")
-@router.get("/api/readyz", include_in_schema=False)
+@router.get("/api/readyz")
+@router.get("/readyz", include_in_schema=False)
 async def readyz(state: State) -> dict[str, str]:
     """The process and its read-only database connection answer."""
     await state.queries.answers()
