@@ -172,9 +172,9 @@ class Connection:
         head += f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
         return await self._answer(head.encode() + body)
 
-    async def get(self, path: str) -> int:
+    async def get(self, path: str) -> Heard:
         """The same without a body and a credential."""
-        return (await self._answer(f"GET {path} HTTP/1.1\r\nhost: bench\r\n\r\n".encode())).status
+        return await self._answer(f"GET {path} HTTP/1.1\r\nhost: bench\r\n\r\n".encode())
 
     async def _answer(self, message: bytes) -> Heard:
         self.writer.write(message)

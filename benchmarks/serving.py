@@ -62,7 +62,7 @@ class Side:
     async def _read(self, connection: Connection, waiting: list[str]) -> None:
         while waiting:
             path = self.path.format(place=waiting.pop())
-            if (status := await connection.get(path)) != 200:
+            if (status := (await connection.get(path)).status) != 200:
                 raise RuntimeError(f"A tile was answered with {status}: {path}")
 
 
@@ -96,7 +96,8 @@ async def _speed(
     with serving("benchmarks._bare_titiler:create_app", {}) as bare:
         ours = Side(server, f"/tiles/{ASSET}/WebMercatorQuad/{{place}}.png")
         theirs = Side(bare, f"/tiles/WebMercatorQuad/{{place}}.png?{asked}")
-        places = _places(product, (rounds + 1) * tiles)
+        places = _places(product, (rounds + 1) * tiles + 1)
+        await _require_the_same(ours, theirs, places.pop())
         for number in range(rounds + 1):  # the first round warms both sides up
             part = places[number * tiles : (number + 1) * tiles]
             for side in (ours, theirs) if number % 2 else (theirs, ours):
@@ -106,6 +107,16 @@ async def _speed(
                     side.per_second.clear()
                     side.cpu_seconds.clear()
     return _compared(ours, theirs, rounds, tiles)
+
+
+async def _require_the_same(ours: Side, theirs: Side, place: str) -> None:
+    """Two servers that show different pictures cannot be compared."""
+    shown = []
+    for side in (ours, theirs):
+        async with connections(side.server.port, 1) as [connection]:
+            shown.append((await connection.get(side.path.format(place=place))).body)
+    if shown[0] != shown[1]:
+        raise RuntimeError(f"The tile {place} is not the same on both sides.")
 
 
 def _places(product: CogResult, count: int) -> list[str]:
@@ -173,7 +184,7 @@ async def _seen(servers: tuple[Server, Server], asset_id: str, place: str, verb:
 
 async def _until(status: int, connection: Connection, path: str) -> None:
     deadline = time.perf_counter() + GIVE_UP_SECONDS
-    while await connection.get(path) != status:
+    while (await connection.get(path)).status != status:
         if time.perf_counter() > deadline:
             raise RuntimeError(f"A decision was not seen in {GIVE_UP_SECONDS} seconds: {path}")
         await asyncio.sleep(POLL_SECONDS)

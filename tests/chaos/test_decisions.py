@@ -40,6 +40,12 @@ select v.served_revision, r.approval, r.approved_until,
 from app.asset_versions v join app.revisions r using (asset_id, ordinal)
 where v.asset_id = %s
 """
+# Which revision each of the three that readers ask names.
+SHOWN = """
+select v.served_revision, array(select i.id from pgstac.items i where i.collection = v.asset_id),
+    array(select p.revision from api.served_products p where p.asset_id = v.asset_id)
+from app.asset_versions v where v.asset_id = %s
+"""
 WORDS = """
 select l.content ->> 'title', i.content #>> '{properties,title}', c.content ->> 'title'
 from app.layer_catalog l join pgstac.items i on i.collection = l.asset_id join pgstac.collections c on c.id = l.asset_id
@@ -68,9 +74,9 @@ class Ground:
         assert self.doomed.order(place, client_id, path, body) == signal.SIGKILL, f"nothing died at {place}"
         self.kills += 1
 
-    def decision(self, verb: str) -> tuple[str, dict[str, Any]]:
+    def decision(self, verb: str, revision: int = 1) -> tuple[str, dict[str, Any]]:
         body = {"approve": {"clearance_level": "public"}, "unpublish": {"reason": "on purpose"}}[verb]
-        return f"/assets/{self.asset_id}/versions/0/{verb}", {"revision": 1, **body}
+        return f"/assets/{self.asset_id}/versions/0/{verb}", {"revision": revision, **body}
 
     async def decide(self, verb: str) -> None:
         body = {"clearance_level": "public"} if verb == "approve" else {}
@@ -80,16 +86,26 @@ class Ground:
     async def expect(self, state: tuple[Any, ...], place: str) -> None:
         """Everything agrees on the state: what is stored at once, what is served within a moment."""
         assert self.made.domain.rows(STATE, self.asset_id) == [state], place
-        wanted = [200 if state == self.served else 404] * 2
+        await self._answered([200 if state == self.served else 404] * 2, 1, place)
+
+    async def shows(self, revision: int, place: str) -> None:
+        """Of two revisions this one is served, and nothing of the other is left or there yet."""
+        named = (revision, [f"{self.asset_id}-0-r{revision}"], [revision])
+        assert self.made.domain.rows(SHOWN, self.asset_id) == [named], place
+        await self._answered([200, 200], revision, place)
+        await self._answered([404, 200], 3 - revision, place)
+
+    async def _answered(self, wanted: list[int], revision: int, place: str) -> None:
+        """Item and tile are answered so, as soon as serving has heard."""
         for _ in range(int(PATIENCE_SECONDS / PAUSE_SECONDS)):
-            if await self._answers() == wanted:
+            if (told := await self._answers(revision)) == wanted:
                 return
             await asyncio.sleep(PAUSE_SECONDS)
-        pytest.fail(f"{place}: item and tile are answered with {await self._answers()}")
+        pytest.fail(f"{place}: item and tile are answered with {told}")
 
-    async def _answers(self) -> list[int]:
-        """What anybody gets: the item, and a tile."""
-        item = f"/stac/collections/{self.asset_id}/items/{self.asset_id}-0-r1"
+    async def _answers(self, revision: int) -> list[int]:
+        """What anybody gets: the revision's item, and a tile."""
+        item = f"/stac/collections/{self.asset_id}/items/{self.asset_id}-0-r{revision}"
         tile = f"/tiles/{self.asset_id}/WebMercatorQuad/{TILE.z}/{TILE.x}/{TILE.y}.png"
         async with self.made.reader(None) as anybody:
             return [(await anybody.get(path)).status_code for path in (item, tile)]
@@ -114,7 +130,7 @@ async def ground(database: TestDatabase, tmp_path: Path) -> AsyncIterator[Ground
             ground = Ground(made, doomed, await made.raster("chaos"))
             await ground.keep_words("Before")
             yield ground
-            print(f"\n{ground.kills} kills, {KILLS} at each place, all decisions whole")  # noqa: T201
+            print(f"\n{ground.kills} kills, {KILLS} at each place")  # noqa: T201
 
 
 async def test_an_approval_is_whole_or_was_never_made(ground: Ground) -> None:
@@ -125,6 +141,18 @@ async def test_an_approval_is_whole_or_was_never_made(ground: Ground) -> None:
             await ground.decide("unpublish")
     await ground.decide("approve")
     await ground.expect(ground.served, "approved in the end")
+
+
+async def test_a_replacement_is_whole_or_was_never_made(ground: Ground) -> None:
+    """The approval of another revision: the one before leaves in the same moment, and not before it."""
+    await ground.decide("approve")
+    await ground.made.raster("chaos", source="up/better.tif")
+    for place, is_made in places("approve"):
+        if not is_made:
+            ground.kill(place, *ground.decision("approve", revision=2))
+            await ground.shows(1, place)
+    ground.kill("approve.after-commit", *ground.decision("approve", revision=2))
+    await ground.shows(2, "replaced in the end")
 
 
 async def test_an_unpublishing_is_whole_or_was_never_made(ground: Ground) -> None:
