@@ -8,6 +8,7 @@ how often each step is hit.
 import asyncio
 import os
 import signal
+import time
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,11 +98,11 @@ class Ground:
 
     async def _answered(self, wanted: list[int], revision: int, place: str) -> None:
         """Item and tile are answered so, as soon as serving has heard."""
-        for _ in range(int(PATIENCE_SECONDS / PAUSE_SECONDS)):
-            if (told := await self._answers(revision)) == wanted:
-                return
+        give_up = time.monotonic() + PATIENCE_SECONDS
+        while (told := await self._answers(revision)) != wanted:
+            if time.monotonic() > give_up:
+                pytest.fail(f"{place}: item and tile are answered with {told}")
             await asyncio.sleep(PAUSE_SECONDS)
-        pytest.fail(f"{place}: item and tile are answered with {told}")
 
     async def _answers(self, revision: int) -> list[int]:
         """What anybody gets: the revision's item, and a tile."""
