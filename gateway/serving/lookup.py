@@ -154,6 +154,9 @@ class Lookup:
     async def descriptions(self, product: Product, role: str) -> list[str]:
         """The files in this role that describe the revision: its item, or the items of its parts."""
         place = (product.asset_id, product.ordinal, product.revision, role)
+        return await self._memory.recall((_DESCRIPTIONS, place), lambda: self._read_descriptions(place))
+
+    async def _read_descriptions(self, place: tuple[object, ...]) -> list[str]:
         async with self._pool.connection() as connection, connection.cursor() as cursor:
             await cursor.execute(_DESCRIPTIONS, place)
             return [row["name"] for row in await cursor.fetchall()]

@@ -59,9 +59,7 @@ class Sources:
         return await self._mosaic(product, lookup)
 
     async def _file(self, product: Product, name: str) -> Source:
-        readable = self._readable.get(name)
-        if readable is None:
-            readable = self._readable[name] = await run_in_threadpool(self.zones.silver.readable_path, name)
+        readable = await self._path(name)
         environment = {**_ENVIRONMENT, **_NO_NETWORK, **self.zones.reader_environment, **gdal_options(readable)}
         return Source(name, gdal_name(readable), "GTiff", self.handles, environment, product.bands or [])
 
@@ -69,7 +67,7 @@ class Sources:
         names = await lookup.descriptions(product, "stac_items")
         if not names:
             raise NOT_FOUND
-        environment = await run_in_threadpool(self._environment_of_parts, names[0])
+        environment = self._environment_of_parts(await self._path(names[0]))
         made = self._mosaics.get(product.item_id) or await run_in_threadpool(self._joined, names, environment)
         if _NO_NETWORK.items() <= environment.items():  # signed names of parts end within the hour
             self._mosaics[product.item_id] = made
@@ -85,9 +83,15 @@ class Sources:
         except NoMosaic:
             raise NOT_FOUND from None
 
-    def _environment_of_parts(self, name: str) -> dict[str, Any]:
+    async def _path(self, name: str) -> str:
+        """The file's path or signed URL."""
+        known: str | None = self._readable.get(name)
+        if known is None:
+            known = self._readable[name] = await run_in_threadpool(self.zones.silver.readable_path, name)
+        return known
+
+    def _environment_of_parts(self, readable: str) -> dict[str, Any]:
         """Where parts lie in an account, GDAL reads many files of it: those that the document names."""
-        readable = self.zones.silver.readable_path(name)
         options: dict[str, Any] = {**_ENVIRONMENT, **self.zones.reader_environment, **gdal_options(readable)}
         options.pop("CPL_VSIL_CURL_ALLOWED_FILENAME", None)
         return options if is_remote(readable) else options | _NO_NETWORK
