@@ -59,24 +59,35 @@ def _waits(version: VersionView) -> bool:
 
 def bounds_of(outputs: Mapping[str, Any]) -> tuple[float, float, float, float]:
     """West, south, east, north, as the run told; the whole Earth where it told nothing of the kind."""
+    return _told_bounds(outputs) or WHOLE_EARTH
+
+
+def _told_bounds(outputs: Mapping[str, Any]) -> tuple[float, float, float, float] | None:
     checked = outputs.get("validation")
     given = outputs.get("bounds") or (checked.get("bounds_wgs84") if isinstance(checked, dict) else None)
     if not isinstance(given, list) or len(given) != 4:
-        return WHOLE_EARTH
+        return None
     if not all(isinstance(value, int | float) and math.isfinite(value) for value in given):
-        return WHOLE_EARTH
+        return None
     west, south, east, north = (float(value) for value in given)
     return west, south, east, north
 
 
 def footprint(item: Mapping[str, Any] | None, outputs: Mapping[str, Any]) -> dict[str, Any]:
-    """A GeoJSON feature: the item's geometry, else a box."""
+    """GeoJSON: the item's geometry, else a box, else nothing."""
     geometry = (item or {}).get("geometry")
     if not isinstance(geometry, dict) or geometry.get("type") not in GEOMETRIES:
-        west, south, east, north = bounds_of(outputs)
-        ring = [[west, south], [east, south], [east, north], [west, north], [west, south]]
-        geometry = {"type": "Polygon", "coordinates": [ring]}
-    return {"type": "Feature", "properties": {}, "geometry": geometry}
+        geometry = _box(_told_bounds(outputs))
+    features = [{"type": "Feature", "properties": {}, "geometry": geometry}] if geometry else []
+    return {"type": "FeatureCollection", "features": features}
+
+
+def _box(bounds: tuple[float, float, float, float] | None) -> dict[str, Any] | None:
+    if bounds is None:
+        return None
+    west, south, east, north = bounds
+    ring = [[west, south], [east, south], [east, north], [west, north], [west, south]]
+    return {"type": "Polygon", "coordinates": [ring]}
 
 
 def outline(item: Mapping[str, Any] | None) -> dict[str, str]:

@@ -10,6 +10,7 @@ from domain.rules.clearance import REVIEW_SCOPE, REVIEWERS
 UNITS = ("bytes", "kB", "MB", "GB", "TB")
 LABELS = {
     "pending_review": "awaits review",
+    "not_ready": "not ready for review",
     "approved": "approved",
     "rejected": "rejected",
     "withdrawn": "withdrawn",

@@ -55,6 +55,7 @@ function make(place, tiles, label) {
     bounds: [[west, south], [east, north]],
     fitBoundsOptions: { padding: 24 },
     attributionControl: false,
+    renderWorldCopies: false,
     dragRotate: false,
     pitchWithRotate: false,
     locale: { "Map.Title": label },

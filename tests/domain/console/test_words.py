@@ -144,10 +144,11 @@ def test_a_report_says_what_was_found() -> None:
     assert report_of(None).outcome is None
 
 
-def test_an_outline_is_the_items_geometry_or_a_box() -> None:
+def test_an_outline_is_the_items_geometry_or_a_box_or_nothing() -> None:
     geometry = {"type": "Polygon", "coordinates": [[[0, 0], [1, 0], [0, 1], [0, 0]]]}
-    assert footprint({"geometry": geometry}, {})["geometry"] == geometry
-    box = footprint({"geometry": {"type": "Script"}}, {"bounds": [1, 2, 3, 4]})["geometry"]
+    assert footprint({"geometry": geometry}, {})["features"][0]["geometry"] == geometry
+    assert footprint(None, {})["features"] == []
+    box = footprint({"geometry": {"type": "Script"}}, {"bounds": [1, 2, 3, 4]})["features"][0]["geometry"]
     assert box["coordinates"] == [[[1, 2], [3, 2], [3, 4], [1, 4], [1, 2]]]
 
 
