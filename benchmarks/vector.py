@@ -1,8 +1,8 @@
 """How long a million polygons take from a file to an indexed table, against ogr2ogr with COPY on the same file.
 
 Ours are the workflow's own handlers in their order, each try as the engine makes it: validation and conversion in
-processes of their own, chunks loaded four at a time by a role that can do nothing else. Both sides end with a table
-that has its spatial index and its primary index, on the same durable server; the rounds take turns.
+forks of the gdal pool's warm process, chunks loaded four at a time by a role that can do nothing else. Both sides end
+with a table that has its spatial index and its primary index, on the same durable server; the rounds take turns.
 """
 
 import os
@@ -22,13 +22,15 @@ from pathlib import Path
 from statistics import median
 from threading import Event
 from typing import Any, Final
+from uuid import uuid4
 
 import psycopg
 
 from benchmarks._flow_runs import figure
 from benchmarks._servers import Postgres, postgres
+from deployments.stack.state import REPOSITORY
 from domain.contracts.runs import RunFacts
-from flows import tries
+from flows import forks, tries
 from flows.storage import Zones
 from flows.tries import Care, Try
 
@@ -38,6 +40,7 @@ ROUNDS: Final = 3
 AT_ONCE: Final = 4
 CORNERS: Final = 8
 TIMEOUT_SECONDS: Final = 1800.0
+WARM_SECONDS: Final = 60.0
 SOURCE: Final = "bench/parcels.gpkg"
 _WRITE: Final = """
 import sys
@@ -65,7 +68,7 @@ def run(features: int | None = None, rounds: int | None = None) -> dict[str, Any
     short = bool(os.environ.get("CAIRN_BENCH_SHORT"))
     features = features or (SHORT_FEATURES if short else FEATURES)
     rounds = rounds or (1 if short else ROUNDS)
-    with tempfile.TemporaryDirectory(prefix="cairn-bench-") as folder, postgres() as server:
+    with tempfile.TemporaryDirectory(prefix="cairn-bench-") as folder, postgres() as server, _zygote():
         bench = _Bench(Path(folder), server, features)
         bench.write_source()
         ours, theirs = [], []
@@ -155,6 +158,25 @@ class _Bench:
             if (count, indexes) != (self.features, 2):
                 raise RuntimeError(f"{schema}.{table} holds {count} features and {indexes} indexes.")
             connection.execute(f"drop table {schema}.{table}".encode())
+
+
+@contextmanager
+def _zygote() -> Iterator[None]:
+    """The process that tries are forked from, as the gdal pool's worker keeps it."""
+    os.environ[forks.ADDRESS] = f"cairn-bench-{uuid4().hex}"
+    process = subprocess.Popen([sys.executable, "-m", "deployments.warm.zygote", "gdal"], cwd=REPOSITORY)
+    try:
+        deadline = time.monotonic() + WARM_SECONDS
+        while (connection := forks.connect(os.environ[forks.ADDRESS])) is None:
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError("The process that tries are forked from did not start.")
+            time.sleep(0.05)
+        connection.close()
+        yield
+    finally:
+        del os.environ[forks.ADDRESS]
+        process.terminate()
+        process.wait()
 
 
 @contextmanager
