@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.adapters.catalog import BaseItem, Rows, rows
@@ -62,7 +63,7 @@ class Shelf:
     def _staged(self, name: str) -> Iterator[dict[str, Any]]:
         """The items of a staged file: one, or one a line."""
         content = self.zones.silver.read_bytes(name)
-        yield from map(json.loads, content.splitlines() if name.endswith(".ndjson") else [content])
+        yield from map(orjson.loads, content.splitlines() if name.endswith(".ndjson") else [content])
 
     async def _collection(self, asset: Asset, held: Holdings, words: Words) -> dict[str, Any]:
         platform = await self.session.get(Platform, asset.platform_id)
