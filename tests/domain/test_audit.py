@@ -29,7 +29,8 @@ async def test_every_decision_leaves_one_entry(domain: Domain) -> None:
     [entry] = page["entries"]
     assert (entry["actor"], entry["role"], entry["action"]) == ("reviewer", "reviewer", "approve")
     assert entry["subject"] == f"asset/{asset_id}/version/0/revision/1"
-    assert entry["details"] == {"clearance": "ouo", "reason": "fine"}
+    counted = {"approvals": 1, "approvals_required": 1}
+    assert entry["details"] == {"clearance": "ouo", "reason": "fine", **counted}
 
 
 async def test_the_audit_is_paged_and_filtered(domain: Domain) -> None:

@@ -60,7 +60,7 @@ def test_the_request_its_run_and_its_flow_runs_are_linked(stack: RunningStack) -
     ]
     assert events == [
         "request.accepted", "run.queued", "attempt.started", "request.processing",
-        "run.completed", "request.completed", "revision.approved", "export.queued",
+        "run.completed", "request.completed", "export.queued", "revision.approved",
     ]  # fmt: skip
     nodes = stack.rows("select node_id, state, tries from app.run_nodes where run_id = %s order by position", run_id)
     assert nodes == [
