@@ -3,7 +3,9 @@
 import math
 from pathlib import Path
 
+import psycopg
 from playwright.async_api import Browser, Page, expect
+from psycopg.types.json import Jsonb
 
 from tests.support.browsing import PATIENCE_MS, eventually, keep, visiting
 from tests.support.console import Assembly
@@ -11,6 +13,12 @@ from tests.support.pictures import greys, pixels
 
 ZOOM = 11
 EFFECTIVE_SECONDS = 5.0
+AREA = (170, 193, 187)  # the colour of areas over that of land, in light
+TABLE = """
+create table geo.{0} (fid bigint not null, lanes integer, geom geometry(Geometry, 4326));
+insert into geo.{0} values (1, 2, st_makeenvelope(14, 47, 15, 48, 4326));
+grant select on geo.{0} to cairn_serving;
+"""
 
 
 async def test_from_a_pending_version_to_a_served_one_and_back(
@@ -84,6 +92,42 @@ async def test_the_staged_version_is_seen_beside_the_latest(
         middle = only_staged.shape[0] // 2
         across = slice(only_staged.shape[1] // 3, only_staged.shape[1] * 2 // 3)
         assert (only_staged[middle, across] != only_latest[middle, across]).any(axis=1).mean() > 0.5
+
+
+async def test_a_layer_that_waits_is_drawn_with_its_attributes(
+    browser: Browser, assembly: Assembly, artifacts: Path
+) -> None:
+    asset_id = await _layer(assembly)
+    async with visiting(browser, assembly, "reviewer") as visit:
+        await visit.go(f"/console/versions/{asset_id}/0")
+        shown = pixels(await visit.map_drawn())
+        assert (abs(shown - AREA).max(axis=2) <= 8).sum() > 20_000
+        attributes = visit.page.get_by_role("region", name="Attributes")
+        await expect(attributes).to_contain_text("lanes")
+        await keep(visit, artifacts, "layer")
+        assert (
+            await assembly.ask("ddh-dev", "GET", f"/vector/collections/{asset_id}/items?version=0")
+        ).status_code == 404
+
+
+async def _layer(assembly: Assembly) -> str:
+    """A version with one feature, a degree wide and high, in a table as the loader leaves one."""
+    asset_id = await assembly.submit("roads", "up/roads.gpkg", dataset_id="roads", data_type="vector")
+    flow, _ = await assembly.started()
+    product = {"role": "geoparquet", "zone": "silver", "name": "assets/roads/data.parquet", "size_bytes": 1}
+    about = {"media_type": "application/vnd.apache.parquet", "sha256": "0" * 64}
+    told = {"bounds": [14, 47, 15, 48], "validation": {"driver": "GPKG", "fields": {"lanes": "integer"}}}
+    assert (await flow.commit(told, artifacts=[product | about])).status_code == 200
+    layer = {"columns": [{"name": "lanes", "title": "lanes", "type": "integer"}], "crs": "EPSG:4326"}
+    known = {"geometry_type": "Polygon", "feature_count": 1, "bounds_wgs84": told["bounds"]}
+    table = f"v_{'0' * 24}"
+    with psycopg.connect(assembly.domain.database.url()) as connection:
+        connection.execute(TABLE.format(table).encode())
+        connection.execute(
+            "insert into geo.layers (table_name, product, run_id, description, is_ready) values (%s, %s, %s, %s, true)",
+            (table, product["name"], str(flow.run_id), Jsonb(layer | known)),
+        )
+    return asset_id
 
 
 async def test_two_people_approve_and_one_takes_it_back(browser: Browser, assembly: Assembly, artifacts: Path) -> None:
