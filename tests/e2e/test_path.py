@@ -42,6 +42,25 @@ def test_a_raster_goes_all_the_way_through(stack: RunningStack, seed: int) -> No
     assert self_link["href"] == outcome["item"]
 
 
+def test_a_reviewer_finds_what_really_ran_at_the_console(stack: RunningStack) -> None:
+    request_id = stack.json("demo", "--seed", "6")["request_id"]
+    [(asset_id, flow_run_id)] = stack.rows(
+        "select q.asset_id, a.flow_run_id from app.requests q join app.runs r using (request_id)"
+        " join app.attempts a using (run_id) where q.request_id = %s",
+        request_id,
+    )
+    reviewer = stack.credentials()["reviewer"]
+    keys = {"username": reviewer["username"], "password": reviewer["password"], "next": "/console/?show=approved"}
+    browser = {"Sec-Fetch-Site": "same-origin"}
+    with httpx.Client(base_url=stack.url("gateway"), headers=browser, follow_redirects=True, timeout=30) as http:
+        assert f"/console/versions/{asset_id}/0" in http.post("/console/sign-in", data=keys).text
+        page = http.get(f"/console/versions/{asset_id}/0").text
+        assert http.get(f"/tiles/{asset_id}/info?version=0").status_code == 200
+    for told in ("make_cog: completed", "is served as latest", f"{stack.url('prefect')}/runs/flow-run/{flow_run_id}"):
+        assert told in page
+    assert 'data-bounds="-180' not in page
+
+
 def test_the_request_its_run_and_its_flow_runs_are_linked(stack: RunningStack) -> None:
     request_id = stack.json("demo", "--seed", "5")["request_id"]
     [(run_id, state, flow_run_id)] = stack.rows(
