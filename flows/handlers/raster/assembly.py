@@ -7,8 +7,9 @@ that GDAL's COG driver writes: directories first, then the pixels from the small
 import hashlib
 import os
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -52,9 +53,15 @@ class Picture:
     mask: Directory | None
 
     @classmethod
-    def of(cls, file: BinaryIO) -> "Picture":
-        pixels, *masks = read_all(file)
-        return cls(file, pixels, masks[0] if masks else None)
+    def all_of(cls, file: BinaryIO) -> list["Picture"]:
+        """The pictures in a file, in their order; a mask follows its picture."""
+        found = list[Picture]()
+        for directory in read_all(file):
+            if SUBFILE in directory and directory[SUBFILE].numbers()[0] & MASK:
+                found[-1] = replace(found[-1], mask=directory)
+            else:
+                found.append(cls(file, directory, None))
+        return found
 
     @property
     def parts(self) -> list[Directory]:
@@ -93,13 +100,15 @@ class _Plan:
 def assemble(paths: Sequence[Path], product: Path, context: Context) -> Assembled:
     """Write the product from the files of its pictures, the largest first."""
     with ExitStack() as files:
-        pictures = [Picture.of(files.enter_context(path.open("rb"))) for path in paths]
+        opened = [files.enter_context(path.open("rb")) for path in paths]
+        pictures = [picture for file in opened for picture in Picture.all_of(file)]
         plan = _planned(pictures)
         digest = hashlib.sha256()
-        with product.open("wb") as out:
+        with product.open("wb") as out, ThreadPoolExecutor(1, "digest") as beside:
             for content in _content(pictures, plan, context):
-                digest.update(content)
+                digested = beside.submit(digest.update, content)
                 out.write(content)
+                digested.result()
             size = out.tell()
     return Assembled(size, digest.hexdigest())
 
@@ -180,18 +189,16 @@ class Composition:
     offsets: list[list[int]]
     lengths: list[list[int]]
 
-    def add(self, path: Path, column: int, row: int) -> None:
-        """Move the blocks of the file's picture in; its first block goes to that column and row of blocks."""
-        with path.open("rb") as file:
-            picture = Picture.of(file)
-            columns = picture.columns
-            for number, block in enumerate(picture.blocks()):
-                place = (row + number // columns) * self.columns + column + number % columns
-                for part, (offset, length) in enumerate(block):
-                    if offset and length:
-                        self.offsets[part][place] = self.out.tell()
-                        self.lengths[part][place] = length
-                        self.out.write(os.pread(file.fileno(), length, offset))
+    def add(self, picture: Picture, column: int, row: int) -> None:
+        """Move the picture's blocks in; its first one goes to that column and row of blocks."""
+        columns, handle = picture.columns, picture.file.fileno()
+        for number, block in enumerate(picture.blocks()):
+            place = (row + number // columns) * self.columns + column + number % columns
+            for part, (offset, length) in enumerate(block):
+                if offset and length:
+                    self.offsets[part][place] = self.out.tell()
+                    self.lengths[part][place] = length
+                    self.out.write(os.pread(handle, length, offset))
 
     def close(self) -> None:
         """Write the directories behind the blocks, and tell the header where."""
@@ -216,7 +223,7 @@ class Composition:
 def compose(header: Path, path: Path) -> Iterator[Composition]:
     """Begin a picture with the directories of another file that has no blocks."""
     with header.open("rb") as file:
-        empty = Picture.of(file)
+        (empty,) = Picture.all_of(file)
         count = len(empty.blocks())
     form = Form(is_big=True)  # how large it gets is not known before
     zeros = [[0] * count for _ in empty.parts]

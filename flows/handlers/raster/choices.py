@@ -88,9 +88,14 @@ def factors(width: int, height: int, block: int) -> list[int]:
     return found
 
 
-def halved(width: int, height: int) -> tuple[int, int]:
-    """The size of the next overview."""
-    return max(1, -(-width // 2)), max(1, -(-height // 2))
+def halved(width: int, height: int, times: int = 1) -> tuple[int, int]:
+    """The size of the next overview, or of one further on."""
+    return -(-width // 2**times), -(-height // 2**times)
+
+
+def overviews_of_cells(cell: int, block: int) -> int:
+    """How many overviews have whole blocks of every cell, so that they can be made with it."""
+    return (cell // block).bit_length() - 1
 
 
 def memory_bytes(cell: int, bands: Bands, threads: int) -> int:

@@ -1,10 +1,11 @@
 """Makes one cloud-optimised GeoTIFF. Each pixel is reprojected once, packed once, and then only moved.
 
-Two threads reproject and pack cell by cell into one file, overviews are made from it picture by picture, and the packed
-blocks are put in the order of a cloud-optimised GeoTIFF as they are. Memory depends on a cell, not on the raster.
+Two threads reproject and pack cell by cell into one file, and into others the overviews that are some of a cell's pixels;
+the overviews left are made picture by picture, and the packed blocks are put in the order of a cloud-optimised GeoTIFF
+as they are. Memory depends on a cell, not on the raster.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from rio_cogeo.cogeo import cog_validate
 
 from flows.context import Context
 from flows.errors import HandlerError
-from flows.handlers.raster import pictures
+from flows.handlers.raster import overviews, pictures
 from flows.handlers.raster.assembly import Assembled, assemble
 from flows.handlers.raster.copying import at_hand
 from flows.handlers.raster.declarations import CogResult, CreateCogParams, MakingParams
@@ -39,7 +40,7 @@ def make(params: MakingParams, path: Path, context: Context) -> tuple[Assembled,
     """Write the product of the whole source."""
     with pictures_in(context.workdir) as raster:
         product, seen = write_raster(params, raster, None, THREADS, context)
-        return finish(raster, product, path, THREADS, context), seen
+        return finish(seen.paths, product, path, THREADS, context), seen
 
 
 @contextmanager
@@ -54,9 +55,12 @@ def pictures_in(workdir: Path) -> Iterator[Path]:
 
 
 def write_raster(
-    params: MakingParams, path: Path, place: Place | None, threads: int, context: Context
+    params: MakingParams, path: Path, place: Place | None, threads: int, context: Context, *, is_part: bool = False
 ) -> tuple[Product, pictures.Written]:
-    """Write the product's pixels at full size: of all of it, or of one window."""
+    """Write the product's pixels at full size, of all of it or of one window, and the overviews that come with them.
+
+    A part has those of the whole.
+    """
     source = at_hand(params.source, params.reading, context)
     with ExitStack() as held:
         views = [held.enter_context(viewed(params, source)) for _ in range(threads)]
@@ -64,8 +68,10 @@ def write_raster(
         place = place or (0, 0, whole.width, whole.height)
         product = whole.part(*place)
         readers = [_moved(view.read, place) for view in views]
+        smaller = (whole if is_part else product).overviews_of_cells
+        paths = [pictures.path_of(path, number) for number in range(smaller + 1)]
         told = _told(context, 0.0, PIXELS_SHARE)
-        return product, pictures.write(path, product, views[0].source, readers, told, context)
+        return product, pictures.write(paths, product, views[0].source, readers, told, context)
 
 
 def _moved(read: pictures.Reader, origin: Place) -> pictures.Reader:
@@ -74,13 +80,13 @@ def _moved(read: pictures.Reader, origin: Place) -> pictures.Reader:
     return lambda place: read((place[0] + first_column, place[1] + first_row, *place[2:]))
 
 
-def finish(raster: Path, product: Product, path: Path, threads: int, context: Context) -> Assembled:
-    """Add overviews, put all in order, and check it strictly."""
+def finish(paths: Sequence[Path], product: Product, path: Path, threads: int, context: Context) -> Assembled:
+    """Add the overviews that are missing, put all in order, and check it strictly."""
     told = _told(context, PIXELS_SHARE, OVERVIEWS_SHARE)
-    overviews = pictures.write_overviews(raster, product, threads, told, context)
+    all_pictures = overviews.complete(paths, product, threads, told, context)
     context.raise_if_stopping()
     context.progress(PIXELS_SHARE + OVERVIEWS_SHARE, "putting together")
-    made = assemble([raster, *overviews], path, context)
+    made = assemble(all_pictures, path, context)
     _check(path)
     return made
 

@@ -1,6 +1,7 @@
 """Says what a finished product is, and puts it where readers look. Imports rasterio."""
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -21,13 +22,15 @@ from flows.handlers.raster.statistics import Tally
 
 
 def kept(path: Path, made: Assembled, statistics: Sequence[BandStatistics], source: str, context: Context) -> CogResult:
-    """Describe the product from the product itself, and store it with its thumbnail in the silver zone."""
+    """Describe the product from the product itself, while it goes into the silver zone; its thumbnail follows."""
     name = context.output_name("cog.tif")
-    with rasterio.open(path, driver="GTiff") as raster:
-        facts = facts_of(raster, statistics, source)
-        shown = _thumbnail(raster, context)
+    with ThreadPoolExecutor(1, "store") as beside:
+        stored = beside.submit(context.storage.silver.put_file, name, path)
+        with rasterio.open(path, driver="GTiff") as raster:
+            facts = facts_of(raster, statistics, source)
+            shown = _thumbnail(raster, context)
+        stored.result()
     cog = artifact("cog", name, path, made, facts)
-    context.storage.silver.put_file(name, path)
     context.progress(1.0, "stored")
     return CogResult(cog=name, **vars(facts), artifacts=[cog, *shown])
 

@@ -1,13 +1,13 @@
 """Joins the tiles of one raster. Their packed blocks are moved as they are, so every pixel stays. Imports rasterio."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from flows.context import Context
 from flows.errors import HandlerError
 from flows.handlers.raster import cog, pictures
-from flows.handlers.raster.assembly import compose
+from flows.handlers.raster.assembly import Composition, Picture, compose
 from flows.handlers.raster.declarations import BandStatistics, CogResult
 from flows.handlers.raster.description import kept
 from flows.handlers.raster.inspect import opened
@@ -20,35 +20,50 @@ def join(params: MosaicParams, context: Context) -> CogResult:
     """Make the product of all tiles, the one that the direct route would have made."""
     path = context.workdir / "cog.tif"
     with cog.pictures_in(context.workdir) as raster:
-        product = _written(params, raster, context)
-        made = cog.finish(raster, product, path, cog.THREADS, context)
+        product, paths = _written(params, raster, context)
+        made = cog.finish(paths, product, path, cog.THREADS, context)
     return kept(path, made, _statistics(params.tiles), params.source, context)
 
 
-def _written(params: MosaicParams, path: Path, context: Context) -> Product:
-    """Put the tiles' blocks into one file at their places."""
-    header = path.with_name("header.tif")
+def _written(params: MosaicParams, raster: Path, context: Context) -> tuple[Product, list[Path]]:
+    """Put the tiles' blocks into one file at their places, and those of their overviews each into its own."""
     with opened(params.source, context) as source:
         product = planned(source, params)
         _refuse_gaps(params.tiles, product)
-        with pictures.created(header, product, source, cog.THREADS) as picture:
+        paths = [pictures.path_of(raster, number) for number in range(product.overviews_of_cells + 1)]
+        headers = [path.with_stem(f"{path.stem}-header") for path in paths]
+        with pictures.created(headers, product, source, cog.THREADS) as empty:
             if product.needs_mask:
-                pictures.write_empty_mask(picture)
-    with compose(header, path) as whole:
+                for picture in empty:
+                    pictures.write_empty_mask(picture)
+    with ExitStack() as held:
+        wholes = [held.enter_context(compose(*files)) for files in zip(headers, paths, strict=True)]
         for number, tile in enumerate(params.tiles, start=1):
             context.raise_if_stopping()
-            with _local(tile.cog, context) as part:
-                whole.add(part, tile.column // product.block, tile.row // product.block)
+            _add(tile, wholes, product, context)
             context.progress(cog.PIXELS_SHARE * number / len(params.tiles), f"tile {number} of {len(params.tiles)}")
-    header.unlink()
-    return product
+    return product, paths
+
+
+def _add(tile: PartResult, wholes: Sequence[Composition], product: Product, context: Context) -> None:
+    """Move the blocks of a tile's pictures; each picture is half as far from the origin as the one before."""
+    column, row = tile.column // product.block, tile.row // product.block
+    with _local(tile.cog, context) as path, path.open("rb") as part:
+        own = Picture.all_of(part)
+        if len(own) != len(wholes):
+            raise HandlerError(
+                f"Tile {tile.id} has {len(own) - 1} overviews and its mosaic takes {len(wholes) - 1}: "
+                "the parameters changed after it was made."
+            )
+        for level, (whole, picture) in enumerate(zip(wholes, own, strict=True)):
+            whole.add(picture, column >> level, row >> level)
 
 
 def _refuse_gaps(tiles: Sequence[PartResult], product: Product) -> None:
     """Tiles that were planned for another grid, or not all of them, make no product."""
     covered = sum(tile.width * tile.height for tile in tiles)
     beyond = any(
-        tile.column % product.block or tile.row % product.block
+        tile.column % product.cell or tile.row % product.cell
         or tile.column + tile.width > product.width or tile.row + tile.height > product.height
         for tile in tiles
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Writes the pictures of a product, cell by cell: the raster itself, and each overview from the one before it.
+"""Writes the pictures of a product, cell by cell: the raster itself, and the overviews that are some of its pixels.
 
 A cell is made in one go, by one of two threads, and is the same whoever makes it: so tiles of whole cells have the
 pixels of the whole. Between two cells progress is told and a stop is noticed. Imports rasterio.
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import rasterio
-from rasterio.enums import ColorInterp, Resampling
+from rasterio.enums import ColorInterp
 from rasterio.errors import NotGeoreferencedWarning
 from rasterio.io import DatasetReader, DatasetWriter
 from rasterio.windows import Window
@@ -35,20 +35,26 @@ Told = Callable[[float], None]
 
 @dataclass(frozen=True)
 class Written:
-    """What was seen of the pixels on their way."""
+    """The files of the pictures, the largest first, and what was seen of the pixels on their way."""
 
+    paths: Sequence[Path]
     tallies: Sequence[Tally]
     is_empty: bool
 
 
 def write(
-    path: Path, product: Product, source: DatasetReader, readers: Sequence[Reader], told: Told, context: Context
+    paths: Sequence[Path],
+    product: Product,
+    source: DatasetReader,
+    readers: Sequence[Reader],
+    told: Told,
+    context: Context,
 ) -> Written:
-    """Write the raster at its full size, by as many threads as there are readers."""
+    """Write the raster and the overviews that come with it, by as many threads as there are readers."""
     tallies = Tallies(product.bands.count, stride(product.width, product.height), product.nodata, product.bands.alpha)
-    with created(path, product, source, len(readers)) as picture:
-        is_empty = _fill(picture, product, readers, told, context, tallies)
-    return Written(tallies.each, is_empty)
+    with created(paths, product, source, len(readers)) as pictures:
+        is_empty = fill(pictures, product, readers, told, context, tallies)
+    return Written(paths, tallies.each, is_empty)
 
 
 def write_empty_mask(picture: DatasetWriter) -> None:
@@ -59,12 +65,41 @@ def write_empty_mask(picture: DatasetWriter) -> None:
     picture.write_mask(nothing.astype("uint8"), window=Window(0, 0, nothing.shape[1], nothing.shape[0]))
 
 
+def path_of(raster: Path, overview: int) -> Path:
+    """Where an overview goes, beside its raster; the raster itself is number 0."""
+    return raster.with_name(f"{raster.stem}-{overview}{raster.suffix}") if overview else raster
+
+
 @contextmanager
-def created(path: Path, product: Product, source: DatasetReader, threads: int) -> Iterator[DatasetWriter]:
-    """The raster's file with its whole header and no pixels yet."""
+def created(
+    paths: Sequence[Path], product: Product, source: DatasetReader, threads: int
+) -> Iterator[list[DatasetWriter]]:
+    """The files of the raster and its first overviews with their whole headers and no pixels yet."""
+    with ExitStack() as held:
+        raster = held.enter_context(_created_raster(paths[0], product, source, threads))
+        sizes = [choices.halved(product.width, product.height, number) for number in range(1, len(paths))]
+        overviews = [
+            held.enter_context(created_overview(path, product, *size, source, threads))
+            for path, size in zip(paths[1:], sizes, strict=True)
+        ]
+        yield [raster, *overviews]
+
+
+@contextmanager
+def _created_raster(path: Path, product: Product, source: DatasetReader, threads: int) -> Iterator[DatasetWriter]:
     place = {"crs": product.crs, "transform": product.transform, "width": product.width, "height": product.height}
     with _created(path, _profile(product, threads) | place) as picture:
         _describe(source, picture)
+        yield picture
+
+
+@contextmanager
+def created_overview(
+    path: Path, product: Product, width: int, height: int, larger: DatasetReader, threads: int
+) -> Iterator[DatasetWriter]:
+    """The file of a smaller picture: it has no place of its own."""
+    with _created(path, _profile(product, threads) | {"width": width, "height": height}) as picture:
+        _colour(larger, picture)
         yield picture
 
 
@@ -108,29 +143,45 @@ def _colour(source: DatasetReader, picture: DatasetWriter) -> None:
         picture.write_colormap(1, source.colormap(1))
 
 
-def _fill(
-    picture: DatasetWriter,
+def fill(
+    pictures: Sequence[DatasetWriter],
     product: Product,
     readers: Sequence[Reader],
     told: Told,
     context: Context,
     tallies: Tallies | None = None,
 ) -> bool:
-    """Copy cell by cell, written in their order, read ahead by the readers; True where all of it is blank."""
-    places = list(grid.windows(picture.width, picture.height, product.cell))
+    """Write cell by cell in their order, read ahead by the readers; True where all of it is blank."""
+    places = list(grid.windows(pictures[0].width, pictures[0].height, product.cell))
     is_empty = True
-    for number, (place, (pixels, mask)) in enumerate(_ahead(readers, places), start=1):
+    for number, (place, cell) in enumerate(_ahead(readers, places), start=1):
         context.raise_if_stopping()
-        is_blank = _is_blank(pixels, product.nodata)
-        if not is_blank:
-            picture.write(pixels, window=Window(*place))
-        if mask is not None and (mask.any() or number == 1):  # one write makes the mask, however empty
-            picture.write_mask(mask, window=Window(*place))
         if tallies:
-            tallies.add(pixels, mask)
-        is_empty = is_empty and (is_blank if mask is None else not mask.any())
+            tallies.add(*cell)
+        is_empty = _is_nothing(cell, product.nodata) and is_empty
+        _put(pictures, place, cell, product.nodata, is_first=number == 1)
         told(number / len(places))
     return is_empty
+
+
+def _is_nothing(cell: Cell, nodata: float | None) -> bool:
+    pixels, mask = cell
+    return _is_blank(pixels, nodata) if mask is None else not mask.any()
+
+
+def _put(
+    pictures: Sequence[DatasetWriter], place: grid.Place, cell: Cell, nodata: float | None, *, is_first: bool
+) -> None:
+    """Write the cell into the first picture, every second pixel of it into the next, and so on."""
+    (column, row, width, height), (pixels, mask) = place, cell
+    for level, picture in enumerate(pictures):
+        window = Window(column >> level, row >> level, *choices.halved(width, height, level))
+        step = slice(None, None, 2**level)
+        some = pixels[:, step, step]
+        if not _is_blank(some, nodata):
+            picture.write(some, window=window)
+        if mask is not None and (is_first or mask[step, step].any()):  # one write makes the mask, however empty
+            picture.write_mask(mask[step, step], window=window)
 
 
 def _is_blank(pixels: Pixels, nodata: float | None) -> bool:
@@ -168,64 +219,3 @@ def _ahead(readers: Sequence[Reader], places: Sequence[grid.Place]) -> Iterator[
 def _taken(waiting: deque[tuple[grid.Place, Future[Cell]]]) -> tuple[grid.Place, Cell]:
     place, future = waiting.popleft()
     return place, future.result()
-
-
-def write_overviews(raster: Path, product: Product, threads: int, told: Told, context: Context) -> list[Path]:
-    """Write each overview from the picture before it, and return their files, the largest first."""
-    paths, sizes = [raster], list(_sizes(product))
-    whole, done = sum(width * height for width, height in sizes), 0.0
-    for number, (width, height) in enumerate(sizes, start=1):
-        share = width * height / whole
-        paths.append(raster.with_name(f"{raster.stem}-{number}{raster.suffix}"))
-        _halve(paths[-2], paths[-1], product, threads, _part(told, done, share), context)
-        done += share
-    return paths[1:]
-
-
-def _part(told: Told, begin: float, share: float) -> Told:
-    return lambda fraction: told(begin + share * fraction)
-
-
-def _sizes(product: Product) -> Iterator[tuple[int, int]]:
-    width, height = product.width, product.height
-    for _ in choices.factors(width, height, product.block):
-        width, height = choices.halved(width, height)
-        yield width, height
-
-
-def _halve(larger: Path, smaller: Path, product: Product, threads: int, told: Told, context: Context) -> None:
-    resampling = Resampling[product.overview_resampling]
-    with ExitStack() as held:
-        sources = [held.enter_context(_opened(larger)) for _ in range(threads)]
-        width, height = choices.halved(sources[0].width, sources[0].height)
-        picture = held.enter_context(_created(smaller, _profile(product, threads) | {"width": width, "height": height}))
-        _colour(sources[0], picture)
-        readers = [_halving(source, resampling, masked=product.needs_mask) for source in sources]
-        _fill(picture, product, readers, told, context)
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[DatasetReader]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotGeoreferencedWarning)
-        with rasterio.open(path, driver="GTiff", sharing=False) as picture:
-            yield picture
-
-
-def _halving(source: DatasetReader, resampling: Resampling, *, masked: bool) -> Reader:
-    """Reads what one cell of the overview is made of, at half its size."""
-
-    def read(place: grid.Place) -> Cell:
-        column, row, width, height = place
-        columns, rows = min(2 * width, source.width - 2 * column), min(2 * height, source.height - 2 * row)
-        twice = Window(2 * column, 2 * row, columns, rows)
-        if resampling is Resampling.nearest:
-            pixels = source.read(window=twice)[:, ::2, ::2]
-            return pixels, source.dataset_mask(window=twice)[::2, ::2] if masked else None
-        pixels = source.read(window=twice, out_shape=(source.count, height, width), resampling=resampling)
-        if not masked:
-            return pixels, None
-        share = source.dataset_mask(window=twice, out_shape=(height, width), resampling=Resampling.average)
-        return pixels, np.where(share > 0, 255, 0).astype("uint8")
-
-    return read

@@ -38,7 +38,8 @@ class Tally:
     def add(self, pixels: Pixels, valid: Pixels) -> None:
         self.seen += pixels.size
         values = pixels[valid]
-        values = values[np.isfinite(values)].astype("float64")
+        if values.dtype.kind == "f":
+            values = values[np.isfinite(values)]
         if not values.size:
             return
         if not self.valid:
@@ -46,7 +47,7 @@ class Tally:
         self.valid += values.size
         self.minimum = min(self.minimum, float(values.min()))
         self.maximum = max(self.maximum, float(values.max()))
-        distances = values.astype(np.longdouble) - self.base
+        distances = _distances(values, self.base)
         self.sum += distances.sum()
         self.squares += np.square(distances).sum()
 
@@ -63,6 +64,13 @@ class Tally:
     @property
     def valid_percent(self) -> float:
         return 100.0 * self.valid / self.seen if self.seen else 0.0
+
+
+def _distances(values: Pixels, base: float) -> Pixels:
+    """Short whole numbers as long ones, which hold all squares too and are added up many times faster than floats."""
+    if values.dtype.kind in "iu" and values.dtype.itemsize <= 2:
+        return values.astype(np.int64) - int(base)
+    return values.astype(np.longdouble) - base
 
 
 @dataclass

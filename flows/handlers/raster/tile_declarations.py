@@ -105,7 +105,9 @@ def generate_tiling_scheme(params: TilingSchemeParams, context: Context) -> Tili
 class TileOptions(MakingParams):
     """What every tile of one raster shares."""
 
-    is_part: bool = Field(default=False, description="A mosaic follows: the tile is kept for it and has no overviews")
+    is_part: bool = Field(
+        default=False, description="A mosaic follows: the tile is kept for it, with what it has of its overviews"
+    )
 
 
 class ProcessTileParams(TileOptions):

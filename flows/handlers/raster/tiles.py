@@ -94,11 +94,11 @@ def _made(tile: Tile, options: TileOptions, context: Context) -> TileResult:
     path = context.workdir / "tile.tif"
     with cog.pictures_in(context.workdir) as raster:
         place = (tile.column, tile.row, tile.width, tile.height)
-        product, seen = cog.write_raster(options, raster, place, THREADS, context)
+        product, seen = cog.write_raster(options, raster, place, THREADS, context, is_part=options.is_part)
         if options.is_part:
-            made = assemble([raster], path, context)
+            made = assemble(seen.paths, path, context)
         else:
-            made = cog.finish(raster, product, path, THREADS, context)
+            made = cog.finish(seen.paths, product, path, THREADS, context)
     return _kept(path, made, seen, tile, options, context)
 
 

@@ -53,6 +53,18 @@ class Product:
         """What all its pixels take once they are unpacked."""
         return grid.decoded_bytes(self.width, self.height, self.bands.count, self.bands.dtype)
 
+    @property
+    def overviews(self) -> int:
+        """How many smaller pictures there are."""
+        return len(choices.factors(self.width, self.height, self.block))
+
+    @property
+    def overviews_of_cells(self) -> int:
+        """How many of them are made with the cells: those that are every second pixel of the one before."""
+        if self.overview_resampling != "nearest":
+            return 0
+        return min(self.overviews, choices.overviews_of_cells(self.cell, self.block))
+
     def part(self, column: int, row: int, width: int, height: int) -> "Product":
         """The product that covers only a window of this one."""
         moved = self.transform @ Affine.translation(column, row)

@@ -47,6 +47,23 @@ def test_cells_are_whole_blocks_and_small(bands: Bands, asked: int | None) -> No
     assert cell == block or grid.decoded_bytes(cell, cell, bands.count, bands.dtype) <= choices.CELL_BYTES
 
 
+@given(BANDS, st.sampled_from([None, 128, 256, 512, 1024]))
+def test_a_cell_has_whole_blocks_of_the_overviews_made_with_it_and_of_no_other(bands: Bands, asked: int | None) -> None:
+    block = choices.block_side(asked, bands)
+    cell = choices.cell_side(block, bands)
+    overviews = choices.overviews_of_cells(cell, block)
+    assert cell % (block * 2**overviews) == 0
+    assert cell % (block * 2 ** (overviews + 1)) != 0
+
+
+@given(st.integers(1, 500_000), st.integers(1, 500_000), st.integers(0, 12))
+def test_halves_of_halves_are_quarters(width: int, height: int, times: int) -> None:
+    size = (width, height)
+    for _ in range(times):
+        size = choices.halved(*size)
+    assert size == choices.halved(width, height, times)
+
+
 @given(st.integers(1, 500_000), st.integers(1, 500_000), st.sampled_from([128, 512]))
 def test_the_last_overview_fits_one_block(width: int, height: int, block: int) -> None:
     factors = choices.factors(width, height, block)

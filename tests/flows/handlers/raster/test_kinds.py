@@ -83,6 +83,24 @@ def test_all_bands_keep_their_names(count: int, context: Context, tmp_path: Path
     assert [band.description for band in made.bands] == [f"band {band}" for band in range(count)]
 
 
+@pytest.mark.parametrize("largest_cell", [128, 512], ids=["from the picture before", "with the cells"])
+@pytest.mark.parametrize("nodata", [0, None], ids=["nodata", "mask"])
+def test_an_overview_by_nearest_neighbour_is_every_second_pixel(
+    nodata: float | None, largest_cell: int, context: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flows.handlers.raster.choices.LARGEST_CELL", largest_cell)
+    write(bronze(tmp_path, NAME), np.stack([PIXELS, PIXELS + 1]), nodata=nodata)
+    created(context, block_size=128, overview_resampling="nearest")
+    with rasterio.open(product(tmp_path)) as raster:
+        pixels, mask, levels = raster.read(), raster.dataset_mask(), len(raster.overviews(1))
+    assert levels == 3
+    for level in range(levels):
+        pixels, mask = pixels[:, ::2, ::2], mask[::2, ::2]
+        with rasterio.open(product(tmp_path), overview_level=level) as raster:
+            np.testing.assert_array_equal(raster.read(), pixels)
+            np.testing.assert_array_equal(raster.dataset_mask(), mask)
+
+
 @pytest.mark.parametrize("target", [sample.CRS, "EPSG:4326"])
 def test_a_mask_of_the_source_becomes_the_product_s(target: str, context: Context, tmp_path: Path) -> None:
     mask = np.where(np.add.outer(np.arange(700), np.arange(700)) % 200 < 100, 255, 0).astype("uint8")

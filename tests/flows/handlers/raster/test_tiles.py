@@ -66,6 +66,11 @@ SCENES: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     "elevation": (sample.pixels(5, 1400), {"nodata": 0}, {}),
     "interpolated": (sample.pixels(5, 1400).astype("float32"), {"nodata": 0}, {"resampling": "cubic"}),
     "colours": (np.stack([sample.pixels(seed, 1400) % 250 for seed in (1, 2, 3)]).astype("uint8"), {}, {}),
+    "colours by nearest neighbour": (
+        np.stack([sample.pixels(seed, 1403) % 250 for seed in (1, 2, 3)]).astype("uint8"),
+        {},
+        {"overview_resampling": "nearest"},
+    ),
     "in its own CRS": (sample.pixels(5, 1400), {"nodata": 0}, {"target_crs": sample.CRS}),
     "web map": (
         sample.pixels(5, 1400),
@@ -144,6 +149,14 @@ def test_a_mosaic_with_a_gap_is_refused(context: Context, tmp_path: Path) -> Non
     for wrong in (tiles[1:], [*tiles[1:], tiles[1]]):
         with pytest.raises(HandlerError, match="exactly once"):
             joined(context, wrong, target_crs=sample.CRS)
+
+
+def test_a_mosaic_by_other_overviews_is_refused(context: Context, tmp_path: Path) -> None:
+    """Nearest neighbours come with the tiles, modes do not."""
+    write(bronze(tmp_path, NAME), sample.pixels(5, 1024), nodata=0)
+    tiles = tiled(context, target_crs=sample.CRS)
+    with pytest.raises(HandlerError, match=r"Tile 0_0 has 1 overviews and its mosaic takes 0"):
+        joined(context, tiles, target_crs=sample.CRS, overview_resampling="mode")
 
 
 def test_a_batch_resumes_after_the_last_finished_tile(tmp_path: Path) -> None:
