@@ -1,7 +1,7 @@
 """Makes one cloud-optimised GeoTIFF. Each pixel is reprojected once, packed once, and then only moved.
 
-Two threads reproject and pack cell by cell into one file, and into others the overviews that are some of a cell's pixels;
-the overviews left are made picture by picture, and the packed blocks are put in the order of a cloud-optimised GeoTIFF
+Two threads reproject and pack cell by cell into one file, and into others the overviews that are some of the cell's
+pixels; those left are made picture by picture, and the packed blocks are put in the order of a cloud-optimised GeoTIFF
 as they are. Memory depends on a cell, not on the raster.
 """
 
