@@ -9,12 +9,12 @@ from fastapi import APIRouter, Body, Depends, Header, Query, Request, Response
 from domain.contracts.offers import Offer
 from domain.contracts.platforms import PlatformRow
 from domain.rules.clearance import Identity
-from domain.rules.paging import NoSuchPage, Place, from_token, to_token
+from domain.rules.paging import Place, to_token
 from gateway.answers import OPEN
 from gateway.auth import Partner, partner
 from gateway.blueprints.platform import platform_of
 from gateway.conditional import private
-from gateway.errors import InvalidQuery, JobFailed, NotFound, ResultNotReady
+from gateway.errors import JobFailed, NotFound, ResultNotReady
 from gateway.ogc import descriptions
 from gateway.ogc.execution import submission
 from gateway.ogc.models import (
@@ -32,6 +32,7 @@ from gateway.ogc.models import (
     WebLink,
 )
 from gateway.ogc.queries import JobQueries
+from gateway.paging import place_of
 from gateway.queries import RequestRow
 from gateway.state import Gateway, gateway
 
@@ -123,7 +124,7 @@ async def jobs(
 ) -> JobList:
     """Your platform's jobs, newest first."""
     wanted = [OURS[one] for one in status] if status else None
-    rows = await JobQueries(state.queries, caller).jobs(limit, _place(after), process_id, wanted)
+    rows = await JobQueries(state.queries, caller).jobs(limit, place_of(after), process_id, wanted)
     filters = [*(("status", one) for one in status or ()), *([("processID", process_id)] if process_id else [])]
     last = rows[-1] if len(rows) == limit else None
     following = _jobs_url(base, limit, filters, to_token(Place(last.created_at, last.request_id))) if last else None
@@ -179,13 +180,6 @@ async def _job(job_id: UUID, caller: Identity, state: Gateway) -> RequestRow:
     if row is None:
         raise NotFound(f"There is no job {job_id}.", type=f"{EXCEPTIONS}/no-such-job")
     return row
-
-
-def _place(after: str | None) -> Place | None:
-    try:
-        return None if after is None else from_token(after)
-    except NoSuchPage as fault:
-        raise InvalidQuery(str(fault)) from None
 
 
 def _jobs_url(base: str, limit: int, filters: list[tuple[str, str]], after: str | None) -> str:

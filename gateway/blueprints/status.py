@@ -5,11 +5,12 @@ from uuid import UUID
 
 from fastapi import APIRouter, Depends, Query
 
-from domain.rules.paging import NoSuchPage, Place, from_token, to_token
+from domain.rules.paging import Place, to_token
 from gateway.auth import operator
 from gateway.conditional import private
-from gateway.errors import InvalidQuery, NotFound
+from gateway.errors import NotFound
 from gateway.operations import Counts, EventPage, FlowRun, Job, JobPage, JobState, NodePage, Operations
+from gateway.paging import place_of
 from gateway.state import Gateway, gateway
 
 router = APIRouter(prefix="/api/status", tags=["status"], dependencies=[Depends(operator), Depends(private)])
@@ -35,7 +36,7 @@ async def list_jobs(
     limit: Limit = 100,
 ) -> JobPage:
     """Jobs of every platform, newest first."""
-    jobs = await reading.jobs(state, workflow_id, platform_id, _place(after), limit)
+    jobs = await reading.jobs(state, workflow_id, platform_id, place_of(after), limit)
     following = to_token(Place(jobs[-1].created_at, jobs[-1].job_id)) if len(jobs) == limit else None
     return JobPage(jobs=list(jobs), next=following)
 
@@ -90,10 +91,3 @@ async def _found(job_id: UUID, reading: Operations) -> Job:
     if job is None:
         raise NotFound(f"There is no job {job_id}.")
     return job
-
-
-def _place(token: str | None) -> Place | None:
-    try:
-        return None if token is None else from_token(token)
-    except NoSuchPage as fault:
-        raise InvalidQuery(str(fault)) from None

@@ -1,0 +1,12 @@
+"""Where a list goes on, as callers of the gateway name it."""
+
+from domain.rules.paging import NoSuchPage, Place, from_token
+from gateway.errors import InvalidQuery
+
+
+def place_of(token: str | None) -> Place | None:
+    """The place that a page's token names; none is the list's beginning."""
+    try:
+        return None if token is None else from_token(token)
+    except NoSuchPage as fault:
+        raise InvalidQuery(str(fault)) from None
