@@ -59,16 +59,22 @@ def _block(columns: list[Values]) -> bytes:
 def _put(out: Bytes, at: Numbers, values: npt.NDArray[np.generic]) -> None:
     """Write values of one width, each at its place."""
     width = values.dtype.itemsize
-    parts = np.ascontiguousarray(values).view(np.uint8).reshape(-1, width)
-    for byte in range(width):
-        out[at + byte] = parts[:, byte]
+    _rows_of(out, width)[at] = np.ascontiguousarray(values).view(np.uint8).reshape(-1, width)
+
+
+def _rows_of(out: Bytes, width: int) -> Bytes:
+    """The same bytes as a row of this width at every place: a value is then copied as a whole, not byte by byte."""
+    return np.ndarray((len(out) - width + 1, width), np.uint8, out, strides=(1, 1))
 
 
 def _scatter(out: Bytes, at: Numbers, column: Values) -> None:
     """Write values of any width, each at its place."""
     widths = np.maximum(column.lengths, 0)
     starts = np.cumsum(widths) - widths
-    if len(column.content) > LONG_BYTES * len(widths):
+    width = int(widths[0])
+    if width and (widths == width).all():
+        _rows_of(out, width)[at] = column.content.reshape(-1, width)
+    elif len(column.content) > LONG_BYTES * len(widths):
         for place, start, width in zip(at.tolist(), starts.tolist(), widths.tolist(), strict=True):
             out[place : place + width] = column.content[start : start + width]
     else:

@@ -81,7 +81,10 @@ class Writer:
     """Writes features batch by batch; what concerns all of them is told at the end."""
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
-        self._writer = pq.ParquetWriter(path, schema, compression="zstd", write_statistics=True)
+        repeating = [name for name in schema.names if name != GEOMETRY]  # no two shapes are the same
+        self._writer = pq.ParquetWriter(
+            path, schema, compression="zstd", write_statistics=True, use_dictionary=repeating
+        )
 
     def write(self, columns: Sequence[pa.Array]) -> None:
         self._writer.write_batch(pa.record_batch(list(columns), schema=self._writer.schema))
