@@ -72,7 +72,7 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
             )
             service: Service = app.state.service
             loops = [*_loops(config, database, fences), *_couriers(config, database, vault), *_endings(service)]
-            uses = LastUses(config.database_url.get_secret_value(), doorkeeper.seen)
+            uses = LastUses(config.database_url.get_secret_value(), doorkeeper.seen, config.last_used_seconds)
             loops += [uses.hear(), uses.write()]
             async with in_background(*loops):
                 if configured is None:  # a server's own start; what it has loaded stays until its end

@@ -1,4 +1,4 @@
-"""When each client was last let in: doors that only read tell of it, the domain writes it down, once a minute.
+"""When each client was last let in: doors that only read tell of it, the domain writes it down, now and then.
 
 A notice is a hint that any role may send: it moves a date that people look at, and decides nothing.
 """
@@ -11,7 +11,6 @@ from typing import Final, LiteralString
 import psycopg
 
 log = logging.getLogger("cairn.last_uses")
-EVERY_SECONDS = 60.0
 RETRY_SECONDS = 1.0
 AT_ONCE = 100  # a notification carries 8000 bytes, an id has 63 at most
 MOST = 10_000
@@ -26,7 +25,7 @@ class LastUses:
 
     url: str
     seen: set[str]
-    every_seconds: float = EVERY_SECONDS
+    every_seconds: float
 
     async def tell(self) -> None:
         """For doors that cannot write: tell the domain, until cancelled."""

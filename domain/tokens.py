@@ -161,13 +161,16 @@ class TokenVerifier:
 
 
 class TokenSettings(BaseSettings):
-    """The issuer, for every door that verifies its tokens."""
+    """What every door is told of credentials: the issuer of tokens, and how often it says whom it let in."""
 
     jwt_issuer: str | None = Field(default=None, description="`iss` of tokens; with audience and key set, or none")
     jwt_audience: str | None = Field(default=None, description="`aud` of tokens that are meant for us")
     jwt_jwks_url: HttpUrl | None = Field(default=None, description="Where the issuer publishes its keys")
     jwt_client_claim: str = Field(default="client_id", description="The claim that names the client")
     jwt_max_seconds: float = Field(default=900, gt=0, description="Longest life of a token that is believed")
+    last_used_seconds: float = Field(
+        default=60, gt=0, description="How often it is written down which clients were let in"
+    )
 
     @model_validator(mode="after")
     def _all_or_none(self) -> Self:

@@ -56,7 +56,7 @@ def create_app(configured: GatewaySettings | None = None) -> FastAPI:
             on_stop(notices.close)
         pages = console.pages_client(str(config.domain_url))
         doorkeeper = Doorkeeper(config.token_verifier())
-        uses = LastUses(database_url, doorkeeper.seen)
+        uses = LastUses(database_url, doorkeeper.seen, config.last_used_seconds)
         async with pool, domain, serving, targets, pages, in_background(notices.run(), uses.tell()):
             client = DomainClient(domain, config.service_token.get_secret_value())
             app.state.gateway = Gateway(

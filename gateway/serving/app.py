@@ -51,12 +51,13 @@ def _lifespan(settings: ServingSettings, stac: FastAPI, features: FastAPI):  # t
         memory = Memory(settings.serving_memory_seconds, settings.serving_memory_entries)
         lookup = Lookup(url, settings.serving_pool_size, memory)
         app.state.lookup = stac.state.lookup = features.state.lookup = lookup
+        uses = LastUses(url, app.state.doorkeeper.seen, settings.last_used_seconds)
         await lookup.open()
         try:
             async with (
                 catalog.connected(stac, settings),
                 layers.connected((app, features), settings),
-                in_background(News(url, memory.forget).run(), LastUses(url, app.state.doorkeeper.seen).tell()),
+                in_background(News(url, memory.forget).run(), uses.tell()),
             ):
                 yield
         finally:

@@ -1,5 +1,6 @@
 """Who gets in at partners' door: keys and tokens as the domain judges them, and nobody who guesses."""
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -114,6 +115,18 @@ async def test_a_revoked_key_is_refused_at_once(platform: Platform) -> None:
     began = time.monotonic()
     assert (await knock(platform, "secret-ddh-dev")).status_code == 401
     assert time.monotonic() - began < 5
+
+
+async def test_who_is_let_in_here_is_written_down_by_the_domain(database: TestDatabase, tmp_path: Path) -> None:
+    used = "select client_id from app.clients where last_used_at is not null"
+    async with running_platform(database, tmp_path, last_used_seconds=0.1) as platform:
+        assert (await knock(platform, "secret-arcgis-dew")).status_code == 401
+        assert (await knock(platform, "secret-ddh-dev")).status_code == 404
+        for _ in range(100):
+            if found := platform.domain.rows(used):
+                break
+            await asyncio.sleep(0.1)
+    assert found == [("ddh-dev",)]
 
 
 async def test_how_long_a_refusal_takes_tells_nothing_of_the_key(platform: Platform) -> None:
