@@ -134,14 +134,18 @@ async def ground(database: TestDatabase, tmp_path: Path) -> AsyncIterator[Ground
             print(f"\n{ground.kills} kills, {KILLS} at each place")  # noqa: T201
 
 
-async def test_an_approval_is_whole_or_was_never_made(ground: Ground) -> None:
-    for place, is_made in places("approve"):
-        ground.kill(place, *ground.decision("approve"))
-        await ground.expect(ground.served if is_made else ground.waiting, place)
+@pytest.mark.parametrize(("verb", "back"), [("approve", "unpublish"), ("unpublish", "approve")])
+async def test_a_decision_is_whole_or_was_never_made(verb: str, back: str, ground: Ground) -> None:
+    states = {"approve": ground.served, "unpublish": ground.waiting}
+    if verb == "unpublish":
+        await ground.decide(back)
+    for place, is_made in places(verb):
+        ground.kill(place, *ground.decision(verb))
+        await ground.expect(states[verb if is_made else back], place)
         if is_made:
-            await ground.decide("unpublish")
-    await ground.decide("approve")
-    await ground.expect(ground.served, "approved in the end")
+            await ground.decide(back)
+    await ground.decide(verb)
+    await ground.expect(states[verb], f"{verb} in the end")
 
 
 async def test_a_replacement_is_whole_or_was_never_made(ground: Ground) -> None:
@@ -154,17 +158,6 @@ async def test_a_replacement_is_whole_or_was_never_made(ground: Ground) -> None:
             await ground.shows(1, place)
     ground.kill("approve.after-commit", *ground.decision("approve", revision=2))
     await ground.shows(2, "replaced in the end")
-
-
-async def test_an_unpublishing_is_whole_or_was_never_made(ground: Ground) -> None:
-    await ground.decide("approve")
-    for place, is_made in places("unpublish"):
-        ground.kill(place, *ground.decision("unpublish"))
-        await ground.expect(ground.waiting if is_made else ground.served, place)
-        if is_made:
-            await ground.decide("approve")
-    await ground.decide("unpublish")
-    await ground.expect(ground.waiting, "unpublished in the end")
 
 
 async def test_words_are_published_everywhere_or_nowhere(ground: Ground) -> None:

@@ -44,6 +44,8 @@ RASTER_DOORS = {
     "named file": "/tiles/{id}/files/data-{digest}.tif?version=0",
     "link": "/tiles/{id}/link?version=0",
     "collection": "/stac/collections/{id}",
+    "collection's items": "/stac/collections/{id}/items",
+    "queryables": "/stac/collections/{id}/queryables",
     "item": "/stac/collections/{id}/items/{id}-0-r1",
     "next item": "/stac/collections/{id}/items/{id}-0-r2",
 }
@@ -51,12 +53,14 @@ VECTOR_DOORS = {
     "vector tile": f"/tiles/{{id}}/WebMercatorQuad/{_VECTOR_TILE.z}/{_VECTOR_TILE.x}/{_VECTOR_TILE.y}?version=0",
     "vector tilejson": "/tiles/{id}/WebMercatorQuad/tilejson.json?version=0",
     "layer": "/vector/collections/{id}?version=0",
+    "properties": "/vector/collections/{id}/queryables?version=0",
     "features": "/vector/collections/{id}/items?version=0",
     "feature": "/vector/collections/{id}/items/1?version=0",
     "parquet": "/tiles/{id}/data.parquet?version=0",
 }
 DOORS = {"raster": RASTER_DOORS, "vector": VECTOR_DOORS}
-OF_THE_CATALOGUE = frozenset({"collection", "item", "next item"})
+COLLECTION_DOORS = frozenset({"collection", "collection's items", "queryables"})
+OF_THE_CATALOGUE = COLLECTION_DOORS | {"item", "next item"}
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,7 @@ def assets(kind: str, *, all_of_them: bool) -> Iterator[Asset]:
 
 def allowed(asset: Asset, door: str) -> frozenset[str]:
     """Who may go through the door."""
-    if door == "collection":
+    if door in COLLECTION_DOORS:
         return collections_of(asset)
     if door == "next item":
         return STAFF if asset.state == "resubmitted" else NOBODY
@@ -99,6 +103,11 @@ def collections_of(asset: Asset) -> frozenset[str]:
     return MAY_READ[asset.clearance] if asset.state in APPROVED else NOBODY
 
 
-def found(asset: Asset) -> frozenset[str]:
-    """Who finds version 0's first revision by searching: what waits is found by nobody."""
-    return allowed(asset, "search") if asset.state in APPROVED else NOBODY
+def items(asset: Asset, role: str) -> set[str]:
+    """The asset's items that a reader finds by searching: what waits is found by nobody."""
+    found = set()
+    if asset.state in APPROVED and role in allowed(asset, "item"):
+        found.add(f"{asset.asset_id}-0-r1")
+    if asset.state == "superseded" and role in MAY_READ[asset.clearance]:
+        found.add(f"{asset.asset_id}-1-r1")
+    return found

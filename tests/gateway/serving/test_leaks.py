@@ -20,7 +20,7 @@ from gateway.serving import access, catalog
 from gateway.serving.freshness import mark
 from gateway.serving.lookup import Product
 from gateway.serving.problems import Problem
-from tests.gateway.serving.promise import DOORS, OF_THE_CATALOGUE, ROLES, Asset, allowed, assets, collections_of, found
+from tests.gateway.serving.promise import DOORS, OF_THE_CATALOGUE, ROLES, Asset, allowed, assets, collections_of, items
 from tests.support.acts import call, decide
 from tests.support.cluster import TestDatabase
 from tests.support.library import Library, library
@@ -60,22 +60,21 @@ class Visit:
                     self._note(door, asset, "may be kept by caches")
 
     async def searches(self, shelf: Iterable[Asset]) -> None:
-        """Ask for all items, and for each by name: what is listed and what is counted is what may be read."""
-        everything = self._listed(await self.reader.get("/stac/search?limit=1000"))
-        seen = {item["id"] for item in everything["features"]}
-        expected: set[str] = set()
+        """Ask for all items, and for each asset's and each item by name: what is found and counted may be read."""
+        everything: set[str] = set()
         for asset in shelf:
-            first = f"{asset.asset_id}-0-r1"
-            may = self.role in found(asset)
-            answer = self._listed(await self.reader.post("/stac/search", json={"ids": [first]}))
-            self.told[200 if answer["features"] else 404] += 1
-            if bool(answer["features"]) != may or answer.get("numberMatched", len(answer["features"])) != may:
-                self._note("search", asset, str(answer["features"]))
-            expected |= {first} if may else set()
-            if asset.state == "superseded" and self.role in collections_of(asset):
-                expected |= {f"{asset.asset_id}-1-r1"}
-        if seen != expected:
-            self.wrong.append(f"{self.role} finds {seen ^ expected}")
+            first, expected = f"{asset.asset_id}-0-r1", items(asset, self.role)
+            everything |= expected
+            await self._search({"collections": [asset.asset_id]}, expected)
+            await self._search({"ids": [first]}, expected & {first})
+        await self._search({"limit": 1000}, everything)
+
+    async def _search(self, asked: dict[str, Any], expected: set[str]) -> None:
+        answer = self._listed(await self.reader.post("/stac/search", json=asked))
+        found = {item["id"] for item in answer["features"]}
+        self.told[200 if found else 404] += 1
+        if found != expected or answer.get("numberMatched", len(found)) != len(expected):
+            self.wrong.append(f"{self.role} finds {found ^ expected} by {asked}")
 
     async def lists(self, path: str, shelf: Iterable[Asset]) -> None:
         """Ask for all collections, and how many there are."""
