@@ -26,6 +26,7 @@ from gateway.blueprints import (
     proxy,
     status,
 )
+from gateway.cookies import no_cookies
 from gateway.documents import documents
 from gateway.domain_client import DomainClient
 from gateway.limits import BodyLimit
@@ -49,8 +50,8 @@ def create_app(configured: GatewaySettings | None = None) -> FastAPI:
         database_url = config.database_gateway_url.get_secret_value()
         pool = reading_pool(database_url, size=8)
         domain = QuickWire(str(config.domain_url), config.domain_timeout_seconds)
-        serving = httpx.AsyncClient(base_url=str(config.serving_url), timeout=30.0)
-        targets = httpx.AsyncClient(headers=PLAIN, trust_env=False, follow_redirects=False)
+        serving = httpx.AsyncClient(base_url=str(config.serving_url), timeout=30.0, cookies=no_cookies())
+        targets = httpx.AsyncClient(headers=PLAIN, trust_env=False, follow_redirects=False, cookies=no_cookies())
         notices = Notices(database_url, REQUEST_CHANNEL)
         if configured is None:  # a server's own start
             on_stop(notices.close)
@@ -60,7 +61,16 @@ def create_app(configured: GatewaySettings | None = None) -> FastAPI:
         async with pool, domain, serving, targets, pages, in_background(notices.run(), uses.tell()):
             client = DomainClient(domain, config.service_token.get_secret_value())
             app.state.gateway = Gateway(
-                config, Queries(pool), client, serving, targets, pages, doorkeeper, config.rates(), notices
+                config,
+                Queries(pool),
+                client,
+                serving,
+                targets,
+                pages,
+                doorkeeper,
+                config.rates(),
+                notices,
+                config.batch_turns(),
             )
             try:
                 yield

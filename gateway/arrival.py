@@ -125,9 +125,9 @@ class ArrivalProtocol(HttpToolsProtocol):
         if fault := head_fault(self.parser.get_http_version(), self.headers):
             self._refusal = Refusal(HTTPStatus.BAD_REQUEST, MALFORMED.code, fault)
             raise UnclearHead
+        super().on_headers_complete()  # raises where the address has no path: the message is then still in its head
         self._arriving, self._loose_bytes = "body", 0
         self._within(self.limits.body_seconds)
-        super().on_headers_complete()
 
     def on_message_complete(self) -> None:
         self._arriving = "nothing"

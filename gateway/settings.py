@@ -1,5 +1,7 @@
 """The gateway's settings."""
 
+import asyncio
+from collections import defaultdict
 from functools import lru_cache
 
 from pydantic import Field, HttpUrl, SecretStr
@@ -30,7 +32,9 @@ class GatewaySettings(TokenSettings):
     client_calls_burst: float = Field(default=500.0, ge=1, description="How many calls a client may make at once")
     platform_calls_per_second: float = Field(default=200.0, gt=0, description="How often a platform's clients may call")
     platform_calls_burst: float = Field(default=1000.0, ge=1, description="How many calls a platform may make at once")
-    batch_concurrency: int = Field(default=8, ge=1, le=64, description="Submissions of a batch handed in at a time")
+    batch_concurrency: int = Field(
+        default=8, ge=1, le=64, description="Submissions of a platform's batches handed in at a time"
+    )
     max_head_bytes: int = Field(default=32_768, ge=1024, description="Largest head of a request: line and headers")
     head_seconds: float = Field(default=10.0, gt=0, description="How long the head of a request may take to arrive")
     body_seconds: float = Field(default=60.0, gt=0, description="How long its body may take")
@@ -46,6 +50,10 @@ class GatewaySettings(TokenSettings):
             Buckets(self.client_calls_per_second, self.client_calls_burst),
             Buckets(self.platform_calls_per_second, self.platform_calls_burst),
         )
+
+    def batch_turns(self) -> defaultdict[str, asyncio.Semaphore]:
+        """For each platform, the places that all its batches share."""
+        return defaultdict(lambda: asyncio.Semaphore(self.batch_concurrency))
 
 
 @lru_cache

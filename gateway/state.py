@@ -1,5 +1,7 @@
 """What one gateway process holds while it runs."""
 
+import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import httpx
@@ -26,6 +28,7 @@ class Gateway:
     doorkeeper: Doorkeeper
     rates: Rates
     notices: Notices
+    batch_turns: Mapping[str, asyncio.Semaphore]  # by platform
 
 
 async def gateway(request: Request) -> Gateway:

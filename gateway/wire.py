@@ -70,6 +70,7 @@ class QuickWire:
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=self.timeout_seconds),
             trust_env=False,
+            middlewares=(asked_once,),
         )
         return self
 
@@ -108,6 +109,16 @@ class QuickWire:
             raise httpx.ReadTimeout("The domain took too long.") from error
         except (aiohttp.ClientError, ValueError) as error:  # ValueError: what cannot be written into a head
             raise httpx.TransportError(f"The domain cannot be asked: {type(error).__name__}.") from error
+
+
+async def asked_once(request: aiohttp.ClientRequest, ask: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+    """Keep aiohttp from asking again, where a connection ended, what the domain may have done already."""
+    try:
+        return await ask(request)
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        if request.method in {"GET", "HEAD"}:
+            raise
+        raise aiohttp.ClientConnectionError("The connection ended.") from error
 
 
 def _written(value: str | bytes) -> str:

@@ -79,7 +79,7 @@ class Desk:
     outage: ProblemError | None = None
 
     async def hand_in(self, items: Sequence[BatchItem], key: str | None) -> list[ItemResult]:
-        turns = asyncio.Semaphore(self.state.settings.batch_concurrency)
+        turns = self.state.batch_turns[self.platform.platform_id]
 
         async def one_after_the_other(indices: list[int]) -> list[ItemResult]:
             async with turns:
@@ -133,8 +133,9 @@ async def submit_batch(
     idempotency_key: Annotated[Key | None, Header()] = None,
 ) -> BatchResult:
     """Submit up to 1,000 at once. Each is judged on its own; sending the same batch again changes nothing."""
+    # The call itself is paid for; the rest is before anything is waited for, or others would pass on the same balance.
+    state.rates.charge(caller, len(batch.submissions) - 1)
     desk = Desk(caller, await platform_of(caller, state), state)
-    state.rates.charge(caller, len(batch.submissions) - 1)  # the call itself is paid for
     results = await desk.hand_in(batch.submissions, idempotency_key)
     if desk.outage is not None and all(result.problem is not None for result in results):
         raise desk.outage

@@ -1,6 +1,5 @@
 """The reviewers' console under the gateway's own origin: passed on to the domain, which knows who is signed in."""
 
-from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Annotated, Final
 
 import httpx
@@ -9,6 +8,7 @@ from fastapi.responses import StreamingResponse
 
 from gateway.auth import address_of
 from gateway.blueprints.front_door import address_behind, streamed
+from gateway.cookies import no_cookies
 from gateway.errors import BehindUnavailable
 from gateway.state import Gateway, gateway
 
@@ -24,13 +24,9 @@ KEPT_FROM_ANSWERS: Final = {"connection", "date", "keep-alive", "server", "trans
 
 
 def pages_client(domain_url: str) -> httpx.AsyncClient:
-    """Open pages hold a connection each, so these are not those of submissions.
-
-    It keeps no cookies: those of one browser would be sent along with the requests of all others.
-    """
-    keeps_none = CookieJar(DefaultCookiePolicy(allowed_domains=()))
+    """Open pages hold a connection each, so these are not those of submissions."""
     limits = httpx.Limits(max_connections=MOST_CONNECTIONS)
-    return httpx.AsyncClient(base_url=domain_url, timeout=SILENCE_SECONDS, limits=limits, cookies=keeps_none)
+    return httpx.AsyncClient(base_url=domain_url, timeout=SILENCE_SECONDS, limits=limits, cookies=no_cookies())
 
 
 @router.api_route("/console", methods=["GET", "HEAD", "POST"])

@@ -88,12 +88,7 @@ async def process(process_id: str, caller: Partner, state: State, base: Base) ->
     return descriptions.description(offer, platform, base)
 
 
-@router.post(
-    "/processes/{process_id}/execution",
-    status_code=201,
-    response_model_exclude_none=True,
-    responses={200: {"model": StatusInfo, "description": "An equal job is being served already"}},
-)
+@router.post("/processes/{process_id}/execution", status_code=201, response_model_exclude_none=True)
 async def execute(
     process_id: str,
     asked: Annotated[Execute, Body(examples=[EXAMPLE])],
@@ -103,12 +98,11 @@ async def execute(
     response: Response,
     idempotency_key: Annotated[str | None, Header(min_length=1, max_length=255)] = None,
 ) -> StatusInfo:
-    """Start a job. Asking for the same again answers with the first job, and 200."""
+    """Start a job. Asking for the same again answers with the first job."""
     offer, platform = await _process(process_id, caller, state)
     answer = await state.domain.submit(submission(asked, offer, platform, caller, uuid4(), idempotency_key))
     response.headers["Location"] = f"{base}/jobs/{answer.request_id}"
     response.headers["Preference-Applied"] = "respond-async"
-    response.status_code = 200 if answer.duplicate else 201
     return descriptions.job(await _job(answer.request_id, caller, state), base)
 
 

@@ -133,6 +133,7 @@ UNCLEAR = {
     "a value with NUL": GET + b"x-a: b\x00c\r\n\r\n",
     "another protocol": GET + b"connection: upgrade\r\nupgrade: h2c\r\n\r\n",
     "a tunnel": b"CONNECT cairn.test:80 HTTP/1.1\r\nhost: cairn.test:80\r\n\r\n",
+    "an address without a host": b"GET http:///a HTTP/1.1\r\nhost: x\r\n\r\n",
     "a line feed alone": b"GET /livez HTTP/1.1\nhost: x\n\n",
 }
 

@@ -1,11 +1,15 @@
 """Batches: each submission judged on its own, nothing made twice, order kept where it matters."""
 
+import asyncio
+from collections import Counter
 from typing import Any
 
 import httpx
 import pytest
 
+from gateway.blueprints import batches
 from gateway.blueprints.batches import BatchItem, asset_words, key_of
+from gateway.blueprints.platform import Accepted, accept
 from tests.gateway.world import BODY, call
 from tests.support.platform import Platform
 
@@ -80,6 +84,31 @@ async def test_a_thousand_fit_and_one_more_does_not(platform: Platform) -> None:
     async with platform.as_("arcgis-dev") as other:
         answer = await other.post("/api/gateway/submit/batch", json={"submissions": [bad] * 1001})
     assert (answer.status_code, answer.json()["code"]) == (422, "malformed-request")
+
+
+async def test_batches_side_by_side_are_paid_for_one_by_one(platform: Platform) -> None:
+    """None passes on what another has already spent, however long the database lets both wait."""
+    bad = {"submission": {"a": 1}}
+    answers = await asyncio.gather(*(send(platform, [bad] * 1000) for _ in range(6)))
+    assert Counter(answer.status_code for answer in answers) == {207: 1, 429: 5}
+
+
+async def test_a_platforms_batches_share_the_places_of_one(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    under_way, most = 0, 0
+
+    async def counted(*asked: Any) -> Accepted:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        try:
+            return await accept(*asked)
+        finally:
+            under_way -= 1
+
+    monkeypatch.setattr(batches, "accept", counted)
+    told = await asyncio.gather(*(send(platform, [item(20 * batch + n) for n in range(20)]) for batch in range(3)))
+    assert [answer.json()["accepted"] for answer in told] == [20, 20, 20]
+    assert most == 8
 
 
 @pytest.mark.parametrize("client_id", [None, "reviewer", "worker"])

@@ -84,6 +84,14 @@ async def test_an_answer_is_passed_without_what_is_inside(platform: Platform, in
     assert len(inside.received) == 1
 
 
+async def test_a_cookie_of_one_operators_call_is_not_shown_with_the_next(platform: Platform, inside: Receiver) -> None:
+    inside.reply = lambda _request: Reply(200, {"set-cookie": "session=of-the-first; Path=/"})
+    for by in ("operator", "admin"):
+        assert (await call(platform, "engine/runs/42", by)).status_code == 200
+    assert len(inside.received) == 2
+    assert all("cookie" not in seen.headers for seen in inside.received)
+
+
 STRANGE = (
     "engine/admin", "engine/runs", "engine/runs/1/2", "engine/runs/%2e%2e", "engine/logs/a/%2e%2e/%2e%2e/admin",
     "engine/logs/..%2f..%2fadmin", "engine//runs/1", "other/runs/1", "engine/logs/a%5cb", "engine/logs/a%00b",

@@ -86,3 +86,23 @@ async def test_what_cannot_be_sent_is_not(server: Receiver) -> None:
             with pytest.raises((httpx.HTTPError, ValueError)):
                 await wire.request("POST", "/", json=body, headers=headers)
     assert server.received == []
+
+
+@pytest.mark.parametrize(("method", "times"), [("DELETE", 1), ("PUT", 1), ("POST", 1), ("GET", 2)])
+async def test_what_changes_something_is_asked_once(method: str, times: int) -> None:
+    """The connection is one that was used before, and ends instead of an answer."""
+    asked: list[str] = []
+
+    async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while (path := (await reader.readuntil(b"\r\n\r\n")).decode().split(" ")[1]) == "/first":
+            asked.append(path)
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n1")
+        asked.append(path)
+        writer.close()
+
+    server = await asyncio.start_server(speak, "127.0.0.1", 0)
+    async with server, QuickWire(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", 2) as wire:
+        assert (await wire.get("/first")).status_code == 200
+        with pytest.raises(httpx.HTTPError):
+            await wire.request(method, "/second")
+    assert asked == ["/first"] + ["/second"] * times
