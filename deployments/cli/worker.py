@@ -8,14 +8,13 @@ from deployments.cli.output import fail, json_option, print_json
 
 # What a worker of ours runs with unless its environment says otherwise. Prefect reads them when it is imported.
 DEFAULTS = {
+    "PREFECT_WORKER_QUERY_SECONDS": "0.2",  # half of it is waited on average, of a light run's third of a second
     "PREFECT_WORKER_ENABLE_CANCELLATION": "true",
     "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
     "PREFECT_RESULTS_DEFAULT_SERIALIZER": "json",
     "PREFECT_LOGGING_EXTRA_LOGGERS": "cairn",
     "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
 }
-# Time between two looks for runs: half of it is waited on average, which those on gdal feel that need a process, too.
-LOOK_SECONDS = {"light": "0.4", "gdal": "0.2"}
 NEEDED = ("PREFECT_API_URL", "CAIRN_DOMAIN_URL", "CAIRN_WORKER_TOKEN")
 
 
@@ -38,7 +37,7 @@ def start(pool: str, name: str | None, limit: int | None, with_healthcheck: bool
 
     if missing := [variable for variable in NEEDED if not os.environ.get(variable)]:
         fail(f"a worker needs {', '.join(missing)} in its environment.")
-    for variable, value in {**DEFAULTS, "PREFECT_WORKER_QUERY_SECONDS": LOOK_SECONDS[pool]}.items():
+    for variable, value in DEFAULTS.items():
         os.environ.setdefault(variable, value)
 
     from deployments.workers.serve import default_name, serve
