@@ -17,7 +17,12 @@ def main() -> None:
     chosen, config = parser.parse_args(), settings()
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # who opens many connections must not close the door
-    limits = ArrivalLimits(config.head_seconds, config.body_seconds, max_head_bytes=config.max_head_bytes)
+    limits = ArrivalLimits(
+        config.head_seconds,
+        config.body_seconds,
+        write_seconds=config.write_seconds,
+        max_head_bytes=config.max_head_bytes,
+    )
     uvicorn.run(
         "gateway.app:create_app",
         factory=True,

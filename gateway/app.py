@@ -33,6 +33,7 @@ from gateway.limits import BodyLimit
 from gateway.queries import Queries, reading_pool
 from gateway.settings import GatewaySettings, settings
 from gateway.state import Gateway
+from gateway.streams import Streams
 from gateway.wire import QuickWire
 
 # What httpx would say of itself: it would ask for encodings that the caller may not understand.
@@ -70,6 +71,7 @@ def create_app(configured: GatewaySettings | None = None) -> FastAPI:
                 doorkeeper,
                 config.rates(),
                 notices,
+                Streams(config.streams_per_address),
                 config.batch_turns(),
             )
             try:

@@ -20,12 +20,15 @@ Headers = Sequence[tuple[bytes, bytes]]
 class ArrivalLimits:
     """Seconds for a head, for a body, and for what is still coming once the answer was given; bytes of a head.
 
+    And seconds that a client may leave its answer lying: whoever does holds what the answer is read from.
+
     What a message has beside its head and its body, the framing of chunks and the trailer, may take as much as a head.
     """
 
     head_seconds: float = 10.0
     body_seconds: float = 60.0
     rest_seconds: float = 2.0
+    write_seconds: float = 30.0
     max_head_bytes: int = 32_768
 
 
@@ -81,6 +84,7 @@ class ArrivalProtocol(HttpToolsProtocol):
     limits = ArrivalLimits()
     _arriving: Literal["nothing", "head", "body"] = "nothing"
     _deadline: asyncio.TimerHandle | None = None
+    _write_deadline: asyncio.TimerHandle | None = None
     _loose_bytes = 0  # that have arrived without being a whole head or a part of a body
     _refusal = MALFORMED
 
@@ -90,7 +94,16 @@ class ArrivalProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._within(None)
+        self._cancel_write_deadline()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._write_deadline = self.loop.call_later(self.limits.write_seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        self._cancel_write_deadline()
+        super().resume_writing()
 
     def data_received(self, data: bytes) -> None:
         self._loose_bytes += len(data)
@@ -151,6 +164,11 @@ class ArrivalProtocol(HttpToolsProtocol):
         if self._deadline is not None:
             self._deadline.cancel()
         self._deadline = None if seconds is None else self.loop.call_later(seconds, self._too_late)
+
+    def _cancel_write_deadline(self) -> None:
+        if self._write_deadline is not None:
+            self._write_deadline.cancel()
+            self._write_deadline = None
 
     def _too_late(self) -> None:
         if self._arriving == "nothing" or (self._arriving == "body" and self._is_free()):

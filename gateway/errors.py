@@ -53,6 +53,10 @@ class TooManyCalls(GatewayError):
     code, status, title = "too-many-calls", 429, "You call more often than you may"
 
 
+class TooManyStreams(GatewayError):
+    code, status, title = "too-many-streams", 429, "Too many answers are on their way to you"
+
+
 class BehindUnavailable(GatewayError):
     """What we forward to or read from does not answer. Says when to ask again."""
 
@@ -60,6 +64,10 @@ class BehindUnavailable(GatewayError):
 
     def __init__(self, detail: str, **extra: object) -> None:
         super().__init__(detail, **{"retry_after_seconds": RETRY_SECONDS} | extra)
+
+
+class NotOffered(GatewayError):
+    code, status, title = "not-offered-here", 501, "This is not offered here"
 
 
 class CoreFailed(GatewayError):

@@ -6,11 +6,20 @@ call, when the environment is the one that it is to run in.
 
 import asyncio
 from collections.abc import Iterable
+from typing import Final
 
 from azure import functions
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from domain.contracts.rendering import render
 from gateway.app import create_app
+from gateway.errors import BehindUnavailable, NotOffered
+
+# The host collects an answer before it sends it, and restarts the whole worker where one takes `functionTimeout`.
+LONGEST_SECONDS: Final = 80.0
+ENDLESS: Final = "/console/live/"
+NO_STREAMS = NotOffered("Azure Functions sends no streams of events: open the console where the gateway is a server.")
+TOO_LONG = BehindUnavailable(f"This took longer than the {LONGEST_SECONDS:.0f} s that a call may take here.")
 
 
 class Deferred:
@@ -26,7 +35,7 @@ class Deferred:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "lifespan":
-            await self._gateway()({**scope, "client": client_of(scope["headers"])}, receive, send)
+            await self._answer({**scope, "client": client_of(scope["headers"])}, receive, send)
         elif self._app is not None:
             await self._over.wait()
         else:
@@ -36,6 +45,25 @@ class Deferred:
             finally:
                 self._app = None  # where it could not start, the next call tries again
                 self._over.set()
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The gateway's answer once it is whole, or in time that there is none."""
+        if scope["path"].startswith(ENDLESS):
+            await render(NO_STREAMS.problem())(scope, receive, send)
+            return
+        collected: list[Message] = []
+
+        async def keep(message: Message) -> None:
+            collected.append(message)
+
+        try:
+            async with asyncio.timeout(LONGEST_SECONDS):
+                await self._gateway()(scope, receive, keep)
+        except TimeoutError:
+            await render(TOO_LONG.problem())(scope, receive, send)
+        else:
+            for message in collected:
+                await send(message)
 
     def _gateway(self) -> ASGIApp:
         if self._app is None:

@@ -38,6 +38,12 @@ class GatewaySettings(TokenSettings):
     max_head_bytes: int = Field(default=32_768, ge=1024, description="Largest head of a request: line and headers")
     head_seconds: float = Field(default=10.0, gt=0, description="How long the head of a request may take to arrive")
     body_seconds: float = Field(default=60.0, gt=0, description="How long its body may take")
+    write_seconds: float = Field(
+        default=30.0, gt=0, description="How long a client may take nothing of what is being sent to it"
+    )
+    streams_per_address: int = Field(
+        default=40, ge=1, description="Answers with data on their way to one address at a time"
+    )
     keep_alive_seconds: int = Field(default=65, gt=0, description="How long a connection may rest between two requests")
     proxy_targets: dict[str, ProxyTarget] = Field(
         default_factory=dict, description="Internal services that operators may reach, by name"

@@ -13,6 +13,7 @@ from gateway.domain_client import DomainClient
 from gateway.queries import Queries
 from gateway.rates import Rates
 from gateway.settings import GatewaySettings
+from gateway.streams import Streams
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Gateway:
     doorkeeper: Doorkeeper
     rates: Rates
     notices: Notices
+    streams: Streams
     batch_turns: Mapping[str, asyncio.Semaphore]  # by platform
 
 

@@ -14,7 +14,6 @@ from gateway.auth import address_of
 from gateway.errors import BehindUnavailable, NotFound
 from gateway.state import Gateway, gateway
 
-router = APIRouter(tags=["data"])
 PRINTABLE = "".join(map(chr, range(0x21, 0x7F)))  # of a query, all of these stay as they came
 PASSED_IN = (
     "accept",
@@ -38,6 +37,15 @@ PASSED_OUT = (
     "location",
     "vary",
 )
+
+
+async def own_place(request: Request, state: Annotated[Gateway, Depends(gateway)]) -> AsyncIterator[None]:
+    """One of the places of the caller's address, until the answer has been sent."""
+    with state.streams.place(address_of(request)):
+        yield
+
+
+router = APIRouter(tags=["data"], dependencies=[Depends(own_place)])
 
 
 @router.api_route("/tiles/{path:path}", methods=["GET", "HEAD"])

@@ -15,9 +15,11 @@ from azure import functions
 
 from gateway import function_app
 from gateway.function_app import client_of
+from gateway.proxying import ProxyTarget
 from gateway.settings import settings as configured
 from tests.support.cluster import TestDatabase
 from tests.support.platform import Domain, running_domain
+from tests.support.receiver import Reply, running_receiver
 
 BODY = {
     "dataset_id": "elevation",
@@ -120,6 +122,34 @@ async def test_a_submission_goes_all_the_way(host: Host, domain: Domain) -> None
     request_id = json.loads(accepted.get_body())["request_id"]
     assert accepted.headers["location"] == f"/api/platform/status/{request_id}"
     assert domain.rows("select request_id::text from app.requests") == [(request_id,)]
+
+
+async def test_a_stream_without_end_is_refused_with_a_sentence(host: Host) -> None:
+    answer = await host.call("GET", "/console/live/requests")
+    told = json.loads(answer.get_body())
+    assert (answer.status_code, told["code"]) == (501, "not-offered-here")
+    assert "open the console where the gateway is a server" in told["detail"]
+
+
+async def test_what_takes_too_long_ends_before_the_host_ends_the_worker(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (await host.call("GET", "/livez")).status_code == 200
+    monkeypatch.setattr(function_app, "LONGEST_SECONDS", 0.5)
+    targets = host.app.middleware._app._app.state.gateway.settings.proxy_targets
+    async with running_receiver() as slow:
+        slow.reply = lambda _request: Reply(200, {}, b"done", delay_seconds=20)
+        targets["slow"] = ProxyTarget.model_validate({"url": slow.url, "paths": ["*"]})
+        late = await host.call("GET", "/api/proxy/slow/report", x_api_key="secret-operator")
+        slow.reply = lambda _request: Reply(200, {}, b"done")
+        soon = await host.call("GET", "/api/proxy/slow/report", x_api_key="secret-operator")
+    assert (late.status_code, json.loads(late.get_body())["code"]) == (503, "temporarily-unavailable")
+    assert (soon.status_code, soon.get_body()) == (200, b"done")
+
+
+def test_calls_end_well_before_the_hosts_own_limit() -> None:
+    hours, minutes, seconds = json.loads(Path("gateway/host.json").read_text())["functionTimeout"].split(":")
+    assert int(hours) * 3600 + int(minutes) * 60 + int(seconds) - 5 >= function_app.LONGEST_SECONDS
 
 
 def test_the_host_is_told_to_leave_paths_as_they_are() -> None:

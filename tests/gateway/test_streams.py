@@ -1,0 +1,119 @@
+"""Who reads slowly holds places of its own, and not for long: over a real gateway process and an endless answer."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from gateway.errors import TooManyStreams
+from gateway.streams import Streams
+from tests.support.cluster import TestDatabase
+from tests.support.doors import Door, running_door, status_of
+
+TILE = b"GET /tiles/endless HTTP/1.1\r\nhost: cairn.test\r\n\r\n"
+SHORT = b"GET /tiles/short HTTP/1.1\r\nhost: cairn.test\r\nconnection: close\r\n\r\n"
+CHUNK = b"10000\r\n" + b"x" * 65_536 + b"\r\n"
+PLACES = 5
+WRITE_SECONDS = 2
+
+
+@dataclass
+class Endless:
+    """A service that sends without end at /tiles/endless, and one byte elsewhere."""
+
+    port: int = 0
+    sending: int = 0
+    _news: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            asked = await reader.readuntil(b"\r\n\r\n")
+            if b"/tiles/endless" in asked:
+                await self._send(writer)
+            else:
+                writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\nconnection: close\r\n\r\n1")
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass  # the reader left
+        finally:
+            writer.close()
+
+    async def _send(self, writer: asyncio.StreamWriter) -> None:
+        self._count(1)
+        try:
+            writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+            while True:
+                writer.write(CHUNK)
+                await writer.drain()
+        finally:
+            self._count(-1)
+
+    def _count(self, change: int) -> None:
+        self.sending += change
+        self._news.set()
+
+    async def wait_for(self, count: int, seconds: float) -> None:
+        async with asyncio.timeout(seconds):
+            while self.sending != count:
+                self._news.clear()
+                await self._news.wait()
+
+
+@asynccontextmanager
+async def running_endless() -> AsyncIterator[Endless]:
+    endless = Endless()
+    server = await asyncio.start_server(endless.serve, "127.0.0.1", 0)
+    endless.port = server.sockets[0].getsockname()[1]
+    try:
+        yield endless
+    finally:
+        server.close()
+
+
+async def reading_nothing(door: Door) -> asyncio.StreamWriter:
+    _, writer = await asyncio.open_connection("127.0.0.1", door.port, limit=1024)
+    writer.write(TILE)
+    return writer
+
+
+async def test_slow_readers_are_few_and_cut_off(database: TestDatabase, tmp_path: Path) -> None:
+    settings = {"CAIRN_STREAMS_PER_ADDRESS": str(PLACES), "CAIRN_WRITE_SECONDS": str(WRITE_SECONDS)}
+    async with running_endless() as endless:
+        serving = f"http://127.0.0.1:{endless.port}"
+        async with running_door(database, tmp_path, CAIRN_SERVING_URL=serving, **settings) as door:
+            slow = [await reading_nothing(door) for _ in range(PLACES)]
+            await endless.wait_for(PLACES, 10)
+            refused = await door.say(SHORT)
+            assert status_of(refused) == 429
+            assert b"retry-after: 1" in refused.lower()
+            assert b"too-many-streams" in refused
+            await endless.wait_for(0, WRITE_SECONDS + 15)
+            answers = [await door.say(SHORT) for _ in range(2 * PLACES)]  # each gives its place back
+            for writer in slow:
+                writer.close()
+    assert [status_of(answer) for answer in answers] == [200] * 2 * PLACES
+
+
+async def test_who_keeps_reading_is_served_for_longer(database: TestDatabase, tmp_path: Path) -> None:
+    """The control: it is not the length of an answer that ends it."""
+    async with running_endless() as endless:
+        serving = f"http://127.0.0.1:{endless.port}"
+        async with running_door(database, tmp_path, CAIRN_SERVING_URL=serving, CAIRN_WRITE_SECONDS="1") as door:
+            reader, writer = await asyncio.open_connection("127.0.0.1", door.port)
+            writer.write(TILE)
+            for _ in range(30):
+                assert await reader.readexactly(1_000_000)
+                await asyncio.sleep(0.1)
+            writer.close()
+            await endless.wait_for(0, 10)
+
+
+def test_places_are_of_an_address_and_given_back() -> None:
+    streams = Streams(2)
+    with streams.place("a"), streams.place("a"), streams.place("b"), pytest.raises(TooManyStreams), streams.place("a"):
+        pass
+    with streams.place("a"), streams.place("a"):
+        pass
+    assert not streams._open
