@@ -84,7 +84,7 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
         finally:
             await database.close()
 
-    app = FastAPI(title="Cairn domain", version="1", lifespan=lifespan)
+    app = FastAPI(title="Cairn domain", version="1", lifespan=lifespan, docs_url=None, redoc_url=None)
     rendering.install(app)
     for outage in (OperationalError, InterfaceError, NoConnectionFree, psycopg.OperationalError):
         app.add_exception_handler(outage, _without_database)

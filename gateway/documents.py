@@ -9,9 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from fastapi import APIRouter, FastAPI
-from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.openapi.utils import get_openapi
-from fastapi.responses import HTMLResponse
 
 from domain.contracts.problems import Problem
 from domain.contracts.rendering import MEDIA_TYPE
@@ -109,7 +107,10 @@ def _references(part: Any) -> set[str]:
 
 
 def documents(app: FastAPI) -> APIRouter:
-    """The documents and pages that show them. They are made when first asked for, then kept."""
+    """The documents, as JSON: a page that shows them would load other sites' script where the console is signed in.
+
+    They are made when first asked for, then kept.
+    """
     router = APIRouter(include_in_schema=False)
     kept: dict[Audience, Json] = {}
 
@@ -119,10 +120,5 @@ def documents(app: FastAPI) -> APIRouter:
         if audience not in kept:
             kept[audience] = document(app, audience)
         return kept[audience]
-
-    @router.get("/docs")
-    @router.get("/docs/{audience}")
-    async def docs(audience: Audience = Audience.PARTNER) -> HTMLResponse:
-        return get_swagger_ui_html(openapi_url=f"/openapi/{audience.value}.json", title=f"Cairn for {audience.value}s")
 
     return router

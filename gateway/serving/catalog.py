@@ -13,6 +13,7 @@ from stac_fastapi.pgstac.config import PostgresSettings, ServerSettings, Setting
 from stac_fastapi.pgstac.core import CoreCrudClient
 from stac_fastapi.pgstac.db import close_db_connection, connect_to_db
 from stac_fastapi.pgstac.models.extensions import Extensions
+from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.serving.access import identity_of, is_readable, lookup_of
@@ -96,6 +97,11 @@ class ReadableCatalog(CoreCrudClient):  # type: ignore[misc]
             search_request.ids = sorted(allowed.wholes) or [_NOTHING]
         return await super()._search_base(search_request, request)
 
+    async def landing_page(self, **options: Any) -> Any:
+        page = await super().landing_page(**options)
+        page["links"] = [link for link in page["links"] if link["rel"] != "service-doc"]
+        return page
+
     async def get_item(self, item_id: str, collection_id: str, request: Request, **options: Any) -> Any:
         if (staged := await staged_item(request, collection_id, item_id)) is not None:
             return staged
@@ -140,6 +146,7 @@ def catalog_app() -> FastAPI:
         stac_fastapi_landing_id="cairn",
         stac_fastapi_version="1.0.0",
         enabled_extensions=_EXTENSIONS,
+        docs_url="",  # no page: it would load other sites' script where the console is signed in
     )
     extensions = Extensions(settings=settings)
     api = instantiate_api(ReadableCatalog, extensions, lifespan=_no_lifespan, settings=settings)
@@ -148,7 +155,14 @@ def catalog_app() -> FastAPI:
     scopes = [{"path": f"/collections/{{collection_id}}{path}", "method": "GET", "type": "http"} for path in below]
     api.add_route_dependencies(scopes, [Depends(_require_readable)])
     app: FastAPI = api.app
+    _name_the_page_it_lacks(app)
     return app
+
+
+def _name_the_page_it_lacks(app: FastAPI) -> None:
+    """The library's landing page fails without an address for its page of documentation, which we then leave out."""
+    described = next(route for route in app.routes if isinstance(route, Route) and route.name == "openapi")
+    app.add_route(described.path, described.endpoint, name="swagger_ui_html", include_in_schema=False)
 
 
 def below_its_mount(app: FastAPI) -> ASGIApp:

@@ -20,6 +20,8 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Receive, Scope, Send
 from tipg.collections import Collection, CollectionList, Column, PgCollection
 from tipg.factory import OGCFeaturesFactory
+from tipg.model import Landing, Link
+from tipg.resources.enums import MediaType
 
 from gateway.serving.access import Version, identity_of, is_readable, lookup_of, readable_product
 from gateway.serving.lookup import Product
@@ -121,10 +123,35 @@ def checked_query(request: Request) -> None:
             raise invalid(f"{name} is not valid.")
 
 
+class _Features(OGCFeaturesFactory):
+    """tipg's endpoints. Its landing page would lead to a page of HTML that is not offered."""
+
+    def _landing_route(self) -> None:
+        @self.router.get("/", response_model_exclude_none=True, tags=["OGC Common"])
+        def landing(request: Request) -> Landing:
+            """What there is below."""
+            own = [
+                Link(title="Landing Page", href=self.url_for(request, "landing"), type=MediaType.json, rel="self"),
+                Link(
+                    title="the API definition (JSON)",
+                    href=str(request.url_for("openapi")),
+                    type=MediaType.openapi30_json,
+                    rel="service-desc",
+                ),
+                Link(
+                    title="Conformance",
+                    href=self.url_for(request, "conformance"),
+                    type=MediaType.json,
+                    rel="conformance",
+                ),
+            ]
+            return Landing(title=self.title, links=[*own, *self.links(request)])
+
+
 def features_app() -> FastAPI:
     """OGC API - Features, as an app to be mounted."""
-    app = FastAPI(title="Cairn vector layers", openapi_url="/api", docs_url="/api.html", redoc_url=None)
-    factory = OGCFeaturesFactory(
+    app = FastAPI(title="Cairn vector layers", openapi_url="/api", docs_url=None, redoc_url=None)
+    factory = _Features(
         collection_dependency=readable_layer,  # type: ignore[arg-type]  # the framework awaits it
         collections_dependency=readable_layers,  # type: ignore[arg-type]
         title="Cairn vector layers",

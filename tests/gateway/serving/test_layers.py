@@ -107,7 +107,8 @@ async def test_tilejson_says_what_is_in_the_tiles(client: httpx.AsyncClient) -> 
 
 async def test_the_api_is_described_as_clients_of_features_ask_for_it(client: httpx.AsyncClient) -> None:
     landing = (await client.get("/vector/")).json()
-    assert {link["rel"] for link in landing["links"]} >= {"self", "conformance", "data"}
+    assert {link["rel"] for link in landing["links"]} == {"self", "conformance", "data", "queryables", "service-desc"}
+    assert {link["href"] for link in landing["links"] if link["rel"] == "service-desc"} == {"http://serving/vector/api"}
     assert (await client.get("/vector/conformance")).json()["conformsTo"]
     listed = (await client.get("/vector/collections")).json()["collections"]
     assert [each["id"] for each in listed] == ["fields"]

@@ -205,6 +205,20 @@ async def test_only_the_named_endpoints_exist(method: str, path: str, client: ht
     assert (answer.status_code, answer.json()["code"]) == (404, "not-found")
 
 
+@pytest.mark.parametrize("page", ["api.html", "docs", "redoc", "docs/oauth2-redirect"])
+@pytest.mark.parametrize("below", ["", "/stac", "/vector"])
+async def test_no_page_is_offered_that_loads_script(below: str, page: str, client: httpx.AsyncClient) -> None:
+    """It would run where the console is signed in."""
+    answer = await client.get(f"{below}/{page}", headers={"Accept": "text/html"})
+    assert (answer.status_code, answer.headers["content-type"]) == (404, "application/problem+json")
+
+
+@pytest.mark.parametrize("path", ["/stac/api", "/vector/api"])
+async def test_the_description_is_offered_as_json(path: str, client: httpx.AsyncClient) -> None:
+    described = await client.get(path, headers={"Accept": "text/html"})
+    assert (described.status_code, bool(described.json()["paths"])) == (200, True)
+
+
 async def test_no_reader_names_a_file_or_an_expression(client: httpx.AsyncClient) -> None:
     plain = await client.get("/tiles/open/info")
     named = await client.get("/tiles/open/info", params={"url": "/etc/passwd", "expression": "b1/0"})
