@@ -32,4 +32,4 @@ CMD ["python", "-m", "gateway", "--host", "0.0.0.0", "--port", "8000"]
 FROM base AS serving
 RUN pip install --no-cache-dir --constraint constraints.txt '.[serving]'
 USER cairn
-CMD ["uvicorn", "--factory", "gateway.serving.app:create_app", "--host", "0.0.0.0", "--port", "8002"]
+CMD ["uvicorn", "--factory", "gateway.serving.app:create_app", "--host", "0.0.0.0", "--port", "8002", "--no-access-log"]

@@ -9,7 +9,7 @@ from domain.doorkeeper import Doorkeeper, IssuerUnavailable, Unauthenticated, sh
 from domain.rules.clearance import STAFF, Identity, may_read, may_see_version
 from gateway.serving.freshness import mark
 from gateway.serving.links import PARAMETER, Links
-from gateway.serving.lookup import Lookup, Product
+from gateway.serving.lookup import PARTS, Lookup, Product
 from gateway.serving.problems import LINK_ENDED, NOT_FOUND, NOT_READY, UNKNOWN_CREDENTIAL
 
 _ASSET_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
@@ -72,5 +72,7 @@ async def readable_product(request: Request, asset_id: AssetId, version: Version
     product = product or await lookup.product(asset_id, ordinal)
     if product is None or not is_readable(product, identity):
         raise NOT_FOUND
-    mark(request, product, is_public=is_readable(product, None))
+    whole = product.cog_name or product.table_name
+    parts = [] if whole else await lookup.descriptions(product, PARTS)
+    mark(request, product, parts=parts, is_public=is_readable(product, None))
     return product

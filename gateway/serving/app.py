@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 
 from fastapi import FastAPI, Request
 
+from domain import logs
 from domain.background import in_background
 from domain.doorkeeper import Doorkeeper
 from domain.last_uses import LastUses
@@ -22,7 +23,9 @@ from gateway.serving.sources import OPEN_SECONDS, Sources
 
 def create_app(settings: ServingSettings | None = None) -> FastAPI:
     """Build the app; its connections open when it starts."""
-    settings = settings or ServingSettings()
+    if settings is None:  # a server's own start
+        logs.configure("serving")
+        settings = ServingSettings()
     stac = catalog.catalog_app()
     features = layers.features_app()
     lifespan = _lifespan(settings, stac, features)

@@ -1,10 +1,12 @@
 """How long an answer may be kept, by whom, and by which tag it is known again.
 
 A downgrade must be effective within five seconds, caches included: three of them are given to caches, one to what this
-process remembers (`memory`). What a revision holds never changes: its answers are known by its name and the question.
+process remembers (`memory`). A file's content never changes, but a revision's files do where it is made again before it
+is approved: answers are known by the names of what they are read from, and by the question.
 """
 
 import hashlib
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Final
 
@@ -32,18 +34,19 @@ class NotModified(Exception):
         self.tag = tag
 
 
-def mark(request: Request, product: Product, *, is_public: bool) -> None:
+def mark(request: Request, product: Product, *, parts: Sequence[str] = (), is_public: bool) -> None:
     """Note what the answer is about, before it is made. Raises where the reader has it."""
-    tag = entity_tag(request, product)
+    tag = entity_tag(request, product, parts)
     request.scope.setdefault("state", {})["freshness"] = (tag, is_public)
     if is_known(request.headers.get("if-none-match"), tag):
         raise NotModified(tag)
 
 
-def entity_tag(request: Request, product: Product) -> str:
-    """Of the revision and all that the answer depends on: answers name their own address, so that is part of it."""
-    asked = (_EDITION, product.item_id, str(request.url), request.headers.get("accept", ""))
-    return f'"{hashlib.sha256(chr(0).join(asked).encode()).hexdigest()[:32]}"'
+def entity_tag(request: Request, product: Product, parts: Sequence[str]) -> str:
+    """Of all that the answer depends on: what it is read from, and its own address, which answers name."""
+    asked = (_EDITION, str(request.url), request.headers.get("accept", ""))
+    read = (product.item_id, product.cog_name or "", product.parquet_name or "", product.table_name or "", *parts)
+    return f'"{hashlib.sha256(chr(0).join((*asked, *read)).encode()).hexdigest()[:32]}"'
 
 
 def is_known(if_none_match: str | None, tag: str) -> bool:

@@ -1,13 +1,13 @@
 """Open rasters, kept for the next reader: opening one costs as much as reading a tile from it.
 
-A handle is lent to one reader at a time, for GDAL's are not for several. What a handle shows never changes: the files
-of a revision are written once. Whether somebody may read them was asked before.
+A handle is lent to one reader at a time, for GDAL's are not for several. What a handle shows never changes: it is known
+by the names of its files, which are written once. Whether somebody may read them was asked before.
 """
 
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ from rasterio.io import DatasetReader
 
 @dataclass(frozen=True)
 class _Idle:
-    name: str
+    name: Hashable
     dataset: DatasetReader
     opened_at: float
 
@@ -31,7 +31,7 @@ class Handles:
         self._turn = threading.Lock()
 
     @contextmanager
-    def lent(self, name: str, opened: Callable[[], DatasetReader]) -> Iterator[DatasetReader]:
+    def lent(self, name: Hashable, opened: Callable[[], DatasetReader]) -> Iterator[DatasetReader]:
         """A handle of this name for as long as the block lasts. One that failed its reader is not lent again."""
         handle = self._taken(name) or _Idle(name, opened(), self._clock())
         try:
@@ -48,7 +48,7 @@ class Handles:
         for handle in idle:
             _close(handle)
 
-    def _taken(self, name: str) -> _Idle | None:
+    def _taken(self, name: Hashable) -> _Idle | None:
         with self._turn:
             found = next((handle for handle in self._idle if handle.name == name and self._is_young(handle)), None)
             if found is not None:

@@ -33,6 +33,7 @@ _DESCRIPTIONS: Final = (
     "SELECT name FROM api.descriptions "
     "WHERE asset_id = %s AND ordinal = %s AND revision = %s AND role = %s ORDER BY name"
 )
+PARTS: Final = "stac_items"  # the role of the files that describe a revision's parts
 _IDENTITY: Final = "SELECT client_id, role, platform_id FROM api.identities WHERE is_active AND "
 _BY_SESSION: Final = "SELECT client_id, role, platform_id FROM api.sessions WHERE session_hash = %(named)s LIMIT 1"
 _BY_SECRET: Final = _IDENTITY + "secret_hash = %(named)s UNION ALL " + _BY_SESSION

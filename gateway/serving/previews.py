@@ -14,6 +14,7 @@ from domain.rules.clearance import STAFF
 from domain.rules.publication import public_item
 from flows.storage import Zones
 from gateway.serving.access import identity_of, lookup_of
+from gateway.serving.lookup import PARTS
 
 # As `domain.rules.publication` writes them: the revision's own id, then the part's.
 _ITEM_ID: Final = re.compile(r"(?P<whole>(?P<asset>.+?)-(?P<ordinal>[0-9]{1,9})-r(?P<revision>[0-9]{1,9}))(?:-.+)?")
@@ -28,7 +29,7 @@ async def staged_item(request: Request, collection_id: str, item_id: str) -> dic
     product = await lookup.staged(collection_id, ordinal)
     if product is None or product.item_id != named["whole"]:
         return None
-    names = [*await lookup.descriptions(product, "stac_item"), *await lookup.descriptions(product, "stac_items")]
+    names = [*await lookup.descriptions(product, "stac_item"), *await lookup.descriptions(product, PARTS)]
     zones: Zones = request.app.state.zones
     found = await run_in_threadpool(_item, zones, names, item_id)
     origin = f"{request.url.scheme}://{request.url.netloc}"

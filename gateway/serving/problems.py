@@ -1,5 +1,6 @@
 """Problem documents (RFC 9457) of the serving room. Their texts are ours: a library's message may name a path."""
 
+import logging
 from collections.abc import Callable
 from http import HTTPStatus
 
@@ -8,12 +9,16 @@ from asyncpg.exceptions import DataError, InsufficientPrivilegeError, PostgresEr
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from rasterio.errors import RasterBlockError, RasterioIOError, WarpOperationError
 from rio_tiler.errors import PointOutsideBounds, RioTilerError, TileOutsideBounds
 from stac_fastapi.types.errors import DatabaseError, InvalidQueryParameter, NotFoundError
 from starlette.exceptions import HTTPException
 from tipg.errors import NotFound, TiPgError
 
+from flows.errors import Transient
 from gateway.serving.freshness import NotModified
+
+_log = logging.getLogger("cairn.serving")
 
 
 class Problem(Exception):
@@ -37,6 +42,12 @@ LINK_ENDED = Problem(
 )
 INTERNAL = Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", "The request could not be served.")
 NOT_READY = Problem(HTTPStatus.SERVICE_UNAVAILABLE, "not-ready", "The database does not answer, or not in time.")
+STORAGE_AWAY = Problem(
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    "storage-unavailable",
+    "The storage does not give what is asked for, or not in time. Ask again.",
+    {"Retry-After": "5"},
+)
 CANNOT_SEARCH = Problem(HTTPStatus.BAD_REQUEST, "cannot-search", "The catalogue cannot answer this search.")
 OUTSIDE = Problem(HTTPStatus.NOT_FOUND, "outside-bounds", "The product does not cover this place.")
 
@@ -65,6 +76,7 @@ def install(app: FastAPI) -> None:
         Problem: _itself,
         TileOutsideBounds: lambda error: OUTSIDE,
         PointOutsideBounds: lambda error: OUTSIDE,
+        **dict.fromkeys((RasterioIOError, RasterBlockError, WarpOperationError, Transient), _of_storage),
         RioTilerError: lambda error: Problem(
             HTTPStatus.UNPROCESSABLE_ENTITY, "cannot-render", "The product cannot be rendered with these parameters."
         ),
@@ -87,6 +99,12 @@ def _handler(translate: Callable[[Exception], Problem]) -> Callable[[Request, Ex
 
 def _itself(error: Exception) -> Problem:
     return error if isinstance(error, Problem) else INTERNAL
+
+
+def _of_storage(error: Exception) -> Problem:
+    """What cannot be read now. The libraries' words name the file, in an account with its signature: none is logged."""
+    _log.warning("the storage could not be read", extra={"kind": type(error).__name__})
+    return STORAGE_AWAY
 
 
 def _of_parameters(error: Exception) -> Problem:

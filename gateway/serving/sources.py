@@ -1,6 +1,6 @@
 """Which raster a request reads: the product's file, or the mosaic of its parts. Its name comes from the database."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -13,7 +13,7 @@ from starlette.concurrency import run_in_threadpool
 from flows.storage import Zones
 from flows.storage.reading import gdal_name, gdal_options, is_remote
 from gateway.serving.handles import Handles
-from gateway.serving.lookup import Lookup, Product
+from gateway.serving.lookup import PARTS, Lookup, Product
 from gateway.serving.mosaics import Mosaic, NoMosaic, mosaic
 from gateway.serving.problems import NOT_FOUND
 
@@ -29,7 +29,7 @@ _MOSAICS: Final = 16  # remembered ones: a document of ten thousand parts has so
 class Source:
     """One raster that may be opened, and what is known of its bands. `name` may be a secret."""
 
-    key: str
+    key: Hashable
     name: str
     driver: str
     handles: Handles
@@ -50,7 +50,7 @@ class Sources:
     zones: Zones
     handles: Handles
     _readable: TTLCache[str, str] = field(default_factory=lambda: TTLCache(_FILES, OPEN_SECONDS))
-    _mosaics: LRUCache[str, Mosaic] = field(default_factory=lambda: LRUCache(_MOSAICS))
+    _mosaics: LRUCache[tuple[str, ...], Mosaic] = field(default_factory=lambda: LRUCache(_MOSAICS))
 
     async def of(self, product: Product, lookup: Lookup) -> Source:
         """The product's raster; no such thing where it has neither a file nor parts of one grid."""
@@ -64,16 +64,16 @@ class Sources:
         return Source(name, gdal_name(readable), "GTiff", self.handles, environment, product.bands or [])
 
     async def _mosaic(self, product: Product, lookup: Lookup) -> Source:
-        names = await lookup.descriptions(product, "stac_items")
+        names = tuple(await lookup.descriptions(product, PARTS))
         if not names:
             raise NOT_FOUND
         environment = self._environment_of_parts(await self._path(names[0]))
-        made = self._mosaics.get(product.item_id) or await run_in_threadpool(self._joined, names, environment)
+        made = self._mosaics.get(names) or await run_in_threadpool(self._joined, names, environment)
         if _NO_NETWORK.items() <= environment.items():  # signed names of parts end within the hour
-            self._mosaics[product.item_id] = made
-        return Source(product.item_id, made.document, "VRT", self.handles, environment, made.bands)
+            self._mosaics[names] = made
+        return Source(names, made.document, "VRT", self.handles, environment, made.bands)
 
-    def _joined(self, names: list[str], environment: Mapping[str, Any]) -> Mosaic:
+    def _joined(self, names: tuple[str, ...], environment: Mapping[str, Any]) -> Mosaic:
         silver = self.zones.silver
         lines = [line for name in names for line in silver.read_bytes(name).splitlines()]
         named = lambda name: gdal_name(silver.readable_path(name))  # noqa: E731

@@ -8,6 +8,7 @@ import attr
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.routing import APIRoute
 from rio_tiler.io import Reader
+from starlette.datastructures import QueryParams
 from titiler.core.dependencies import BidxParams, ImageRenderingParams
 from titiler.core.factory import TilerFactory
 
@@ -19,7 +20,10 @@ from gateway.serving.sources import Source, Sources
 
 PREFIX: Final = "/tiles/{asset_id}"
 MAX_PIXELS: Final = 2048
+MAX_BANDS: Final = 8
+_USUAL_TILE: Final = 512  # no smaller than a tile whose size is not asked for
 _SIZES: Final = {"tilesize", "buffer", "padding", "max_size", "width", "height", "histogram_bins"}
+_PARTS_OF_A_SIDE: Final = ("tilesize", "buffer", "padding")
 _FORMATS_OF_VALUES: Final = {"tif", "tiff", "npy", "pngraw"}
 _EPSG: Final = re.compile(r"EPSG:[0-9]{4,6}", re.IGNORECASE)
 
@@ -106,6 +110,10 @@ async def _within_limits(request: Request) -> None:
             raise invalid(f"{name} must be an EPSG code such as EPSG:3857.")
         if name in _SIZES and not _is_size(value):
             raise invalid(f"{name} must be a number up to {MAX_PIXELS}.")
+    if len(request.query_params.getlist("bidx")) > MAX_BANDS:
+        raise invalid(f"bidx may be given up to {MAX_BANDS} times.")
+    if _widest_tile(request.query_params) > MAX_PIXELS:
+        raise invalid(f"tilesize, with twice the buffer and twice the padding, must be a number up to {MAX_PIXELS}.")
 
 
 def _is_size(value: str) -> bool:
@@ -113,6 +121,12 @@ def _is_size(value: str) -> bool:
         return 0 < float(value) <= MAX_PIXELS
     except ValueError:
         return False
+
+
+def _widest_tile(given: QueryParams) -> float:
+    """The side of what is read for a tile, in pixels; where a size is given twice, the larger counts."""
+    tile, buffer, padding = (max(map(float, given.getlist(name)), default=0) for name in _PARTS_OF_A_SIDE)
+    return (tile or _USUAL_TILE) + 2 * buffer + 2 * padding
 
 
 async def _source(request: Request, product: Annotated[Product, Depends(readable_product)]) -> Source:

@@ -39,9 +39,11 @@ async def test_a_downgrade_is_effective_at_once(client: httpx.AsyncClient, serve
             connection.execute("UPDATE api.products SET clearance = 'public' WHERE asset_id = 'open'")
 
 
-@pytest.mark.parametrize("door", ["info", "data.tif"])
+@pytest.mark.parametrize(
+    ("door", "status", "code"), [("info", 503, "storage-unavailable"), ("data.tif", 500, "internal")]
+)
 async def test_a_failure_of_ours_names_no_path(
-    door: str, client: httpx.AsyncClient, app: FastAPI, served: Served
+    door: str, status: int, code: str, client: httpx.AsyncClient, app: FastAPI, served: Served
 ) -> None:
     app.state.sources.handles.close()  # what is open already would be read on
     moved = served.root / "silver-elsewhere"
@@ -50,7 +52,7 @@ async def test_a_failure_of_ours_names_no_path(
         answer = await client.get(f"/tiles/open/{door}")
     finally:
         moved.rename(served.root / "silver")
-    assert (answer.status_code, answer.json()["code"]) == (500, "internal")
+    assert (answer.status_code, answer.json()["code"], "retry-after" in answer.headers) == (status, code, status == 503)
     assert "silver" not in answer.text
 
 

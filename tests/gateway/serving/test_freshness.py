@@ -1,10 +1,13 @@
 """What caches may keep: public answers by all, others by their reader, neither for longer than a downgrade may take."""
 
 import httpx
+import psycopg
 import pytest
+from psycopg import sql
 
 from gateway.serving.freshness import SHARED_SECONDS, is_known
 from gateway.serving.settings import ServingSettings
+from tests.gateway.serving.conftest import Served
 from tests.gateway.serving.test_tiles import OWNER, REVIEWER, STRANGER, TILE_PATH
 
 DOORS = [TILE_PATH, "info", "WebMercatorQuad/tilejson.json", "data.tif"]
@@ -72,6 +75,28 @@ async def test_tags_tell_versions_and_questions_apart(client: httpx.AsyncClient)
     paths += [f"/tiles/open/{TILE_PATH}.png", f"/tiles/open/{TILE_PATH}.png?rescale=0,100"]
     tags = [(await client.get(path)).headers["etag"] for path in paths]
     assert len(set(tags)) == len(tags)
+
+
+@pytest.mark.parametrize("column", ["cog_name", "parquet_name", "table_name"])
+async def test_a_revision_that_is_made_again_has_other_tags(
+    column: str, client: httpx.AsyncClient, served: Served
+) -> None:
+    """It keeps its number until it is approved; what it is read from is another file, or another table."""
+    before = (await client.get("/tiles/draft/data.tif", headers=REVIEWER)).headers["etag"]
+    with psycopg.connect(served.admin_url, autocommit=True) as connection:
+        change = sql.SQL("update api.products set {0} = %s where asset_id = 'draft'").format(sql.Identifier(column))
+        ((was, other),) = connection.execute(
+            sql.SQL(
+                "select {0}, (select cog_name from api.products where asset_id = 'inner') "
+                "from api.products where asset_id = 'draft'"
+            ).format(sql.Identifier(column))
+        ).fetchall()
+        connection.execute(change, [other])
+        try:
+            again = await client.get("/tiles/draft/data.tif", headers=REVIEWER | {"If-None-Match": before})
+        finally:
+            connection.execute(change, [was])
+    assert (again.status_code, again.headers["etag"] == before) == (200, False)
 
 
 async def test_a_part_of_another_file_is_no_part_of_this_one(client: httpx.AsyncClient) -> None:

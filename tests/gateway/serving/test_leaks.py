@@ -5,7 +5,7 @@ What is refused must look, byte for byte, as what was never there. CAIRN_LEAKS=a
 
 import os
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from pathlib import Path
@@ -165,8 +165,8 @@ def _telling(*asked: Any) -> bool:
     return True
 
 
-def _shared(request: Request, product: Product, *, is_public: bool) -> None:
-    mark(request, product, is_public=True)
+def _shared(request: Request, product: Product, *, parts: Sequence[str], is_public: bool) -> None:
+    mark(request, product, parts=parts, is_public=True)
 
 
 NOT_STAFF = ("anybody", "owner", "stranger")

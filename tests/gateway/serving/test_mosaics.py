@@ -96,6 +96,29 @@ async def test_tiles_of_the_parts_are_tiles_of_the_whole(
         assert off.mean() < 0.03 * expected.max()
 
 
+async def test_parts_that_are_made_again_are_seen_at_once(client: httpx.AsyncClient, served: Served) -> None:
+    """A revision keeps its number until it is approved; neither its document nor an open file may outlive its parts."""
+    ask = "update api.descriptions set name = %s where asset_id = 'heights' and role = 'stac_items'"
+    row, column = sample.pick_pixel(1, SIZE)
+    lon, lat = sample.lonlat_of(row, column)
+    point = f"/tiles/heights/point/{lon},{lat}"
+    before = await client.get(point)
+    write(bronze(served.root, "up/again.tif"), sample.pixels(2, SIZE), nodata=0)
+    facts = {"asset_id": "heights", "version_ordinal": 0, "revision": 1, "version_label": "1", "request_id": "r"}
+    context = context_in(served.root, output_prefix="items/again", facts=facts)
+    tiles = made_tiles(served.root, "again")
+    made = register_items(RegisterItemsParams(collection_id="heights", tiles=tiles, source="up/again.tif"), context)
+    with psycopg.connect(served.admin_url, autocommit=True) as connection:
+        ((was,),) = connection.execute("select name from api.descriptions where asset_id = 'heights'").fetchall()
+        connection.execute(ask, [made.items])
+        try:
+            again = await client.get(point, headers={"If-None-Match": before.headers["etag"]})
+        finally:
+            connection.execute(ask, [was])
+    assert before.json()["values"] == [sample.value_at(1, row, column)]
+    assert (again.status_code, again.json()["values"]) == (200, [sample.value_at(2, row, column)])
+
+
 def _directly(cog: Path, tile: morecantile.Tile) -> Any:
     from rio_tiler.io import Reader
 

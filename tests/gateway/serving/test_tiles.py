@@ -1,5 +1,6 @@
 """Tiles through the app, real bytes from a real product: the right pixels, for the right readers, and nothing else."""
 
+import io
 import warnings
 from pathlib import Path
 from typing import Any
@@ -174,6 +175,14 @@ async def test_a_credential_that_is_not_known_is_refused(headers: dict[str, str]
         f"{TILE_PATH}?tilesize=100000",
         f"{TILE_PATH}?buffer=5000",
         f"{TILE_PATH}?padding=nan",
+        f"{TILE_PATH}?tilesize=2048&buffer=0.5",
+        f"{TILE_PATH}?tilesize=1024&padding=512&buffer=1",
+        f"{TILE_PATH}?buffer=1000",
+        f"{TILE_PATH}?tilesize=2048&tilesize=256&padding=1",
+        f"{TILE_PATH}?{'bidx=1&' * 4600}tilesize=2048",
+        f"{TILE_PATH}?{'&'.join(['bidx=1'] * 9)}",
+        f"statistics?{'&'.join(['bidx=1'] * 9)}",
+        f"point/{LON},{LAT}?{'&'.join(['bidx=1'] * 9)}",
         "preview?max_size=100000",
         "preview?width=9&height=99999",
         "preview/99999x9.png",
@@ -188,6 +197,16 @@ async def test_hostile_parameters_are_refused(path: str, client: httpx.AsyncClie
     answer = await client.get(f"/tiles/open/{path}")
     assert answer.status_code == 422
     assert answer.json()["code"] == "invalid-parameters"
+
+
+@pytest.mark.parametrize(
+    ("query", "side"),
+    [("tilesize=2046&buffer=1", 2048), ("tilesize=256&padding=16", 256), ("&".join(["bidx=1"] * 8), 512)],
+)
+async def test_what_is_within_the_limits_is_given(query: str, side: int, client: httpx.AsyncClient) -> None:
+    answer = await client.get(f"/tiles/open/{TILE_PATH}.npy?{query}")
+    assert answer.status_code == 200, answer.text
+    assert np.load(io.BytesIO(answer.content)).shape[-1] <= side
 
 
 @pytest.mark.parametrize(
