@@ -46,7 +46,7 @@ class KeySet:
 
     fetch: Fetch
     clock: Callable[[], float] = time.monotonic
-    _keys: dict[str, "PyJWK"] = field(default_factory=dict)
+    _keys: dict[str | None, "PyJWK"] = field(default_factory=dict)
     _had_at: float | None = None
     _asked_at: float | None = None
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -85,24 +85,32 @@ class KeySet:
             )
 
 
-def _usable_keys(body: bytes) -> dict[str, "PyJWK"]:
-    """The keys that we verify with. Others, as for encryption or of other kinds, are passed over."""
+def _usable_keys(body: bytes) -> dict[str | None, "PyJWK"]:
+    """The keys that we verify with. Others, as for encryption or of other kinds, are passed over.
+
+    Without an id a key is kept only where it is the only one: nothing could tell it from others.
+    """
     from jwt import PyJWK, PyJWKError
 
     if len(body) > MAX_BYTES:
         raise ValueError("the key set is too large")
     listed = json.loads(body)["keys"] if isinstance(json.loads(body), dict) else []
-    keys: dict[str, PyJWK] = {}
+    keys: dict[str | None, PyJWK] = {}
+    unnamed: list[PyJWK] = []
     for entry in listed[:MAX_KEYS]:
-        if not isinstance(entry, dict) or entry.get("use", "sig") != "sig" or not isinstance(entry.get("kid"), str):
+        if not isinstance(entry, dict) or entry.get("use", "sig") != "sig":
             continue
         if entry.get("kty") not in ALGORITHMS.values() or "d" in entry:
             continue
         try:
-            keys[entry["kid"]] = PyJWK.from_dict(entry)
+            key = PyJWK.from_dict(entry)
         except PyJWKError:
             continue
-    return keys
+        if isinstance(kid := entry.get("kid"), str):
+            keys[kid] = key
+        elif kid is None:
+            unnamed.append(key)
+    return keys or ({None: unnamed[0]} if len(unnamed) == 1 else {})
 
 
 @dataclass(frozen=True)

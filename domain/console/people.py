@@ -89,7 +89,7 @@ class FrontDesk:
         if not secrets.compare_digest(holder.client_id.encode(), client_id.encode()):
             self.service.doorkeeper.note(key, address, right=False)
             raise Unauthenticated("Name and password do not belong together.")
-        return await self._begin(holder, "key")
+        return await self._begin(holder, "key", secret_hash(key))
 
     async def by_name(self, client_id: str) -> str:
         """The same for somebody whose name a provider vouches for."""
@@ -106,7 +106,7 @@ class FrontDesk:
     def local_users(self) -> bool:
         return self.service.settings.console_local_users or self.service.settings.development
 
-    async def _begin(self, holder: Identity, way: str) -> str:
+    async def _begin(self, holder: Identity, way: str, key_hash: str | None = None) -> str:
         if holder.role not in STAFF:
             raise Forbidden(f"The console is for staff; this is a {holder.role}'s identity.")
         secret = secrets.token_urlsafe(32)
@@ -115,6 +115,7 @@ class FrontDesk:
             secrets.token_urlsafe(32),
             self.service.settings.console_session_seconds,
             client_id=holder.client_id,
+            key_hash=key_hash,
         )
         record(self.session, holder, "console.sign-in", f"client/{holder.client_id}", way=way)
         return secret

@@ -69,6 +69,13 @@ class Assets:
         )
         return (await self.session.scalars(query)).all()
 
+    async def served_revisions(self, asset_id: str) -> Sequence[Revision]:
+        """The revision of each version that is served."""
+        place = (AssetVersion.asset_id == Revision.asset_id) & (AssetVersion.ordinal == Revision.ordinal)
+        query = select(Revision).join(AssetVersion, place & (AssetVersion.served_revision == Revision.revision))
+        query = query.where(AssetVersion.asset_id == asset_id, AssetVersion.deleted_at.is_(None))
+        return (await self.session.scalars(query)).all()
+
     async def request_of(self, asset_id: str, ordinal: int, revision: int) -> UUID | None:
         found = await self.revision(asset_id, ordinal, revision)
         return found.request_id if found else None

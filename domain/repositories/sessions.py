@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import delete, func, select
+from sqlalchemy import case, delete, func, null, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.models import Client, ConsoleSession
@@ -21,9 +21,13 @@ class Sessions:
         seconds: float,
         *,
         client_id: str | None = None,
+        key_hash: str | None = None,
         pending: dict[str, Any] | None = None,
     ) -> None:
-        """Begin a session, or a sign-in that waits for its provider. What has ended goes with it."""
+        """Begin a session, or a sign-in that waits for its provider. What has ended goes with it.
+
+        What was opened with a key ends no later than the key.
+        """
         await self.session.execute(delete(ConsoleSession).where(ConsoleSession.expires_at < func.clock_timestamp()))
         self.session.add(
             ConsoleSession(
@@ -31,7 +35,9 @@ class Sessions:
                 client_id=client_id,
                 form_token=form_token,
                 pending=pending,
-                expires_at=func.clock_timestamp() + func.make_interval(0, 0, 0, 0, 0, 0, seconds),
+                expires_at=func.least(
+                    func.clock_timestamp() + func.make_interval(0, 0, 0, 0, 0, 0, seconds), _end_of_key(key_hash)
+                ),
             )
         )
         await self.session.flush()
@@ -61,6 +67,20 @@ class Sessions:
 
     async def end(self, session_hash: str) -> None:
         await self.session.execute(delete(ConsoleSession).where(ConsoleSession.session_hash == session_hash))
+
+    async def end_of(self, client_id: str) -> None:
+        """End all that this client has open. What has ended is left to `begin`, which may be waiting for the client."""
+        is_open = ConsoleSession.expires_at >= func.clock_timestamp()
+        await self.session.execute(delete(ConsoleSession).where(ConsoleSession.client_id == client_id, is_open))
+
+
+def _end_of_key(key_hash: str | None) -> Any:
+    """When the key of this hash works no more; null where it does not end, or there is none."""
+    if key_hash is None:
+        return null()
+    is_current, is_previous = Client.secret_hash == key_hash, Client.previous_secret_hash == key_hash
+    until = case((is_current, Client.key_until), (is_previous, Client.previous_until))
+    return select(func.min(until)).where(is_current | is_previous).scalar_subquery()
 
 
 def _is_open(session_hash: str) -> Any:

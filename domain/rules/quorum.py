@@ -1,6 +1,6 @@
 """Whether a revision has the approvals that its platform asks for, and until when. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -38,6 +38,11 @@ def tally(votes: Sequence[Vote], content_hash: str | None, required: int, now: d
     levels: list[Clearance] = [vote.level for vote in counted]
     level = min(levels, key=ORDER.index) if levels else "uncleared"
     return Tally(frozenset(vote.reviewer for vote in counted), required, level, _until(counted, required))
+
+
+def agreed(tallies: Iterable[Tally]) -> Clearance:
+    """The clearance that enough people gave: of several revisions the highest, as each approval raises the asset's."""
+    return max((each.level for each in tallies if each.is_enough), key=ORDER.index, default="uncleared")
 
 
 def _until(counted: Sequence[Vote], required: int) -> datetime | None:

@@ -6,14 +6,16 @@ from sqlalchemy import func
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.contracts.assets import AssetView, ChangeClearance, ChangeExposure
-from domain.errors import ChangedMeanwhile, Forbidden, NotFound, PreconditionRequired, StillServed
-from domain.models import Asset, AssetVersion
+from domain.errors import ChangedMeanwhile, Forbidden, InvalidDecision, NotFound, PreconditionRequired, StillServed
+from domain.models import Asset, AssetVersion, Platform
 from domain.repositories.assets import Assets
 from domain.repositories.requests import Requests
 from domain.rules import versions
-from domain.rules.clearance import Clearance
+from domain.rules.clearance import ORDER, Clearance
 from domain.rules.locking import Precondition, check
+from domain.rules.quorum import agreed
 from domain.security import Identity
+from domain.services.approvals import Ballot
 from domain.services.audit import record
 from domain.services.exports import ExportDesk
 from domain.services.found import locked_asset
@@ -31,7 +33,8 @@ class AssetChanges:
     async def clearance(self, asset_id: str, change: ChangeClearance, who: Identity) -> AssetView:
         """Raise or lower who may read. A lower clearance holds from this commit on."""
         asset = await self._asset(asset_id)
-        await self._refuse_requester(asset_id, who)
+        await refuse_requester(self.session, asset_id, who)
+        await self._refuse_beyond_votes(asset, change.clearance_level)
         before = asset.clearance
         set_clearance(asset, change.clearance_level, who)
         await self.exports.settle(asset, who)
@@ -56,14 +59,14 @@ class AssetChanges:
         if version is None:
             raise NotFound(f"Asset {asset_id} has no version {ordinal}.")
         require_unchanged(self.if_match, version.lock_version)
-        await self._refuse_requester(asset_id, who)
+        await refuse_requester(self.session, asset_id, who)
         await self._delete(version, who)
         record(self.session, who, "version.delete", f"asset/{asset_id}/version/{ordinal}", reason=reason)
 
     async def delete_asset(self, asset_id: str, reason: str, who: Identity) -> None:
         """Delete an asset with all its versions, none of which may be served."""
         asset = await self._asset(asset_id)
-        await self._refuse_requester(asset_id, who)
+        await refuse_requester(self.session, asset_id, who)
         for version in await Assets(self.session).versions(asset_id):
             await self._delete(version, who)
         asset.deleted_at, asset.deleted_by = func.clock_timestamp(), who.client_id
@@ -84,9 +87,24 @@ class AssetChanges:
         require_unchanged(self.if_match, asset.lock_version)
         return asset
 
-    async def _refuse_requester(self, asset_id: str, who: Identity) -> None:
-        if who.client_id in await Assets(self.session).requesters(asset_id):
-            raise Forbidden("Whoever submitted data cannot decide about it.")
+    async def _refuse_beyond_votes(self, asset: Asset, level: Clearance) -> None:
+        """One person raises the clearance alone only where one approval is enough: else no higher than many agree."""
+        required = (await self.session.get_one(Platform, asset.platform_id)).approvals_required
+        if required == 1 or ORDER.index(level) <= ORDER.index(asset.clearance):
+            return
+        served = await Assets(self.session).served_revisions(asset.asset_id)
+        highest = agreed([await Ballot(self.session, asset, revision).count() for revision in served])
+        if ORDER.index(level) > ORDER.index(highest):
+            raise InvalidDecision(
+                f"The platform asks for {required} approvals, and those of what is served agree to {highest!r}. "
+                f"Have {required} reviewers approve a version with clearance {level!r}, unpublished first if served."
+            )
+
+
+async def refuse_requester(session: AsyncSession, asset_id: str, who: Identity) -> None:
+    """Refuse a decision about the whole asset by somebody who submitted a part of it."""
+    if who.client_id in await Assets(session).requesters(asset_id):
+        raise Forbidden("Whoever submitted data cannot decide about it.")
 
 
 def set_clearance(asset: Asset, level: Clearance, who: Identity) -> None:

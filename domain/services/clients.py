@@ -9,6 +9,7 @@ from domain.contracts.clients import ClientCreate, ClientKey, ClientSummary
 from domain.errors import ClientExists, ClientRevoked, Forbidden, InvalidClient, NotFound
 from domain.models import Client
 from domain.repositories.platforms import Platforms
+from domain.repositories.sessions import Sessions
 from domain.security import Identity, may_manage, new_key, secret_hash, shown_part
 from domain.services.audit import record
 
@@ -40,6 +41,7 @@ class ClientDesk:
         overlap = func.clock_timestamp() + func.make_interval(0, 0, 0, 0, 0, 0, self.overlap_seconds)
         client.previous_secret_hash, client.previous_until = client.secret_hash, func.least(overlap, client.key_until)
         key = _give_key(client)
+        await Sessions(self.session).end_of(client_id)
         record(self.session, caller, "client.rotate", f"client/{client_id}")
         return await self._with_key(client, key)
 
@@ -50,6 +52,7 @@ class ClientDesk:
             client.is_active = False
             client.previous_until = None
             client.revoked_at = func.clock_timestamp()
+            await Sessions(self.session).end_of(client_id)
             record(self.session, caller, "client.revoke", f"client/{client_id}")
             await self.session.flush()
             await self.session.refresh(client)

@@ -16,6 +16,7 @@ from domain.repositories.runs import Runs
 from domain.rules.control import reopened, rerun_refusal, scope_name
 from domain.rules.lifecycle import RUN, RequestState, RunEvent, next_state
 from domain.security import Identity
+from domain.services.approvals import Ballot
 from domain.services.audit import record
 from domain.services.definitions import Definitions
 from domain.services.found import found_request, found_run, no_request
@@ -24,6 +25,7 @@ from domain.services.runs import RunLifecycle
 from flows.compiler import InputFault, Plan
 
 OPEN = (RequestState.PENDING, RequestState.PROCESSING)
+AGAIN = "It was processed again."
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,7 @@ class Control:
         for one in locked:
             if one.sequence in again:
                 await self._reopen(one, order)
+        await self._void_votes(request)
         request = await found_request(self.session, request.request_id, lock=True)
         request.problem = request.result = request.finished_at = None
         Requests(self.session).add_event(
@@ -116,6 +119,18 @@ class Control:
             await controls.put(order.kind, name, order.value, self.who.client_id)
         record(self.session, self.who, "limit", name, kind=order.kind, value=order.value)
         Runs(self.session).wake_relays()
+
+    async def _void_votes(self, request: Request) -> None:
+        """What was said, and what pages show, is about the product that was there. The asset is locked."""
+        if request.asset_id is None or request.ordinal is None or request.revision is None:
+            return
+        assets = Assets(self.session)
+        asset = await assets.taken(request.asset_id)
+        version = await assets.version(request.asset_id, request.ordinal)
+        revision = await assets.revision(request.asset_id, request.ordinal, request.revision)
+        if version is not None and revision is not None:
+            await Ballot(self.session, asset, revision).close(AGAIN)
+            version.lock_version += 1
 
     async def _reopen(self, run: Run, order: Rerun) -> None:
         """Back to pending. What the engine remembers stays only for what failed, on the definition it ran by."""

@@ -17,7 +17,7 @@ from domain.rules.lifecycle import REVIEW, Approval, RequestState, ReviewEvent, 
 from domain.rules.quorum import Tally
 from domain.security import Identity
 from domain.services.approvals import Ballot
-from domain.services.assets import refuse_if_changed, set_clearance
+from domain.services.assets import refuse_if_changed, refuse_requester, set_clearance
 from domain.services.audit import THE_SERVICE, record
 from domain.services.exports import ExportDesk
 from domain.services.publishing import Publisher
@@ -40,6 +40,8 @@ class Reviews:
         self.session.info["unit"] = "approve"
         asset, version, revision = await self._reviewable(asset_id, ordinal, decision.revision, reviewer)
         decided = self._after(revision, ReviewEvent.APPROVED)
+        if after_approval(cast("Clearance", asset.clearance), decision.clearance_level) != asset.clearance:
+            await refuse_requester(self.session, asset_id, reviewer)  # it is raised for every version
         tally = await Ballot(self.session, asset, revision).approve(decision, reviewer)
         version.lock_version += 1
         if tally.is_enough:

@@ -10,7 +10,7 @@ import pytest
 from domain.endings import Endings
 from domain.security import secret_hash
 from domain.services.desks import review_desk
-from tests.support.acts import approved, call, decide, processed
+from tests.support.acts import OUTPUTS, approved, call, decide, processed, started
 from tests.support.platform import Domain
 
 WORDS = {"title": "Elevation", "keywords": ["dem"], "license": "CC-BY-4.0"}
@@ -100,6 +100,53 @@ async def test_an_approval_is_of_the_content_that_was_there(domain: Domain) -> N
     domain.rows("update app.revisions set content_hash = %s returning 1", "b" * 64)
     assert (await decide(domain, asset_id, 0, "approve", by="second")).json()["approvals"] == 1
     assert (await decide(domain, asset_id, 0, "approve")).json()["approval"] == "approved"
+
+
+@pytest.mark.usefixtures("two_needed")
+@pytest.mark.parametrize("outputs", [OUTPUTS, {}], ids=["the source's hash is known", "it is not"])
+async def test_a_product_made_anew_has_no_approval_of_the_one_before(domain: Domain, outputs: dict[str, Any]) -> None:
+    asset_id = await processed(domain)
+    source = outputs.get("validation", {}).get("sha256")
+    domain.rows("update app.revisions set content_hash = %s returning 1", source)
+    await decide(domain, asset_id, 0, "approve")
+    [(run_id, seen)] = domain.rows("select run_id, lock_version from app.runs, app.asset_versions")
+    again = {"scope": "all", "definition": "current"}
+    assert (await call(domain, "operator", "POST", f"/runs/{run_id}/rerun", again)).is_success
+    assert (await (await started(domain)).commit(outputs)).is_success
+    assert domain.rows("select content_hash from app.revisions") == [(source,)]
+    path, body = f"/assets/{asset_id}/versions/0/approve", {"revision": 1, "clearance_level": "ouo"}
+    stale = await call(domain, "second", "POST", path, body, headers={"If-Match": f'"{seen}"'})
+    assert (stale.status_code, stale.json()["code"]) == (412, "changed-meanwhile")
+    assert domain.rows("select reviewer, withdrawn_reason from app.approvals where withdrawn_at is not null") == [
+        ("reviewer", "It was processed again.")
+    ]
+    assert (await decide(domain, asset_id, 0, "approve", by="second")).json()["approvals"] == 1
+    assert (await decide(domain, asset_id, 0, "approve")).json()["approval"] == "approved"
+
+
+@pytest.mark.usefixtures("two_needed")
+async def test_nobody_alone_clears_an_asset_further_than_its_approvals_agree_to(domain: Domain) -> None:
+    asset_id = await processed(domain)
+
+    async def cleared(level: str) -> tuple[int, str]:
+        body = {"clearance_level": level, "reason": "because"}
+        path, headers = f"/assets/{asset_id}/clearance", {"If-Match": "*"}
+        answer = (await call(domain, "reviewer", "POST", path, body, headers=headers)).json()
+        return answer.get("status", 200), answer.get("detail", level)
+
+    assert "agree to 'uncleared'" in (await cleared("ouo"))[1]  # nothing is served
+    for reviewer in ("reviewer", "second"):
+        await decide(domain, asset_id, 0, "approve", by=reviewer)
+    status, says = await cleared("public")
+    assert (status, "agree to 'ouo'. Have 2 reviewers approve" in says) == (422, True)
+    for level in ("uncleared", "ouo", "ouo"):
+        assert await cleared(level) == (200, level)
+    await decide(domain, asset_id, 0, "unpublish")
+    for reviewer in ("reviewer", "second"):
+        await decide(domain, asset_id, 0, "approve", by=reviewer, clearance_level="public")
+    for level in ("uncleared", "public"):
+        assert await cleared(level) == (200, level)
+    assert domain.rows("select clearance from app.assets") == [("public",)]
 
 
 async def test_an_approval_ends_when_it_says(domain: Domain) -> None:

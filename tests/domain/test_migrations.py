@@ -65,6 +65,31 @@ def test_every_migration_goes_down_and_up_again(database: TestDatabase) -> None:
     assert shape(database) == before
 
 
+def told(database: TestDatabase, command: str) -> list[tuple[object, ...]]:
+    with psycopg.connect(database.url()) as connection:
+        return connection.execute(command.encode()).fetchall()
+
+
+def test_no_way_down_makes_an_ended_key_work_again(database: TestDatabase) -> None:
+    told(
+        database,
+        "insert into app.clients (client_id, role, display_name, secret_hash, key_until) values"
+        " ('over', 'reviewer', '', 'a', now() - interval '1 s'), ('good', 'reviewer', '', 'b', null) returning 1",
+    )
+    downgrade(database.url(), "0015")
+    assert told(database, "select client_id from api.identities where is_active") == [("good",)]
+
+
+@pytest.mark.parametrize("rule", ["approvals_required = 2", "approval_days = 30"])
+def test_no_way_down_forgets_that_approvals_end_or_are_several(database: TestDatabase, rule: str) -> None:
+    told(database, f"update app.platforms set {rule} where platform_id = 'ddh' returning 1")  # noqa: S608
+    with pytest.raises(RuntimeError, match="register the platforms with approvals_required 1"):
+        downgrade(database.url(), "0013")
+    assert told(database, "select count(*) from app.approvals") == [(0,)]
+    told(database, "update app.platforms set approvals_required = 1, approval_days = null returning 1")
+    downgrade(database.url(), "0013")
+
+
 async def refusal(database: TestDatabase, storage: Path) -> str:
     """What the service says to this database."""
     app = create_app(domain_settings(database, storage))

@@ -46,6 +46,19 @@ async def test_whoever_submitted_cannot_decide(domain: Domain) -> None:
     assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
 
 
+async def test_whoever_submitted_raises_no_clearance_by_approving_another_version(domain: Domain) -> None:
+    asset_id = await approved(domain, "1")
+    domain.rows("update app.clients set role = 'reviewer' where client_id = 'ddh-dev' returning 1")
+    await processed(domain, version_label="2", source="uploads/2.tif")
+    domain.rows(
+        "update app.requests set client_id = 'arcgis-dev' where asset_id = %s and ordinal = 1 returning 1", asset_id
+    )
+    raising = await decide(domain, asset_id, 1, "approve", by="ddh-dev", clearance_level="public")
+    assert (raising.status_code, raising.json()["detail"]) == (403, "Whoever submitted data cannot decide about it.")
+    assert domain.rows("select clearance from app.assets") == [("ouo",)]
+    assert (await decide(domain, asset_id, 1, "approve", by="ddh-dev", clearance_level="ouo")).status_code == 200
+
+
 @pytest.mark.parametrize("caller", ["ddh-dev", "operator", "worker", "gateway"])
 async def test_only_reviewers_decide(domain: Domain, caller: str) -> None:
     asset_id = await processed(domain)

@@ -1,6 +1,8 @@
 """JWTs beside keys: verified by the issuer's published keys, believed for nothing but the client's name."""
 
+import json
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -10,7 +12,7 @@ from domain.tokens import InvalidToken, KeySet, KeysUnavailable, fetcher
 from tests.support.cluster import TestDatabase
 from tests.support.issuer import AUDIENCE, EC, bad_tokens, published, running_issuer, token, trusting_settings
 from tests.support.platform import Domain, running_domain
-from tests.support.receiver import Receiver, Reply
+from tests.support.receiver import Received, Receiver, Reply
 
 
 @pytest.fixture
@@ -66,6 +68,26 @@ async def test_keys_are_rotated_without_a_restart_and_asked_for_rarely(issuer: R
     now += 3600
     with pytest.raises(KeysUnavailable):
         await keys.key("new")
+
+
+def _say(told: Reply, _request: Received) -> Reply:
+    return told
+
+
+async def test_a_key_without_an_id_is_kept_where_it_is_the_only_one(issuer: Receiver) -> None:
+    named, other = (json.loads(published(kid).body)["keys"][0] for kid in ("rsa", "ec"))
+    unnamed = [{name: value for name, value in key.items() if name != "kid"} for key in (named, other)]
+    for keys, is_usable in ((unnamed[:1], True), (unnamed, False), ([unnamed[0], other], True)):
+        told = Reply(200, body=json.dumps({"keys": keys}).encode())
+        issuer.reply = partial(_say, told)
+        known = KeySet(fetcher(issuer.url))
+        if is_usable:
+            assert (await known.key(None)).key_type == ("RSA" if len(keys) == 1 else "EC")
+        with pytest.raises(InvalidToken):
+            await known.key("another")
+        if not is_usable:
+            with pytest.raises(InvalidToken):
+                await known.key(None)
 
 
 async def test_an_issuer_that_never_answered_is_an_outage_not_a_wrong_key(domain: Domain, issuer: Receiver) -> None:

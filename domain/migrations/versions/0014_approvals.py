@@ -82,6 +82,17 @@ create trigger tell_readers after update of role, platform_id, is_active, secret
     when (old.* is distinct from new.*) execute function app.tell_readers('clients');
 """
 
+# The schema before this knows one approval, without an end: what holds for a while would hold for ever.
+WOULD_BE_FORGOTTEN = """
+select exists (select from app.revisions where approved_until is not null)
+    or exists (select from app.platforms where approvals_required > 1 or approval_days is not null)
+"""
+REFUSED = (
+    "The schema before 0014 knows no approvals that end and no platforms that ask for several. Unpublish the revisions "
+    "whose approved_until is set, and register the platforms with approvals_required 1 and no approval_days, then "
+    "downgrade."
+)
+
 
 def upgrade() -> None:
     op.create_table(
@@ -132,6 +143,8 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
+    if op.get_bind().execute(sa.text(WOULD_BE_FORGOTTEN)).scalar_one():
+        raise RuntimeError(REFUSED)
     for table in ("clients", "asset_versions", "assets"):
         op.execute(f"drop trigger tell_readers on app.{table}")
     op.execute("drop function app.tell_readers()")

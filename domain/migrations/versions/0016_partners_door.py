@@ -41,6 +41,12 @@ from app.clients
 where previous_until > now()
 """
 
+# Before this, keys had no end: what has ended must not work again.
+NO_END = """
+update app.clients set is_active = false, revoked_at = coalesce(revoked_at, now()), previous_until = null
+where key_until <= now()
+"""
+
 # A key whose time is over is no key; its client may still come with a token.
 IDENTITIES = """
 create or replace view api.identities as
@@ -254,6 +260,7 @@ def downgrade() -> None:
     for table, columns in READ_BY_VIEWS.items():
         op.execute(f"revoke select{'' if columns == '*' else f' ({columns})'} on app.{table} from cairn_views")
     op.execute("revoke all on schema api from cairn_views")
+    op.execute(NO_END)
     op.execute("drop view api.identities")
     op.execute(IDENTITIES_BEFORE)
     op.execute("grant select on api.identities to cairn_gateway, cairn_serving, cairn_app")

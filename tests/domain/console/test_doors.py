@@ -184,6 +184,24 @@ async def test_a_session_ends_with_its_time_and_with_its_client(assembly: Assemb
             )
 
 
+async def test_a_session_lives_no_longer_than_the_key_that_opened_it(assembly: Assembly) -> None:
+    made = {"client_id": "hanna", "role": "reviewer", "display_name": "hanna", "key_days": 1}
+    left = "select expires_at <= key_until from app.console_sessions join app.clients using (client_id)"
+    async with assembly.domain.as_("admin") as admin:
+        key = (await admin.post("/api/v1/clients", json=made)).json()["api_key"]
+        assembly.domain.rows(
+            "update app.clients set key_until = now() + interval '9 minutes' where client_id = 'hanna' returning 1"
+        )
+        for ending in ("rotate", "revoke"):
+            async with httpx.AsyncClient(base_url=assembly.url, headers=SAME_ORIGIN) as http:
+                assert (await sign_in(http, "hanna", key)).status_code == 303
+                assert assembly.domain.rows(f"{left} where client_id = 'hanna'") == [(True,)]
+                assert (await http.get("/console/")).status_code == 200
+                answer = await admin.post(f"/api/v1/clients/hanna/{ending}")
+                key = answer.json().get("api_key")
+                assert (await http.get("/console/")).status_code == 303
+
+
 async def test_a_session_reads_staged_tiles_on_our_own_pages_only_and_is_no_key(assembly: Assembly) -> None:
     asset_id = await assembly.processed("seen", "up/seen.tif", 9, dataset_id="seen")
     address = f"/tiles/{asset_id}/info?version=0"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.rules.clearance import ORDER
-from domain.rules.quorum import Vote, tally
+from domain.rules.quorum import Vote, agreed, tally
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 ENDS = st.one_of(st.none(), st.integers(-5, 5).map(lambda days: NOW + timedelta(days=days)))
@@ -51,6 +51,14 @@ def test_the_clearance_is_one_that_all_agree_to(votes: list[Vote]) -> None:
     levels = [last[reviewer].level for reviewer in told.reviewers]
     assert all(ORDER.index(told.level) <= ORDER.index(level) for level in levels)
     assert told.level in levels or not levels
+
+
+@given(st.lists(VOTES, max_size=4), st.integers(1, 3))
+def test_of_several_revisions_the_highest_that_enough_agree_to_counts(ballots: list[list[Vote]], required: int) -> None:
+    tallies = [tally(votes, "x", required, NOW) for votes in ballots]
+    enough = [each.level for each in tallies if len(each.reviewers) >= required]
+    assert agreed(tallies) in (enough or ["uncleared"])
+    assert all(ORDER.index(level) <= ORDER.index(agreed(tallies)) for level in enough)
 
 
 @pytest.mark.parametrize(
