@@ -71,8 +71,12 @@ def named(body: Mapping[str, Any], platform: PlatformRow) -> Json:
 
 
 def identified(refs: Mapping[str, str], version_label: str, platform: PlatformRow) -> Json:
-    """Which asset and version is meant, as the platform names them, at the places where it writes them."""
-    return _body({**refs, platform.version_ref: version_label}, platform)
+    """Which asset and version is meant, as the platform names them, at the places where it writes them.
+
+    References that it had when this was submitted, and has no more, have no place now.
+    """
+    known = {name: value for name, value in refs.items() if name in platform.refs}
+    return _body({**known, platform.version_ref: version_label}, platform)
 
 
 def _body(fields: Mapping[str, Any], platform: PlatformRow) -> Json:
@@ -104,20 +108,23 @@ def _fields(body: Mapping[str, Any], platform: PlatformRow) -> tuple[Json, list[
         for name in needed
         if name not in fields and platform.path(name) not in refused
     ]
-    _gather_parameters(fields, faults)
+    _gather_parameters(fields, faults, platform)
     return fields, faults
 
 
-def _gather_parameters(fields: Json, faults: list[str]) -> None:
-    """Single parameters that the platform writes elsewhere, put to the others."""
+def _gather_parameters(fields: Json, faults: list[str], platform: PlatformRow) -> None:
+    """Single parameters that the platform writes elsewhere, put to the others; among these they are refused."""
     single = {name.removeprefix(PARAMETER): fields.pop(name) for name in list(fields) if name.startswith(PARAMETER)}
-    if not single:
-        return
     others = fields.get("parameters", {})
     if not isinstance(others, dict):
         return  # the check of the whole says what is wrong with it
-    faults += [f"{name!r} is given twice, also in 'parameters'" for name in sorted(single) if name in others]
-    fields["parameters"] = {**others, **single}
+    faults += [
+        f"{name!r} may not be given in 'parameters': {_told_where(platform, PARAMETER + name)}"
+        for name in others
+        if _is_elsewhere(platform, PARAMETER + name)
+    ]
+    if single:
+        fields["parameters"] = {**others, **single}
 
 
 def _value(body: Mapping[str, Any], platform: PlatformRow, name: str, known: Json) -> Any:
@@ -144,6 +151,12 @@ def _value(body: Mapping[str, Any], platform: PlatformRow, name: str, known: Jso
 def _is_elsewhere(platform: PlatformRow, name: str) -> bool:
     """Whether this single parameter is written or fixed outside of `parameters`."""
     return name.startswith(PARAMETER) and platform.path(name) != name
+
+
+def _told_where(platform: PlatformRow, name: str) -> str:
+    """Where a single parameter is read instead."""
+    path = platform.path(name)
+    return "it is always the same" if path is None else f"write it as {path!r}"
 
 
 def _inferred(path: str, said: Any, source: Any) -> Any:
@@ -201,10 +214,13 @@ def _get(body: Mapping[str, Any], path: str) -> Any:
 
 
 def _put(body: Json, path: str, value: Any) -> None:
+    """Write the value at its place, unless something else stands there or on the way."""
     *above, last = path.split(".")
     for key in above:
         body = body.setdefault(key, {})
-    body[last] = value
+        if not isinstance(body, dict):
+            return
+    body.setdefault(last, value)
 
 
 def _text(value: Any) -> Any:

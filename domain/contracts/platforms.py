@@ -61,9 +61,9 @@ def mapping_faults(
         if rule.infer and name != "data_type"
     ]
     faults += [
-        f"{name!r} needs a path, a constant or nothing but a default"
+        f"{name!r} needs a path of its own, a constant or nothing but a default"
         for name, rule in mapping.items()
-        if name.startswith(PARAMETER) and rule.values and not rule.path
+        if name.startswith(PARAMETER) and rule.values and rule.path in {None, name}
     ]
     # A single parameter without a place of its own stands among the others.
     placed = [name for name in dict.fromkeys([*known, *mapping]) if name in known or path_of(name, mapping) != name]

@@ -56,7 +56,7 @@ router = APIRouter(tags=["data"], dependencies=[Depends(own_place)])
 @router.api_route("/stac/search", methods=["POST"])
 async def forward(request: Request, state: Annotated[Gateway, Depends(gateway)]) -> StreamingResponse:
     """Pass a read on and stream its answer back."""
-    secret, address = shown_credential(request.headers), address_of(request)
+    secret, address = shown_credential(request.headers) or _session(request), address_of(request)
     if secret is not None:
         state.doorkeeper.refuse_guesser(secret, address)
     outgoing = state.serving.build_request(
@@ -69,8 +69,10 @@ async def forward(request: Request, state: Annotated[Gateway, Depends(gateway)])
         answer = await state.serving.send(outgoing, stream=True)
     except httpx.HTTPError as error:
         raise BehindUnavailable("Data cannot be read right now. Try again in a moment.") from error
-    if secret is not None:  # serving judges; here it is counted, for serving knows no addresses
-        state.doorkeeper.note(secret, address, right=answer.status_code != httpx.codes.UNAUTHORIZED)
+    # Serving judges; here it is counted, for serving knows no addresses. It may answer before it has judged, so
+    # whatever else it says does not prove a credential right.
+    if secret is not None and answer.status_code == httpx.codes.UNAUTHORIZED:
+        state.doorkeeper.note(secret, address, right=False)
     return streamed(answer, {name: answer.headers[name] for name in PASSED_OUT if name in answer.headers})
 
 

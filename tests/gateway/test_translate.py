@@ -94,7 +94,7 @@ def test_what_is_said_back_is_in_the_platforms_words() -> None:
         ({"urgency": "soon"}, "'urgency' is none of 'asap', 'whenever'"),
         ({"file": {"url": "uploads/a.exe"}}, "'file.mediaType' is missing, and the source's name ends in nothing"),
         ({"file": {"url": "uploads/a.exe", "mediaType": "video/mp4"}}, "file.mediaType: "),
-        ({"parameters": {"target_crs": "EPSG:1"}}, "'target_crs' is given twice"),
+        ({"parameters": {"target_crs": "EPSG:1"}}, "'target_crs' may not be given in 'parameters': write it as 'crs'"),
         ({"parameters": {"a": "x\0"}}, "'parameters.a' holds what cannot be kept"),
         ({"crs\n<b>": 1}, "'crs??b?' is not a field"),
     ],
@@ -103,6 +103,42 @@ def test_every_fault_is_named_at_the_place_where_the_partner_wrote_it(changes: d
     with pytest.raises(InvalidSubmission) as refusal:
         translate.submission(BODY | changes, NESTED, CALLER, REQUEST_ID, None)
     assert says in refusal.value.detail
+
+
+FIXED = row(**{"parameters.mode": {"path": "mode", "values": {"small": "s"}}, "parameters.depth": {"constant": 8}})
+
+
+@pytest.mark.parametrize(
+    ("parameters", "says"),
+    [
+        ({"mode": "huge"}, "'mode' may not be given in 'parameters': write it as 'mode'"),
+        ({"mode": "s"}, "'mode' may not be given in 'parameters'"),
+        ({"depth": 9}, "'depth' may not be given in 'parameters': it is always the same"),
+    ],
+)
+@pytest.mark.parametrize("more", [{}, {"mode": "small"}])
+def test_what_a_mapping_fills_cannot_be_given_among_the_parameters(
+    parameters: dict[str, Any], says: str, more: dict[str, Any]
+) -> None:
+    plain = {"item_id": "1", "edition": "1", "data_type": "raster", "operation": "ingest", "source": "u/a.tif"}
+    with pytest.raises(InvalidSubmission) as refusal:
+        translate.submission(plain | more | {"parameters": parameters}, FIXED, CALLER, REQUEST_ID, None)
+    assert says in refusal.value.detail
+    assert understood(plain | more, FIXED)["parameters"] == {"depth": 8} | ({"mode": "s"} if more else {})
+
+
+def test_a_request_is_named_by_what_its_platform_still_has() -> None:
+    """The registry may change after a submission: a reference goes, and another one takes its place."""
+    now = row(layer={"path": "dataset_id.layer"}, edition={"path": "resource_id"})
+    before = {"dataset_id": "dem", "resource_id": "1", "edition": "no reference any more", "layer": "0"}
+    assert translate.identified(before, "2026", now) == {"dataset_id": {"layer": "0"}, "resource_id": "2026"}
+
+
+def test_what_is_said_twice_at_one_place_is_said_once() -> None:
+    """A row that was registered before this was refused."""
+    rules = {"layer": {"path": "item_id.layer"}, "edition": {"path": "item_id"}}
+    clashing = PlatformRow.model_validate(NESTED.model_dump() | {"field_mapping": rules})
+    assert translate.identified({"item_id": "1", "layer": "0"}, "2026", clashing) == {"item_id": "1"}
 
 
 @pytest.mark.parametrize(
@@ -133,6 +169,7 @@ def test_a_data_type_is_told_by_the_sources_name_where_nothing_else_tells_it(sou
         ({"source": {"path": "a..b"}}, "field_mapping"),
         ({"source": {"path": "__class__.x y"}}, "field_mapping"),
         ({"parameters.a": {"values": {"x": "y"}}}, "needs a path"),
+        ({"parameters.a": {"values": {"x": "y"}, "path": "parameters.a"}}, "needs a path of its own"),
         ({"source": {"template": "{{ x }}"}}, "template"),
     ],
 )
