@@ -15,7 +15,10 @@ class Asset(Base):
     """One dataset of one partner, whatever its version. Clearance gates all its versions."""
 
     __tablename__ = "assets"
-    __table_args__ = (Index("ix_assets_refs", "refs", postgresql_using="gin"),)
+    __table_args__ = (
+        Index("ix_assets_refs", "refs", postgresql_using="gin"),
+        Index("ix_assets_of_platform", "platform_id", "asset_id"),
+    )
 
     asset_id: Mapped[str] = mapped_column(primary_key=True)
     platform_id: Mapped[str] = mapped_column(ForeignKey(Platform.platform_id))

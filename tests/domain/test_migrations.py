@@ -109,3 +109,30 @@ async def test_the_service_refuses_a_stale_schema(database: TestDatabase, tmp_pa
 async def test_the_service_refuses_an_empty_database(cluster: TestCluster, tmp_path: Path) -> None:
     with cluster.database("template1") as empty:
         assert "at schema none" in await refusal(empty, tmp_path)
+
+
+CALLABLE = """
+select has_function_privilege('cairn_gateway', 'lo_create(oid)', 'execute'),
+       has_function_privilege('cairn_gateway', 'pg_advisory_lock(bigint)', 'execute'),
+       has_function_privilege('cairn_app', 'pg_advisory_lock(bigint)', 'execute')
+"""
+
+
+def test_who_may_make_large_objects_and_take_locks_is_restored_on_the_way_down(database: TestDatabase) -> None:
+    found = []
+    for step, revision in ((downgrade, "0015"), (upgrade, "head")):
+        step(database.url(), revision)
+        with psycopg.connect(database.url()) as connection:
+            found.append(connection.execute(CALLABLE).fetchone())
+    assert found == [(True, True, True), (False, False, True)]
+
+
+def test_where_the_server_is_somebody_elses_its_functions_stay_as_they_are(database: TestDatabase) -> None:
+    partners_door = ScriptDirectory(str(MIGRATIONS)).get_revision("0016").module
+    rights = partners_door.rights_to_call(partners_door.CLOSE)
+    heard: list[str] = []
+    with psycopg.connect(database.url("cairn_serving"), autocommit=True) as connection:
+        connection.execute("set default_transaction_read_only = off")
+        connection.add_notice_handler(lambda notice: heard.append(notice.message_primary or ""))
+        connection.execute(rights)
+    assert ["stay open to every role: permission denied" in each for each in heard] == [True]

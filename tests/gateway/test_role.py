@@ -11,8 +11,11 @@ from typing import Any, LiteralString
 import psycopg
 import pytest
 from psycopg import sql
+from psycopg.types.json import Jsonb
 
-from gateway.queries import Queries, reading_pool
+from domain.repositories.audit import SEALING
+from domain.repositories.precedents import TAKE_KEY
+from gateway.queries import Queries, assets_query, reading_pool
 from tests.gateway.world import approved, call, processed
 from tests.support.cluster import TestDatabase
 from tests.support.platform import Platform
@@ -114,6 +117,23 @@ def test_every_table_there_is_is_closed_but_for_the_views_of_schema_api(shared_d
         "select * from geo.layers",
         "select usename, passwd from pg_shadow",
         "select nextval('app.events_event_id_seq')",
+        "select lo_creat(-1)",
+        "select lo_create(0)",
+        "select lo_from_bytea(0, 'kept')",
+        "select lo_put(1, 0, 'kept')",
+        "select lowrite(0, 'kept')",
+        "select lo_truncate(0, 0)",
+        "select lo_truncate64(0, 0)",
+        "select lo_unlink(1)",
+        "select pg_try_advisory_lock(24225)",  # the sealer's
+        "select pg_try_advisory_lock(1, 1)",
+        "select pg_try_advisory_lock_shared(1)",
+        "select pg_try_advisory_xact_lock(24225)",
+        "select pg_try_advisory_xact_lock_shared(1)",
+        "select pg_advisory_lock(1)",
+        "select pg_advisory_lock_shared(1)",
+        "select pg_advisory_xact_lock(hashtextextended('ddh key', 0))",
+        "select pg_advisory_xact_lock_shared(1, 1)",
     ],
 )
 def test_nothing_but_reading_is_possible(shared_database: TestDatabase, statement: LiteralString) -> None:
@@ -136,6 +156,13 @@ def test_the_role_is_none_that_row_security_does_not_bind(shared_database: TestD
     assert sorted(flags) == [("cairn_gateway", False, False), ("cairn_views", False, False)]
     assert forced == [("assets",), ("requests",)]
     assert owners == [("cairn_views",)]
+
+
+def test_the_service_takes_the_locks_that_nobody_else_may(shared_database: TestDatabase) -> None:
+    with psycopg.connect(shared_database.url("cairn_app")) as connection:
+        taken = connection.execute("select pg_try_advisory_xact_lock(%s)", [SEALING]).fetchone()
+        connection.execute(sql.SQL(TAKE_KEY), ["ddh", "key"])
+    assert taken == (True,)
 
 
 async def two_tenants(platform: Platform) -> dict[str, set[str]]:
@@ -162,6 +189,39 @@ async def test_pooled_connections_never_show_the_reader_before(platform: Platfor
         for start in range(0, READINGS, 50):  # fifty at a time over three connections
             right += sum(await asyncio.gather(*map(read, readers[start : start + 50])))
     assert right == READINGS
+
+
+OTHERS = 20_000
+
+
+async def test_a_list_of_ones_own_assets_reads_nobody_elses(platform: Platform) -> None:
+    own = "00000000000000000000000000000000"
+    with psycopg.connect(platform.domain.database.url(), autocommit=True) as connection:
+        add = "insert into app.assets (asset_id, platform_id, refs, data_type) values (%s, 'ddh', '{}', 'raster')"
+        connection.execute(add, [own])
+        connection.execute(add, ["f" * 32])
+        connection.execute(
+            "insert into app.assets (asset_id, platform_id, refs, data_type)"
+            " select md5(n::text), 'arcgis', jsonb_build_object('item_id', n), 'raster' from generate_series(1, %s) n",
+            [OTHERS],
+        )
+        connection.execute("analyze app.assets")
+    values = {"clearance": None, "data_type": None, "after": "", "limit": 100, "reader": "ddh"}
+    async with reading_pool(platform.domain.database.url("cairn_gateway"), size=1) as pool:
+        queries = Queries(pool)
+        assert [row.asset_id for row in await queries.assets("ddh", {}, None, None, "", 10)] == [own, "f" * 32]
+        for refs, found in ({}, 2), ({"item_id": 7}, 0):  # the second is only another's
+            explained = "explain (analyze, format json) " + assets_query("ddh")
+            [row] = await queries.rows("ddh", dict, explained, values | {"refs": Jsonb(refs)})
+            [scan] = [node for node in nodes(row["QUERY PLAN"][0]["Plan"]) if node.get("Relation Name") == "assets"]
+            assert scan["Actual Rows"] == found
+            assert (scan["Node Type"], scan["Index Name"]) == ("Index Scan", "ix_assets_of_platform")
+            assert scan.get("Rows Removed by Filter", 0) == 2 - found
+
+
+def nodes(plan: dict[str, Any]) -> list[dict[str, Any]]:
+    """A plan's steps, those within others as well."""
+    return [plan, *(inner for part in plan.get("Plans", []) for inner in nodes(part))]
 
 
 async def test_every_view_shows_a_reader_its_own_and_nobody_nothing(platform: Platform) -> None:

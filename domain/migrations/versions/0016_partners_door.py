@@ -204,6 +204,35 @@ MAPPINGS = {
     "geonode": '{"data_type": {"infer": true}, "operation": {"default": "ingest"}}',
 }
 
+# PostgreSQL lets everybody call these, whatever they may write: functions that make and change large objects, and
+# advisory locks, by which somebody could keep the service waiting. Of ours only the service takes locks.
+WRITING = "^(lo_(creat|create|from_bytea|put|truncate|truncate64|unlink)|lowrite)$"
+LOCKING = "^pg_(try_)?advisory_(xact_)?lock(_shared)?$"
+
+# Where the server is somebody else's, its functions may be as well: it goes on without, and says so.
+RIGHTS_TO_CALL = """
+do $$ declare called record; begin
+    for called in select oid::regprocedure as name, proname ~ '{locking}' as locks from pg_proc
+        where pronamespace = 'pg_catalog'::regnamespace and proname ~ '{writing}|{locking}'
+    loop {rights} end loop;
+exception when insufficient_privilege then
+    raise warning 'large objects and advisory locks stay open to every role: %', sqlerrm;
+end $$
+"""
+CLOSE = """
+        execute format('revoke execute on function %s from public', called.name);
+        if called.locks then execute format('grant execute on function %s to cairn_app', called.name); end if;
+"""
+OPEN = """
+        if called.locks then execute format('revoke execute on function %s from cairn_app', called.name); end if;
+        execute format('grant execute on function %s to public', called.name);
+"""
+
+
+def rights_to_call(rights: str) -> str:
+    """The order that closes these functions, or opens them again."""
+    return RIGHTS_TO_CALL.format(writing=WRITING, locking=LOCKING, rights=rights)
+
 
 def _guard(table: str) -> None:
     """Whoever reads through the views sees one platform's rows; the service and the schema's owner see all."""
@@ -237,6 +266,8 @@ def upgrade() -> None:
         op.execute(f"alter view api.{name} owner to cairn_views")
         op.execute(f"grant select on api.{name} to cairn_gateway")
     op.execute("revoke create on schema api from cairn_views")
+    op.create_index("ix_assets_of_platform", "assets", ["platform_id", "asset_id"], schema="app")
+    op.execute(rights_to_call(CLOSE))
     op.execute(FORGET_NAMES)
     for platform, mapping in MAPPINGS.items():
         op.execute(
@@ -246,6 +277,8 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
+    op.execute(rights_to_call(OPEN))
+    op.drop_index("ix_assets_of_platform", table_name="assets", schema="app")
     for platform in MAPPINGS:
         op.execute(f"update app.platforms set field_mapping = '{{}}' where platform_id = '{platform}'")
     for name in reversed(VIEWS):
