@@ -124,7 +124,8 @@ def flip_header(content: bytearray, generator: random.Random) -> None:
 
 
 def flip_anywhere(content: bytearray, generator: random.Random) -> None:
-    content[generator.randrange(8, len(content))] ^= 1 << generator.randrange(8)
+    if len(content) > 8:  # an earlier mutation may have left no more
+        content[generator.randrange(8, len(content))] ^= 1 << generator.randrange(8)
 
 
 def change_type(content: bytearray, generator: random.Random) -> None:
@@ -246,12 +247,14 @@ def scramble_geokeys(content: bytearray, generator: random.Random) -> None:
 
 def scramble_pixels(content: bytearray, generator: random.Random) -> None:
     """Garbage where packed pixels are."""
-    at = generator.randrange(len(content) // 2, len(content) - 16)
-    content[at : at + 16] = generator.randbytes(16)
+    if len(content) > 32:
+        at = generator.randrange(len(content) // 2, len(content) - 16)
+        content[at : at + 16] = generator.randbytes(16)
 
 
 def cut(content: bytearray, generator: random.Random) -> None:
-    del content[generator.randrange(8, len(content)) :]
+    if len(content) > 8:
+        del content[generator.randrange(8, len(content)) :]
 
 
 def overwrite_start(content: bytearray, generator: random.Random) -> None:

@@ -26,8 +26,9 @@ from flows.storage.reading import gdal_name, gdal_options
 DRIVER: Final = "GTiff"
 # What rasterio raises of what GDAL says; some calls pass on the innermost class, which belongs to no public one.
 GDAL_ERRORS: Final = (RasterioError, CRSError, CPLE_BaseError)
-# Blocks that are looked at again. GDAL itself reads small numbers as megabytes; through rasterio's Env all are bytes.
-CACHE_BYTES: Final = 64 * 1024**2
+# Room for the largest block that is let in beside those written meanwhile: pushed out, it would be unpacked for each
+# cell anew. GDAL itself reads small numbers as megabytes; through rasterio's Env all are bytes.
+CACHE_BYTES: Final = limits.MAX_BLOCK_BYTES + 32 * 1024**2
 _ENVIRONMENT: Final = {
     "GDAL_DISABLE_READDIR_ON_OPEN": "EMPTY_DIR",
     "GDAL_PAM_ENABLED": "NO",
