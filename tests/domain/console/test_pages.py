@@ -11,7 +11,7 @@ import pytest
 from playwright.async_api import Browser, BrowserContext, Page, Route
 
 from domain.console.rendering import HEADERS
-from tests.support.acts import call, decide
+from tests.support.acts import call, decide, submit
 from tests.support.browsing import Visit, keep, visiting
 from tests.support.console import Assembly
 from tests.support.payloads import PAYLOADS, unguarded
@@ -203,6 +203,12 @@ async def _filled(assembly: Assembly, number: int, payload: str) -> str:
     rejected = await decide(assembly.domain, asset_id, 0, "reject", by="admin", reason=f"because {payload}")
     assert rejected.status_code == 200, rejected.text
     return asset_id
+
+
+async def test_no_file_can_be_named_after_any_of_them(assembly: Assembly) -> None:
+    for payload in PAYLOADS:
+        answer = await submit(assembly.domain, source=f"up/{payload}.tif")
+        assert (answer.status_code, answer.json()["code"]) == (422, "invalid-submission"), payload
 
 
 async def test_another_sites_form_changes_nothing(browser: Browser, assembly: Assembly) -> None:
