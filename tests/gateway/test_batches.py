@@ -5,9 +5,11 @@ from collections import Counter
 from typing import Any
 
 import httpx
+import psycopg
 import pytest
 
-from domain.rules.keys import batch_mark, item_key
+from domain.repositories.precedents import BATCH
+from domain.rules.keys import batch_mark, common, item_key
 from gateway.blueprints import batches
 from gateway.blueprints.batches import Batch, BatchItem, asset_words, key_of
 from gateway.blueprints.platform import Accepted, accept
@@ -84,6 +86,18 @@ async def test_a_batch_of_which_nothing_was_taken_leaves_its_key_free(platform: 
     """As with a single submission: what was refused has used no key."""
     assert (await send(platform, [item(0, data_type="audio")], "free")).json()["refused"] == 1
     assert (await send(platform, [item(0)], "free")).json()["accepted"] == 1
+
+
+async def test_the_marks_of_one_key_are_found_by_the_index_of_keys(platform: Platform) -> None:
+    mark = batch_mark("whole", {})
+    values = {"platform_id": "ddh", "first": common(mark), "length": len(mark)}
+    with psycopg.connect(platform.domain.database.url()) as connection:
+        connection.execute("set enable_seqscan = off")
+        plan = "\n".join(line for (line,) in connection.execute(f"explain {BATCH}".encode(), values))
+    [condition] = [line for line in plan.splitlines() if "Index Cond" in line]
+    assert "uq_requests_idempotency_key" in plan
+    assert "idempotency_key >=" in condition
+    assert "idempotency_key <" in condition
 
 
 async def test_no_client_can_send_the_key_of_a_batchs_submission(platform: Platform) -> None:
