@@ -7,6 +7,7 @@ import platform
 import statistics
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
@@ -85,6 +86,33 @@ async def at_rate(port: int, act: Callable[[Connection], Awaitable[None]], rate:
             return time.perf_counter() - due
 
         return await asyncio.gather(*(send(began + number / rate) for number in range(int(rate * seconds))))
+
+
+@dataclass(frozen=True)
+class Step:
+    """What became of a rate that was held for a while: the delays, and those of its last part beside its first."""
+
+    rate: float
+    delays: list[float]
+
+    def holds(self, bound_seconds: float) -> bool:
+        """Whether nearly everybody was served in time, and those who came last waited no longer than those before.
+
+        Where more comes than is served, the queue grows, and with it each delay; a short try may still end in time.
+        """
+        third = max(1, len(self.delays) // 3)
+        first, last = statistics.median(self.delays[:third]), statistics.median(self.delays[-third:])
+        return p99(self.delays) <= bound_seconds and last <= max(2 * first, bound_seconds / 4)
+
+
+def highest(steps: Sequence[Step], bound_seconds: float) -> Step | None:
+    """The highest rate that held; beyond one that did not, none is believed."""
+    found = None
+    for step in sorted(steps, key=lambda step: step.rate):
+        if not step.holds(bound_seconds):
+            break
+        found = step
+    return found
 
 
 async def flood(port: int, act: Callable[[Connection], Awaitable[None]], seconds: float) -> tuple[float, int]:

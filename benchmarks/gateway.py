@@ -1,7 +1,8 @@
 """What passes the gateway: submissions and polls a second, against the least they cost and against the domain alone.
 
-One gateway and one domain process on one durable PostgreSQL, in the same run as both baselines. The last part has one
-partner call ten times as often as it may and watches another. CAIRN_BENCH_SHORT=1 takes less time for each part.
+One gateway and one domain process on one durable PostgreSQL, in the same run as both baselines. Throughput is that of
+clients that wait for their answers; beside it stands the highest rate that lasts when nobody waits. The last part has
+one partner call ten times as often as it may and watches another. CAIRN_BENCH_SHORT=1 takes less time for each part.
 """
 
 import asyncio
@@ -27,12 +28,14 @@ from benchmarks._load import (
     CONCURRENCY,
     TOKEN,
     UNLIMITED,
+    Step,
     add_bare_table,
     add_clients,
     at_rate,
     domain_environment,
     expect,
     flood,
+    highest,
     p99,
     submission,
     this_machine,
@@ -46,6 +49,8 @@ BARE_TARGET, DOMAIN_TARGET = 0.06, 0.5
 MOVED_TARGET, MOVED_SECONDS = 0.2, 0.010
 RATE = 100.0  # what each partner may call in a second, in the part about overload: what a client may by default
 OVERLOAD_SECONDS, SHORT_OVERLOAD_SECONDS = 20.0, 3.0  # a p99 needs its thousand
+STEPS = (0.6, 0.7, 0.8, 0.9, 1.0)  # of what waiting clients get through
+BOUND_SECONDS = 0.25  # of the p99 at a rate that is called sustained
 DDH, ARCGIS = "ddh-bench", "arcgis-bench"
 Act = Callable[[Connection], Awaitable[None]]
 
@@ -108,6 +113,7 @@ def _throughput(
         delays = asyncio.run(at_rate(port, submit, rate / 2, seconds))
         offered = 0.8 * rate
         busy = asyncio.run(at_rate(port, submit, offered, seconds))
+        steps = [Step(part * rate, asyncio.run(at_rate(port, submit, part * rate, seconds))) for part in STEPS]
         request_id = asyncio.run(_one_request(port))
         poll = _polling(request_id)
         polls, polls_n = asyncio.run(flood(port, poll, seconds))
@@ -119,6 +125,7 @@ def _throughput(
         _result("submits_over_domain_alone", rate, "1/s", n, note=f"{note}; baseline: the domain without the gateway")
         | _compared(rate, alone[0], DOMAIN_TARGET),
         _result("domain_alone_per_second", alone[0], "1/s", alone[1], note="the second baseline"),
+        _sustained(steps, rate),
         *_quantiles("submit", "at half the throughput, from when each was due", delays),
         *_quantiles("submit_busy", f"at {offered:.0f}/s, four fifths of the throughput", busy),
         _result("polls_per_second", polls, "1/s", polls_n, note=note),
@@ -128,6 +135,17 @@ def _throughput(
             for name, used in spent.items()
         ),
     ]
+
+
+def _sustained(steps: Sequence[Step], closed: float) -> dict[str, Any]:
+    """The highest rate at which submissions may come by themselves; clients that wait for answers slow themselves."""
+    found = highest(steps, BOUND_SECONDS)
+    tried = ", ".join(f"{step.rate:.0f}/s p99 {p99(step.delays):.3f} s" for step in steps)
+    bound = f"p99 within {BOUND_SECONDS} s and no growing backlog"
+    note = f"open loop, {bound}: {tried}; baseline: {CONCURRENCY} waiting clients"
+    n = sum(len(step.delays) for step in steps)
+    facts = _result("sustained_submits_per_second", found.rate if found else 0.0, "1/s", n, note=note)
+    return facts | {"baseline": round(closed, 1), "ratio": round((found.rate if found else 0.0) / closed, 3)}
 
 
 def _overload(cluster: Postgres, storage: str, seconds: float) -> list[dict[str, Any]]:

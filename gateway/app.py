@@ -70,6 +70,7 @@ def create_app(configured: GatewaySettings | None = None) -> FastAPI:
                 pages,
                 doorkeeper,
                 config.rates(),
+                config.readers(),
                 notices,
                 Streams(config.streams_per_address),
                 config.batch_turns(),

@@ -54,7 +54,9 @@ ANOTHER_PROTOCOL = Refusal(
 )
 TOO_SLOW = Refusal(HTTPStatus.REQUEST_TIMEOUT, "too-slow", "The request took too long to arrive. Send it again.")
 HEAD_TOO_LARGE = Refusal(
-    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "head-too-large", "The request's headers are too large. Send fewer."
+    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+    "head-too-large",
+    "The request's head is too large. Send a shorter address or fewer headers.",
 )
 
 
@@ -129,7 +131,7 @@ class ArrivalProtocol(HttpToolsProtocol):
         super().on_body(body)
 
     def on_headers_complete(self) -> None:
-        if sum(len(name) + len(value) for name, value in self.headers) > self.limits.max_head_bytes:
+        if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > self.limits.max_head_bytes:
             self._refusal = HEAD_TOO_LARGE
             raise UnclearHead
         if self.parser.should_upgrade():  # what follows such a head would be no body to us, and one to others

@@ -54,7 +54,6 @@ async def reader(found: Annotated[Identity, Depends(caller)]) -> Identity:
 
 
 Secret = Annotated[str, Depends(credential)]
-AnyCaller = Annotated[Identity, Depends(caller)]
 Partner = Annotated[Identity, Depends(partner)]
 Operator = Annotated[Identity, Depends(operator)]
 Reader = Annotated[Identity, Depends(reader)]

@@ -49,6 +49,10 @@ class TooDeep(GatewayError):
     code, status, title = "body-too-deep", 422, "The request body is nested too deeply"
 
 
+class NotUtf8(GatewayError):
+    code, status, title = "body-not-utf8", 422, "The request body is not UTF-8"
+
+
 class TooManyCalls(GatewayError):
     code, status, title = "too-many-calls", 429, "You call more often than you may"
 

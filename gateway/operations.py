@@ -8,6 +8,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
+from domain.contracts.runs import RunProblem
 from domain.contracts.submissions import Priority
 from domain.rules.paging import Place
 from gateway.queries import EVERYBODYS, Queries
@@ -30,7 +31,7 @@ class Job(BaseModel):
     pool: str
     state: JobState
     reason: str | None
-    problem: Json | None
+    problem: RunProblem | None
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
@@ -58,7 +59,7 @@ class JobNode(BaseModel):
     items_total: int | None
     items_done: int | None
     items_failed: int | None
-    problem: Json | None
+    problem: RunProblem | None
     started_at: datetime | None
     finished_at: datetime | None
 

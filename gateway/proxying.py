@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 
 from pydantic import BaseModel, ConfigDict, Field, HttpUrl, SecretStr, field_validator
 
-Method = str
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 HOP_BY_HOP = frozenset(
     {
         "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer",
@@ -36,9 +36,8 @@ class ProxyTarget(BaseModel):
     @field_validator("methods")
     @classmethod
     def _known(cls, given: list[str]) -> list[str]:
-        known = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"}
-        if strange := [name for name in given if name not in known]:
-            raise ValueError(f"{strange[0]} is not one of {', '.join(sorted(known))}")
+        if strange := [name for name in given if name not in METHODS]:
+            raise ValueError(f"{strange[0]} is not one of {', '.join(sorted(METHODS))}")
         return given
 
 

@@ -1,10 +1,11 @@
-"""How often a client and its platform may call. Each process counts for itself."""
+"""How often a client and its platform may call, and how often data may be read. Each process counts for itself."""
 
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from domain.doorkeeper import secret_hash
 from domain.rules.clearance import Identity
+from domain.rules.guesses import place_of
 from domain.rules.rates import Buckets
 from gateway.errors import TooManyCalls
 
@@ -49,6 +50,18 @@ class Rates:
         self._refused[secret_hash(credential)] = caller
         if len(self._refused) > REMEMBERED:
             self._refused.popitem(last=False)
+
+
+def take_read(readers: Buckets, credential: str | None, address: str) -> None:
+    """Count a reading of data by whoever shows this credential, or by the address where none is shown.
+
+    Nobody has looked at the credential yet: it says whose bucket it is and nothing more, and wrong ones are counted as
+    guesses of their address.
+    """
+    reader = place_of(address) if credential is None else secret_hash(credential)
+    if wait := readers.wait_seconds(reader):
+        raise _too_many(wait)
+    readers.charge(reader)
 
 
 def _too_many(wait_seconds: int) -> TooManyCalls:

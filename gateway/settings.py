@@ -32,6 +32,10 @@ class GatewaySettings(TokenSettings):
     client_calls_burst: float = Field(default=500.0, ge=1, description="How many calls a client may make at once")
     platform_calls_per_second: float = Field(default=200.0, gt=0, description="How often a platform's clients may call")
     platform_calls_burst: float = Field(default=1000.0, ge=1, description="How many calls a platform may make at once")
+    reads_per_second: float = Field(
+        default=200.0, gt=0, description="How often a credential, or an address without one, may read data"
+    )
+    reads_burst: float = Field(default=400.0, ge=1, description="How many tiles and other data it may read at once")
     batch_concurrency: int = Field(
         default=8, ge=1, le=64, description="Submissions of a platform's batches handed in at a time"
     )
@@ -56,6 +60,10 @@ class GatewaySettings(TokenSettings):
             Buckets(self.client_calls_per_second, self.client_calls_burst),
             Buckets(self.platform_calls_per_second, self.platform_calls_burst),
         )
+
+    def readers(self) -> Buckets:
+        """Fresh buckets of those who read tiles, features and the catalogue."""
+        return Buckets(self.reads_per_second, self.reads_burst)
 
     def batch_turns(self) -> defaultdict[str, asyncio.Semaphore]:
         """For each platform, the places that all its batches share."""

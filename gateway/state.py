@@ -2,16 +2,18 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import httpx
 from fastapi import Request
 
 from domain.doorkeeper import Doorkeeper
 from domain.notices import Notices
+from domain.rules.rates import Buckets
 from gateway.domain_client import DomainClient
 from gateway.queries import Queries
 from gateway.rates import Rates
+from gateway.remembered import Remembered
 from gateway.settings import GatewaySettings
 from gateway.streams import Streams
 
@@ -28,9 +30,11 @@ class Gateway:
     console: httpx.AsyncClient
     doorkeeper: Doorkeeper
     rates: Rates
+    readers: Buckets
     notices: Notices
     streams: Streams
     batch_turns: Mapping[str, asyncio.Semaphore]  # by platform
+    remembered: Remembered = field(default_factory=Remembered)
 
 
 async def gateway(request: Request) -> Gateway:

@@ -6,6 +6,7 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field
 
 from domain.contracts.reviews import ClearanceLevel
+from domain.rules.keys import MARK
 
 Priority = Literal["low", "normal", "high"]
 RequestState = Literal["pending", "processing", "completed", "failed", "cancelled"]
@@ -31,6 +32,7 @@ class SubmissionCreate(BaseModel):
     priority: Priority = "normal"
     callback_url: str | None = Field(default=None, max_length=2000)
     idempotency_key: str | None = Field(default=None, min_length=1, max_length=255)
+    batch: str | None = Field(default=None, pattern=MARK, description="The mark of the batch that it came in")
 
 
 class SubmissionAnswer(BaseModel):

@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.contracts.submissions import SubmissionCreate
 from domain.db import driver
+from domain.rules.keys import common
 from domain.rules.lifecycle import Approval, RequestState
 from domain.rules.versions import VersionFacts
 
@@ -23,6 +24,12 @@ TAKE_ASSET = """
     insert into app.assets (asset_id, platform_id, refs, data_type) values (%s, %s, %s, %s)
     on conflict (asset_id) do update set asset_id = excluded.asset_id
     returning deleted_at is not null
+"""
+# All keys between these two that begin with the first: the index finds them in any language's order.
+BATCH = """
+    select left(idempotency_key, %(length)s) from app.requests
+    where platform_id = %(platform_id)s and idempotency_key >= %(first)s and idempotency_key < %(first)s || 'z'
+        and starts_with(idempotency_key, %(first)s) limit 1
 """
 SAME_ID = "request_id = %(request_id)s"
 SAME_KEY = "(platform_id = %(platform_id)s and idempotency_key = %(key)s)"
@@ -86,6 +93,12 @@ class Precedents:
     async def take_key(self, platform_id: str, key: str) -> None:
         """Have submissions with one key take turns: those about different assets share no other lock."""
         await (await driver(self.session)).execute(TAKE_KEY, [platform_id, key])
+
+    async def batch_of(self, platform_id: str, mark: str) -> str | None:
+        """The mark of the batch that the key of this one was used for."""
+        values = {"platform_id": platform_id, "first": common(mark), "length": len(mark)}
+        found = await (await (await driver(self.session)).execute(BATCH, values)).fetchone()
+        return None if found is None else str(found[0])
 
     async def take_asset(self, asset_id: str, submission: SubmissionCreate) -> bool:
         """Make the asset if it is new, and lock it: submissions and decisions about one asset take turns.

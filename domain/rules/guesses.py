@@ -28,7 +28,7 @@ class Guesses:
 
     def wait_seconds(self, address: str, secret_hash: str) -> int:
         """How long this credential is not looked at; 0 where it may be."""
-        place = _place(address)
+        place = place_of(address)
         count, since = self._wrong.get(place, (0, 0.0))
         rest = since + self.window_seconds - self.clock()
         if count < self.limit or rest <= 0 or (place, secret_hash) in self._good:
@@ -36,14 +36,14 @@ class Guesses:
         return math.ceil(rest)
 
     def was_wrong(self, address: str) -> None:
-        place, now = _place(address), self.clock()
+        place, now = place_of(address), self.clock()
         count, since = self._wrong.get(place, (0, now))
         if now - since >= self.window_seconds:
             count, since = 0, now
         self._keep(self._wrong, place, (count + 1, since))
 
     def was_right(self, address: str, secret_hash: str) -> None:
-        self._keep(self._good, (_place(address), secret_hash), True)
+        self._keep(self._good, (place_of(address), secret_hash), True)
 
     def _keep(self, counted: OrderedDict[Any, Any], key: Hashable, value: object) -> None:
         counted[key] = value
@@ -52,8 +52,8 @@ class Guesses:
             counted.popitem(last=False)
 
 
-def _place(address: str) -> str:
-    """What counts as one source."""
+def place_of(address: str) -> str:
+    """What counts as one source of calls."""
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:  # a Unix socket, or a proxy that says no address

@@ -12,7 +12,7 @@ from domain.repositories.assets import Assets
 from domain.repositories.intake import Accepted, FirstRun, Intake
 from domain.repositories.precedents import Precedents, Seen
 from domain.repositories.requests import Requests
-from domain.rules import identity, versions
+from domain.rules import identity, keys, versions
 from domain.rules.lifecycle import RequestState
 from domain.rules.sources import RefusedSource, SourcePolicy, check
 from domain.services.assets import revive
@@ -21,6 +21,8 @@ from domain.services.queueing import checked_inputs, first_run, queue_steps
 from domain.services.quotas import Quotas
 from domain.services.runs import RunLifecycle
 from flows.compiler import Plan, RequestPlan
+
+NOT_IDENTIFYING = {"request_id", "client_id", "idempotency_key", "batch"}
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,8 @@ class Submissions:
         inputs = resolve_inputs(plan, submission.source, submission.parameters)
         fingerprint = _fingerprint(submission)
         asset_id = identity.asset_id(submission.platform_id, submission.refs)
+        if submission.batch is not None:
+            await _refuse_another_batch(submission, submission.batch, precedents)
         if submission.idempotency_key is not None:
             await precedents.take_key(submission.platform_id, submission.idempotency_key)
         was_deleted = await precedents.take_asset(asset_id, submission)
@@ -120,6 +124,20 @@ def _recognised(earlier: Seen, submission: SubmissionCreate, fingerprint: str) -
     raise KeyReused("This idempotency key was used with another body. Send the same body, or a new key.")
 
 
+async def _refuse_another_batch(submission: SubmissionCreate, mark: str, precedents: Precedents) -> None:
+    """One key is of one batch, which is the batch of its first submission that was accepted.
+
+    Until there is one, those whose keys follow from the batch's take turns: two batches cannot both be the first.
+    """
+    known = await precedents.batch_of(submission.platform_id, mark)
+    if known is None and (submission.idempotency_key or "").startswith(mark):
+        await precedents.take_key(submission.platform_id, keys.common(mark))
+        known = await precedents.batch_of(submission.platform_id, mark)
+    if known is not None and known != mark:
+        told = "This idempotency key was used with another batch. Send the same batch, or a new key."
+        raise KeyReused(told, about="batch")
+
+
 def _refuse_source(source: str, policy: SourcePolicy) -> None:
     try:
         check(source, policy)
@@ -137,7 +155,7 @@ def resolve_inputs(plan: Plan | RequestPlan, source: str, parameters: dict[str, 
 
 def _fingerprint(submission: SubmissionCreate) -> str:
     """What makes two submissions ask for the same: everything but who asked when, and under which key."""
-    identifying = submission.model_dump(mode="json", exclude={"request_id", "client_id", "idempotency_key"})
+    identifying = submission.model_dump(mode="json", exclude=NOT_IDENTIFYING)
     return identity.fingerprint(identifying)
 
 

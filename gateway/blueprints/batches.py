@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -14,17 +15,19 @@ from domain.contracts.platforms import PlatformRow
 from domain.contracts.problems import Problem, ProblemError
 from domain.contracts.submissions import RequestState
 from domain.rules.clearance import Identity
+from domain.rules.keys import batch_mark, item_key
 from gateway import translate
 from gateway.auth import Partner
-from gateway.blueprints.platform import SUBMISSION_EXAMPLE, Accepted, accept, platform_of
+from gateway.blueprints.platform import SUBMISSION_EXAMPLE, Accepted, ClientKey, accept, platform_of
 from gateway.documents import SUBMISSION_SCHEMA
-from gateway.errors import BehindUnavailable
+from gateway.errors import BehindUnavailable, CoreFailed
 from gateway.state import Gateway, gateway
 
+log = logging.getLogger("cairn.api")
 router = APIRouter(prefix="/api/gateway", tags=["batch"])
 State = Annotated[Gateway, Depends(gateway)]
 MOST = 1000
-Key = Annotated[str, Field(min_length=1, max_length=240)]
+Key = Annotated[ClientKey, Field(max_length=240)]
 EXAMPLE = {
     "submissions": [
         {"submission": SUBMISSION_EXAMPLE | {"resource_id": f"dem-{number}"}, "idempotency_key": f"dem-{number}"}
@@ -76,14 +79,15 @@ class Desk:
     caller: Identity
     platform: PlatformRow
     state: Gateway
-    outage: ProblemError | None = None
+    mark: str | None
+    end: ProblemError | None = None  # what is true of one and of all that follow
 
-    async def hand_in(self, items: Sequence[BatchItem], key: str | None) -> list[ItemResult]:
+    async def hand_in(self, items: Sequence[BatchItem]) -> list[ItemResult]:
         turns = self.state.batch_turns[self.platform.platform_id]
 
         async def one_after_the_other(indices: list[int]) -> list[ItemResult]:
             async with turns:
-                return [await self._one(index, items[index], key_of(items[index], key, index)) for index in indices]
+                return [await self._one(index, items[index]) for index in indices]
 
         queues: dict[str, list[int]] = {}
         for index, item in enumerate(items):
@@ -91,24 +95,37 @@ class Desk:
         done = await asyncio.gather(*map(one_after_the_other, queues.values()))
         return sorted((result for results in done for result in results), key=lambda result: result.index)
 
-    async def _one(self, index: int, item: BatchItem, key: str | None) -> ItemResult:
-        if self.outage is not None:  # what does not answer one does not answer the next
-            return _refused(index, self.outage)
+    async def _one(self, index: int, item: BatchItem) -> ItemResult:
+        if self.end is not None:  # what does not answer one does not answer the next
+            return _refused(index, self.end)
+        key = key_of(item, self.mark, index)
         try:
-            accepted = await accept(item.submission, self.platform, self.caller, self.state, key)
-        except BehindUnavailable as error:
-            self.outage = error
-            return _refused(index, error)
+            accepted = await accept(item.submission, self.platform, self.caller, self.state, key, self.mark)
         except ProblemError as error:
+            if isinstance(error, BehindUnavailable) or is_another_batchs(error):
+                self.end = error
             return _refused(index, error)
+        except Exception:  # one that we fail at must not hide what became of the others
+            log.exception("a submission of a batch failed", extra={"index": index})
+            return _refused(index, CoreFailed("This is our fault; it was logged. Others of the batch went on."))
         return _accepted(index, accepted)
 
+    def refuse_all(self, results: Sequence[ItemResult]) -> None:
+        """Where it is the batch that is refused, or nothing of it came through."""
+        if self.end is not None and (is_another_batchs(self.end) or all(one.problem is not None for one in results)):
+            raise self.end
 
-def key_of(item: BatchItem, of_the_batch: str | None, index: int) -> str | None:
-    """An item's own key, or one that follows from the batch's: the same batch again makes no second request."""
+
+def key_of(item: BatchItem, mark: str | None, index: int) -> str | None:
+    """An item's own key, or one that follows from the batch: the same again makes no second request."""
     if item.idempotency_key is not None:
         return item.idempotency_key
-    return None if of_the_batch is None else f"{of_the_batch}#{index}"
+    return None if mark is None else item_key(mark, index)
+
+
+def is_another_batchs(error: ProblemError) -> bool:
+    """Whether the domain knows the batch's key from another batch: then it took nothing of this one."""
+    return error.code == "idempotency-key-reused" and error.extra.get("about") == "batch"
 
 
 def asset_words(body: Mapping[str, Any], platform: PlatformRow) -> str:
@@ -132,13 +149,16 @@ async def submit_batch(
     state: State,
     idempotency_key: Annotated[Key | None, Header()] = None,
 ) -> BatchResult:
-    """Submit up to 1,000 at once. Each is judged on its own; sending the same batch again changes nothing."""
+    """Submit up to 1,000 at once. Each is judged on its own; sending the same batch again changes nothing.
+
+    Another batch under the same `Idempotency-Key` is refused as a whole.
+    """
     # The call itself is paid for; the rest is before anything is waited for, or others would pass on the same balance.
     state.rates.charge(caller, len(batch.submissions) - 1)
-    desk = Desk(caller, await platform_of(caller, state), state)
-    results = await desk.hand_in(batch.submissions, idempotency_key)
-    if desk.outage is not None and all(result.problem is not None for result in results):
-        raise desk.outage
+    mark = None if idempotency_key is None else batch_mark(idempotency_key, batch.model_dump())
+    desk = Desk(caller, await platform_of(caller, state), state, mark)
+    results = await desk.hand_in(batch.submissions)
+    desk.refuse_all(results)
     return BatchResult(
         accepted=sum(result.status_code == 202 for result in results),
         duplicates=sum(result.duplicate for result in results),

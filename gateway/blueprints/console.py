@@ -4,12 +4,11 @@ from typing import Annotated, Final
 
 import httpx
 from fastapi import APIRouter, Depends, Request
-from fastapi.responses import StreamingResponse
 
 from gateway.auth import address_of
-from gateway.blueprints.front_door import address_behind, streamed
 from gateway.cookies import no_cookies
 from gateway.errors import BehindUnavailable
+from gateway.forwarding import Forwarded, address_behind, as_bytes, as_text
 from gateway.state import Gateway, gateway
 
 router = APIRouter(tags=["console"], include_in_schema=False)
@@ -31,22 +30,19 @@ def pages_client(domain_url: str) -> httpx.AsyncClient:
 
 @router.api_route("/console", methods=["GET", "HEAD", "POST"])
 @router.api_route("/console/{path:path}", methods=["GET", "HEAD", "POST"])
-async def forward(request: Request, state: Annotated[Gateway, Depends(gateway)]) -> StreamingResponse:
+async def forward(request: Request, state: Annotated[Gateway, Depends(gateway)]) -> Forwarded:
     """Pass a page, a form or a stream of events on, and its answer back."""
-    passed = [(name, value) for name, value in request.headers.items() if name not in KEPT]
+    passed = [(name, value) for name, value in as_text(request.headers.raw) if name not in KEPT]
     said = [("x-forwarded-for", address_of(request)), ("x-forwarded-proto", request.url.scheme)]
     outgoing = state.console.build_request(
         request.method,
         address_behind(request),
-        headers=[*passed, *said],
+        headers=as_bytes([*passed, *said]),
         content=await request.body() or None,
     )
     try:
         answer = await state.console.send(outgoing, stream=True)
     except httpx.HTTPError as error:
         raise BehindUnavailable("The console cannot be reached right now. Try again in a moment.") from error
-    response = streamed(answer, {})
-    response.raw_headers = [
-        (name.lower(), value) for name, value in answer.headers.raw if name.lower().decode() not in KEPT_FROM_ANSWERS
-    ]
-    return response
+    told = [(name, value) for name, value in as_text(answer.headers.raw) if name not in KEPT_FROM_ANSWERS]
+    return Forwarded(answer, as_bytes(told))

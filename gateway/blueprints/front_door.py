@@ -2,19 +2,18 @@
 
 from collections.abc import AsyncIterator
 from typing import Annotated
-from urllib.parse import quote
 
 import httpx
 from fastapi import APIRouter, Depends, Request
-from fastapi.responses import StreamingResponse
 
 from domain.contracts.console import SESSION_COOKIE
 from domain.doorkeeper import shown_credential
 from gateway.auth import address_of
-from gateway.errors import BehindUnavailable, NotFound
+from gateway.errors import BehindUnavailable
+from gateway.forwarding import Forwarded, Raw, address_behind, as_bytes, as_text
+from gateway.rates import take_read
 from gateway.state import Gateway, gateway
 
-PRINTABLE = "".join(map(chr, range(0x21, 0x7F)))  # of a query, all of these stay as they came
 PASSED_IN = (
     "accept",
     "accept-encoding",
@@ -54,11 +53,12 @@ router = APIRouter(tags=["data"], dependencies=[Depends(own_place)])
 @router.api_route("/stac", methods=["GET", "HEAD"])
 @router.api_route("/stac/{path:path}", methods=["GET", "HEAD"])
 @router.api_route("/stac/search", methods=["POST"])
-async def forward(request: Request, state: Annotated[Gateway, Depends(gateway)]) -> StreamingResponse:
+async def forward(request: Request, state: Annotated[Gateway, Depends(gateway)]) -> Forwarded:
     """Pass a read on and stream its answer back."""
     secret, address = shown_credential(request.headers) or _session(request), address_of(request)
     if secret is not None:
         state.doorkeeper.refuse_guesser(secret, address)
+    take_read(state.readers, secret, address)
     outgoing = state.serving.build_request(
         request.method,
         address_behind(request),
@@ -73,34 +73,34 @@ async def forward(request: Request, state: Annotated[Gateway, Depends(gateway)])
     # whatever else it says does not prove a credential right.
     if secret is not None and answer.status_code == httpx.codes.UNAUTHORIZED:
         state.doorkeeper.note(secret, address, right=False)
-    return streamed(answer, {name: answer.headers[name] for name in PASSED_OUT if name in answer.headers})
+    return Forwarded(
+        answer, as_bytes((name, value) for name, value in as_text(answer.headers.raw) if name in PASSED_OUT)
+    )
 
 
-def address_behind(request: Request) -> httpx.URL:
-    """The same address of the service behind us. Dots that lead up lead out of it, and httpx would follow them."""
-    path: str = request.scope["path"]
-    if not {".", ".."}.isdisjoint(path.split("/")):
-        raise NotFound("There is nothing at this address.")
-    return httpx.URL(path=quote(path), query=quote(request.scope["query_string"], safe=PRINTABLE).encode())
-
-
-def streamed(answer: httpx.Response, headers: dict[str, str]) -> StreamingResponse:
-    """The answer's body as it comes."""
-    return StreamingResponse(_body(answer), status_code=answer.status_code, headers=headers)
-
-
-def _forwarded_headers(request: Request) -> dict[str, str]:
+def _forwarded_headers(request: Request) -> Raw:
     """The few headers that matter; the caller's own host among them, so that links in answers lead back here."""
     passed = {name: request.headers[name] for name in PASSED_IN if name in request.headers}
     if (session := _session(request)) is not None:
         passed["authorization"] = f"Bearer {session}"
     passed.setdefault("accept-encoding", "identity")  # httpx would ask for what the caller may not understand
-    port = request.url.port or {"https": 443}.get(request.url.scheme, 80)
-    return passed | {
-        "host": request.url.netloc,
-        "x-forwarded-proto": request.url.scheme,
-        "x-forwarded-port": str(port),
-    }
+    return as_bytes(
+        {
+            **passed,
+            "host": request.url.netloc,
+            "x-forwarded-proto": request.url.scheme,
+            "x-forwarded-port": str(_port(request)),
+        }.items()
+    )
+
+
+def _port(request: Request) -> int:
+    """Where the caller reached us, by a host that need be none."""
+    try:
+        port = request.url.port
+    except ValueError:
+        port = None
+    return port or {"https": 443}.get(request.url.scheme, 80)
 
 
 def _session(request: Request) -> str | None:
@@ -108,11 +108,3 @@ def _session(request: Request) -> str | None:
     if shown_credential(request.headers) is not None or request.headers.get("sec-fetch-site") != "same-origin":
         return None
     return request.cookies.get(SESSION_COOKIE) if request.method in {"GET", "HEAD"} else None
-
-
-async def _body(answer: httpx.Response) -> AsyncIterator[bytes]:
-    try:
-        async for chunk in answer.aiter_raw():
-            yield chunk
-    finally:
-        await answer.aclose()

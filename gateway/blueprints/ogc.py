@@ -12,7 +12,7 @@ from domain.rules.clearance import Identity
 from domain.rules.paging import Place, to_token
 from gateway.answers import OPEN
 from gateway.auth import Partner, partner
-from gateway.blueprints.platform import platform_of
+from gateway.blueprints.platform import ClientKey, platform_of
 from gateway.conditional import private
 from gateway.errors import JobFailed, NotFound, ResultNotReady
 from gateway.ogc import descriptions
@@ -96,7 +96,7 @@ async def execute(
     state: State,
     base: Base,
     response: Response,
-    idempotency_key: Annotated[str | None, Header(min_length=1, max_length=255)] = None,
+    idempotency_key: Annotated[ClientKey | None, Header()] = None,
 ) -> StatusInfo:
     """Start a job. Asking for the same again answers with the first job."""
     offer, platform = await _process(process_id, caller, state)

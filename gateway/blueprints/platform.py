@@ -5,13 +5,14 @@ from typing import Annotated, Any
 from uuid import UUID, uuid4
 
 from fastapi import APIRouter, Body, Depends, Header, Query, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from domain.contracts.control import RequestStands
 from domain.contracts.platforms import PlatformRow
 from domain.contracts.submissions import RequestState
 from domain.notices import happens
 from domain.rules.clearance import Identity
+from domain.rules.keys import chosen
 from gateway import answers, translate
 from gateway.auth import Partner, Reader, Secret
 from gateway.conditional import conditional, knows, tag_of
@@ -24,6 +25,7 @@ router = APIRouter(prefix="/api/platform", tags=["platform"])
 State = Annotated[Gateway, Depends(gateway)]
 ASK_AGAIN_SECONDS = 2
 LONGEST_WAIT_SECONDS = 30
+ClientKey = Annotated[str, Field(min_length=1, max_length=255), AfterValidator(chosen)]
 Reason = Annotated[str, Field(min_length=3, max_length=2000)]
 SOME_REQUEST = "00000000-0000-4000-8000-000000000000"
 SUBMISSION_EXAMPLE = {
@@ -68,7 +70,7 @@ async def submit(
     caller: Partner,
     state: State,
     response: Response,
-    idempotency_key: Annotated[str | None, Header(min_length=1, max_length=255)] = None,
+    idempotency_key: Annotated[ClientKey | None, Header()] = None,
 ) -> Accepted:
     """Submit data in your platform's own words. Sending the same again answers with the first request."""
     platform = await platform_of(caller, state)
@@ -139,10 +141,16 @@ async def platform_of(caller: Identity, state: Gateway) -> PlatformRow:
 
 
 async def accept(
-    body: dict[str, Any], platform: PlatformRow, caller: Identity, state: Gateway, key: str | None
+    body: dict[str, Any],
+    platform: PlatformRow,
+    caller: Identity,
+    state: Gateway,
+    key: str | None,
+    batch: str | None = None,
 ) -> Accepted:
-    """Translate a submission and hand it in."""
-    answer = await state.domain.submit(translate.submission(body, platform, caller, uuid4(), key))
+    """Translate a submission and hand it in, with the mark of the batch that it is of."""
+    translated = translate.submission(body, platform, caller, uuid4(), key)
+    answer = await state.domain.submit(translated.model_copy(update={"batch": batch}))
     return Accepted(**answer.model_dump(), status_url=f"/api/platform/status/{answer.request_id}")
 
 

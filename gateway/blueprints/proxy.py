@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import httpx
 from fastapi import APIRouter, Depends, Request
@@ -11,15 +11,18 @@ from pydantic import BaseModel
 
 from domain.rules.clearance import Identity
 from gateway.auth import Operator
-from gateway.blueprints.front_door import streamed
 from gateway.errors import BehindUnavailable, MethodNotAllowed, NotFound
-from gateway.proxying import ProxyTarget, allowed_methods, answered_headers, asked_headers, is_allowed
+from gateway.forwarding import Forwarded, as_bytes, as_text
+from gateway.proxying import METHODS, ProxyTarget, allowed_methods, answered_headers, asked_headers, is_allowed
 from gateway.state import Gateway, gateway
 
 log = logging.getLogger("cairn.proxy")
 router = APIRouter(prefix="/api/proxy", tags=["proxy"])
 State = Annotated[Gateway, Depends(gateway)]
 HEALTH_SECONDS = 3.0
+WITH_BODY = {"POST", "PUT", "PATCH"}
+BODY = {"requestBody": {"content": {"*/*": {}}, "description": "Whatever the target takes"}}
+ANSWER: dict[str, Any] = {"description": "What the target answers, whatever its status", "content": {"*/*": {}}}
 
 
 class TargetHealth(BaseModel):
@@ -41,19 +44,13 @@ async def health(caller: Operator, state: State) -> ProxyHealth:
     return ProxyHealth(targets=dict(zip(targets, found, strict=True)))
 
 
-@router.api_route(
-    "/{target}/{path:path}",
-    methods=["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"],
-    response_class=StreamingResponse,
-    include_in_schema=False,
-)
-async def forward(target: str, path: str, request: Request, caller: Operator, state: State) -> StreamingResponse:
+async def forward(target: str, path: str, request: Request, caller: Operator, state: State) -> Forwarded:
     """Pass a call on and stream its answer back. Redirects are told, not followed."""
     found = _target(state, target, path, request.method)
     outgoing = state.targets.build_request(
         request.method,
         httpx.URL(f"{str(found.url).rstrip('/')}/{path}").copy_with(query=request.url.query.encode() or None),
-        headers=asked_headers(request.headers.items(), _credential(found)),
+        headers=as_bytes(asked_headers(as_text(request.headers.raw), _credential(found))),
         content=await request.body() or None,
         timeout=httpx.Timeout(found.timeout_seconds, connect=min(5.0, found.timeout_seconds)),
     )
@@ -62,10 +59,19 @@ async def forward(target: str, path: str, request: Request, caller: Operator, st
     except httpx.HTTPError as error:
         raise BehindUnavailable(f"{target} does not answer.", retry_after_seconds=5) from error
     _note(caller, target, request.method, path, answer.status_code)
-    headers = answered_headers(answer.headers.multi_items())
-    response = streamed(answer, {})
-    response.raw_headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
-    return response
+    return Forwarded(answer, as_bytes(answered_headers(as_text(answer.headers.raw))))
+
+
+for _method in METHODS:  # a route each, or the document's operations would share one id
+    router.add_api_route(
+        "/{target}/{path:path}",
+        forward,
+        methods=[_method],
+        name=f"forward_{_method.lower()}",
+        response_class=StreamingResponse,
+        responses={200: ANSWER},
+        openapi_extra=BODY if _method in WITH_BODY else None,
+    )
 
 
 def _target(state: Gateway, name: str, path: str, method: str) -> ProxyTarget:

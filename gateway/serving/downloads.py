@@ -18,7 +18,7 @@ from gateway.serving.access import identity_of, lookup_of, readable_product
 from gateway.serving.freshness import tag_of
 from gateway.serving.links import Links
 from gateway.serving.lookup import Product
-from gateway.serving.problems import NOT_FOUND
+from gateway.serving.problems import NOT_FOUND, STORAGE_AWAY
 
 MEDIA_TYPE = "image/tiff; application=geotiff; profile=cloud-optimized"
 PARQUET = "application/vnd.apache.parquet"
@@ -97,7 +97,9 @@ def _sent(request: Request, name: str | None, media_type: str, filename: str) ->
     tag = {"ETag": tag_of(request)}
     if not is_remote(readable):
         return FileResponse(readable, media_type=media_type, filename=filename, headers=tag)
-    size = zones.silver.size_bytes(name) or 0
+    size = zones.silver.size_bytes(name)
+    if size is None:
+        raise STORAGE_AWAY
     headers = {"Accept-Ranges": "bytes", "Content-Disposition": f'attachment; filename="{filename}"'}
     is_of_this = request.headers.get("if-range", tag["ETag"]) == tag["ETag"]
     part = wanted_part(request.headers.get("range") if is_of_this else None, size)

@@ -145,6 +145,7 @@ def _band(
     root: Element, number: int, sample: DatasetReader, parts: Sequence[Part], grid: Grid, named: Callable[[str], str]
 ) -> None:
     band = SubElement(root, "VRTRasterBand", dataType=_TYPES[sample.dtypes[number - 1]], band=str(number))
+    _meaning(band, number - 1, sample)
     if sample.nodata is not None:
         _text(band, "NoDataValue", repr(sample.nodata))
     meaning = sample.colorinterp[number - 1]
@@ -154,6 +155,16 @@ def _band(
         for _, colour in sorted(sample.colormap(number).items()):
             SubElement(table, "Entry", {f"c{place}": str(value) for place, value in enumerate(colour, start=1)})
     _sources(band, str(number), sample, parts, grid, named)
+
+
+def _meaning(band: Element, place: int, sample: DatasetReader) -> None:
+    """What the numbers stand for. A file that says nothing of it is not made to say what is usual."""
+    said = {"Description": sample.descriptions[place], "UnitType": sample.units[place]}
+    shift, factor = sample.offsets[place], sample.scales[place]
+    said |= {"Offset": repr(shift) if shift != 0.0 else None, "Scale": repr(factor) if factor != 1.0 else None}
+    for name, text in said.items():
+        if text:
+            _text(band, name, text)
 
 
 def _sources(

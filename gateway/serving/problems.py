@@ -15,7 +15,7 @@ from stac_fastapi.types.errors import DatabaseError, InvalidQueryParameter, NotF
 from starlette.exceptions import HTTPException
 from tipg.errors import NotFound, TiPgError
 
-from flows.errors import Transient
+from flows.errors import InvalidInput, Transient
 from gateway.serving.freshness import NotModified
 
 _log = logging.getLogger("cairn.serving")
@@ -76,7 +76,7 @@ def install(app: FastAPI) -> None:
         Problem: _itself,
         TileOutsideBounds: lambda error: OUTSIDE,
         PointOutsideBounds: lambda error: OUTSIDE,
-        **dict.fromkeys((RasterioIOError, RasterBlockError, WarpOperationError, Transient), _of_storage),
+        **dict.fromkeys((RasterioIOError, RasterBlockError, WarpOperationError, Transient, InvalidInput), _of_storage),
         RioTilerError: lambda error: Problem(
             HTTPStatus.UNPROCESSABLE_ENTITY, "cannot-render", "The product cannot be rendered with these parameters."
         ),
@@ -102,7 +102,10 @@ def _itself(error: Exception) -> Problem:
 
 
 def _of_storage(error: Exception) -> Problem:
-    """What cannot be read now. The libraries' words name the file, in an account with its signature: none is logged."""
+    """What cannot be read now, also a file that is gone: asked again, the database tells whether its product is.
+
+    The libraries' words name the file, in an account with its signature: none is logged.
+    """
     _log.warning("the storage could not be read", extra={"kind": type(error).__name__})
     return STORAGE_AWAY
 

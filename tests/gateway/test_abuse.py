@@ -159,6 +159,9 @@ async def test_a_head_without_end_is_cut_off(door: Door) -> None:
     assert status_of(answer) in {0, 431}  # the answer may be lost under what is still being sent
     assert door.resident_mb() - before < 20
     assert status_of(await door.say(GET + b"x-a: " + b"y" * 40_000 + b"\r\n\r\n")) == 431
+    long = b"GET /livez?%s HTTP/1.1\r\nhost: x\r\nconnection: close\r\nx-a: %s\r\n\r\n"
+    assert status_of(await door.say(long % (b"y" * 20_000, b"y" * 20_000))) == 431  # at once, as one segment
+    assert status_of(await door.say(long % (b"y" * 20_000, b"y"))) == 200
     assert status_of(await door.say(GET + b"connection: close\r\nx-a: " + b"y" * 20_000 + b"\r\n\r\n")) == 200
 
 

@@ -5,10 +5,13 @@ from collections import Counter
 from typing import Any
 
 import httpx
+import psycopg
 import pytest
 
+from domain.repositories.precedents import BATCH
+from domain.rules.keys import batch_mark, common, item_key
 from gateway.blueprints import batches
-from gateway.blueprints.batches import BatchItem, asset_words, key_of
+from gateway.blueprints.batches import Batch, BatchItem, asset_words, key_of
 from gateway.blueprints.platform import Accepted, accept
 from tests.gateway.world import BODY, call
 from tests.support.platform import Platform
@@ -48,10 +51,83 @@ async def test_the_same_batch_again_makes_nothing_new(platform: Platform) -> Non
     first, again = (await send(platform, items, "whole")).json(), (await send(platform, items, "whole")).json()
     assert (first["accepted"], again["accepted"], again["duplicates"]) == (20, 0, 20)
     assert [one["request_id"] for one in first["results"]] == [one["request_id"] for one in again["results"]]
-    other = (await send(platform, [item(0, source="uploads/other.tif"), items[1]], "whole")).json()
-    assert [one["status_code"] for one in other["results"]] == [422, 200]
-    assert other["results"][0]["problem"]["code"] == "idempotency-key-reused"
     assert count(platform) == 20
+
+
+@pytest.mark.parametrize("other", ["longer", "shorter", "in another order", "another body", "own keys"])
+async def test_another_batch_under_the_same_key_is_refused_as_a_whole(platform: Platform, other: str) -> None:
+    items = [item(0, data_type="audio"), item(1), item(2), item(3)]
+    assert (await send(platform, items, "whole")).json()["accepted"] == 3
+    changed = {
+        "longer": [*items, item(4)],
+        "shorter": items[:3],
+        "in another order": [*items[1:], items[0]],
+        "another body": [item(0), *items[1:]],
+        "own keys": [one | {"idempotency_key": f"own {number}"} for number, one in enumerate([*items[1:], item(5)])],
+    }[other]
+    answer = await send(platform, changed, "whole")
+    assert (answer.status_code, answer.json()["code"]) == (422, "idempotency-key-reused")
+    assert "another batch" in answer.json()["detail"]
+    assert count(platform) == 3
+    assert (await send(platform, changed, "another key")).status_code == 207  # the control
+    assert (await send(platform, items, "whole")).json()["duplicates"] == 3
+
+
+async def test_two_batches_at_once_under_one_key_are_never_mixed(platform: Platform) -> None:
+    one, other = ([item(first + number) for number in range(12)] for first in (0, 100))
+    answers = await asyncio.gather(send(platform, one, "raced"), send(platform, other, "raced"))
+    assert sorted(answer.status_code for answer in answers) == [207, 422]
+    assert count(platform) == 12
+    [(marks,)] = platform.domain.rows("select count(distinct left(idempotency_key, 140)) from app.requests")
+    assert marks == 1
+
+
+async def test_a_batch_of_which_nothing_was_taken_leaves_its_key_free(platform: Platform) -> None:
+    """As with a single submission: what was refused has used no key."""
+    assert (await send(platform, [item(0, data_type="audio")], "free")).json()["refused"] == 1
+    assert (await send(platform, [item(0)], "free")).json()["accepted"] == 1
+
+
+async def test_the_marks_of_one_key_are_found_by_the_index_of_keys(platform: Platform) -> None:
+    mark = batch_mark("whole", {})
+    values = {"platform_id": "ddh", "first": common(mark), "length": len(mark)}
+    with psycopg.connect(platform.domain.database.url()) as connection:
+        connection.execute("set enable_seqscan = off")
+        plan = "\n".join(line for (line,) in connection.execute(f"explain {BATCH}".encode(), values))
+    [condition] = [line for line in plan.splitlines() if "Index Cond" in line]
+    assert "uq_requests_idempotency_key" in plan
+    assert "idempotency_key >=" in condition
+    assert "idempotency_key <" in condition
+
+
+async def test_no_client_can_send_the_key_of_a_batchs_submission(platform: Platform) -> None:
+    await send(platform, [item(0)], "whole")
+    [(key,)] = platform.domain.rows("select idempotency_key from app.requests")
+    assert key == item_key(batch_mark("whole", Batch.model_validate({"submissions": [item(0)]}).model_dump()), 0)
+    for sent in (
+        await call(platform, "ddh-dev", "POST", "/api/platform/submit", json=BODY, headers={"Idempotency-Key": key}),
+        await send(platform, [item(1)], key),
+        await send(platform, [item(1) | {"idempotency_key": key}]),
+        await send(platform, [item(1) | {"idempotency_key": "a\0"}]),
+    ):
+        assert (sent.status_code, sent.json()["code"]) == (422, "malformed-request"), sent.text
+    assert count(platform) == 1
+
+
+async def test_one_that_we_fail_at_hides_none_of_the_others(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def failing(body: dict[str, Any], *others: Any) -> Accepted:
+        if body["resource_id"] == "r1":
+            raise RecursionError("deeper than any parser goes")
+        return await accept(body, *others)
+
+    monkeypatch.setattr(batches, "accept", failing)
+    answer = await send(platform, [item(0), item(1), item(2)])
+    assert answer.status_code == 207
+    assert [one["status_code"] for one in answer.json()["results"]] == [202, 503, 202]
+    assert answer.json()["results"][1]["problem"]["code"] == "core-failed"
+    assert count(platform) == 2
 
 
 async def test_an_items_own_key_holds_across_batches_and_single_calls(platform: Platform) -> None:
@@ -117,9 +193,9 @@ async def test_only_partners_submit_batches(platform: Platform, client_id: str |
     assert answer.status_code == (401 if client_id is None else 403)
 
 
-def test_keys_follow_from_the_batchs_key_and_place() -> None:
+def test_keys_follow_from_the_batch_and_the_place_in_it() -> None:
     plain, own = BatchItem(submission={}), BatchItem(submission={}, idempotency_key="mine")
-    assert [key_of(plain, "b", 3), key_of(own, "b", 3), key_of(plain, None, 3)] == ["b#3", "mine", None]
+    assert [key_of(plain, "b", 3), key_of(own, "b", 3), key_of(plain, None, 3)] == ["bi3", "mine", None]
 
 
 def test_which_submissions_take_turns_is_told_by_the_asset_alone() -> None:

@@ -9,6 +9,7 @@ import pytest
 from pydantic import SecretStr
 
 from domain.contracts.console import SESSION_COOKIE
+from domain.rules.rates import Buckets
 from gateway.serving.app import create_app
 from gateway.serving.settings import ServingSettings
 from gateway.state import Gateway
@@ -74,3 +75,19 @@ async def test_who_was_let_in_reads_on_beside_a_guesser(served: Platform) -> Non
     for number in range(LIMIT):
         assert await ask(served, JUDGED, as_session(f"wrong-{number}")) == 401
     assert await ask(served, JUDGED, as_key("secret-ddh-dev")) == 404
+
+
+async def test_one_readers_crawl_leaves_the_others_theirs(served: Platform) -> None:
+    """By credential, and by address where none is shown; whoever has to wait is told how long."""
+    app, now = served.gateway.app, [0.0]  # type: ignore[attr-defined]
+    app.state.gateway = replace(app.state.gateway, readers=Buckets(1, 5, clock=lambda: now[0]))
+    crawler, other = as_key("secret-ddh-dev"), as_key("secret-arcgis-dev")
+    assert [await ask(served, JUDGED, crawler) for _ in range(7)] == [404] * 5 + [429] * 2
+    for reader in (other, {}):
+        assert [await ask(served, UNJUDGED, reader) for _ in range(6)] == [404] * 5 + [429]
+    async with served.as_("ddh-dev") as client:
+        refused = await client.get(JUDGED)
+        assert (refused.json()["code"], refused.headers["retry-after"]) == ("too-many-calls", "1")
+        assert (await client.get("/api/assets")).status_code == 200  # calls are counted apart
+    now[0] = 2.0
+    assert [await ask(served, JUDGED, crawler) for _ in range(3)] == [404] * 2 + [429]

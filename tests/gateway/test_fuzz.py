@@ -6,10 +6,11 @@ sets which: the same seed makes the same cases.
 """
 
 import asyncio
+import json
 import os
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ from schemathesis.specs.openapi.checks import (
 from benchmarks._servers import served
 from gateway.documents import Audience, document
 from tests.gateway import world
-from tests.gateway.operations import Operation, ids_of, operations
+from tests.gateway.operations import Operation, ids_of, operations, with_target
 from tests.gateway.world import Known
 from tests.support.platform import Platform
 
@@ -131,7 +132,14 @@ def lend_ids(case: Any, ours: Operation, known: Known) -> None:
 
 
 @pytest.fixture
-def gateway_url(platform: Platform, tmp_path: Path) -> Iterator[str]:
+async def target() -> AsyncIterator[str]:
+    """What operators may reach through the gateway, as its setting."""
+    async with with_target() as targets:
+        yield json.dumps({name: target.model_dump(mode="json") for name, target in targets.items()})
+
+
+@pytest.fixture
+def gateway_url(platform: Platform, tmp_path: Path, target: str) -> Iterator[str]:
     """The gateway and its domain as processes of their own, over the platform's database."""
     database = platform.domain.database
     domain = {
@@ -148,6 +156,7 @@ def gateway_url(platform: Platform, tmp_path: Path) -> Iterator[str]:
             "CAIRN_DOMAIN_URL": f"http://127.0.0.1:{domain_port}",
             "CAIRN_SERVING_URL": "http://127.0.0.1:9",
             "CAIRN_SERVICE_TOKEN": "secret-gateway",
+            "CAIRN_PROXY_TARGETS": target,
             **UNLIMITED,
         }
         with served("gateway.app:create_app", gateway) as port:

@@ -73,6 +73,36 @@ async def test_another_partner_and_nobody_get_the_answer_of_nothing(platform: Pl
     assert (await status(platform, request_id, "reviewer")).status_code == 200
 
 
+# What only parts of the platform tell each other, by the names that it has there.
+INNER = (
+    "attempt_token", "token", "run_id", "flow_run_id", "job_id", "node_id", "node_ids", "nodes", "client_id",
+    "asset_id", "ordinal", "revision", "segment", "outputs", "pins", "idempotency_key", "batch", "platform_id",
+    "status",
+)  # fmt: skip
+
+
+async def test_no_body_smuggles_what_is_within(platform: Platform) -> None:
+    """Neither beside what a call takes nor within it."""
+    request_id = (await submit(platform)).json()["request_id"]
+    body = {"dataset_id": "a", "resource_id": "b", "version_id": "1", "data_type": "raster", "operation": "ingest"}
+    good = body | {"source": "uploads/a.tif"}
+    async with platform.as_("ddh-dev") as partner:
+        for name in INNER:
+            for path, sent in (
+                ("/api/platform/submit", good | {name: "x"}),
+                ("/api/platform/submit", good | {"parameters": {name: "x"}}),
+                ("/api/platform/cancel", {"request_id": request_id, name: "x"}),
+                ("/api/gateway/submit/batch", {"submissions": [{"submission": good}], name: "x"}),
+                ("/api/gateway/submit/batch", {"submissions": [{"submission": good, f"{name}s": "x"}]}),
+            ):
+                answer = await partner.post(path, json=sent)
+                assert answer.status_code == 422, (path, name, answer.text)
+            batch = {"submissions": [{"submission": good | {name: "x"}}]}
+            told = (await partner.post("/api/gateway/submit/batch", json=batch)).json()
+            assert f"'{name}' is not a field" in told["results"][0]["problem"]["detail"]
+    assert platform.domain.rows("select status from app.requests") == [("pending",)]
+
+
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
@@ -81,6 +111,8 @@ async def test_another_partner_and_nobody_get_the_answer_of_nothing(platform: Pl
         ({"flow_run_id": "x"}, "'flow_run_id' is not a field of a ddh submission"),
         ({"platform_id": "arcgis"}, "'platform_id' is not a field"),
         ({"status": "completed"}, "'status' is not a field"),
+        ({"attempt_token": "x"}, "'attempt_token' is not a field"),
+        ({"run_id": str(uuid4()), "node_ids": ["a"]}, "'node_ids' is not a field"),
         ({"data_type": "audio"}, "data_type"),
         ({"dataset_id": {"$ne": 1}}, "dataset_id"),
         ({"version_id": ""}, "version_id"),

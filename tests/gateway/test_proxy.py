@@ -141,8 +141,8 @@ async def test_health_asks_every_service(platform: Platform, inside: Receiver) -
     assert (await call(platform, "health")).json()["targets"]["engine"] == {"status": "unwell", "answered": 500}
 
 
-async def test_an_answer_arrives_while_it_is_made(platform: Platform, inside: Receiver) -> None:
-    """32 MB pass through; what is not read yet is not held."""
+async def test_a_large_answer_passes_whole(platform: Platform, inside: Receiver) -> None:
+    """That it passes while it is made is seen over a socket, in `test_streams`."""
     inside.reply = lambda _request: Reply(200, {"content-type": "application/octet-stream"}, b"x" * 32_000_000)
     state = platform.gateway.app.state  # type: ignore[attr-defined]
     state.gateway.settings.proxy_targets["engine"].authorization = SecretStr("Basic other")

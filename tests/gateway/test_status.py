@@ -43,6 +43,8 @@ async def test_jobs_are_listed_newest_first_in_pages_and_by_state(platform: Plat
     failures = await read(platform, "/jobs", state="failed")
     assert [job["job_id"] for job in failures["jobs"]] == [lost.run_id]  # type: ignore[attr-defined]
     assert (await read(platform, "/jobs", platform_id="arcgis"))["jobs"] == []
+    told = {"code": "broken-raster", "message": "It is broken.", "node_id": None, "partner_may_read": True}
+    assert failures["jobs"][0]["problem"] == told  # type: ignore[index]
     counts = await read(platform, "/stats", window="1h")
     assert counts["total"] == 4
 

@@ -1,6 +1,7 @@
 """Who reads slowly holds places of its own, and not for long: over a real gateway process and an endless answer."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -108,6 +109,49 @@ async def test_who_keeps_reading_is_served_for_longer(database: TestDatabase, tm
                 await asyncio.sleep(0.1)
             writer.close()
             await endless.wait_for(0, 10)
+
+
+@asynccontextmanager
+async def running_halfway(go_on: asyncio.Event) -> AsyncIterator[int]:
+    """The port of a service that answers with a first half, and with the second once it is told to go on."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 12\r\nconnection: close\r\n\r\nfirst ")
+            await writer.drain()
+            await go_on.wait()
+            writer.write(b"second")
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass  # the reader left
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        go_on.set()
+        server.close()
+
+
+@pytest.mark.parametrize("path", ["/tiles/a", "/api/proxy/engine/runs/1"])
+async def test_an_answer_arrives_while_it_is_made(database: TestDatabase, tmp_path: Path, path: str) -> None:
+    """The service makes the second half only once its caller has read the first."""
+    go_on = asyncio.Event()
+    async with running_halfway(go_on) as port:
+        url = f"http://127.0.0.1:{port}"
+        targets = json.dumps({"engine": {"url": url, "paths": ["**"]}})
+        async with running_door(database, tmp_path, CAIRN_SERVING_URL=url, CAIRN_PROXY_TARGETS=targets) as door:
+            reader, writer = await asyncio.open_connection("127.0.0.1", door.port)
+            writer.write(f"GET {path} HTTP/1.1\r\nhost: cairn.test\r\nx-api-key: secret-operator\r\n\r\n".encode())
+            async with asyncio.timeout(15):
+                assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+                assert await reader.readexactly(6) == b"first "
+                assert not go_on.is_set()
+                go_on.set()
+                assert await reader.readexactly(6) == b"second"
+            writer.close()
 
 
 def test_places_are_of_an_address_and_given_back() -> None:

@@ -87,6 +87,8 @@ def test_what_is_said_back_is_in_the_platforms_words() -> None:
         ({"item.id": 12}, "'item.id' is not a field"),
         ({"platform_id": "other"}, "'platform_id' is not a field"),
         ({"flow_run_id": "x"}, "'flow_run_id' is not a field"),
+        ({"attempt_token": "x"}, "'attempt_token' is not a field"),
+        ({"item": {"id": 1, "version": {"label": "1"}, "run_id": "x"}}, "'item.run_id' is not a field"),
         ({"operation": "dance"}, "'operation' is not a field"),
         ({"item": "12"}, "'item' is not a field"),
         ({"item": {"id": 1, "version": {}}}, "'item.version.label' is missing"),

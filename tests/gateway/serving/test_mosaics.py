@@ -40,8 +40,20 @@ insert into api.products values (%s, 'ddh', 0, 1, %s, 'approved', true, 'latest_
 """
 SCENES: dict[str, Any] = {
     "heights": (sample.pixels(1, SIZE), {"nodata": 0}),
+    "levels": (sample.pixels(4, SIZE).astype("int16"), {"nodata": 0}),
     "colours": (np.stack([sample.pixels(seed, SIZE) % 250 for seed in (1, 2, 3)]).astype("uint8"), {}),
 }
+
+# What the numbers of a scene stand for, where the file says it.
+MEANINGS: dict[str, dict[str, Any]] = {
+    "levels": {"scales": (0.25,), "offsets": (-12.5,), "units": ("metre",), "descriptions": ("water & level",)}
+}
+
+
+def describe(path: Path, **meanings: Any) -> None:
+    with rasterio.open(path, "r+") as raster:
+        for name, values in meanings.items():
+            setattr(raster, name, values)
 
 
 def made_tiles(root: Path, name: str) -> list[TileResult]:
@@ -57,7 +69,7 @@ def scenes(served: Served) -> Iterator[dict[str, CogResult]]:
     with pytest.MonkeyPatch.context() as patch, psycopg.connect(served.admin_url, autocommit=True) as connection:
         patch.setattr("flows.handlers.raster.choices.LARGEST_CELL", 256)
         for name, (pixels, profile) in SCENES.items():
-            write(bronze(served.root, f"up/{name}.tif"), pixels, **profile)
+            describe(write(bronze(served.root, f"up/{name}.tif"), pixels, **profile), **MEANINGS.get(name, {}))
             context = context_in(served.root, output_prefix=f"direct/{name}")
             direct[name] = create_cog(CreateCogParams(source=f"up/{name}.tif", **SMALL), context)
             _add(served, connection, name, made_tiles(served.root, name))
@@ -138,6 +150,26 @@ async def test_all_of_a_rasters_doors_are_open(client: httpx.AsyncClient, served
         assert answer.status_code == 200, door
         bodies.append(answer.content)
     assert not [body for body in bodies if str(served.root).encode() in body]
+
+
+async def test_numbers_mean_what_they_mean_in_the_whole(
+    scenes: dict[str, CogResult], client: httpx.AsyncClient, served: Served
+) -> None:
+    row, column = sample.pick_pixel(4, SIZE)
+    lon, lat = sample.lonlat_of(row, column)
+    with rasterio.open(served.root / "silver" / scenes["levels"].cog) as whole:
+        assert (whole.scales, whole.offsets, whole.units) == ((0.25,), (-12.5,), ("metre",))
+    told = (await client.get("/tiles/levels/info")).json()
+    assert (told["scales"], told["offsets"]) == ([0.25], [-12.5])
+    assert told["band_descriptions"] == [["b1", "water & level"]]
+    stored = (await client.get(f"/tiles/levels/point/{lon},{lat}")).json()["values"]
+    meant = (await client.get(f"/tiles/levels/point/{lon},{lat}?unscale=true")).json()["values"]
+    assert stored == [sample.value_at(4, row, column)]
+    assert meant == [stored[0] * 0.25 - 12.5]
+    raw, scaled = [
+        (await client.get("/tiles/levels/statistics", params=asked)).json()["b1"] for asked in ({}, {"unscale": "true"})
+    ]
+    assert scaled["max"] == pytest.approx(raw["max"] * 0.25 - 12.5)
 
 
 async def test_heights_are_stretched_over_the_range_of_all_parts(client: httpx.AsyncClient) -> None:

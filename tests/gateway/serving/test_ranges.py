@@ -1,8 +1,12 @@
 """Which bytes of a product a reader asks for."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from gateway.serving.downloads import wanted_part
+from gateway.serving.downloads import MEDIA_TYPE, _sent, wanted_part
+from gateway.serving.problems import Problem
 
 
 @pytest.mark.parametrize(
@@ -30,3 +34,22 @@ def test_one_range_is_understood_and_anything_else_is_the_whole(header: str | No
     wanted = wanted_part(header, 100)
     assert (wanted is None) == (part is None)
     assert list(wanted or ()) == list(part or ())
+
+
+class Emptied:
+    """Stands in for an account that signs a name whose blob has been taken away since it was last looked at."""
+
+    def readable_path(self, name: str) -> str:
+        return f"https://account.test/silver/{name}?sig=x"
+
+    def size_bytes(self, name: str) -> int | None:
+        return None
+
+
+def test_a_blob_that_is_gone_is_not_sent_as_an_empty_one() -> None:
+    state = SimpleNamespace(zones=SimpleNamespace(silver=Emptied()))
+    scope = {"state": {"freshness": ('"1"', True)}}
+    request: Any = SimpleNamespace(app=SimpleNamespace(state=state), scope=scope, headers={})
+    with pytest.raises(Problem) as refusal:
+        _sent(request, "a.tif", MEDIA_TYPE, "a.tif")
+    assert (refusal.value.status, refusal.value.code) == (503, "storage-unavailable")

@@ -1,0 +1,40 @@
+"""Idempotency keys: what a client may choose, and what follows from the key of a batch. Pure.
+
+A batch's mark names its key and everything in it, so its submissions' keys tell whether the key was of another batch.
+Only lower case letters and digits follow what is reserved: such keys sort alike whatever the database's language.
+"""
+
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any, Final
+
+from domain.rules.identity import fingerprint
+from domain.rules.texts import unkept
+
+RESERVED: Final = "cairn-batch:"
+MARK: Final = rf"^{RESERVED}[0-9a-f]{{128}}$"
+_OF_THE_KEY: Final = len(RESERVED) + 64
+
+
+def chosen(key: str) -> str:
+    """The key of a client, or ValueError that says why it can be none."""
+    if key.startswith(RESERVED):
+        raise ValueError(f"keys that begin with {RESERVED!r} are made by the platform; choose another")
+    if [*unkept(key)]:
+        raise ValueError("a key holds no NUL and no half a letter")
+    return key
+
+
+def batch_mark(key: str, batch: Mapping[str, Any]) -> str:
+    """What this batch under this key is known by."""
+    return f"{RESERVED}{sha256(key.encode()).hexdigest()}{fingerprint(batch)}"
+
+
+def item_key(mark: str, index: int) -> str:
+    """The key of the submission at this place of the batch."""
+    return f"{mark}i{index}"
+
+
+def common(mark: str) -> str:
+    """What the marks of all batches under one key begin with."""
+    return mark[:_OF_THE_KEY]

@@ -1,0 +1,38 @@
+"""Answers to questions that anybody may ask as often as they like. Each process asks for itself, and once for all."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+
+@dataclass
+class _Question:
+    asking: asyncio.Task[bool]
+    answered_at: float | None = None
+
+
+@dataclass
+class Remembered:
+    """Keeps an answer for so long. Who asks while it is being found waits for the same one."""
+
+    seconds: float = 1.0
+    clock: Callable[[], float] = time.monotonic
+    _questions: dict[str, _Question] = field(default_factory=dict)
+
+    async def answer(self, name: str, ask: Callable[[], Awaitable[bool]]) -> bool:
+        """The remembered answer to the question of this name, or a new one."""
+        known = self._questions.get(name)
+        if known is None or self._is_over(known):
+            known = self._questions[name] = _Question(asyncio.create_task(self._asked(name, ask)))
+        return await asyncio.shield(known.asking)  # who leaves leaves the answer to the others
+
+    def _is_over(self, question: _Question) -> bool:
+        answered = question.answered_at
+        return question.asking.cancelled() or (answered is not None and self.clock() - answered >= self.seconds)
+
+    async def _asked(self, name: str, ask: Callable[[], Awaitable[bool]]) -> bool:
+        try:
+            return await ask()
+        finally:
+            self._questions[name].answered_at = self.clock()
