@@ -6,12 +6,11 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
-from prefect import Flow
 from prefect.client.schemas.objects import State as PrefectState
 from prefect.client.schemas.objects import StateType
 
 from domain.contracts.runs import NodeEvent, RunProblem
-from flows.children import NoWorker
+from flows.children import HANDED_OVER, NoWorker
 from flows.compiler import (
     Cancelled,
     Decision,
@@ -39,6 +38,7 @@ from flows.compiler import (
 )
 from flows.engine import Engine, Place
 from flows.errors import Broken, InvalidInput, Nested, Stopped
+from flows.flow_engine import run_inside
 from flows.items import Counts, Share, do_items
 from flows.segments import shards, stretch
 from flows.stopping import Stop
@@ -269,32 +269,22 @@ class SubWorkflows:
 
 async def _as_flow_run(inner: Runner, work: Work) -> Verdict:
     """The sub-workflow as a flow run of its own inside ours, so that operators see its nodes together."""
-    ended: list[Verdict | Broken] = []
+    ended: list[Verdict] = []
 
     async def body() -> PrefectState[Any]:
-        try:
-            verdict = await inner.run()
-        except Broken as broken:
-            ended.append(broken)
-            raise
+        verdict = await inner.run()
         ended.append(verdict)
-        if isinstance(verdict, Failed):
-            return PrefectState(type=StateType.FAILED, message=verdict.error.message)
-        return PrefectState(type=StateType.COMPLETED)
+        if isinstance(verdict, Finished):
+            return PrefectState(type=StateType.COMPLETED)
+        if inner.stop.reason == "draining":
+            return PrefectState(type=StateType.CANCELLED, name=HANDED_OVER, message=verdict.error.message)
+        kind = StateType.FAILED if inner.stop.reason in {None, "over"} else StateType.CANCELLED
+        return PrefectState(type=kind, message=verdict.error.message)
 
     plan = inner.schedule.plan
-    flow = Flow(
-        fn=body,
-        name=plan.workflow_id,
-        version=str(plan.version),
-        flow_run_name=work.node.id,
-        validate_parameters=False,
-        persist_result=False,
-        log_prints=False,
-    )
-    await flow(return_state=True)
-    if isinstance(ended[0], Broken):
-        raise ended[0]
+    await run_inside(body, plan.workflow_id, str(plan.version), work.node.id)
+    if not ended:
+        raise Broken(f"Prefect did not let workflow {plan.workflow_id} run.")
     return ended[0]
 
 
