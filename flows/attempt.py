@@ -34,6 +34,7 @@ from flows.children import (
 )
 from flows.compiler import Failed, Finished, Outcome, Plan, Schedule
 from flows.engine import Engine, Place
+from flows.errors import InvalidOutput
 from flows.items import Counts, Share, do_items
 from flows.ledger import Ledger
 from flows.outline import show_outline
@@ -45,7 +46,7 @@ from flows.settings import WorkerSettings
 from flows.stopping import Stop, listed, process_is_shared
 from flows.storage import Zones
 from flows.task_engine import tag_limits
-from flows.values import Values, plain, to_json
+from flows.values import plain, result_fault, to_json
 from flows.work import Hands
 
 OUTLINE_SECONDS = 3.0
@@ -115,8 +116,7 @@ async def _outlined(
 
 async def _hand_in(line: Line, engine: Engine, verdict: Verdict, prefect: PrefectClient) -> PrefectState[Any]:
     if isinstance(verdict, Finished):
-        await line.commit(_travelling(plain(dict(verdict.outputs)), engine.ledger.values), engine.artifacts)
-        return Completed(message="Committed.")
+        return await _commit(line, engine, verdict)
     match line.stop.reason:
         case "fenced":
             return _cancelled("Fenced", "The attempt was cancelled, or another one has taken its place.")
@@ -132,10 +132,14 @@ async def _hand_in(line: Line, engine: Engine, verdict: Verdict, prefect: Prefec
     return FailedState(message=f"{verdict.error.node_id or 'run'}: {verdict.error.message}")
 
 
-def _travelling(outputs: dict[str, Any], values: Values) -> dict[str, Any]:
-    """The run's outputs as the domain keeps them: what is too large lies in run storage, and this says where."""
-    told = {name: values.told(value) for name, value in outputs.items()}
-    return {name: one.get("value", one) for name, one in told.items()}
+async def _commit(line: Line, engine: Engine, finished: Finished) -> PrefectState[Any]:
+    """Hand in the outputs, whole: the domain and partners know nothing of where a run keeps its values."""
+    outputs: dict[str, Any] = await asyncio.to_thread(plain, dict(finished.outputs))
+    if fault := result_fault(outputs):
+        await line.fail(RunProblem(code=InvalidOutput.code, message=fault))
+        return FailedState(message=fault)
+    await line.commit(outputs, engine.artifacts)
+    return Completed(message="Committed.")
 
 
 async def _give_up(line: Line, verdict: DomainVerdict, why: str) -> PrefectState[Any]:
