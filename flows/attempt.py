@@ -16,7 +16,7 @@ from prefect.client.schemas.objects import StateType
 from prefect.context import FlowRunContext, SyncClientContext
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.runtime import flow_run
-from prefect.states import Completed
+from prefect.states import AwaitingRetry, Completed
 from prefect.states import Failed as FailedState
 
 from domain.contracts.runs import RunProblem, RunStart, WorkOrder
@@ -38,7 +38,7 @@ from flows.errors import InvalidOutput
 from flows.items import Counts, Share, do_items
 from flows.ledger import Ledger
 from flows.outline import show_outline
-from flows.reporting import DomainUnreachable, Fenced, Line, domain_http
+from flows.reporting import DomainUnreachable, Fenced, HeldBack, Line, domain_http
 from flows.runner import Runner, Verdict, run_problem
 from flows.secrets import strike_from_logs
 from flows.segments import home_pool
@@ -62,15 +62,22 @@ async def connect(stack: AsyncExitStack) -> tuple[WorkerSettings, Any]:
 
 async def run_attempt(line: Line, settings: WorkerSettings) -> PrefectState[Any]:
     """Claim the attempt, run the plan, hand in what came of it."""
-    try:
-        order = await line.start(_claim(line, settings))
-    except Fenced as fenced:
-        return Completed(name="Superseded", message=f"Nothing was done: {fenced}")
+    with _heeding(line.stop):
+        try:
+            order = await line.start(_claim(line, settings))
+        except Fenced as fenced:
+            return Completed(name="Superseded", message=f"Nothing was done: {fenced}")
+        except HeldBack as held:
+            return await _left_early(line.stop, AwaitingRetry(message=f"{held} Another worker takes it."))
+        return await _run_plan(line, settings, order)
+
+
+async def _run_plan(line: Line, settings: WorkerSettings, order: WorkOrder) -> PrefectState[Any]:
     plan = Plan.from_json(order.plan)
     engine = await _engine(line, settings, order, home_pool(plan))
     schedule = Schedule(plan, order.inputs, engine.schedule_facts)
     with closing(engine):
-        async with _alive(line, order), get_client(sync_client=False) as prefect:
+        async with line.beating(order.heartbeat_seconds), get_client(sync_client=False) as prefect:
             engine.children = SegmentRuns(prefect, engine, settings.child_silence_seconds, _queue())
             try:
                 async with _outlined(engine, schedule, settings) as outline:
@@ -166,10 +173,17 @@ async def _is_being_cancelled(prefect: PrefectClient) -> bool:
 
 async def run_segment(line: Line, settings: WorkerSettings, number: int) -> PrefectState[Any]:
     """Do what the parent ordered, and leave the outcome where the parent looks for it."""
-    try:
-        order = await line.start(_claim(line, settings, segment=number))
-    except Fenced as fenced:
-        return Completed(name="Superseded", message=f"Nothing was done: {fenced}")
+    with _heeding(line.stop):
+        try:
+            order = await line.start(_claim(line, settings, segment=number))
+        except Fenced as fenced:
+            return Completed(name="Superseded", message=f"Nothing was done: {fenced}")
+        except HeldBack:
+            return await _left_early(line.stop, _handed_over())
+        return await _run_order(line, settings, order, number)
+
+
+async def _run_order(line: Line, settings: WorkerSettings, order: WorkOrder, number: int) -> PrefectState[Any]:
     engine = await _engine(line, settings, order, "")
     place = segment_name(order.facts, number)
     told = json.loads(await asyncio.to_thread(engine.zones.runs.read_bytes, f"{place}/order.json"))
@@ -177,7 +191,7 @@ async def run_segment(line: Line, settings: WorkerSettings, number: int) -> Pref
     inputs = told["inputs"] if told["workflow"] else order.inputs
     where = Place(told["path"], told["workflow"], inputs)
     with closing(engine):
-        async with _alive(line, order):
+        async with line.beating(order.heartbeat_seconds):
             if "node" in told:
                 outcome, verdict = await _do_share(engine, plan, where, told, place)
             else:
@@ -185,7 +199,7 @@ async def run_segment(line: Line, settings: WorkerSettings, number: int) -> Pref
             with suppress(DomainUnreachable):  # what it did is in storage; its parent tells the domain how it ended
                 await line.flush()
     if line.stop.reason not in {None, "over"}:
-        return await _left_early(line.stop)
+        return await _left_early(line.stop, _handed_over())
     outcome["artifacts"] = [artifact.model_dump(mode="json") for artifact in engine.artifacts]
     content = to_json(outcome).encode()
     await asyncio.to_thread(engine.zones.runs.write_bytes, f"{place}/outcome.json", content)
@@ -194,12 +208,16 @@ async def run_segment(line: Line, settings: WorkerSettings, number: int) -> Pref
     return Completed(message="Done.")
 
 
-async def _left_early(stop: Stop) -> PrefectState[Any]:
-    """How a child run ends that was told to stop, for its parent to read: without an outcome."""
+def _handed_over() -> PrefectState[Any]:
+    return _cancelled(HANDED_OVER, "The worker was told to stop; another one goes on.")
+
+
+async def _left_early(stop: Stop, drained: PrefectState[Any]) -> PrefectState[Any]:
+    """How a flow run ends that was told to stop and tells the domain nothing: a child, or what had not begun."""
     if stop.reason == "draining":
         async with get_client(sync_client=False) as prefect:
             if not await _is_being_cancelled(prefect):
-                return _cancelled(HANDED_OVER, "The worker was told to stop; another one goes on.")
+                return drained
     return _cancelled("Fenced" if stop.reason == "fenced" else "Cancelled", "The run was told to stop.")
 
 
@@ -251,12 +269,11 @@ async def _engine(line: Line, settings: WorkerSettings, order: WorkOrder, pool: 
     )
 
 
-@asynccontextmanager
-async def _alive(line: Line, order: WorkOrder) -> AsyncIterator[None]:
-    """Tell the domain that we live, and hear from anybody that we should stop, while the block runs."""
-    with listed(flow_run_id(), line.stop), _heeding_sigterm(line.stop):
-        async with line.beating(order.heartbeat_seconds):
-            yield
+@contextmanager
+def _heeding(stop: Stop) -> Iterator[None]:
+    """Hear from anybody that we should stop, while the block runs."""
+    with listed(flow_run_id(), stop), _heeding_sigterm(stop):
+        yield
 
 
 @contextmanager

@@ -39,6 +39,7 @@ FIRST_LOOK_SECONDS = 0.1
 LONGEST_LOOK_SECONDS = 1.0
 ASK_PREFECT_SECONDS = 5.0
 BEAT_SECONDS = 2.0
+PAUSE_LOOK_SECONDS = 1.0
 TO_BEGIN = 5  # times the silence that a child is allowed while its worker prepares it
 
 
@@ -76,6 +77,10 @@ class Life:
         patience = TO_BEGIN if seen[1] is StateType.PENDING else 1
         return now - self._seen_at > patience * self.silence_seconds
 
+    def excuse(self, seconds: float) -> None:
+        """Let so much of its silence not count."""
+        self._seen_at += seconds
+
 
 @dataclass
 class Child:
@@ -84,11 +89,23 @@ class Child:
     place: str
     flow_run_id: UUID
     life: Life
-    wait_seconds: float
+    wait_seconds: float | None = None
     created_at: float = field(default_factory=time.monotonic)
+    looked_at: float = field(default_factory=time.monotonic)
     asked_at: float = field(default_factory=time.monotonic)
     sign: bytes | None = None
     state: StateType | None = None
+
+    def pass_time(self, now: float, *, is_paused: bool) -> None:
+        """Time goes on. Where a pause keeps the child from beginning, it is neither waited for nor silent."""
+        if is_paused and self.sign is None:
+            self.created_at += now - self.looked_at
+            self.life.excuse(now - self.looked_at)
+        self.looked_at = now
+
+    def waits_too_long(self, now: float) -> bool:
+        """Whether no worker took it up in time. Without a bound the domain decides, which knows who serves."""
+        return self.wait_seconds is not None and self.sign is None and now - self.created_at > self.wait_seconds
 
     @property
     def counts(self) -> tuple[int, int]:
@@ -117,7 +134,7 @@ class SegmentRuns:
         place: Place,
         nodes: Sequence[str],
         known: Mapping[str, Outcome],
-        wait_seconds: float,
+        wait_seconds: float | None,
         stop: Stop,
     ) -> Mapping[str, Outcome]:
         """Execute the nodes on the pool; returns how each of them ended."""
@@ -135,7 +152,7 @@ class SegmentRuns:
         place: Place,
         node_id: str,
         shares: Sequence[tuple[Sequence[Item], int]],
-        wait_seconds: float,
+        wait_seconds: float | None,
         stop: Stop,
         counted: CountedItems,
     ) -> Mapping[int, Outcome]:
@@ -167,12 +184,13 @@ class SegmentRuns:
         pool: str,
         name: str,
         files: Mapping[str, str],
-        wait_seconds: float,
+        wait_seconds: float | None,
         stop: Stop,
         heard: Callable[[Child], None] = lambda _: None,
     ) -> dict[str, Any]:
         """One child run's outcome. Where its worker handed it over, another one goes on from what is remembered."""
         while True:
+            await self._until_resumed(stop)
             number = self._count = self._count + 1
             place = segment_name(self.engine.facts, number)
             for file, content in files.items():
@@ -185,6 +203,13 @@ class SegmentRuns:
                 )
                 self.engine.artifacts += [Artifact.model_validate(artifact) for artifact in outcome["artifacts"]]
                 return outcome
+
+    async def _until_resumed(self, stop: Stop) -> None:
+        """Begin nothing under a pause."""
+        while self.engine.line.paused:
+            if stop.is_set():
+                raise Stopped("The run was asked to stop.")
+            await asyncio.sleep(PAUSE_LOOK_SECONDS)
 
     async def _create(self, pool: str, number: int, name: str) -> FlowRun:
         line, facts = self.engine.line, self.engine.facts
@@ -215,7 +240,8 @@ class SegmentRuns:
                 if stop.reason != "over" or child.sign is None:
                     raise Stopped("The run was asked to stop.")
             now = time.monotonic()
-            if child.sign is None and now - child.created_at > child.wait_seconds:
+            child.pass_time(now, is_paused=self.engine.line.paused)
+            if child.waits_too_long(now):
                 await self._withdraw(child)
                 raise NoWorker(f"No worker took the child run up within {child.wait_seconds:.0f} s.")
             if child.life.is_over(child.sign, child.state, now):

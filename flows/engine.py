@@ -46,7 +46,7 @@ class ChildRuns(Protocol):
         place: Place,
         nodes: Sequence[str],
         known: Mapping[str, Outcome],
-        wait_seconds: float,
+        wait_seconds: float | None,
         stop: Stop,
     ) -> Mapping[str, Outcome]:
         """Execute these nodes; returns how each of them ended."""
@@ -57,7 +57,7 @@ class ChildRuns(Protocol):
         place: Place,
         node_id: str,
         shares: Sequence[tuple[Sequence[Item], int]],
-        wait_seconds: float,
+        wait_seconds: float | None,
         stop: Stop,
         counted: CountedItems,
     ) -> Mapping[int, Outcome]:

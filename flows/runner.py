@@ -301,10 +301,13 @@ def _fan_out(node: Node) -> FanOut:
     return node.fan_out
 
 
-def _wait_seconds(node: Node) -> float:
-    """How long a child run may wait for a worker. Waiting anew, once for each retry, would be no other wait."""
-    once = node.dispatch_timeout_seconds or node.timeout_seconds or TIMEOUT_SECONDS
-    return once * (1 + len(node.retry.delays()))
+def _wait_seconds(node: Node) -> float | None:
+    """How long a child run may wait for a worker: as the workflow says, else as long as workers serve its pool.
+
+    Waiting anew, once for each retry, would be no other wait.
+    """
+    once = node.dispatch_timeout_seconds
+    return None if once is None else once * (1 + len(node.retry.delays()))
 
 
 def run_problem(error: RunError) -> RunProblem:
