@@ -23,6 +23,7 @@ from domain.contracts.runs import RunProblem, RunStart, WorkOrder
 from domain.contracts.runs import Verdict as DomainVerdict
 from flows.children import (
     HANDED_OVER,
+    HANDLER_MISSING,
     ChildCancelled,
     ChildLost,
     SegmentRuns,
@@ -38,6 +39,7 @@ from flows.errors import InvalidOutput
 from flows.items import Counts, Share, do_items
 from flows.ledger import Ledger
 from flows.outline import show_outline
+from flows.readiness import missing_handlers
 from flows.reporting import DomainUnreachable, Fenced, HeldBack, Line, domain_http
 from flows.runner import Runner, Verdict, run_problem
 from flows.secrets import strike_from_logs
@@ -69,6 +71,8 @@ async def run_attempt(line: Line, settings: WorkerSettings) -> PrefectState[Any]
             return Completed(name="Superseded", message=f"Nothing was done: {fenced}")
         except HeldBack as held:
             return await _left_early(line.stop, AwaitingRetry(message=f"{held} Another worker takes it."))
+        if refusal := _refusal(order):
+            return await _refuse(line, refusal)
         return await _run_plan(line, settings, order)
 
 
@@ -89,7 +93,7 @@ async def _run_plan(line: Line, settings: WorkerSettings, order: WorkOrder) -> P
             except ChildCancelled as cancelled:
                 return await _give_up(line, "cancelled", str(cancelled))
             except ChildLost as lost:
-                await line.fail(RunProblem(code="child-run-lost", message=str(lost)), "lost")
+                await line.fail(RunProblem(code=lost.code, message=str(lost)), "lost")
                 return FailedState(message=str(lost))
             except Exception as error:
                 with suppress(Fenced, DomainUnreachable):  # the domain finds out by itself, only later
@@ -149,6 +153,26 @@ async def _commit(line: Line, engine: Engine, finished: Finished) -> PrefectStat
     return Completed(message="Committed.")
 
 
+def _refusal(order: WorkOrder) -> str | None:
+    """Why this worker cannot do what the order says, or None. Plans are pinned; images come and go."""
+    plans = [Plan.from_json(plan) for plan in (order.plan, *order.plans.values())]
+    if missing := missing_handlers(plans):
+        return (
+            f"This worker's image has no handler {', '.join(missing)}, which workflow {plans[0].workflow_id} "
+            f"version {plans[0].version} needs. Run workers of the release that published it."
+        )
+    return None
+
+
+async def _refuse(line: Line, refusal: str) -> PrefectState[Any]:
+    """Leave the attempt to a worker of the right release. Where none comes, the run is parked with this reason."""
+    try:
+        await line.fail(RunProblem(code=HANDLER_MISSING, message=refusal), "lost")
+    except Fenced as fenced:
+        return _cancelled("Fenced", str(fenced))
+    return FailedState(name=HANDLER_MISSING, message=refusal)
+
+
 async def _give_up(line: Line, verdict: DomainVerdict, why: str) -> PrefectState[Any]:
     """Leave the run to the domain, which cancels it or has another attempt go on."""
     try:
@@ -180,6 +204,8 @@ async def run_segment(line: Line, settings: WorkerSettings, number: int) -> Pref
             return Completed(name="Superseded", message=f"Nothing was done: {fenced}")
         except HeldBack:
             return await _left_early(line.stop, _handed_over())
+        if refusal := _refusal(order):
+            return FailedState(name=HANDLER_MISSING, message=refusal)
         return await _run_order(line, settings, order, number)
 
 

@@ -35,6 +35,7 @@ from flows.values import Values, to_json
 log = logging.getLogger("cairn.children")
 SEGMENT_FLOW = "segment"
 HANDED_OVER = "HandedOver"
+HANDLER_MISSING = "handler-missing"
 FIRST_LOOK_SECONDS = 0.1
 LONGEST_LOOK_SECONDS = 1.0
 ASK_PREFECT_SECONDS = 5.0
@@ -45,6 +46,14 @@ TO_BEGIN = 5  # times the silence that a child is allowed while its worker prepa
 
 class ChildLost(Broken):
     """A child run died, or ended without leaving its outcome: the machinery failed, not the work."""
+
+    code = "child-run-lost"
+
+
+class ChildRefused(ChildLost):
+    """A child run's worker is of a release that does not have what the run needs."""
+
+    code = HANDLER_MISSING
 
 
 class ChildCancelled(Broken):
@@ -269,6 +278,8 @@ class SegmentRuns:
             return False
         if run.state.type is StateType.CANCELLED:
             raise ChildCancelled(f"The child run for {child.place} was cancelled.")
+        if run.state.name == HANDLER_MISSING:
+            raise ChildRefused(run.state.message or HANDLER_MISSING)
         raise ChildLost(f"The child run for {child.place} ended as {run.state.name} without an outcome.")
 
     async def _withdraw(self, child: Child) -> None:

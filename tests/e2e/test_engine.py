@@ -1,14 +1,18 @@
-"""What the engine promises and only a whole stack shows: large results, and pauses that cost nothing."""
+"""What the engine promises and only a whole stack shows: large results, pauses that cost nothing, older workers."""
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.engine_chaos import Trial, items_workflow, trial, until
+from tests.support.prefect_server import REPOSITORY
 
 pytestmark = pytest.mark.stack
 WORDS = 3000  # of eleven bytes each in JSON: twice what travels between the processes of a run
@@ -142,3 +146,23 @@ def flow_state(made: Trial, run_id: str) -> str:
     [(flow_run_id,)] = made.stack.rows("select flow_run_id::text from app.attempts where run_id = %s", run_id)
     with made.stack.prefect() as http:
         return str(http.get(f"/flow_runs/{flow_run_id}").raise_for_status().json()["state_name"])
+
+
+def test_a_worker_that_lacks_a_handler_leaves_the_run_to_another(made: Trial) -> None:
+    pairs = Path(f"/proc/{made.service('worker-light')}/environ").read_text().split("\0")
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.support.older_release", "items_light", "scripted"],
+        cwd=REPOSITORY,
+        env=dict(pair.split("=", 1) for pair in pairs if "=" in pair),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert "handler-missing This worker's image has no handler scripted" in done.stdout, done.stderr
+    [(run_id, code)] = made.stack.rows(
+        "select run_id::text, problem->>'code' from app.attempts where problem->>'code' = 'handler-missing'"
+    )
+    assert code == "handler-missing"
+    assert made.until_ended([run_id]) == {run_id: "completed"}
+    assert made.attempts(run_id) == ["failed", "committed"]
