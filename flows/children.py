@@ -145,6 +145,7 @@ class SegmentRuns:
         known: Mapping[str, Outcome],
         wait_seconds: float | None,
         stop: Stop,
+        begun: Callable[[], None],
     ) -> Mapping[str, Outcome]:
         """Execute the nodes on the pool; returns how each of them ended."""
         values = self.engine.ledger.values
@@ -152,7 +153,12 @@ class SegmentRuns:
             "nodes": list(nodes),
             "known": {name: outcome_json(outcome, values) for name, outcome in known.items()},
         }
-        told = await self._done(pool, ", ".join(nodes), {"order.json": to_json(order)}, wait_seconds, stop)
+
+        def heard(child: Child) -> None:
+            if child.sign is not None:
+                begun()
+
+        told = await self._done(pool, ", ".join(nodes), {"order.json": to_json(order)}, wait_seconds, stop, heard)
         return {name: outcome_from_json(ended, values) for name, ended in told["nodes"].items()}
 
     async def items(
@@ -163,6 +169,7 @@ class SegmentRuns:
         shares: Sequence[tuple[Sequence[Item], int]],
         wait_seconds: float | None,
         stop: Stop,
+        begun: Callable[[], None],
         counted: CountedItems,
     ) -> Mapping[int, Outcome]:
         """Execute shares of a fan-out's items side by side; returns how each item ended that was not stopped."""
@@ -171,6 +178,8 @@ class SegmentRuns:
         enough = stop.inner()
 
         def heard(number: int, child: Child) -> None:
+            if child.sign is not None:
+                begun()
             counts[number] = child.counts
             if not counted(*(sum(column) for column in zip(*counts.values(), strict=True))):
                 enough.set("over")
@@ -195,7 +204,7 @@ class SegmentRuns:
         files: Mapping[str, str],
         wait_seconds: float | None,
         stop: Stop,
-        heard: Callable[[Child], None] = lambda _: None,
+        heard: Callable[[Child], None],
     ) -> dict[str, Any]:
         """One child run's outcome. Where its worker handed it over, another one goes on from what is remembered."""
         while True:

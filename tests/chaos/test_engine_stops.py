@@ -184,10 +184,15 @@ def test_a_small_pool_full_of_parents_finishes(stack: Trial) -> None:
 
 
 def test_a_node_for_a_pool_that_nobody_serves_says_so(stack: Trial) -> None:
+    """Also where it is a sub-workflow's."""
     with stack.held_down("worker-gdal"):
-        run_id = stack.start("items_gdal", count=2, seconds=0.1)
-        took = until(lambda: stack.record(run_id)["reason"] == "unroutable", UNROUTABLE_SECONDS + 10)
-    assert set(stack.until_ended([run_id]).values()) == {"completed"}
-    until(lambda: stack.record(run_id)["reason"] is None, UNROUTABLE_SECONDS)
+        run_ids = [stack.start("items_gdal", count=2, seconds=0.1), stack.start("outer")]
+        took = until(lambda: reasons(stack, run_ids) == ["unroutable"] * 2, UNROUTABLE_SECONDS + 10)
+    assert set(stack.until_ended(run_ids).values()) == {"completed"}
+    until(lambda: reasons(stack, run_ids) == [None, None], UNROUTABLE_SECONDS)
     print(f"\nunroutable after {took:.1f} s; completed once the pool was served again")  # noqa: T201
     assert took <= UNROUTABLE_SECONDS
+
+
+def reasons(made: Trial, run_ids: list[str]) -> list[str | None]:
+    return [made.record(run_id)["reason"] for run_id in run_ids]
