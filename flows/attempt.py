@@ -16,13 +16,14 @@ from prefect.client.schemas.objects import StateType
 from prefect.context import FlowRunContext, SyncClientContext
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.runtime import flow_run
-from prefect.states import Completed
+from prefect.states import AwaitingRetry, Completed
 from prefect.states import Failed as FailedState
 
 from domain.contracts.runs import RunProblem, RunStart, WorkOrder
 from domain.contracts.runs import Verdict as DomainVerdict
 from flows.children import (
     HANDED_OVER,
+    HANDLER_MISSING,
     ChildCancelled,
     ChildLost,
     SegmentRuns,
@@ -34,10 +35,12 @@ from flows.children import (
 )
 from flows.compiler import Failed, Finished, Outcome, Plan, Schedule
 from flows.engine import Engine, Place
+from flows.errors import InvalidOutput
 from flows.items import Counts, Share, do_items
 from flows.ledger import Ledger
 from flows.outline import show_outline
-from flows.reporting import DomainUnreachable, Fenced, Line, domain_http
+from flows.readiness import missing_handlers
+from flows.reporting import DomainUnreachable, Fenced, HeldBack, Line, domain_http
 from flows.runner import Runner, Verdict, run_problem
 from flows.secrets import strike_from_logs
 from flows.segments import home_pool
@@ -45,7 +48,7 @@ from flows.settings import WorkerSettings
 from flows.stopping import Stop, listed, process_is_shared
 from flows.storage import Zones
 from flows.task_engine import tag_limits
-from flows.values import Values, plain, to_json
+from flows.values import plain, result_fault, to_json
 from flows.work import Hands
 
 OUTLINE_SECONDS = 3.0
@@ -61,15 +64,24 @@ async def connect(stack: AsyncExitStack) -> tuple[WorkerSettings, Any]:
 
 async def run_attempt(line: Line, settings: WorkerSettings) -> PrefectState[Any]:
     """Claim the attempt, run the plan, hand in what came of it."""
-    try:
-        order = await line.start(_claim(line, settings))
-    except Fenced as fenced:
-        return Completed(name="Superseded", message=f"Nothing was done: {fenced}")
+    with _heeding(line.stop):
+        try:
+            order = await line.start(_claim(line, settings))
+        except Fenced as fenced:
+            return Completed(name="Superseded", message=f"Nothing was done: {fenced}")
+        except HeldBack as held:
+            return await _left_early(line.stop, AwaitingRetry(message=f"{held} Another worker takes it."))
+        if refusal := _refusal(order):
+            return await _refuse(line, refusal)
+        return await _run_plan(line, settings, order)
+
+
+async def _run_plan(line: Line, settings: WorkerSettings, order: WorkOrder) -> PrefectState[Any]:
     plan = Plan.from_json(order.plan)
     engine = await _engine(line, settings, order, home_pool(plan))
     schedule = Schedule(plan, order.inputs, engine.schedule_facts)
     with closing(engine):
-        async with _alive(line, order), get_client(sync_client=False) as prefect:
+        async with line.beating(order.heartbeat_seconds), get_client(sync_client=False) as prefect:
             engine.children = SegmentRuns(prefect, engine, settings.child_silence_seconds, _queue())
             try:
                 async with _outlined(engine, schedule, settings) as outline:
@@ -81,7 +93,7 @@ async def run_attempt(line: Line, settings: WorkerSettings) -> PrefectState[Any]
             except ChildCancelled as cancelled:
                 return await _give_up(line, "cancelled", str(cancelled))
             except ChildLost as lost:
-                await line.fail(RunProblem(code="child-run-lost", message=str(lost)), "lost")
+                await line.fail(RunProblem(code=lost.code, message=str(lost)), "lost")
                 return FailedState(message=str(lost))
             except Exception as error:
                 with suppress(Fenced, DomainUnreachable):  # the domain finds out by itself, only later
@@ -115,8 +127,7 @@ async def _outlined(
 
 async def _hand_in(line: Line, engine: Engine, verdict: Verdict, prefect: PrefectClient) -> PrefectState[Any]:
     if isinstance(verdict, Finished):
-        await line.commit(_travelling(plain(dict(verdict.outputs)), engine.ledger.values), engine.artifacts)
-        return Completed(message="Committed.")
+        return await _commit(line, engine, verdict)
     match line.stop.reason:
         case "fenced":
             return _cancelled("Fenced", "The attempt was cancelled, or another one has taken its place.")
@@ -132,10 +143,34 @@ async def _hand_in(line: Line, engine: Engine, verdict: Verdict, prefect: Prefec
     return FailedState(message=f"{verdict.error.node_id or 'run'}: {verdict.error.message}")
 
 
-def _travelling(outputs: dict[str, Any], values: Values) -> dict[str, Any]:
-    """The run's outputs as the domain keeps them: what is too large lies in run storage, and this says where."""
-    told = {name: values.told(value) for name, value in outputs.items()}
-    return {name: one.get("value", one) for name, one in told.items()}
+async def _commit(line: Line, engine: Engine, finished: Finished) -> PrefectState[Any]:
+    """Hand in the outputs, whole: the domain and partners know nothing of where a run keeps its values."""
+    outputs: dict[str, Any] = await asyncio.to_thread(plain, dict(finished.outputs))
+    if fault := result_fault(outputs):
+        await line.fail(RunProblem(code=InvalidOutput.code, message=fault))
+        return FailedState(message=fault)
+    await line.commit(outputs, engine.artifacts)
+    return Completed(message="Committed.")
+
+
+def _refusal(order: WorkOrder) -> str | None:
+    """Why this worker cannot do what the order says, or None. Plans are pinned; images come and go."""
+    plans = [Plan.from_json(plan) for plan in (order.plan, *order.plans.values())]
+    if missing := missing_handlers(plans):
+        return (
+            f"This worker's image has no handler {', '.join(missing)}, which workflow {plans[0].workflow_id} "
+            f"version {plans[0].version} needs. Run workers of the release that published it."
+        )
+    return None
+
+
+async def _refuse(line: Line, refusal: str) -> PrefectState[Any]:
+    """Leave the attempt to a worker of the right release. Where none comes, the run is parked with this reason."""
+    try:
+        await line.fail(RunProblem(code=HANDLER_MISSING, message=refusal), "lost")
+    except Fenced as fenced:
+        return _cancelled("Fenced", str(fenced))
+    return FailedState(name=HANDLER_MISSING, message=refusal)
 
 
 async def _give_up(line: Line, verdict: DomainVerdict, why: str) -> PrefectState[Any]:
@@ -162,10 +197,19 @@ async def _is_being_cancelled(prefect: PrefectClient) -> bool:
 
 async def run_segment(line: Line, settings: WorkerSettings, number: int) -> PrefectState[Any]:
     """Do what the parent ordered, and leave the outcome where the parent looks for it."""
-    try:
-        order = await line.start(_claim(line, settings, segment=number))
-    except Fenced as fenced:
-        return Completed(name="Superseded", message=f"Nothing was done: {fenced}")
+    with _heeding(line.stop):
+        try:
+            order = await line.start(_claim(line, settings, segment=number))
+        except Fenced as fenced:
+            return Completed(name="Superseded", message=f"Nothing was done: {fenced}")
+        except HeldBack:
+            return await _left_early(line.stop, _handed_over())
+        if refusal := _refusal(order):
+            return FailedState(name=HANDLER_MISSING, message=refusal)
+        return await _run_order(line, settings, order, number)
+
+
+async def _run_order(line: Line, settings: WorkerSettings, order: WorkOrder, number: int) -> PrefectState[Any]:
     engine = await _engine(line, settings, order, "")
     place = segment_name(order.facts, number)
     told = json.loads(await asyncio.to_thread(engine.zones.runs.read_bytes, f"{place}/order.json"))
@@ -173,7 +217,7 @@ async def run_segment(line: Line, settings: WorkerSettings, number: int) -> Pref
     inputs = told["inputs"] if told["workflow"] else order.inputs
     where = Place(told["path"], told["workflow"], inputs)
     with closing(engine):
-        async with _alive(line, order):
+        async with line.beating(order.heartbeat_seconds):
             if "node" in told:
                 outcome, verdict = await _do_share(engine, plan, where, told, place)
             else:
@@ -181,7 +225,7 @@ async def run_segment(line: Line, settings: WorkerSettings, number: int) -> Pref
             with suppress(DomainUnreachable):  # what it did is in storage; its parent tells the domain how it ended
                 await line.flush()
     if line.stop.reason not in {None, "over"}:
-        return await _left_early(line.stop)
+        return await _left_early(line.stop, _handed_over())
     outcome["artifacts"] = [artifact.model_dump(mode="json") for artifact in engine.artifacts]
     content = to_json(outcome).encode()
     await asyncio.to_thread(engine.zones.runs.write_bytes, f"{place}/outcome.json", content)
@@ -190,12 +234,16 @@ async def run_segment(line: Line, settings: WorkerSettings, number: int) -> Pref
     return Completed(message="Done.")
 
 
-async def _left_early(stop: Stop) -> PrefectState[Any]:
-    """How a child run ends that was told to stop, for its parent to read: without an outcome."""
+def _handed_over() -> PrefectState[Any]:
+    return _cancelled(HANDED_OVER, "The worker was told to stop; another one goes on.")
+
+
+async def _left_early(stop: Stop, drained: PrefectState[Any]) -> PrefectState[Any]:
+    """How a flow run ends that was told to stop and tells the domain nothing: a child, or what had not begun."""
     if stop.reason == "draining":
         async with get_client(sync_client=False) as prefect:
             if not await _is_being_cancelled(prefect):
-                return _cancelled(HANDED_OVER, "The worker was told to stop; another one goes on.")
+                return drained
     return _cancelled("Fenced" if stop.reason == "fenced" else "Cancelled", "The run was told to stop.")
 
 
@@ -247,12 +295,11 @@ async def _engine(line: Line, settings: WorkerSettings, order: WorkOrder, pool: 
     )
 
 
-@asynccontextmanager
-async def _alive(line: Line, order: WorkOrder) -> AsyncIterator[None]:
-    """Tell the domain that we live, and hear from anybody that we should stop, while the block runs."""
-    with listed(flow_run_id(), line.stop), _heeding_sigterm(line.stop):
-        async with line.beating(order.heartbeat_seconds):
-            yield
+@contextmanager
+def _heeding(stop: Stop) -> Iterator[None]:
+    """Hear from anybody that we should stop, while the block runs."""
+    with listed(flow_run_id(), stop), _heeding_sigterm(stop):
+        yield
 
 
 @contextmanager

@@ -35,15 +35,25 @@ from flows.values import Values, to_json
 log = logging.getLogger("cairn.children")
 SEGMENT_FLOW = "segment"
 HANDED_OVER = "HandedOver"
+HANDLER_MISSING = "handler-missing"
 FIRST_LOOK_SECONDS = 0.1
 LONGEST_LOOK_SECONDS = 1.0
 ASK_PREFECT_SECONDS = 5.0
 BEAT_SECONDS = 2.0
+PAUSE_LOOK_SECONDS = 1.0
 TO_BEGIN = 5  # times the silence that a child is allowed while its worker prepares it
 
 
 class ChildLost(Broken):
     """A child run died, or ended without leaving its outcome: the machinery failed, not the work."""
+
+    code = "child-run-lost"
+
+
+class ChildRefused(ChildLost):
+    """A child run's worker is of a release that does not have what the run needs."""
+
+    code = HANDLER_MISSING
 
 
 class ChildCancelled(Broken):
@@ -76,6 +86,10 @@ class Life:
         patience = TO_BEGIN if seen[1] is StateType.PENDING else 1
         return now - self._seen_at > patience * self.silence_seconds
 
+    def excuse(self, seconds: float) -> None:
+        """Let so much of its silence not count."""
+        self._seen_at += seconds
+
 
 @dataclass
 class Child:
@@ -84,11 +98,23 @@ class Child:
     place: str
     flow_run_id: UUID
     life: Life
-    wait_seconds: float
+    wait_seconds: float | None = None
     created_at: float = field(default_factory=time.monotonic)
+    looked_at: float = field(default_factory=time.monotonic)
     asked_at: float = field(default_factory=time.monotonic)
     sign: bytes | None = None
     state: StateType | None = None
+
+    def pass_time(self, now: float, *, is_paused: bool) -> None:
+        """Time goes on. Where a pause keeps the child from beginning, it is neither waited for nor silent."""
+        if is_paused and self.sign is None:
+            self.created_at += now - self.looked_at
+            self.life.excuse(now - self.looked_at)
+        self.looked_at = now
+
+    def waits_too_long(self, now: float) -> bool:
+        """Whether no worker took it up in time. Without a bound the domain decides, which knows who serves."""
+        return self.wait_seconds is not None and self.sign is None and now - self.created_at > self.wait_seconds
 
     @property
     def counts(self) -> tuple[int, int]:
@@ -117,8 +143,9 @@ class SegmentRuns:
         place: Place,
         nodes: Sequence[str],
         known: Mapping[str, Outcome],
-        wait_seconds: float,
+        wait_seconds: float | None,
         stop: Stop,
+        begun: Callable[[], None],
     ) -> Mapping[str, Outcome]:
         """Execute the nodes on the pool; returns how each of them ended."""
         values = self.engine.ledger.values
@@ -126,7 +153,12 @@ class SegmentRuns:
             "nodes": list(nodes),
             "known": {name: outcome_json(outcome, values) for name, outcome in known.items()},
         }
-        told = await self._done(pool, ", ".join(nodes), {"order.json": to_json(order)}, wait_seconds, stop)
+
+        def heard(child: Child) -> None:
+            if child.sign is not None:
+                begun()
+
+        told = await self._done(pool, ", ".join(nodes), {"order.json": to_json(order)}, wait_seconds, stop, heard)
         return {name: outcome_from_json(ended, values) for name, ended in told["nodes"].items()}
 
     async def items(
@@ -135,8 +167,9 @@ class SegmentRuns:
         place: Place,
         node_id: str,
         shares: Sequence[tuple[Sequence[Item], int]],
-        wait_seconds: float,
+        wait_seconds: float | None,
         stop: Stop,
+        begun: Callable[[], None],
         counted: CountedItems,
     ) -> Mapping[int, Outcome]:
         """Execute shares of a fan-out's items side by side; returns how each item ended that was not stopped."""
@@ -145,6 +178,8 @@ class SegmentRuns:
         enough = stop.inner()
 
         def heard(number: int, child: Child) -> None:
+            if child.sign is not None:
+                begun()
             counts[number] = child.counts
             if not counted(*(sum(column) for column in zip(*counts.values(), strict=True))):
                 enough.set("over")
@@ -167,12 +202,13 @@ class SegmentRuns:
         pool: str,
         name: str,
         files: Mapping[str, str],
-        wait_seconds: float,
+        wait_seconds: float | None,
         stop: Stop,
-        heard: Callable[[Child], None] = lambda _: None,
+        heard: Callable[[Child], None],
     ) -> dict[str, Any]:
         """One child run's outcome. Where its worker handed it over, another one goes on from what is remembered."""
         while True:
+            await self._until_resumed(stop)
             number = self._count = self._count + 1
             place = segment_name(self.engine.facts, number)
             for file, content in files.items():
@@ -185,6 +221,13 @@ class SegmentRuns:
                 )
                 self.engine.artifacts += [Artifact.model_validate(artifact) for artifact in outcome["artifacts"]]
                 return outcome
+
+    async def _until_resumed(self, stop: Stop) -> None:
+        """Begin nothing under a pause."""
+        while self.engine.line.paused:
+            if stop.is_set():
+                raise Stopped("The run was asked to stop.")
+            await asyncio.sleep(PAUSE_LOOK_SECONDS)
 
     async def _create(self, pool: str, number: int, name: str) -> FlowRun:
         line, facts = self.engine.line, self.engine.facts
@@ -215,7 +258,8 @@ class SegmentRuns:
                 if stop.reason != "over" or child.sign is None:
                     raise Stopped("The run was asked to stop.")
             now = time.monotonic()
-            if child.sign is None and now - child.created_at > child.wait_seconds:
+            child.pass_time(now, is_paused=self.engine.line.paused)
+            if child.waits_too_long(now):
                 await self._withdraw(child)
                 raise NoWorker(f"No worker took the child run up within {child.wait_seconds:.0f} s.")
             if child.life.is_over(child.sign, child.state, now):
@@ -243,6 +287,8 @@ class SegmentRuns:
             return False
         if run.state.type is StateType.CANCELLED:
             raise ChildCancelled(f"The child run for {child.place} was cancelled.")
+        if run.state.name == HANDLER_MISSING:
+            raise ChildRefused(run.state.message or HANDLER_MISSING)
         raise ChildLost(f"The child run for {child.place} ended as {run.state.name} without an outcome.")
 
     async def _withdraw(self, child: Child) -> None:

@@ -1,7 +1,7 @@
 """What all of one flow run's work shares: facts, storage, memory, the line to the domain, threads."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -20,11 +20,15 @@ SCHEDULE_FACTS = ("id", "request_id", "asset_id", "version_ordinal")
 
 @dataclass(frozen=True)
 class Place:
-    """Which plan a piece of work belongs to: the run's own, or a sub-workflow's at the end of a path of nodes."""
+    """Which plan a piece of work belongs to: the run's own, or a sub-workflow's at the end of a path of nodes.
+
+    `top` is the node of the run's own plan where that path begins.
+    """
 
     path: str = ""
     workflow: str | None = None
     inputs: Mapping[str, Any] = field(default_factory=dict)
+    top: str = ""
 
     def of(self, node_id: str) -> str:
         """The node's name in the run's memory."""
@@ -38,7 +42,7 @@ class CountedItems(Protocol):
 
 
 class ChildRuns(Protocol):
-    """Has work done by flow runs on another pool."""
+    """Has work done by flow runs on another pool. `begun` is called, maybe often, once a worker has taken it up."""
 
     async def stretch(
         self,
@@ -46,8 +50,9 @@ class ChildRuns(Protocol):
         place: Place,
         nodes: Sequence[str],
         known: Mapping[str, Outcome],
-        wait_seconds: float,
+        wait_seconds: float | None,
         stop: Stop,
+        begun: Callable[[], None],
     ) -> Mapping[str, Outcome]:
         """Execute these nodes; returns how each of them ended."""
 
@@ -57,8 +62,9 @@ class ChildRuns(Protocol):
         place: Place,
         node_id: str,
         shares: Sequence[tuple[Sequence[Item], int]],
-        wait_seconds: float,
+        wait_seconds: float | None,
         stop: Stop,
+        begun: Callable[[], None],
         counted: CountedItems,
     ) -> Mapping[int, Outcome]:
         """Execute items of a fan-out, each share of them by a run of its own; returns how each item ended."""

@@ -30,6 +30,13 @@ class Stopped(HandlerError):
     retryable = False
 
 
+class InvalidOutput(HandlerError):
+    """The run returns more than can be kept: its workflow is at fault, not the submitted data."""
+
+    code = "invalid-output"
+    retryable = False
+
+
 class PlannedHandler(HandlerError):
     """The handler is declared for authors but not written yet."""
 

@@ -1,6 +1,6 @@
-"""Whether a valid workflow can be run today. Pure."""
+"""Whether a valid workflow can be run today, and by this image. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from flows.compiler import Plan
 from flows.handlers.registry import registry
@@ -12,6 +12,11 @@ def unready(plan: Plan, plans: Mapping[str, Plan] | None = None) -> list[str]:
     planned = [f"handler {name} is planned" for name in sorted(plan.handlers()) if known[name].planned]
     below = [f"workflow {name}: {why}" for name in sorted(plan.sub_workflows) for why in _unready(name, plans or {})]
     return planned + below
+
+
+def missing_handlers(plans: Iterable[Plan]) -> list[str]:
+    """The handlers of these plans that this image does not have: a run's plan may be of another release."""
+    return sorted(frozenset[str]().union(*(plan.handlers() for plan in plans)).difference(registry()))
 
 
 def _unready(name: str, plans: Mapping[str, Plan]) -> list[str]:

@@ -39,10 +39,15 @@ FIRST_DELAY_SECONDS = 0.5
 LONGEST_DELAY_SECONDS = 15.0
 ANSWER_SECONDS = 10.0
 LONGEST_HOLD_SECONDS = 20.0
+HELD_LOOK_SECONDS = 0.5
 
 
 class Fenced(Exception):
     """The domain no longer takes anything from this attempt: stop, and write nothing."""
+
+
+class HeldBack(Exception):
+    """The flow run was told to leave while a pause held its start: it has begun nothing."""
 
 
 class DomainUnreachable(Exception):
@@ -57,13 +62,15 @@ class Line:
     run_id: UUID
     token: str
     stop: Stop = field(default_factory=Stop)
+    paused: bool = False  # as of the last heartbeat
     _events: list[NodeEvent] = field(default_factory=list)
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _sending: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def start(self, message: RunStart) -> WorkOrder:
-        """Claim the attempt and learn what to do."""
-        order = WorkOrder.model_validate(await self._post("start", message.model_dump(mode="json")))
+        """Claim the attempt and learn what to do. Raises HeldBack where the stop comes before a pause ends."""
+        path, body = f"/api/v1/runs/{self.run_id}/start", message.model_dump(mode="json")
+        order = WorkOrder.model_validate(await post(self.http, path, body, self.stop))
         self.token = order.attempt_token
         return order
 
@@ -137,8 +144,9 @@ class Line:
                 return
 
     async def _heartbeat(self, message: Heartbeat) -> None:
-        """Hear whether to stop."""
+        """Hear whether to stop, and whether to begin nothing."""
         answer = HeartbeatAnswer.model_validate(await self._post("heartbeat", message.model_dump(mode="json")))
+        self.paused = answer.paused
         if answer.stop:
             self.stop.set("fenced")
 
@@ -151,8 +159,8 @@ async def register(http: httpx.AsyncClient, message: RunRegister) -> Registered:
     return Registered.model_validate(await post(http, "/api/v1/runs/register", message.model_dump(mode="json")))
 
 
-async def post(http: httpx.AsyncClient, path: str, body: dict[str, Any]) -> Any:
-    """Ask until there is an answer. Every message may safely arrive twice. A pause is waited out, however long."""
+async def post(http: httpx.AsyncClient, path: str, body: dict[str, Any], stop: Stop | None = None) -> Any:
+    """Ask until there is an answer. Every message may safely arrive twice. A pause is waited out until the stop."""
     delay, number = FIRST_DELAY_SECONDS, 0
     while number < TRIES:
         try:
@@ -166,7 +174,7 @@ async def post(http: httpx.AsyncClient, path: str, body: dict[str, Any]) -> Any:
             if answer.status_code == httpx.codes.CONFLICT:
                 raise Fenced(_detail(answer))
             if (held := _held_seconds(answer)) is not None:
-                await asyncio.sleep(held)
+                await _wait_held(held, stop)
                 continue
             if answer.is_client_error and answer.status_code != httpx.codes.TOO_MANY_REQUESTS:
                 raise DomainUnreachable(f"The domain refuses {path}: {reason}")
@@ -174,6 +182,14 @@ async def post(http: httpx.AsyncClient, path: str, body: dict[str, Any]) -> Any:
         await asyncio.sleep(delay)
         delay, number = min(2 * delay, LONGEST_DELAY_SECONDS), number + 1
     raise DomainUnreachable(f"The domain did not answer {path} in {TRIES} tries.")
+
+
+async def _wait_held(seconds: float, stop: Stop | None) -> None:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if stop is not None and stop.is_set():
+            raise HeldBack("The flow run was told to leave while a pause held it.")
+        await asyncio.sleep(min(seconds, HELD_LOOK_SECONDS))
 
 
 def _held_seconds(answer: httpx.Response) -> float | None:

@@ -1,17 +1,16 @@
 """The scheduler's hands: carries out its decisions, here or by child runs, and tells it how they ended."""
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
-from prefect import Flow
 from prefect.client.schemas.objects import State as PrefectState
 from prefect.client.schemas.objects import StateType
 
 from domain.contracts.runs import NodeEvent, RunProblem
-from flows.children import NoWorker
+from flows.children import HANDED_OVER, NoWorker
 from flows.compiler import (
     Cancelled,
     Decision,
@@ -39,6 +38,7 @@ from flows.compiler import (
 )
 from flows.engine import Engine, Place
 from flows.errors import Broken, InvalidInput, Nested, Stopped
+from flows.flow_engine import run_inside
 from flows.items import Counts, Share, do_items
 from flows.segments import shards, stretch
 from flows.stopping import Stop
@@ -191,10 +191,9 @@ class Runner:
                 "wrong-pool", f"Node {node.id} belongs on pool {node.pool}; this is {self.engine.pool}.", node.id
             )
             return [NodeFailed(node.id, error)]
-        self._note(node.id, "dispatched", pool=node.pool)
-        known, wait = self.schedule.outcomes, _wait_seconds(node)
+        known, wait, begun = self.schedule.outcomes, _wait_seconds(node), self._dispatched(node)
         try:
-            outcomes = await self.engine.children.stretch(node.pool, self.place, nodes, known, wait, self.stop)
+            outcomes = await self.engine.children.stretch(node.pool, self.place, nodes, known, wait, self.stop, begun)
         except NoWorker as nobody:
             self._elsewhere.difference_update(nodes)
             return [NodeFailed(node.id, RunError("dispatch-timeout", str(nobody), node.id))]
@@ -205,7 +204,7 @@ class Runner:
         parts = shards(decision, self.engine.shards_cap)
         if len(parts) <= 1 or self.engine.children is None or node.pool is None:
             return await self._stretch_elsewhere(node)
-        self._note(node.id, "dispatched", pool=node.pool)
+        begun = self._dispatched(node)
         shares = [(decision.items[part.start : part.stop], at_once) for part, at_once in parts]
         async with self._counted(node, decision) as counts:
 
@@ -215,7 +214,7 @@ class Runner:
 
             try:
                 ended = await self.engine.children.items(
-                    node.pool, self.place, node.id, shares, _wait_seconds(node), self.stop, counted
+                    node.pool, self.place, node.id, shares, _wait_seconds(node), self.stop, begun, counted
                 )
             except NoWorker as nobody:
                 return [NodeFailed(node.id, RunError("dispatch-timeout", str(nobody), node.id))]
@@ -224,6 +223,22 @@ class Runner:
         return [_item_event(node.id, index, outcome) for index, outcome in ended.items()]
 
     # --- telling ---
+
+    def _dispatched(self, node: Node) -> Callable[[], None]:
+        """Tell that the node waits for its pool; the answer is called once it does so no more.
+
+        What a sub-workflow waits for is told of the run's own node, as a run that waits in vain must show it. That
+        it has begun the child run tells by itself, unless it works for a sub-workflow.
+        """
+        waits = [self.place.top] if self.place.path else []
+        event = NodeEvent(node_id=self.place.top or node.id, state="dispatched", pool=node.pool)
+        self.engine.line.note(event)
+
+        def begun() -> None:
+            while waits:
+                self.engine.line.note(NodeEvent(node_id=waits.pop(), state="running"))
+
+        return begun
 
     def _note(self, node_id: str, state: str, **more: Any) -> None:
         """Tell the domain, of the run's own nodes only: those of sub-workflows are theirs."""
@@ -252,7 +267,7 @@ class SubWorkflows:
             engine,
             Schedule(plan, resolved, engine.schedule_facts),
             self.outer.stop.inner(),
-            Place(f"{work.name}.", name, resolved),
+            Place(f"{work.name}.", name, resolved, self.outer.place.top or work.node.id),
             visible=self.outer.visible and work.item is None,
         )
         bound = work.node.timeout_seconds or TIMEOUT_SECONDS
@@ -269,32 +284,22 @@ class SubWorkflows:
 
 async def _as_flow_run(inner: Runner, work: Work) -> Verdict:
     """The sub-workflow as a flow run of its own inside ours, so that operators see its nodes together."""
-    ended: list[Verdict | Broken] = []
+    ended: list[Verdict] = []
 
     async def body() -> PrefectState[Any]:
-        try:
-            verdict = await inner.run()
-        except Broken as broken:
-            ended.append(broken)
-            raise
+        verdict = await inner.run()
         ended.append(verdict)
-        if isinstance(verdict, Failed):
-            return PrefectState(type=StateType.FAILED, message=verdict.error.message)
-        return PrefectState(type=StateType.COMPLETED)
+        if isinstance(verdict, Finished):
+            return PrefectState(type=StateType.COMPLETED)
+        if inner.stop.reason == "draining":
+            return PrefectState(type=StateType.CANCELLED, name=HANDED_OVER, message=verdict.error.message)
+        kind = StateType.FAILED if inner.stop.reason in {None, "over"} else StateType.CANCELLED
+        return PrefectState(type=kind, message=verdict.error.message)
 
     plan = inner.schedule.plan
-    flow = Flow(
-        fn=body,
-        name=plan.workflow_id,
-        version=str(plan.version),
-        flow_run_name=work.node.id,
-        validate_parameters=False,
-        persist_result=False,
-        log_prints=False,
-    )
-    await flow(return_state=True)
-    if isinstance(ended[0], Broken):
-        raise ended[0]
+    await run_inside(body, plan.workflow_id, str(plan.version), work.node.id)
+    if not ended:
+        raise Broken(f"Prefect did not let workflow {plan.workflow_id} run.")
     return ended[0]
 
 
@@ -311,10 +316,13 @@ def _fan_out(node: Node) -> FanOut:
     return node.fan_out
 
 
-def _wait_seconds(node: Node) -> float:
-    """How long a child run may wait for a worker. Waiting anew, once for each retry, would be no other wait."""
-    once = node.dispatch_timeout_seconds or node.timeout_seconds or TIMEOUT_SECONDS
-    return once * (1 + len(node.retry.delays()))
+def _wait_seconds(node: Node) -> float | None:
+    """How long a child run may wait for a worker: as the workflow says, else as long as workers serve its pool.
+
+    Waiting anew, once for each retry, would be no other wait.
+    """
+    once = node.dispatch_timeout_seconds
+    return None if once is None else once * (1 + len(node.retry.delays()))
 
 
 def run_problem(error: RunError) -> RunProblem:

@@ -13,6 +13,7 @@ from typing import Any
 from flows.storage import Store
 
 TRAVELS_BYTES = 16_000
+RESULT_BYTES = 256_000
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,20 @@ class Stored(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self.content)
+
+
+def result_fault(outputs: Mapping[str, Any]) -> str | None:
+    """Why these are too much for a run to return, or None. What it returns is kept whole by the domain, as partners
+    and later runs read it.
+    """
+    sizes = {name: len(to_json(value)) for name, value in outputs.items()}
+    if sum(sizes.values()) <= RESULT_BYTES:
+        return None
+    largest = max(sizes, key=lambda name: sizes[name])
+    return (
+        f"The outputs have {sum(sizes.values()):,} bytes of JSON, {largest!r} alone {sizes[largest]:,}; "
+        f"a run returns at most {RESULT_BYTES:,}. Write the data to a zone and return where it lies."
+    )
 
 
 def plain(value: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 from prefect.workers.base import BaseWorker
 
-from deployments.workers.engine import OUTAGE_PAUSE_SECONDS, is_outage
+from flows.flow_engine import OUTAGE_PAUSE_SECONDS, is_outage
 
 DRAIN_SECONDS = 24.0
 LEAVE_SECONDS = 2.0

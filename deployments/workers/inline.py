@@ -45,6 +45,7 @@ AT_ONCE = "CAIRN_RUNS_AT_ONCE"
 RUNS_AT_ONCE = 500
 CANCEL_LOOK_SECONDS = 1.5
 CANCEL_GRACE_SECONDS = 6.0
+DRAIN_LOOK_SECONDS = 0.5
 DEPLOYMENT_SECONDS = 60.0
 CODE_LOOK_SECONDS = 5.0
 HEARTBEAT_SECONDS = 30
@@ -108,13 +109,16 @@ class InlineWorker(Draining):
         """Prefect's own watches runs that have not begun; ours asks for all of them at once."""
 
     async def _hand_over(self) -> None:
-        """Ask every run to hand over, for as long as it may take; those that then are still there are torn off."""
-        for run in self._running.values():
-            run.engine.stopped = run.engine.stopped or "draining"
+        """Ask every run to hand over, for as long as it may take; those that then are still there are torn off.
+
+        A run that is just being taken is nobody else's any more: it begins, and is asked then.
+        """
         with anyio.move_on_after(DRAIN_SECONDS):
-            while self._running:
+            while self._submitting_flow_run_ids:
+                for run in self._running.values():
+                    run.engine.stopped = run.engine.stopped or "draining"
                 stopping.stop_all("draining")  # repeated: a run may have begun just now
-                await asyncio.sleep(0.5)
+                await asyncio.sleep(DRAIN_LOOK_SECONDS)
         for run in list(self._running.values()):
             run.scope.cancel()
         with anyio.move_on_after(LEAVE_SECONDS):
@@ -134,6 +138,8 @@ class InlineWorker(Draining):
         assert self._runs_task_group is not None  # noqa: S101 - set up before the first look
         begun = []
         for flow_run in (entry.flow_run for entry in flow_run_response):
+            if self.draining:  # told to end while Prefect was asked
+                break
             if flow_run.id in self._submitting_flow_run_ids:
                 continue
             try:
@@ -148,7 +154,7 @@ class InlineWorker(Draining):
     async def _submit_run(self, flow_run: "FlowRun") -> None:
         """Claim the run and see it to its end. Whatever happens to it, the worker lives."""
         try:
-            if await self._propose_pending_state(flow_run):
+            if not self.draining and await self._propose_pending_state(flow_run):
                 flow_run.work_pool_name = self._work_pool_name
                 flow_run.work_queue_name = await self._queue_name(flow_run)
                 await self.run(flow_run, InlineJobConfiguration())

@@ -102,9 +102,17 @@ async def start(run_id: UUID, message: RunStart, runs: Lifecycle, state: Service
     return rendering.render(answer.problem()) if isinstance(answer, DomainError) else answer
 
 
-@api.post("/runs/{run_id}/heartbeat", tags=["workers"], dependencies=[Depends(allowed_beforehand("worker"))])
+@api.post(
+    "/runs/{run_id}/heartbeat",
+    tags=["workers"],
+    dependencies=[Depends(allowed_beforehand("worker"))],
+    response_model_exclude_defaults=True,
+)
 async def heartbeat(run_id: UUID, message: Heartbeat, state: ServiceState) -> HeartbeatAnswer:
-    """Say that the attempt lives, and what its nodes do; hear whether to stop, if so wished the moment it is true."""
+    """Say that the attempt lives, and what its nodes do; hear whether to stop, if so wished the moment it is true.
+
+    `paused` is there while a pause holds the run: what works may end, no child run begins.
+    """
     return await Heartbeats(state.database, state.fences).beat(run_id, message)
 
 

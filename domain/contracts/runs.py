@@ -93,6 +93,7 @@ class Heartbeat(BaseModel):
 
 class HeartbeatAnswer(BaseModel):
     stop: bool = Field(description="The attempt was cancelled or fenced: stop working, write nothing")
+    paused: bool = Field(default=False, description="What works may end; begin nothing on other pools for now")
 
 
 class Commit(BaseModel):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import delete, func, null, select, tuple_, update
+from sqlalchemy import delete, func, null, select, text, tuple_, update
 from sqlalchemy import insert as insert_rows
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -16,6 +16,16 @@ from domain.contracts.runs import NodeEvent, RunStart
 from domain.models import Artifact, Attempt, AttemptFlowRun, Request, Run, RunNode, WorkflowDefinition
 from domain.models.base import FRESH
 from domain.rules.lifecycle import AttemptState, RunState
+
+BEAT = text("""
+    update app.attempts a set heartbeat_at = clock_timestamp()
+    from app.runs r join app.requests q using (request_id)
+    where a.run_id = :run_id and a.token = :token and a.state = 'started' and r.run_id = a.run_id
+    returning exists (
+        select from app.settings s where s.kind = 'pause'
+        and s.name in ('*', 'workflow:' || r.workflow_id, 'platform:' || q.platform_id)
+    )
+""")
 
 
 @dataclass(frozen=True)
@@ -91,15 +101,10 @@ class Runs:
             link.on_conflict_do_update(index_elements=["flow_run_id"], set_={"number": attempt.number})
         )
 
-    async def beat(self, run_id: UUID, token: str) -> bool:
-        """Note that the attempt lives. False where it is not the live one."""
-        beat = (
-            update(Attempt)
-            .where(Attempt.run_id == run_id, Attempt.token == token, Attempt.state == AttemptState.STARTED)
-            .values(heartbeat_at=func.clock_timestamp())
-            .returning(Attempt.number)
-        )
-        return (await self.session.execute(beat)).first() is not None
+    async def beat(self, run_id: UUID, token: str) -> bool | None:
+        """Note that the attempt lives; says whether a pause holds its run. None where it is not the live one."""
+        paused: bool | None = await self.session.scalar(BEAT, {"run_id": run_id, "token": token})
+        return paused
 
     async def apply_events(self, run_id: UUID, events: Iterable[NodeEvent]) -> None:
         """Write what nodes report: one statement a node, the later of two words about the same thing winning."""

@@ -17,17 +17,16 @@ class Heartbeats:
     async def beat(self, run_id: UUID, message: Heartbeat) -> HeartbeatAnswer:
         """Note that the attempt lives and what its nodes do; tell it to stop if it is no longer the live one."""
         with self.fences.watching(run_id) as fenced:  # before the look: a fence in between is heard too
-            if not await self._alive(run_id, message):
-                return HeartbeatAnswer(stop=True)
-            if not message.wait_seconds or not await happens(fenced, message.wait_seconds):
-                return HeartbeatAnswer(stop=False)
-        again = Heartbeat(attempt_token=message.attempt_token)
-        return HeartbeatAnswer(stop=not await self._alive(run_id, again))
+            answer = await self._noted(run_id, message)
+            if answer.stop or not message.wait_seconds or not await happens(fenced, message.wait_seconds):
+                return answer
+        return await self._noted(run_id, Heartbeat(attempt_token=message.attempt_token))
 
-    async def _alive(self, run_id: UUID, message: Heartbeat) -> bool:
+    async def _noted(self, run_id: UUID, message: Heartbeat) -> HeartbeatAnswer:
         async with self.database.transaction() as session:
             runs = Runs(session)
-            alive = await runs.beat(run_id, message.attempt_token)
-            if alive:
-                await runs.apply_events(run_id, message.events)
-        return alive
+            paused = await runs.beat(run_id, message.attempt_token)
+            if paused is None:
+                return HeartbeatAnswer(stop=True)
+            await runs.apply_events(run_id, message.events)
+        return HeartbeatAnswer(stop=False, paused=paused)

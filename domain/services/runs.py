@@ -41,6 +41,7 @@ from domain.services.audit import PREFECT, THE_SERVICE, record
 from domain.services.orders import work_order
 from domain.services.steps import queue_ready, result_of
 from domain.services.wording import EXHAUSTED, NO_OUTCOME, partner_problem, why_lost
+from flows.compiler.expressions import ExpressionError
 
 HOLD_SECONDS = 5
 MOST_HAND_OVERS = 20
@@ -371,7 +372,12 @@ class RunLifecycle:
         runs = await Runs(self.session).of_request(request.request_id)
         status = request_state([run.state for run in runs])
         if status is RequestState.COMPLETED:
-            request.result = result_of(request, runs)
+            try:
+                request.result = result_of(request, runs)
+            except ExpressionError as error:
+                message = f"What the request returns cannot be made of what its runs returned: {error}"
+                await self._fail_run(runs[-1], RunProblem(code="plan-outputs-invalid", message=message))
+                return
         if status is RequestState.FAILED:
             request.problem = partner_problem([run for run in runs if run.state is RunState.FAILED])
         if status is not request.status:

@@ -170,7 +170,7 @@ _ON_FAILURE = Field(
 )
 _TRIES: Fields = {
     "timeout_seconds": Field(SECONDS, "The longest one try may take. Default the handler's, else 3600"),
-    "dispatch_timeout_seconds": Field(SECONDS, "The longest wait for a worker. Default timeout_seconds"),
+    "dispatch_timeout_seconds": Field(SECONDS, "The longest wait for a worker. Default none while its pool is served"),
     "retry": Field(RETRY, "How failed tries are repeated; fields left out come from the workflow's own `retry`"),
     "priority": Field(one_of(("low", "normal", "high"), "a priority"), "The queue of the pool. Default normal"),
     "version": Field(VERSION, "Recorded in the run's stage snapshot"),

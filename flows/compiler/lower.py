@@ -82,12 +82,16 @@ def _work(subject: Subject, node: NodeModel) -> dict[str, Any]:
         "params": task.get(node.params_key, {}),
         "retry": Retry.of(merged(subject.model.fields.get("retry", {}), task.get("retry", {}))),
         "timeout_seconds": timeout,
-        "dispatch_timeout_seconds": float(task.get("dispatch_timeout_seconds", timeout)),
+        "dispatch_timeout_seconds": _seconds(task.get("dispatch_timeout_seconds")),
         "resources": Resources(**task.get("resources", {})),
         "priority": task.get("priority", "normal"),
         "version": task.get("version"),
         "args": task.get("args"),
     }
+
+
+def _seconds(given: float | None) -> float | None:
+    return None if given is None else float(given)
 
 
 def _fan_out(subject: Subject, node: NodeModel) -> FanOut:

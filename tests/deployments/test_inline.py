@@ -1,5 +1,6 @@
 """The worker type `cairn-inline`: real Prefect server, real worker process, flows that behave and misbehave."""
 
+import asyncio
 import os
 import re
 import shutil
@@ -7,9 +8,12 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from uuid import uuid4
 
 import pytest
 
+from deployments.workers import inline
 from tests.support.cluster import TestCluster
 from tests.support.prefect_server import REPOSITORY, PrefectServer, running_prefect, until
 
@@ -111,6 +115,66 @@ def test_a_drained_worker_has_its_runs_leave_and_ends(prefect: PrefectServer, ow
         assert worker.wait(30) == 0
         assert time.monotonic() - began < 10
     assert [prefect.run(run)["state"]["message"] for run in runs] == ["told to stop: draining"] * 5
+
+
+def test_what_is_just_being_taken_when_a_worker_is_told_to_end_is_not_lost(prefect: PrefectServer, own: str) -> None:
+    """A run is handed over by itself, or nobody has taken it: none stays Pending at a worker that is gone."""
+    deployment = prefect.deploy(own, f"{FLOWS}.waits")
+    with prefect.worker(own) as worker:
+        begin(prefect, own, "waits")
+        runs = [prefect.trigger(deployment) for _ in range(40)]
+        until(lambda: any(prefect.state(run) != "SCHEDULED" for run in runs[:3]), 20)
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(30) == 0
+    left = {(prefect.state(run), prefect.run(run)["state"]["message"]) for run in runs}
+    assert left <= {("SCHEDULED", None), ("FAILED", "told to stop: draining")}
+
+
+async def test_a_drain_waits_for_what_is_just_being_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the claim and its first line a run is in nobody's list of those that run."""
+    monkeypatch.setattr(inline, "DRAIN_LOOK_SECONDS", 0.01)
+    worker = inline.InlineWorker("light", create_pool_if_not_found=False)
+    taken = uuid4()
+    worker._submitting_flow_run_ids.add(taken)
+    handing_over = asyncio.create_task(worker._hand_over())
+    await asyncio.sleep(0.2)
+    assert not handing_over.done()
+    worker._submitting_flow_run_ids.discard(taken)
+    await asyncio.wait_for(handing_over, 5)
+
+
+def test_a_run_inside_another_keeps_no_worker_from_draining(prefect: PrefectServer, own: str) -> None:
+    """The signal is the worker's, whoever holds a flow run inside: all its runs leave, and are told why."""
+    with prefect.worker(own) as worker:
+        runs = begin(prefect, own, "waits", 3) + begin(prefect, own, "holds_another", 2)
+        until(lambda: len(inner_runs(prefect, runs)) == 2, 20)
+        began = time.monotonic()
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(30) == 0
+        assert time.monotonic() - began < 10
+    assert [prefect.run(run)["state"]["message"] for run in runs] == ["told to stop: draining"] * 5
+    assert [run["state_name"] for run in inner_runs(prefect, runs)] == ["HandedOver"] * 2
+
+
+def test_a_run_inside_another_is_shown_and_leaves_the_signal_alone(prefect: PrefectServer, own: str) -> None:
+    """It ends well, logs its own lines, is counted once; and the worker can be drained after it."""
+    with prefect.worker(own) as worker:
+        [run] = begin(prefect, own, "holds_another", seconds=0.5)
+        assert prefect.until_state(run) == "COMPLETED"
+        [inner] = inner_runs(prefect, [run])
+        assert (inner["state_name"], inner["name"], inner["run_count"]) == ("Completed", "inside", 1)
+        until(lambda: "line of the inner run" in prefect.logs(inner["id"]), 10)
+        [waiting] = begin(prefect, own, "waits")
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(30) == 0
+    assert prefect.run(waiting)["state"]["message"] == "told to stop: draining"
+
+
+def inner_runs(prefect: PrefectServer, runs: list[str]) -> list[dict[str, Any]]:
+    """The running or ended flow runs inside these."""
+    wanted = {"flow_runs": {"parent_flow_run_id": {"any_": runs}}}
+    found: list[dict[str, Any]] = prefect.http.post("/flow_runs/filter", json=wanted).raise_for_status().json()
+    return [run for run in found if run["state_type"] not in {"SCHEDULED", "PENDING"}]
 
 
 def test_what_does_not_leave_a_draining_worker_is_recorded_as_crashed(prefect: PrefectServer, own: str) -> None:

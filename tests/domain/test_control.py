@@ -106,7 +106,7 @@ async def test_what_has_started_goes_on_under_a_pause_but_its_next_child_waits(d
     await submit(domain)
     flow = await started(domain)
     await order(domain, "/pause")
-    assert (await flow.beat()).json() == {"stop": False}
+    assert (await flow.beat()).json() == {"stop": False, "paused": True}
     assert (await flow.start()).status_code == 200, "the answer may have been lost"
     assert (await Flow(domain, flow.run_id, flow.token).start(segment=1)).status_code == 503
     assert (await flow.commit()).status_code == 200

@@ -96,6 +96,40 @@ async def test_a_result_that_the_next_step_cannot_take_fails_the_request(domain:
     assert domain.rows("select status from app.requests") == [("failed",)]
 
 
+async def test_a_large_result_is_what_the_next_step_and_the_partner_are_given(domain: Domain) -> None:
+    """Whole, as the run returned it, and not where some process has put it."""
+    validation = {"sha256": "a" * 64, "notes": ["n" * 100] * 400}
+    await (await begin(domain)).commit(VALIDATED | {"validation": validation})
+    await (await next_step(domain)).commit(
+        PROCESSED | {"product": {"href": "rasters/x.tif", "parts": ["p" * 90] * 400}}
+    )
+    catalogue = await next_step(domain)
+    assert domain.rows("select length(inputs->>'product') > 36000 from app.runs where step_id = 'catalogue'") == [
+        (True,)
+    ]
+    assert (await catalogue.commit(CATALOGUED)).status_code == 200
+    assert domain.rows("select result->'validation' from app.requests") == [(validation,)]
+
+
+async def test_what_the_plan_cannot_return_fails_the_request_and_not_the_commit(domain: Domain) -> None:
+    """Nothing is answered with a 500 that a worker would try again; the last run tells what is wrong, and can rerun."""
+    await (await begin(domain)).commit(VALIDATED)
+    await (await next_step(domain)).commit(PROCESSED)
+    catalogue = await next_step(domain)
+    answer = await catalogue.commit({"collection_id": "x"})
+    assert (answer.status_code, answer.json()["state"]) == (200, "failed")
+    assert states(domain) == [("validate", "completed"), ("process", "completed"), ("catalogue", "failed")]
+    [(code, message)] = domain.rows(
+        "select problem->>'code', problem->>'message' from app.runs where problem is not null"
+    )
+    assert (code, "item_id" in message) == ("plan-outputs-invalid", True)
+    assert domain.rows("select status, problem->>'code' from app.requests") == [("failed", "processing-failed")]
+    again = await call(domain, "operator", "POST", f"/runs/{catalogue.run_id}/rerun", {"scope": "failed"})
+    assert again.status_code == 202, again.text
+    assert (await (await next_step(domain)).commit(CATALOGUED)).status_code == 200
+    assert domain.rows("select status from app.requests") == [("completed",)]
+
+
 async def test_a_cancellation_ends_every_step(domain: Domain) -> None:
     validate = await begin(domain)
     await call(domain, "operator", "POST", f"/runs/{validate.run_id}/cancel", {"reason": "because"})

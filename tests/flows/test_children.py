@@ -2,15 +2,17 @@
 
 import asyncio
 import json
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from prefect.client.schemas.objects import StateType
 
 from domain.contracts.runs import RunFacts
 from flows import children
-from flows.children import Life, outcome_from_json, outcome_json, segment_name, showing_life, sign_of_life
+from flows.children import Child, Life, outcome_from_json, outcome_json, segment_name, showing_life, sign_of_life
 from flows.compiler import Outcome, RunError, State
 from flows.stopping import Stop
 from flows.storage import LocalStore
@@ -44,6 +46,42 @@ def test_a_child_that_dies_before_its_first_sign_is_given_up_too() -> None:
     stuck.is_over(None, StateType.PENDING, 0)
     assert stuck.is_over(None, StateType.PENDING, 50.1)
     assert not stuck.is_over(b"1", StateType.PENDING, 50.2)  # what it shows counts more than what Prefect says
+
+
+def child(wait_seconds: float | None = None) -> Child:
+    return Child("place", UUID(int=1), Life(10), wait_seconds, created_at=0, looked_at=0, asked_at=0)
+
+
+def looks(watched: Child, times: Iterable[float], *, is_paused: bool = False) -> list[tuple[bool, bool]]:
+    """Whether it is given up for silence, and for want of a worker, at each of these times."""
+    found = []
+    for now in times:
+        watched.pass_time(now, is_paused=is_paused)
+        found.append((watched.life.is_over(watched.sign, watched.state, now), watched.waits_too_long(now)))
+    return found
+
+
+def test_a_pause_is_neither_silence_nor_waiting() -> None:
+    """A worker has the child, whose start is held; nothing of it is to be seen until the pause has ended."""
+    held = child(wait_seconds=20)
+    held.state = StateType.RUNNING
+    assert looks(held, range(1, 9)) == [(False, False)] * 8
+    assert looks(held, range(10, 5001, 10), is_paused=True) == [(False, False)] * 500
+    assert looks(held, [5001, 5003]) == [(False, False)] * 2  # as if these were the seconds 9 and 11
+    assert looks(held, [5004, 5013]) == [(True, False), (True, True)]
+
+
+def test_what_works_under_a_pause_is_watched_as_ever() -> None:
+    working = child(wait_seconds=5)
+    working.sign, working.state = b"1", StateType.RUNNING
+    assert looks(working, [1, 10.9, 11.1], is_paused=True) == [(False, False), (False, False), (True, False)]
+
+
+def test_a_served_but_busy_pool_is_waited_for() -> None:
+    """Unless the workflow sets a bound. That nobody serves a pool the domain sees, and fails the run."""
+    days = [number * 3600.0 for number in range(100)]
+    assert looks(child(), days) == [(False, False)] * 100
+    assert looks(child(wait_seconds=7200), days)[:4] == [(False, False)] * 3 + [(False, True)]
 
 
 async def test_a_child_stops_when_its_parent_leaves_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

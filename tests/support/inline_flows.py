@@ -7,10 +7,12 @@ from typing import Any
 from uuid import UUID
 
 from prefect import flow, get_run_logger, task
+from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
-from prefect.states import Failed
+from prefect.states import Cancelled, Completed, Failed
 from prefect.task_runners import ThreadPoolTaskRunner
 
+from flows.flow_engine import run_inside
 from flows.stopping import Stop, listed
 
 
@@ -39,16 +41,36 @@ async def leaves_the_interpreter() -> None:
 @flow
 async def waits(seconds: float = 60.0) -> Any:
     """Waits, and leaves when it is told to stop."""
+    stop = Stop()
+    if await waited(stop, seconds):
+        return "done"
+    return Failed(name="Stopped", message=f"told to stop: {stop.reason}")
+
+
+@flow
+async def holds_another(seconds: float = 60.0) -> Any:
+    """Has another flow run inside itself, as a run with a sub-workflow; that one waits and leaves when told to."""
+    stop = Stop()
+
+    async def body() -> State[Any]:
+        get_run_logger().info("line of the inner run")
+        return Completed() if await waited(stop, seconds) else Cancelled(name="HandedOver")
+
+    await run_inside(body, "inner", "1", "inside")
+    return Failed(name="Stopped", message=f"told to stop: {stop.reason}") if stop.is_set() else "done"
+
+
+async def waited(stop: Stop, seconds: float) -> bool:
+    """Whether the time has passed; False where the flow was told to stop before."""
     told = asyncio.Event()
     loop = asyncio.get_running_loop()
-    stop = Stop()
     stop.on_set(lambda: loop.call_soon_threadsafe(told.set))
     with listed(UUID(flow_run.id), stop):
         try:
             await asyncio.wait_for(told.wait(), seconds)
         except TimeoutError:
-            return "done"
-    return Failed(name="Stopped", message=f"told to stop: {stop.reason}")
+            return True
+    return False
 
 
 @flow

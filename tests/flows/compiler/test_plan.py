@@ -71,7 +71,6 @@ def test_what_the_file_leaves_out_is_settled() -> None:
         params={"source": "a/b"},
         retry=Retry(max_attempts=1, initial_delay_seconds=7),
         timeout_seconds=5.0,
-        dispatch_timeout_seconds=5.0,
     )
     b = nodes["b"]
     assert (b.pool, b.timeout_seconds, b.dispatch_timeout_seconds, b.priority) == ("gdal", 60, 9, "high")

@@ -1,0 +1,31 @@
+"""What a run may return."""
+
+from pathlib import Path
+
+import pytest
+
+from flows.storage import LocalStore
+from flows.values import RESULT_BYTES, Values, plain, result_fault, to_json
+
+FITS = RESULT_BYTES - len(to_json(""))
+
+
+@pytest.mark.parametrize("outputs", [{}, {"a": "x" * FITS}, {"a": "x" * (FITS // 2 - 2), "b": "x" * (FITS // 2)}])
+def test_what_is_kept_whole(outputs: dict[str, str]) -> None:
+    assert result_fault(outputs) is None
+
+
+@pytest.mark.parametrize("outputs", [{"a": "x" * (FITS + 1)}, {"b": 1, "a": "é" * (FITS // 5)}])
+def test_what_is_too_much_is_named(outputs: dict[str, str]) -> None:
+    told = result_fault(outputs) or ""
+    assert "'a' alone" in told
+    assert "at most 256,000" in told
+
+
+def test_it_is_the_content_that_counts_wherever_a_value_is_kept(tmp_path: Path) -> None:
+    values = Values(LocalStore(tmp_path), "run/m1")
+    kept = values.heard(values.told({"words": "x" * RESULT_BYTES}))
+    assert result_fault(plain({"a": kept})) is not None
+    small = values.heard(values.told({"words": ["x" * 100] * 400}))
+    assert result_fault(plain({"a": small, "b": {"inside": small}})) is None
+    assert plain({"a": small}) == {"a": {"words": ["x" * 100] * 400}}
