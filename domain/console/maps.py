@@ -58,7 +58,10 @@ def _waits(version: VersionView) -> bool:
 
 
 def bounds_of(outputs: Mapping[str, Any]) -> tuple[float, float, float, float]:
-    """West, south, east, north, as the run told; the whole Earth where it told nothing of the kind."""
+    """West, south, east, north, as the run told; the whole Earth where it told nothing of the kind.
+
+    East is never less than west: what lies across the antimeridian ends beyond 180 degrees.
+    """
     return _told_bounds(outputs) or WHOLE_EARTH
 
 
@@ -70,7 +73,7 @@ def _told_bounds(outputs: Mapping[str, Any]) -> tuple[float, float, float, float
     if not all(isinstance(value, int | float) and math.isfinite(value) for value in given):
         return None
     west, south, east, north = (float(value) for value in given)
-    return west, south, east, north
+    return west, south, east if west <= east else east + 360, north
 
 
 def footprint(item: Mapping[str, Any] | None, outputs: Mapping[str, Any]) -> dict[str, Any]:
