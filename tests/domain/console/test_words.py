@@ -144,7 +144,7 @@ def test_a_report_says_what_was_found() -> None:
     finding = {"code": "no-nodata", "severity": "fix", "wrong": "It names no nodata.", "remedy": "0 is set."}
     report = report_of({"validation": told | {"report": [finding]}, "bands": [{"dtype": "uint8", "mean": 1 / 3}]})
     assert report.findings == [Finding("no-nodata", "It names no nodata.", "0 is set.")]
-    assert report.facts == {"CRS": "EPSG:32633", "Size": "12.5 MB"}
+    assert report.facts == {"CRS": "EPSG:32633", "Size": "13.1 MB"}
     assert (report.bands[0].mean, report.bands[0].nodata) == ("0.333333", "")
     assert report_of({"validation": {"warnings": ["odd"]}}).outcome == "warn_and_fix"
     assert report_of(None).outcome is None
