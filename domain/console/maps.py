@@ -7,6 +7,7 @@ from typing import Any
 
 from domain.contracts.assets import AssetView, VersionView
 from domain.rules.publication import item_id
+from domain.rules.secrets import without_secrets
 
 WHOLE_EARTH = (-180.0, -85.0, 180.0, 85.0)
 GEOMETRIES = {"Polygon", "MultiPolygon"}
@@ -101,7 +102,7 @@ def outline(item: Mapping[str, Any] | None) -> dict[str, str]:
     told = properties if isinstance(properties, dict) else {}
     links = item.get("links")
     sources = [
-        str(link.get("href"))
+        without_secrets(str(link.get("href")))
         for link in (links if isinstance(links, list) else [])
         if isinstance(link, dict) and link.get("rel") == "derived_from"
     ]
