@@ -129,3 +129,4 @@ class PlatformView(BaseModel):
     is_active: bool
     approvals_required: int
     approval_days: int | None
+    source_prefixes: list[str]
