@@ -77,7 +77,7 @@ class Demo:
             file = Path(folder) / f"{name}.tif"
             sample.write(file, self.seed)
             size_mb = file.stat().st_size / 1e6
-            source = upload(self.stack, file)
+            source = upload(self.stack, file, PLATFORM)
         self.say(
             f"raster of {sample.SIZE_PIXELS} × {sample.SIZE_PIXELS} pixels, {sample.CRS}, {size_mb:.1f} MB: {source}"
         )

@@ -15,7 +15,6 @@ from domain.db import Database
 from domain.errors import DomainError
 from domain.repositories.approvals import Approvals
 from domain.services.reviews import Reviews
-from flows.errors import HandlerError
 
 log = logging.getLogger("cairn.endings")
 BATCH = 100
@@ -49,7 +48,7 @@ class Endings:
         try:
             async with self.database.transaction() as session:
                 return await self.reviews(session).end(asset_id, ordinal, revision)
-        except (DomainError, HandlerError, SQLAlchemyError, OSError) as error:
+        except (DomainError, SQLAlchemyError, OSError) as error:
             facts = {"asset_id": asset_id, "ordinal": ordinal, "error": type(error).__name__}
             log.warning("an approval could not be ended", extra=facts)
             return False

@@ -103,6 +103,14 @@ class DatabaseUnavailable(DomainError):
     code, status, title = "database-unavailable", 503, "Our database does not answer"
 
 
+class StorageUnavailable(DomainError):
+    code, status, title = "storage-unavailable", 503, "Our storage does not answer"
+
+
+class Unstored(DomainError):
+    code, status, title = "not-in-storage", 409, "What is needed for this is not in storage"
+
+
 class ExternalUnavailable(DomainError):
     code, status, title = "external-unavailable", 503, "Another system does not answer"
 

@@ -141,7 +141,7 @@ def platforms(as_json: bool) -> None:
     if as_json:
         print_json(listed)
         return
-    headings = ("platform", "name", "references", "version", "active")
+    headings = ("platform", "name", "references", "version", "sources", "active")
     table(headings, [(row["platform_id"], row["display_name"], *_platform_rest(row)) for row in listed])
 
 
@@ -181,4 +181,5 @@ def _version_row(version: dict[str, Any]) -> tuple[str, ...]:
 
 def _platform_rest(row: dict[str, Any]) -> tuple[str, ...]:
     references = ", ".join([*row["required_refs"], *(f"[{name}]" for name in row["optional_refs"])])
-    return references, row["version_ref"], "yes" if row["is_active"] else "no"
+    sources = ", ".join(row["source_prefixes"]) or "anywhere"
+    return references, row["version_ref"], sources, "yes" if row["is_active"] else "no"

@@ -12,7 +12,7 @@ import httpx
 
 from deployments.cli.clients import Stack, answer, running_stack, say
 from deployments.cli.output import json_option, print_json
-from deployments.stack.storage import zones_of
+from deployments.stack.storage import uploads_of, zones_of
 from flows.errors import InvalidInput
 
 OPEN = ("pending", "processing")
@@ -50,7 +50,7 @@ def submit(
     cairn submit dem.tif --ref dataset_id=elevation --ref resource_id=dem --ref version_id=1
     """
     stack = running_stack()
-    source = upload(stack, file)
+    source = upload(stack, file, platform)
     body = {
         **_pairs(refs, "--ref"),
         "data_type": data_type,
@@ -72,11 +72,14 @@ def submit(
         raise SystemExit(1)
 
 
-def upload(stack: Stack, file: Path) -> str:
-    """Copy a file into bronze under its content's name: the same file twice is one blob, and one submission."""
+def upload(stack: Stack, file: Path, platform: str) -> str:
+    """Copy a file into the platform's folder of bronze, under its content's name.
+
+    The same file twice is one blob, and one submission.
+    """
     with file.open("rb") as content:
         digest = hashlib.file_digest(content, "sha256").hexdigest()
-    source = f"uploads/{digest[:16]}/{file.name}"
+    source = f"{uploads_of(platform)}{digest[:16]}/{file.name}"
     try:
         zones_of(stack.state).bronze.put_file(source, file)
     except InvalidInput as error:

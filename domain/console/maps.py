@@ -7,6 +7,7 @@ from typing import Any
 
 from domain.contracts.assets import AssetView, VersionView
 from domain.rules.publication import item_id
+from domain.rules.secrets import without_secrets
 
 WHOLE_EARTH = (-180.0, -85.0, 180.0, 85.0)
 GEOMETRIES = {"Polygon", "MultiPolygon"}
@@ -58,7 +59,10 @@ def _waits(version: VersionView) -> bool:
 
 
 def bounds_of(outputs: Mapping[str, Any]) -> tuple[float, float, float, float]:
-    """West, south, east, north, as the run told; the whole Earth where it told nothing of the kind."""
+    """West, south, east, north, as the run told; the whole Earth where it told nothing of the kind.
+
+    East is never less than west: what lies across the antimeridian ends beyond 180 degrees.
+    """
     return _told_bounds(outputs) or WHOLE_EARTH
 
 
@@ -70,7 +74,7 @@ def _told_bounds(outputs: Mapping[str, Any]) -> tuple[float, float, float, float
     if not all(isinstance(value, int | float) and math.isfinite(value) for value in given):
         return None
     west, south, east, north = (float(value) for value in given)
-    return west, south, east, north
+    return west, south, east if west <= east else east + 360, north
 
 
 def footprint(item: Mapping[str, Any] | None, outputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -98,7 +102,7 @@ def outline(item: Mapping[str, Any] | None) -> dict[str, str]:
     told = properties if isinstance(properties, dict) else {}
     links = item.get("links")
     sources = [
-        str(link.get("href"))
+        without_secrets(str(link.get("href")))
         for link in (links if isinstance(links, list) else [])
         if isinstance(link, dict) and link.get("rel") == "derived_from"
     ]

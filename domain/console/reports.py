@@ -67,7 +67,7 @@ def report_of(outputs: Mapping[str, Any] | None) -> Report:
 
 def _fact(name: str, value: Any) -> str:
     if name == "size_mb" and isinstance(value, int | float) and not isinstance(value, bool):
-        return size(value * 1_000_000)
+        return size(value * 1024**2)  # handlers count so
     return _text(value)
 
 

@@ -24,9 +24,11 @@ from domain.console.standing import Standing, standing_of
 from domain.console.words import event, remark
 from domain.contracts.assets import AssetView, RevisionView, VersionView
 from domain.contracts.problems import ProblemError
+from domain.errors import StorageUnavailable, Unstored
 from domain.repositories.approvals import Approvals
 from domain.repositories.console import ConsoleLists
 from domain.repositories.layers import Layers
+from domain.services.reading import content
 from domain.services.records import RecordDesk
 from domain.state import Service
 
@@ -143,9 +145,9 @@ async def _item(
     if name is None:
         return None
     try:
-        read = await asyncio.to_thread(state.zones.silver.read_bytes, name)
+        read = await asyncio.to_thread(content, state.zones.silver, name)
         item = json.loads(read) if len(read) <= LARGEST_ITEM else None
-    except (OSError, ValueError) as error:
+    except (StorageUnavailable, Unstored, ValueError) as error:
         log.warning("an item cannot be read", extra={"asset_id": asset_id, "error": type(error).__name__})
         return None
     return item if isinstance(item, dict) else None

@@ -1,12 +1,13 @@
 """Assets and versions as staff see them, and what people change about them."""
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from domain.contracts.reviews import ClearanceLevel
+from domain.contracts.shown import ShownFacts
 from domain.contracts.submissions import RequestState
 
 Approval = Literal["pending_review", "approved", "rejected"]
@@ -66,7 +67,7 @@ class RevisionView(BaseModel):
     reason: str | None
     approved_until: datetime | None
     content_hash: str | None
-    outputs: dict[str, Any] | None
+    outputs: ShownFacts | None
     created_at: datetime
 
 
@@ -128,3 +129,4 @@ class PlatformView(BaseModel):
     is_active: bool
     approvals_required: int
     approval_days: int | None
+    source_prefixes: list[str]

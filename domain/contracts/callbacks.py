@@ -6,6 +6,8 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
+from domain.contracts.shown import ShownText
+
 CallbackStateName = Literal["ready", "sending", "delivered", "failed", "disabled"]
 
 
@@ -16,7 +18,7 @@ class CallbackSummary(BaseModel):
     webhook_id: str
     request_id: UUID
     client_id: str
-    url: str
+    url: ShownText
     status: str = Field(description="What the partner is told of its request")
     state: CallbackStateName
     tries: int
@@ -31,7 +33,7 @@ class Delivery(BaseModel):
 
     at: datetime
     status_code: int | None
-    error: str | None
+    error: ShownText | None
     excerpt: str | None
     duration_ms: int
 

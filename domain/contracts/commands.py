@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from domain.contracts.platforms import FieldName, FieldRule, Identifier, mapping_faults
+from domain.contracts.platforms import FieldName, FieldRule, Identifier, SourcePrefix, mapping_faults
 
 AssetId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 Word = Annotated[str, Field(min_length=1, max_length=100)]
@@ -70,6 +70,11 @@ class RegisterPlatform(BaseModel):
     )
     approval_days: int | None = Field(
         default=None, ge=1, le=3650, description="How long an approval holds that names no end; None: until withdrawn"
+    )
+    source_prefixes: list[SourcePrefix] = Field(
+        default_factory=list,
+        max_length=20,
+        description="Folders of bronze that its submissions may name, each with its last '/'; none: all but ours",
     )
 
     @model_validator(mode="after")

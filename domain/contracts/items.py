@@ -1,9 +1,11 @@
 """The items of a fan-out as operators read them, one by one."""
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, Field
+
+from domain.contracts.shown import ShownFacts
 
 ItemState = Literal["completed", "failed"]
 
@@ -18,7 +20,7 @@ class ItemRecord(BaseModel):
     worker: str
     started_at: datetime
     ended_at: datetime
-    problem: dict[str, Any] | None
+    problem: ShownFacts | None
     metrics: dict[str, float] | None
 
 

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 Identifier = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
 Path = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_-]{0,62}(\.[A-Za-z_][A-Za-z0-9_-]{0,62}){0,4}$")]
 FieldName = Annotated[str, Field(pattern=r"^(parameters\.)?[a-z][a-z0-9_]{0,62}$")]
+SourcePrefix = Annotated[str, Field(max_length=300, pattern=r"^([A-Za-z0-9_][A-Za-z0-9._ +=@-]{0,199}/)+$")]
 Plain = str | int | float | bool
 
 OURS = ("data_type", "operation", "source", "parameters", "callback_url", "priority")

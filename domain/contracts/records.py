@@ -6,6 +6,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from domain.contracts.shown import ShownFacts, ShownText, ShownValue
 from domain.contracts.submissions import RequestState
 
 RunStateName = Literal["pending", "running", "completed", "failed", "cancelled"]
@@ -44,16 +45,16 @@ class Stage(BaseModel):
     resources_assigned: Assignment
     tries: int
     fraction: float | None
-    message: str | None
+    message: ShownText | None
     items_total: int | None
     items_done: int | None
     items_failed: int | None
-    problem: dict[str, Any] | None
+    problem: ShownFacts | None
     started_at: datetime | None
     updated_at: datetime | None
-    parameters: dict[str, Any] = Field(description="As written: expressions are filled in when the node runs")
+    parameters: ShownFacts = Field(description="As written: expressions are filled in when the node runs")
     dependencies: list[str]
-    args: Any = None
+    args: ShownValue = None
 
 
 class FlowRunRecord(BaseModel):
@@ -75,7 +76,7 @@ class AttemptRecord(BaseModel):
     run_count: int | None
     dispatch_tries: int
     heartbeat_at: datetime | None
-    problem: dict[str, Any] | None
+    problem: ShownFacts | None
     created_at: datetime
     finished_at: datetime | None
     flow_runs: list[FlowRunRecord]
@@ -109,9 +110,9 @@ class RunRecord(RunSummary):
     ordinal: int | None
     revision: int | None
     is_internal: bool
-    inputs: dict[str, Any]
-    outputs: dict[str, Any] | None
-    problem: dict[str, Any] | None
+    inputs: ShownFacts
+    outputs: ShownFacts | None
+    problem: ShownFacts | None
     sla_seconds: float | None
     artifacts: int
     attempts: list[AttemptRecord]
@@ -163,18 +164,18 @@ class RequestRecord(BaseModel):
     is_internal: bool
     data_type: str | None
     operation: str
-    submitted: dict[str, Any]
+    submitted: ShownFacts
     fingerprint: str
     idempotency_key: str | None
     priority: str
-    callback_url: str | None
+    callback_url: ShownText | None
     asset_id: str | None
     ordinal: int | None
     revision: int | None
-    plan: dict[str, Any] | None
+    plan: ShownFacts | None
     status: RequestState
-    result: dict[str, Any] | None
-    problem: dict[str, Any] | None
+    result: ShownFacts | None
+    problem: ShownFacts | None
     created_at: datetime
     finished_at: datetime | None
     runs: list[RequestRun] = Field(default_factory=list)
@@ -184,7 +185,7 @@ class TimelineEntry(BaseModel):
     at: datetime
     kind: str
     run_id: UUID | None
-    facts: dict[str, Any]
+    facts: ShownFacts
 
 
 class LogLine(BaseModel):
@@ -194,7 +195,7 @@ class LogLine(BaseModel):
     level: int
     flow_run_id: UUID | None
     task: str | None
-    text: str
+    text: ShownText
 
 
 class Timeline(BaseModel):

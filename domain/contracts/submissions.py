@@ -41,20 +41,3 @@ class SubmissionAnswer(BaseModel):
     request_id: UUID
     status: RequestState
     duplicate: bool = False
-
-
-class Progress(BaseModel):
-    percent: int = Field(ge=0, le=100)
-    nodes_done: int
-    nodes_total: int
-
-
-class RequestResult(BaseModel):
-    """What a completed request came to. The data is readable only once `approval` and `clearance` say so."""
-
-    asset_id: str
-    version: int
-    revision: int
-    approval: Literal["pending_review", "approved", "rejected"]
-    clearance: ClearanceLevel
-    outputs: dict[str, Any]

@@ -19,13 +19,14 @@ NEWEST = and_(
 # Each is one short text that differs once anything that its page shows has changed.
 MARKS = {
     "queue": """
-        select concat_ws(',', (select max(event_id) from app.events),
+        select concat_ws(',', (select max(event_id) from app.events), (select max(audit_id) from app.audit),
             (select max(expires_at) from app.approvals where expires_at <= clock_timestamp()))
     """,
     "audit": "select coalesce(max(audit_id), 0)::text from app.audit",
     "callbacks": """
         select md5(concat_ws(',', (select max(delivery_id) from app.callback_deliveries),
-            (select max(event_id) from app.events), (select count(*) from app.callbacks where state = 'sending')))
+            (select max(event_id) from app.events), (select max(audit_id) from app.audit),
+            (select count(*) from app.callbacks where state = 'sending')))
     """,
     "asset": """
         select md5(string_agg(line, ';' order by line)) from (
@@ -62,6 +63,15 @@ MARKS = {
             from requested join app.runs run using (request_id) left join app.run_nodes n using (run_id)
             union all
             select max(e.event_id)::text from requested join app.events e using (request_id)
+            union all
+            select 'told ' || max(d.delivery_id) from requested join app.callbacks c using (request_id)
+            join app.callback_deliveries d using (callback_id)
+            union all
+            select concat_ws(',', e.request_id, run.state) from app.exports e join app.runs run using (request_id)
+            where e.asset_id = :asset_id and e.ordinal = :ordinal and e.withdrawn_at is null
+            union all
+            select concat_ws(',', p.approvals_required, p.approval_days) from app.assets join app.platforms p
+            using (platform_id) where asset_id = :asset_id
             union all
             select concat_ws(',', kept.updated_at, shown.published_at, shown.content) from app.layer_metadata kept
             left join app.layer_catalog shown using (asset_id) where kept.asset_id = :asset_id

@@ -16,7 +16,9 @@ from domain.rules.keys import common
 from domain.rules.lifecycle import Approval, RequestState
 from domain.rules.versions import VersionFacts
 
-PLATFORM = "select required_refs, optional_refs from app.platforms where platform_id = %s and is_active"
+PLATFORM = (
+    "select required_refs, optional_refs, source_prefixes from app.platforms where platform_id = %s and is_active"
+)
 # The platform's id has no space in it, so no two platforms' keys are the same words.
 TAKE_KEY = "select pg_advisory_xact_lock(hashtextextended(%s || ' ' || %s, 0))"
 # The update changes nothing, but locks and returns what is there.
@@ -57,10 +59,11 @@ WITHOUT_KEY, WITH_KEY = _read(SAME_ID), _read(f"({SAME_ID} or {SAME_KEY})")
 
 @dataclass(frozen=True)
 class References:
-    """Which references name an asset of a platform."""
+    """Which references name an asset of a platform, and where its sources lie."""
 
     required: Sequence[str]
     optional: Sequence[str]
+    source_prefixes: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,7 @@ class Precedents:
     session: AsyncSession
 
     async def references(self, platform_id: str) -> References | None:
-        """What the platform's assets are named by, if it is active."""
+        """What the platform's assets are named by and made from, if it is active."""
         found = await (await (await driver(self.session)).execute(PLATFORM, [platform_id])).fetchone()
         return None if found is None else References(*found)
 

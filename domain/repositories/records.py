@@ -11,8 +11,6 @@ from domain.models import Artifact, Attempt, AttemptFlowRun, Request, Run, RunNo
 from domain.rules.lifecycle import RunState
 from domain.rules.paging import Place
 
-OPEN_STATES = (RunState.PENDING, RunState.RUNNING)
-
 # One list of all that happened. Entries of one moment keep the order of their source's own numbers: `place` is
 # the source and that number, written as a uuid so that a page can begin after it.
 TIMELINE = text("""

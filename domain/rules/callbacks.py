@@ -85,11 +85,16 @@ def retry_after_seconds(header: str | None, now: datetime) -> float | None:
 
 
 def body(request_id: UUID, status: str, result_url: str, problem: Mapping[str, Any] | None) -> bytes:
-    """The same bytes at every try, below the standard's 20 kB whatever the problem says."""
+    """The same bytes at every try, below the standard's 20 kB: a problem beyond that is for whoever asks."""
     content: dict[str, Any] = {"request_id": str(request_id), "status": status, "result_url": result_url}
     if problem is not None:
         content["problem"] = {name: problem[name] for name in ("type", "title", "status", "code") if name in problem}
         content["problem"]["detail"] = str(problem.get("detail", ""))[:MAX_DETAIL]
+    said = _bytes(content)
+    return said if len(said) < MAX_BODY_BYTES else _bytes({**content, "problem": None})
+
+
+def _bytes(content: Mapping[str, Any]) -> bytes:
     return json.dumps(content, separators=(",", ":")).encode()
 
 

@@ -10,15 +10,18 @@ from domain.rules.addresses import AddressPolicy, RefusedAddress, Target, parse
 from flows.errors import InvalidInput
 from flows.storage.protocol import checked_name
 
+# Folders of bronze that runs write: what lies there is one platform's, and no name in it tells whose.
+INTERNAL = ("quarantine/",)
 _ADDRESS = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 @dataclass(frozen=True)
 class SourcePolicy:
-    """The hosts whose files may be fetched; none unless operators name some."""
+    """The hosts whose files may be fetched, none unless operators name some; and the folders that blobs may lie in."""
 
     hosts: frozenset[str] = frozenset()
     addresses: AddressPolicy = field(default_factory=AddressPolicy)
+    prefixes: tuple[str, ...] = ()
 
 
 class RefusedSource(ValueError):
@@ -39,6 +42,16 @@ def check(source: str, policy: SourcePolicy) -> None:
         checked_name(source)
     except InvalidInput as fault:
         raise RefusedSource(str(fault)) from None
+    _refuse_foreign(source, policy.prefixes)
+
+
+def _refuse_foreign(name: str, prefixes: tuple[str, ...]) -> None:
+    """Refuse what is not the platform's. Nothing is looked up: whether there is such a blob must not be told."""
+    if prefixes and not name.startswith(prefixes):
+        allowed = " or ".join(repr(prefix) for prefix in prefixes)
+        raise RefusedSource(f"Sources of this platform begin with {allowed}.")
+    if name.casefold().startswith(INTERNAL):
+        raise RefusedSource(f"Nothing below {INTERNAL[0]!r} can be submitted. Name the file as it was uploaded.")
 
 
 def target_of(url: str, policy: SourcePolicy) -> Target:

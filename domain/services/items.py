@@ -9,6 +9,7 @@ from domain.contracts.items import ItemPage, ItemRecord, ItemState
 from domain.db import Database
 from domain.errors import NotFound
 from domain.models import Run, RunNode
+from domain.services.reading import storage_answers
 from flows.ledger import Entry, latest, read
 from flows.storage import Store
 
@@ -23,7 +24,7 @@ class ItemDesk:
     async def page(self, run_id: UUID, path: str, after: int, limit: int, state: ItemState | None) -> ItemPage:
         """Items behind this index. A path is a node's id, within sub-workflows led by those of their nodes."""
         memory, total = await self._place(run_id, path)
-        entries = await asyncio.to_thread(lambda: latest(read(self.store, f"{run_id}/m{memory}", path)))
+        entries = await asyncio.to_thread(self._entries, f"{run_id}/m{memory}", path)
         wanted = [entry for entry in entries if (entry.index or 0) > after and state in {None, entry.state}]
         shown = [_record(entry) for entry in wanted[:limit]]
         return ItemPage(
@@ -34,6 +35,10 @@ class ItemDesk:
             items=shown,
             next=shown[-1].index if len(wanted) > limit else None,
         )
+
+    def _entries(self, memory: str, path: str) -> list[Entry]:
+        with storage_answers():
+            return latest(read(self.store, memory, path))
 
     async def _place(self, run_id: UUID, path: str) -> tuple[int, int | None]:
         """The generation of the run's memory, and how many items the fan-out has."""

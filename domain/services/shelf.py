@@ -17,6 +17,7 @@ from domain.repositories.layers import Layers
 from domain.rules import publication
 from domain.rules.layers import described_collection, described_item
 from domain.rules.publication import Holdings, item_id
+from domain.services.reading import content
 from flows.storage import Zones
 
 Words = dict[str, Any] | None
@@ -62,8 +63,8 @@ class Shelf:
 
     def _staged(self, name: str) -> Iterator[dict[str, Any]]:
         """The items of a staged file: one, or one a line."""
-        content = self.zones.silver.read_bytes(name)
-        yield from map(orjson.loads, content.splitlines() if name.endswith(".ndjson") else [content])
+        read = content(self.zones.silver, name)
+        yield from map(orjson.loads, read.splitlines() if name.endswith(".ndjson") else [read])
 
     async def _collection(self, asset: Asset, held: Holdings, words: Words) -> dict[str, Any]:
         platform = await self.session.get(Platform, asset.platform_id)
@@ -76,7 +77,7 @@ class Shelf:
         for ordinal, revision in reversed(await Layers(self.session).served(asset_id)):
             found = await Assets(self.session).artifacts(asset_id, ordinal, revision, (publication.STAGED_WORDS,))
             if found:
-                text = await asyncio.to_thread(self.zones.silver.read_bytes, found[0].name)
+                text = await asyncio.to_thread(content, self.zones.silver, found[0].name)
                 said: dict[str, str] = json.loads(text)
                 return said
         return None

@@ -1,6 +1,6 @@
 """Takes a submission in: one transaction that ends with a request, its run, and an attempt for the relay to send."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, assert_never
 from uuid import UUID
 
@@ -10,7 +10,7 @@ from domain.contracts.submissions import SubmissionAnswer, SubmissionCreate
 from domain.errors import InvalidSubmission, KeyReused, NotFound, RequestIdTaken, VersionBlocked
 from domain.repositories.assets import Assets
 from domain.repositories.intake import Accepted, FirstRun, Intake
-from domain.repositories.precedents import Precedents, Seen
+from domain.repositories.precedents import Precedents, References, Seen
 from domain.repositories.requests import Requests
 from domain.rules import identity, keys, versions
 from domain.rules.lifecycle import RequestState
@@ -38,9 +38,9 @@ class Submissions:
         """Accept the submission, or recognise it as one that was accepted before."""
         self.session.info["unit"] = "submit"
         precedents = Precedents(self.session)
-        await self._refuse_unknown(submission, precedents)
+        platform = await self._known(submission, precedents)
         plan = self.definitions.accepting(submission.data_type, submission.operation)
-        _refuse_source(submission.source, self.sources)
+        _refuse_source(submission.source, replace(self.sources, prefixes=tuple(platform.source_prefixes)))
         inputs = resolve_inputs(plan, submission.source, submission.parameters)
         fingerprint = _fingerprint(submission)
         asset_id = identity.asset_id(submission.platform_id, submission.refs)
@@ -77,14 +77,15 @@ class Submissions:
             await self._write(accepted, first_run(definition, inputs, submission.priority))
         return SubmissionAnswer(request_id=submission.request_id, status=RequestState.PENDING.value)
 
-    async def _refuse_unknown(self, submission: SubmissionCreate, precedents: Precedents) -> None:
-        """Refuse a platform that is not there, and references that are not its own."""
+    async def _known(self, submission: SubmissionCreate, precedents: Precedents) -> References:
+        """What is known of the platform. One that is not there is refused, and references that are not its own."""
         platform = await precedents.references(submission.platform_id)
         if platform is None:
             raise NotFound(f"There is no active platform {submission.platform_id!r}.")
         faults = identity.ref_faults(submission.refs, platform.required, platform.optional)
         if faults:
             raise InvalidSubmission("; ".join(faults) + ".", faults=faults)
+        return platform
 
     async def _write(self, accepted: Accepted, run: FirstRun | None) -> None:
         if not await Intake(self.session).write(accepted, run):

@@ -7,7 +7,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from tests.support.acts import submit
+from tests.support.acts import call, submit
 from tests.support.platform import Domain, submission
 
 
@@ -163,3 +163,60 @@ async def test_without_a_credential_nothing_is_done(domain: Domain) -> None:
     async with httpx.AsyncClient(transport=domain.transport, base_url="http://domain") as nobody:
         answer = await nobody.post("/api/v1/submit", json=submission())
     assert (answer.status_code, answer.json()["code"]) == (401, "unauthenticated")
+
+
+async def folders(domain: Domain, *prefixes: str) -> None:
+    """Register ddh anew, with these folders of bronze."""
+    body = {
+        "platform_id": "ddh",
+        "display_name": "DDH",
+        "required_refs": ["dataset_id", "resource_id"],
+        "version_ref": "version_id",
+        "source_prefixes": list(prefixes),
+    }
+    answer = await call(domain, "operator", "POST", "/commands/platform.register", body)
+    assert answer.status_code == 200, answer.text
+
+
+FOREIGN = [
+    "uploads/arcgis/roofs.tif",
+    "quarantine/5f0c/1.tif",
+    "uploads/ddhx/roofs.tif",
+    "roofs.tif",
+    "other/ddh/a.tif",
+]
+
+
+@pytest.mark.parametrize("source", FOREIGN)
+async def test_a_platform_submits_what_lies_in_its_folders_and_is_told_nothing_of_others(
+    domain: Domain, source: str
+) -> None:
+    await folders(domain, "uploads/ddh/", "shared/maps/")
+    absent = await submit(domain, source=source)
+    domain.service.zones.bronze.write_bytes(source, b"another's")
+    present = await submit(domain, source=source)
+    told = [(answer.status_code, answer.json()["code"], answer.json()["detail"]) for answer in (absent, present)]
+    assert told[0] == told[1]
+    assert told[0][:2] == (422, "invalid-submission")
+    assert domain.rows("select count(*) from app.requests") == [(0,)]
+    for number, own in enumerate(("uploads/ddh/dem.tif", "shared/maps/a/b.tif")):
+        refs = {"dataset_id": "own", "resource_id": str(number)}
+        assert (await submit(domain, source=own, refs=refs)).status_code == 202
+
+
+@pytest.mark.parametrize("source", ["quarantine/5f0c/1.tif", "Quarantine/5f0c/1.tif"])
+async def test_nobody_submits_what_runs_keep_for_themselves(domain: Domain, source: str) -> None:
+    for prefixes in ((), ("quarantine/",)):
+        await folders(domain, *prefixes)
+        refused = await submit(domain, source=source)
+        assert (refused.status_code, refused.json()["code"]) == (422, "invalid-submission")
+    await folders(domain)
+    assert (await submit(domain, source="anywhere/else.tif")).status_code == 202
+
+
+@pytest.mark.parametrize("prefix", ["uploads", "/uploads/", "uploads//", "../", "a/../b/", "u*/", ""])
+async def test_a_folder_is_named_with_its_last_slash_and_cannot_lead_elsewhere(domain: Domain, prefix: str) -> None:
+    body = {"platform_id": "acme", "display_name": "A", "required_refs": ["a"], "version_ref": "v"}
+    command = "/commands/platform.register"
+    answer = await call(domain, "operator", "POST", command, body | {"source_prefixes": [prefix]})
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid-command")

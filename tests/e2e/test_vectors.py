@@ -36,14 +36,15 @@ class Sender:
     requests: dict[str, str]
 
     def send(self, file: Path, **parameters: str) -> None:
-        Zones.local(self.stack.folder / "storage").bronze.put_file(f"uploads/{file.name}", file)
+        source = f"uploads/ddh/{file.name}"
+        Zones.local(self.stack.folder / "storage").bronze.put_file(source, file)
         body = {
             "dataset_id": file.name,
             "resource_id": "vectors",
             "version_id": "1",
             "data_type": "vector",
             "operation": "ingest",
-            "source": f"uploads/{file.name}",
+            "source": source,
             "parameters": parameters,
         }
         with self.stack.partner() as gateway:

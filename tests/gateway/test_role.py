@@ -6,7 +6,10 @@ CAIRN_ROLE_READINGS sets how many readings alternate between tenants: 1,000 here
 import asyncio
 import os
 import random
+import re
+from pathlib import Path
 from typing import Any, LiteralString
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -16,6 +19,8 @@ from psycopg.types.json import Jsonb
 from domain.repositories.audit import SEALING
 from domain.repositories.precedents import TAKE_KEY
 from gateway.queries import Queries, assets_query, reading_pool
+from tests.domain.audiences import DECISIONS
+from tests.domain.test_audiences import declared_routes
 from tests.gateway.world import approved, call, processed
 from tests.support.cluster import TestDatabase
 from tests.support.platform import Platform
@@ -246,28 +251,35 @@ async def test_every_view_shows_a_reader_its_own_and_nobody_nothing(platform: Pl
                 assert await (await connection.execute(query)).fetchone() == (0,), view
 
 
-async def test_the_service_identity_alone_decides_nothing(platform: Platform) -> None:
-    """With the gateway's own token every decision of the domain answers 403: it may submit and cancel."""
+# What it may do in its own name: submit, and cancel for a client.
+OWN_ACTS = {("POST", "/api/v1/submit"), ("POST", "/api/v1/requests/{request_id}/cancel")}
+GOOD: dict[str, dict[str, Any]] = {
+    "approve": {"revision": 1, "clearance_level": "public"},
+    "reject": {"revision": 1, "reason": "because"},
+    "unpublish": {"revision": 1, "reason": "because"},
+    "withdraw": {"revision": 1, "reason": "because"},
+    "clearance": {"clearance_level": "public", "reason": "because"},
+    "exposure": {"exposure": "all_versions"},
+    "metadata": {"title": "Ours"},
+}
+
+
+async def test_the_service_identity_alone_decides_nothing(platform: Platform, tmp_path: Path) -> None:
+    """With the gateway's own token every act of the domain answers 403, but those that are its own."""
     known = await processed(platform)
-    version = f"/api/v1/assets/{known.asset_id}/versions/0"
-    decisions: list[tuple[str, str, dict[str, Any]]] = [
-        ("POST", f"{version}/approve", {"json": {"revision": 1, "clearance_level": "public"}}),
-        ("POST", f"{version}/reject", {"json": {"revision": 1, "reason": "because"}}),
-        ("POST", f"{version}/unpublish", {"json": {"revision": 1, "reason": "because"}}),
-        (
-            "POST",
-            f"/api/v1/assets/{known.asset_id}/clearance",
-            {"json": {"clearance_level": "public", "reason": "why"}},
-        ),
-        ("POST", f"/api/v1/assets/{known.asset_id}/exposure", {"json": {"exposure": "all_versions"}}),
-        ("DELETE", f"/api/v1/assets/{known.asset_id}", {"params": {"reason": "because"}}),
-        ("DELETE", version, {"params": {"reason": "because"}}),
-        ("POST", "/api/v1/commands/platform.register", {"json": {}}),
-    ]
+    routes = declared_routes(platform.domain.database, tmp_path)
+    acts = {(method, path) for method, path in routes if method != "GET"} - OWN_ACTS
+    assert acts >= DECISIONS
+    assert {path.rpartition("/")[2] for _, path in acts} >= set(GOOD)
+    values = {"asset_id": known.asset_id, "ordinal": "0", "request_id": str(known.request_id)}
     async with platform.domain.as_("gateway") as gateway:
-        for method, path, more in decisions:
-            answer = await gateway.request(method, path, headers={"If-Match": "*"}, **more)
-            assert (answer.status_code, answer.json()["code"]) == (403, "forbidden"), path
+        for method, path in sorted(acts):
+            filled = re.sub(r"\{(\w+)\}", lambda found: values.get(found[1], str(uuid4())), path)
+            body = GOOD.get(path.rpartition("/")[2], {})
+            answer = await gateway.request(
+                method, filled, json=body, params={"reason": "because"}, headers={"If-Match": "*"}
+            )
+            assert (answer.status_code, answer.json()["code"]) == (403, "forbidden"), (method, path)
         cancelled = await gateway.post(
             f"/api/v1/requests/{known.request_id}/cancel", json={"reason": "for it", "client_id": "ddh-dev"}
         )

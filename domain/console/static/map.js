@@ -22,10 +22,22 @@ function basemap() {
   };
 }
 
+// West, south, east, north. East is beyond 180 where the data lies across the antimeridian.
+function extent() {
+  const [west, south, east, north] = facts().dataset.bounds.split(",").map(Number);
+  return { west, south, east, north, isAcross: east > 180 };
+}
+
+// Where tiles are asked for. Bounds of a source end at the antimeridian: what lies across it is asked for all around.
+function reach() {
+  const { west, south, east, north, isAcross } = extent();
+  return isAcross ? [-180, south, 180, north] : [west, south, east, north];
+}
+
 function withTiles(style, tiles) {
   const { kind, staged } = facts().dataset;
   const address = window.location.origin + tiles;
-  const where = tiles === staged ? { bounds: facts().dataset.bounds.split(",").map(Number) } : {};
+  const where = tiles === staged ? { bounds: reach() } : {};
   if (kind === "vector") {
     style.sources.data = { type: "vector", tiles: [address], maxzoom: 18, ...where };
     const common = { source: "data", "source-layer": "default" };
@@ -48,14 +60,14 @@ function withOutline(style) {
 }
 
 function make(place, tiles, label) {
-  const [west, south, east, north] = facts().dataset.bounds.split(",").map(Number);
+  const { west, south, east, north, isAcross } = extent();
   const made = new maplibregl.Map({
     container: place,
     style: withOutline(tiles ? withTiles(basemap(), tiles) : basemap()),
     bounds: [[west, south], [east, north]],
     fitBoundsOptions: { padding: 24 },
     attributionControl: false,
-    renderWorldCopies: false,
+    renderWorldCopies: isAcross, // a map of one world alone cannot be looked at across its edge
     dragRotate: false,
     pitchWithRotate: false,
     locale: { "Map.Title": label },

@@ -10,6 +10,8 @@ from domain.app import create_app
 from domain.console import rendering
 from domain.console.people import CONSOLE
 from domain.contracts.console import SESSION_COOKIE
+from flows.errors import Transient
+from flows.storage import LocalStore
 from tests.support.console import Assembly
 from tests.support.platform import domain_settings
 from tests.support.signing_in import SAME_ORIGIN, at_the_console, form_token, sign_in
@@ -333,3 +335,27 @@ async def test_signing_in_and_out_is_in_the_audit(assembly: Assembly) -> None:
         await http.post("/console/sign-out", data={"form_token": await form_token(http)})
     query = "select action, details ->> 'way' from app.audit where actor = 'operator' order by audit_id desc limit 2"
     assert assembly.domain.rows(query) == [("console.sign-out", None), ("console.sign-in", "key")]
+
+
+async def test_a_page_is_readable_while_storage_is_away_and_says_why_nothing_was_decided(
+    assembly: Assembly, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asset_id = await assembly.processed("away", "up/away.tif", 21, dataset_id="away")
+    page = f"/console/versions/{asset_id}/0"
+
+    def fails(*_: object) -> bytes:
+        raise Transient("It is busy: ServerBusy.")
+
+    async with at_the_console(assembly, "reviewer") as http:
+        form = {"revision": "1", "clearance_level": "ouo", "form_token": await form_token(http)}
+        assert "Catalogue item" in (await http.get(page)).text
+        with monkeypatch.context() as away:
+            away.setattr(LocalStore, "read_bytes", fails)
+            shown = await http.get(page)
+            assert (shown.status_code, "Catalogue item" in shown.text) == (200, False)
+            assert (await http.get(f"{page}/footprint/1")).status_code == 200
+            refused = await http.post(f"{page}/approve", data=form)
+            assert (refused.status_code, "Our storage does not answer" in refused.text) == (503, True)
+            assert approval(assembly, page) == "pending_review"
+        assert (await http.post(f"{page}/approve", data=form)).status_code == 303
+    assert approval(assembly, page) == "approved"

@@ -5,8 +5,9 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
 import httpx
+import pytest
 
-from tests.support.acts import decide
+from tests.support.acts import call, decide, dispatched
 from tests.support.console import Assembly
 from tests.support.signing_in import at_the_console, form_token
 
@@ -102,3 +103,76 @@ async def test_no_stream_is_given_to_strangers_or_about_nothing(assembly: Assemb
     async with at_the_console(assembly, "reviewer") as http:
         for about in ("secrets", "version/0/x", "version/0/99999999999", "queue/0/-1"):
             assert (await http.get(f"/console/live/{about}")).status_code == 404
+
+
+WEBHOOK = """
+    with told as (
+        insert into app.callback_endpoints (client_id, url) values ('ddh-dev', 'https://told.test/')
+        returning endpoint_id
+    ), made as (
+        insert into app.callbacks (callback_id, request_id, endpoint_id, status, state)
+        select gen_random_uuid(), request_id, endpoint_id, 'completed', 'sending' from app.requests, told
+        where asset_id = %s returning callback_id
+    )
+    select callback_id from made
+"""
+TRY = "insert into app.callback_deliveries (callback_id, status_code, duration_ms) values (%s, 500, 1) returning 1"
+
+
+@pytest.mark.parametrize("change", ["clearance", "exposure"])
+async def test_what_the_lists_show_of_an_asset_is_news_to_them(assembly: Assembly, change: str) -> None:
+    wanted = {"clearance": {"clearance_level": "ouo", "reason": "agreed"}, "exposure": {"exposure": "all_versions"}}
+    asset_id = await assembly.waiting(f"listed-{change}")
+    async with at_the_console(assembly, "reviewer") as http:
+        before = await mark(http, "queue")
+        assert await mark(http, "queue") == before
+        headers = {"If-Match": (await call(assembly.domain, "reviewer", "GET", f"/assets/{asset_id}")).headers["etag"]}
+        path = f"/assets/{asset_id}/{change}"
+        answer = await call(assembly.domain, "reviewer", "POST", path, wanted[change], headers=headers)
+        assert answer.status_code == 200, answer.text
+        assert await mark(http, "queue") != before
+
+
+async def test_each_try_of_a_callback_is_news_to_its_version(assembly: Assembly) -> None:
+    asset_id = await assembly.waiting("told")
+    [(callback_id,)] = assembly.domain.rows(WEBHOOK, asset_id)
+    async with at_the_console(assembly, "reviewer") as http:
+        seen = [await mark(http, f"version/{asset_id}/0")]
+        for _ in range(2):
+            assert assembly.domain.rows(TRY, callback_id)
+            seen.append(await mark(http, f"version/{asset_id}/0"))
+        assert len(set(seen)) == 3
+        assert "callback failed" in (await http.get(f"/console/versions/{asset_id}/0")).text
+
+
+async def test_what_the_platform_asks_for_is_news_to_a_version(assembly: Assembly) -> None:
+    asset_id = await assembly.waiting("asked")
+    async with at_the_console(assembly, "reviewer") as http:
+        before = await mark(http, f"version/{asset_id}/0")
+        assembly.require(2)
+        asked = await mark(http, f"version/{asset_id}/0")
+        assert "0 of 2 approvals" in (await http.get(f"/console/versions/{asset_id}/0")).text
+        assembly.require(1, days=9)
+        assert len({before, asked, await mark(http, f"version/{asset_id}/0")}) == 3
+        assembly.require(1)
+
+
+async def test_an_export_and_its_end_are_news_to_a_version(assembly: Assembly) -> None:
+    asset_id = await assembly.processed("out", "up/out.tif", 41, dataset_id="out")
+    domain, page = assembly.domain, f"/console/versions/{asset_id}/0"
+    async with at_the_console(assembly, "reviewer") as http:
+        approved = await decide(domain, asset_id, 0, "approve", clearance_level="public")
+        assert approved.status_code == 200, approved.text
+        [(destination,)] = domain.rows("select destination from app.exports where asset_id = %s", asset_id)
+        [flow] = await dispatched(domain)
+        assert (await flow.start()).status_code == 200
+        before = await mark(http, f"version/{asset_id}/0")
+        [(sha256,)] = domain.rows("select sha256 from app.artifacts where asset_id = %s and role = 'cog'", asset_id)
+        copy = {"role": "cog", "zone": "external", "name": f"{destination}/data.tif", "media_type": "image/tiff"}
+        committed = await flow.commit({}, artifacts=[copy | {"sha256": sha256, "size_bytes": 1}])
+        assert committed.status_code == 200, committed.text
+        assert f"{destination}/data.tif" in (await http.get(page)).text
+        out = await mark(http, f"version/{asset_id}/0")
+        taken = "update app.exports set withdrawn_at = now() where asset_id = %s returning 1"
+        assert domain.rows(taken, asset_id)
+        assert len({before, out, await mark(http, f"version/{asset_id}/0")}) == 3

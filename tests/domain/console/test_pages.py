@@ -154,8 +154,9 @@ async def _shown_raw(
 async def test_none_of_them_runs_on_any_page_of_the_console(browser: Browser, assembly: Assembly) -> None:
     shown = [await _filled(assembly, number, payload) for number, payload in enumerate(PAYLOADS)]
     museum = shown[0]
+    calls = [_called(assembly, asset_id, payload) for asset_id, payload in zip(shown, PAYLOADS, strict=True)]
     async with watched(browser, assembly, "admin") as (visit, fired):
-        seen = ""
+        seen = dict[str, str]()
         addresses = [
             "?show=all",
             "?show=rejected",
@@ -166,23 +167,47 @@ async def test_none_of_them_runs_on_any_page_of_the_console(browser: Browser, as
             f"/assets/{museum}",
         ]
         addresses += [f"/versions/{asset_id}/0" for asset_id in shown[::8]]
+        addresses += [f"/callbacks/{callback_id}" for callback_id in calls[::8]]
         for address in addresses:
             await visit.go(f"/console{address}")
+            seen[address] = ""
             if older := await visit.page.get_by_role("link", name="Older").all():
-                seen += await visit.page.inner_text("main")
+                seen[address] += await visit.page.inner_text("main")
                 await older[0].click()
             await visit.page.wait_for_timeout(150)
-            seen += await visit.page.inner_text("body")
+            seen[address] += await visit.page.inner_text("body")
             assert visit.complaints == [], address
         assert fired == set()
-        plain = "".join(seen.split())
-        missing = [payload for payload in PAYLOADS if "".join(payload.split()) not in plain]
-        assert missing == []  # they were shown, as what they are
+        # They were shown, as what they are: all of them as addresses, as files and bands, and as columns.
+        for address in ("/callbacks", f"/versions/{museum}/0", f"/versions/{shown[COLUMNS]}/0"):
+            plain = "".join(seen[address].split())
+            assert [payload for payload in PAYLOADS if "".join(payload.split()) not in plain] == [], address
+
+
+COLUMNS = 8  # which of the versions is made of columns and not of bands
+
+
+def _called(assembly: Assembly, asset_id: str, payload: str) -> str:
+    """A callback about the version to this address, which said this: stored, as no door of ours would let it be."""
+    values = (payload, asset_id, payload, payload)
+    [(callback_id,)] = assembly.domain.rows(
+        """with place as (
+               insert into app.callback_endpoints (client_id, url) values ('ddh-dev', %s) returning endpoint_id),
+           made as (insert into app.callbacks (callback_id, request_id, endpoint_id, status, state, finished_at)
+               select gen_random_uuid(), request_id, endpoint_id, 'failed', 'failed', now()
+               from place, app.requests where asset_id = %s returning callback_id)
+           insert into app.callback_deliveries (callback_id, error, excerpt, duration_ms)
+           select callback_id, %s, %s, 1 from made returning callback_id""",
+        *values,
+    )
+    return str(callback_id)
 
 
 async def _filled(assembly: Assembly, number: int, payload: str) -> str:
-    """A rejected version: label, references, words, attributes, report, messages and reasons are this text, or all."""
-    texts = list(PAYLOADS) if number == 0 else [payload]
+    """A rejected version: label, references, words, attributes, report, files, messages and reasons are this text, or
+    all of them.
+    """
+    texts = list(PAYLOADS) if number in {0, COLUMNS} else [payload]
     asset_id = await assembly.submit(payload, f"up/{number}.tif", dataset_id=payload, resource_id=str(number))
     words = {"title": payload, "description": payload, "keywords": [payload[:100]], "attribution": payload}
     kept = await call(assembly.domain, "reviewer", "PUT", f"/assets/{asset_id}/metadata", words)
@@ -192,12 +217,21 @@ async def _filled(assembly: Assembly, number: int, payload: str) -> str:
     band = {"dtype": "uint8", "nodata": 0, "minimum": 0, "maximum": 1, "mean": 0.5, "valid_percent": 100}
     report = [{"code": text, "severity": "fix", "wrong": text, "remedy": text} for text in texts]
     outputs = {
-        "bands": [band | {"description": text} for text in texts],
-        "validation": {"outcome": "warn_and_fix", "report": report, "driver": payload, "fields": {payload: payload}},
+        "bands": [] if number == COLUMNS else [band | {"description": text} for text in texts],
+        "validation": {
+            "outcome": "warn_and_fix",
+            "report": report,
+            "driver": payload,
+            "fields": {text: text for text in texts},
+        },
         "bounds": [14, 47, 15, 48],
     }
-    committed = await flow.commit(outputs)
+    about = {"role": "report", "zone": "silver", "sha256": "0" * 64, "size_bytes": 1}
+    files = [about | {"name": text, "media_type": text[:200]} for text in texts]
+    committed = await flow.commit(outputs, artifacts=files)
     assert committed.status_code == 200, committed.text
+    copied = "update app.artifacts set external_blob_path = name where asset_id = %s returning 1"
+    assert assembly.domain.rows(copied, asset_id)
     given = await decide(assembly.domain, asset_id, 0, "approve", comment=payload)
     assert given.json()["approvals"] == 1, given.text
     rejected = await decide(assembly.domain, asset_id, 0, "reject", by="admin", reason=f"because {payload}")

@@ -22,6 +22,7 @@ PLATFORM = PlatformView(
     is_active=True,
     approvals_required=2,
     approval_days=30,
+    source_prefixes=[],
 )
 
 

@@ -1,6 +1,7 @@
 """A reviewer's day, in a browser, on real servers and a real raster."""
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
 import psycopg
@@ -14,9 +15,10 @@ from tests.support.pictures import greys, pixels
 ZOOM = 11
 EFFECTIVE_SECONDS = 5.0
 AREA = (170, 193, 187)  # the colour of areas over that of land, in light
+AREA_AT_SEA = (154, 185, 187)
 TABLE = """
 create table geo.{0} (fid bigint not null, lanes integer, geom geometry(Geometry, 4326));
-insert into geo.{0} values (1, 2, st_makeenvelope(14, 47, 15, 48, 4326));
+insert into geo.{0} values {1};
 grant select on geo.{0} to cairn_serving;
 """
 
@@ -110,19 +112,41 @@ async def test_a_layer_that_waits_is_drawn_with_its_attributes(
         ).status_code == 404
 
 
-async def _layer(assembly: Assembly) -> str:
-    """A version with one feature, a degree wide and high, in a table as the loader leaves one."""
-    asset_id = await assembly.submit("roads", "up/roads.gpkg", dataset_id="roads", data_type="vector")
+async def test_a_layer_across_the_antimeridian_is_drawn_on_both_of_its_sides(
+    browser: Browser, assembly: Assembly, artifacts: Path
+) -> None:
+    asset_id = await _layer(assembly, "fiji", (178, -19, -178, -16), [(178, -19, 180, -16), (-180, -19, -178, -16)])
+    async with visiting(browser, assembly, "reviewer") as visit:
+        await visit.go(f"/console/versions/{asset_id}/0")
+        shown = pixels(await visit.map_drawn())
+        await keep(visit, artifacts, "antimeridian")
+        is_area = abs(shown - AREA_AT_SEA).max(axis=2) <= 8
+        middle = is_area.shape[1] // 2
+        assert is_area[:, :middle].sum() > 10_000
+        assert is_area[:, middle:].sum() > 10_000
+        await expect(visit.page.get_by_text("Parts of the map could not be loaded.")).to_be_hidden()
+
+
+Box = tuple[float, float, float, float]
+DEGREE = (14, 47, 15, 48)
+
+
+async def _layer(
+    assembly: Assembly, name: str = "roads", bounds: Box = DEGREE, boxes: Sequence[Box] = (DEGREE,)
+) -> str:
+    """A version with features of these boxes, in a table as the loader leaves one."""
+    asset_id = await assembly.submit("1", f"up/{name}.gpkg", dataset_id=name, data_type="vector")
     flow, _ = await assembly.started()
-    product = {"role": "geoparquet", "zone": "silver", "name": "assets/roads/data.parquet", "size_bytes": 1}
+    product = {"role": "geoparquet", "zone": "silver", "name": f"assets/{name}/data.parquet", "size_bytes": 1}
     about = {"media_type": "application/vnd.apache.parquet", "sha256": "0" * 64}
-    told = {"bounds": [14, 47, 15, 48], "validation": {"driver": "GPKG", "fields": {"lanes": "integer"}}}
+    told = {"bounds": list(bounds), "validation": {"driver": "GPKG", "fields": {"lanes": "integer"}}}
     assert (await flow.commit(told, artifacts=[product | about])).status_code == 200
     layer = {"columns": [{"name": "lanes", "title": "lanes", "type": "integer"}], "crs": "EPSG:4326"}
-    known = {"geometry_type": "Polygon", "feature_count": 1, "bounds_wgs84": told["bounds"]}
-    table = f"v_{'0' * 24}"
+    known = {"geometry_type": "Polygon", "feature_count": len(boxes), "bounds_wgs84": told["bounds"]}
+    table = f"v_{name.encode().hex():0>24}"
+    rows = ", ".join(f"({fid}, 2, st_makeenvelope{(*box, 4326)})" for fid, box in enumerate(boxes, 1))
     with psycopg.connect(assembly.domain.database.url()) as connection:
-        connection.execute(TABLE.format(table).encode())
+        connection.execute(TABLE.format(table, rows).encode())
         connection.execute(
             "insert into geo.layers (table_name, product, run_id, description, is_ready) values (%s, %s, %s, %s, true)",
             (table, product["name"], str(flow.run_id), Jsonb(layer | known)),

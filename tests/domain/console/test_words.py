@@ -133,12 +133,18 @@ def test_bounds_of_what_lies_in_parts_are_those_of_its_source() -> None:
     assert bounds_of({"bounds": [5, 6, 7, 8], "validation": {"bounds_wgs84": [1, 2, 3, 4]}}) == (5, 6, 7, 8)
 
 
+def test_bounds_across_the_antimeridian_go_on_beyond_it() -> None:
+    assert bounds_of({"bounds": [178, -19, -178, -16]}) == (178, -19, 182, -16)
+    box = footprint(None, {"bounds": [178, -19, -178, -16]})["features"][0]["geometry"]
+    assert box["coordinates"] == [[[178, -19], [182, -19], [182, -16], [178, -16], [178, -19]]]
+
+
 def test_a_report_says_what_was_found() -> None:
     told = {"outcome": "warn_and_fix", "crs": "EPSG:32633", "size_mb": 12.5, "nodata": None}
     finding = {"code": "no-nodata", "severity": "fix", "wrong": "It names no nodata.", "remedy": "0 is set."}
     report = report_of({"validation": told | {"report": [finding]}, "bands": [{"dtype": "uint8", "mean": 1 / 3}]})
     assert report.findings == [Finding("no-nodata", "It names no nodata.", "0 is set.")]
-    assert report.facts == {"CRS": "EPSG:32633", "Size": "12.5 MB"}
+    assert report.facts == {"CRS": "EPSG:32633", "Size": "13.1 MB"}
     assert (report.bands[0].mean, report.bands[0].nodata) == ("0.333333", "")
     assert report_of({"validation": {"warnings": ["odd"]}}).outcome == "warn_and_fix"
     assert report_of(None).outcome is None

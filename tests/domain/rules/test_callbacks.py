@@ -117,3 +117,9 @@ def test_a_body_stays_small_and_names_no_run(detail: str, code: str) -> None:
     told = json.loads(content)
     assert told.keys() == {"request_id", "status", "result_url", "problem"}
     assert "run_id" not in told["problem"]
+
+
+def test_a_problem_that_is_too_long_to_be_told_is_left_to_be_asked_for() -> None:
+    content = body(uuid4(), "failed", "https://cairn.test/api/platform/status/1", {"title": "t" * MAX_BODY_BYTES})
+    assert len(content) < MAX_BODY_BYTES
+    assert (json.loads(content)["status"], json.loads(content)["problem"]) == ("failed", None)

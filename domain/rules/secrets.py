@@ -1,0 +1,25 @@
+"""What is left out of addresses wherever they are shown: a presigned one is a key to its file. Pure."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+_ADDRESS: Final = re.compile(r"https?://\S*", re.IGNORECASE)
+_USER: Final = re.compile(r"//[^/]*@")
+
+
+def without_secrets(value: Any) -> Any:
+    """The same JSON, all web addresses in it without user, query and fragment, in sentences too."""
+    match value:
+        case str():
+            return _ADDRESS.sub(_bare, value)
+        case Mapping():
+            return {without_secrets(name): without_secrets(inner) for name, inner in value.items()}
+        case list() | tuple():
+            return [without_secrets(inner) for inner in value]
+        case _:
+            return value
+
+
+def _bare(found: re.Match[str]) -> str:
+    return _USER.sub("//", re.split(r"[?#]", found[0], maxsplit=1)[0])

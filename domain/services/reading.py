@@ -1,0 +1,30 @@
+"""Reads from storage for use cases: what goes wrong there becomes a refusal that says whether to ask again."""
+
+import contextlib
+from collections.abc import Iterator
+
+from domain.errors import StorageUnavailable, Unstored
+from flows.errors import HandlerError, InvalidInput
+from flows.storage import Store
+
+RETRY_SECONDS = 5  # a store has tried for longer before it gives up
+
+
+@contextlib.contextmanager
+def storage_answers() -> Iterator[None]:
+    """Within it, what stores raise is a refusal of ours. Details are for the log: they name our own places."""
+    try:
+        yield
+    except InvalidInput as error:
+        raise Unstored("A file of it is not in storage any more. Have it submitted again.") from error
+    except (HandlerError, OSError) as error:
+        raise StorageUnavailable(
+            "Our storage does not answer. Nothing was changed: try again in a moment.",
+            retry_after_seconds=RETRY_SECONDS,
+        ) from error
+
+
+def content(store: Store, name: str) -> bytes:
+    """The whole blob."""
+    with storage_answers():
+        return store.read_bytes(name)
