@@ -64,14 +64,16 @@ CLAIM = text("""
               q.revision
 """)
 
-# `sending` becomes `sent` only if the flow has not reported first; its id is written where none is known.
+# `sending` becomes `sent` only if the flow has not reported first; its id is written where none is known, for an
+# attempt that was fenced meanwhile too: only what is linked is stopped.
 SENT = text("""
     update app.attempts
     set flow_run_id = coalesce(flow_run_id, :flow_run_id),
         state = case when state = 'sending' then 'sent' else state end,
         sent_at = clock_timestamp(),
-        lease_until = null
-    where run_id = :run_id and number = :number and state in ('sending', 'started')
+        lease_until = null,
+        disposed_at = null
+    where run_id = :run_id and number = :number and state in ('sending', 'started', 'fenced')
 """)
 
 LATER = text("""
