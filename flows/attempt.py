@@ -67,7 +67,7 @@ async def run_attempt(line: Line, settings: WorkerSettings) -> PrefectState[Any]
         return Completed(name="Superseded", message=f"Nothing was done: {fenced}")
     plan = Plan.from_json(order.plan)
     engine = await _engine(line, settings, order, home_pool(plan))
-    schedule = Schedule(plan, order.inputs, engine.schedule_facts)
+    schedule = Schedule(plan, order.inputs, engine.schedule_facts, order.only)
     with closing(engine):
         async with _alive(line, order), get_client(sync_client=False) as prefect:
             engine.children = SegmentRuns(prefect, engine, settings.child_silence_seconds, _queue())

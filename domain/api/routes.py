@@ -82,8 +82,10 @@ async def create_run(
     order: RunCreate,
     use_case: Annotated[InternalRuns, Depends(internal_runs)],
     caller: Annotated[Identity, Depends(allowed("operator", "admin"))],
+    callbacks: Annotated[CallbackDesk, Depends(callback_desk)],
 ) -> RunCreated:
-    """Run any workflow by hand. Nothing of it can be published."""
+    """Run any workflow, or some of its nodes, by hand. Nothing of it can be published."""
+    await callbacks.accept(caller.client_id, order.callback_url)
     return await use_case.create(order, caller)
 
 
