@@ -110,8 +110,10 @@ class Control:
         return True
 
     async def limit(self, order: Limit) -> None:
-        pool = order.name if order.kind == "in_flight" else None
-        name = scope_name(pool=pool, platform_id=None if pool else order.name)
+        named = {order.about: order.name}
+        name = scope_name(workflow_id=named.get("workflow"), platform_id=named.get("platform"), pool=named.get("pool"))
+        if order.about == "workflow" and order.value is not None:
+            self.definitions.named(order.name)  # refused where there is none: it would limit nothing
         controls = Controls(self.session)
         if order.value is None:
             await controls.remove(order.kind, name)
