@@ -6,7 +6,7 @@ import psycopg
 HISTORY = """
 create temporary table past as
 select md5('asset ' || n) as asset_id, gen_random_uuid() as request_id, gen_random_uuid() as run_id, n
-from generate_series(1, %(count)s) n;
+from generate_series(%(first)s, %(first)s + %(count)s - 1) n;
 insert into app.assets (asset_id, platform_id, refs, data_type)
     select asset_id, 'ddh', jsonb_build_object('dataset_id', 'past', 'resource_id', n::text), 'raster' from past;
 insert into app.asset_versions (asset_id, ordinal, label, newest_revision, served_revision)
@@ -30,10 +30,17 @@ drop table past
 """
 
 
-def add_history(url: str, count: int) -> None:
-    """Fill in the past."""
+def begin_history(url: str, count: int) -> None:
+    """Nothing but so many requests of the past."""
     with psycopg.connect(url, autocommit=True) as connection:
-        for statement in HISTORY.replace("%(count)s", str(count)).split(";"):
+        connection.execute("truncate app.assets, app.requests cascade")
+    add_history(url, count)
+
+
+def add_history(url: str, count: int, first: int = 1) -> None:
+    """Fill in the past, from a number on that none has yet."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        for statement in HISTORY.replace("%(count)s", str(count)).replace("%(first)s", str(first)).split(";"):
             connection.execute(statement.encode())
     analyze(url)
 

@@ -18,7 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from benchmarks._history import add_history, analyze
+from benchmarks._history import add_history, begin_history
 from benchmarks._load import (
     CONCURRENCY,
     TOKEN,
@@ -39,6 +39,7 @@ SECONDS = 6.0
 WARM_UP_SECONDS = 2.0  # of tables that were empty: what is measured is a database in use
 RATIO_TARGET = 0.12
 P99_TARGET = 0.050
+FEW = 1_000
 HISTORY = 100_000
 FLAT_TARGET = 0.9
 PROFILED = 200
@@ -54,10 +55,11 @@ def run(seconds: float = SECONDS, history: int = HISTORY) -> dict[str, Any]:
             bare, _ = asyncio.run(_flood(port, "/submit", seconds))
         with served("domain.app:create_app", domain_environment(cluster, storage)) as port:
             asyncio.run(_flood(port, "/api/v1/submit", min(seconds, WARM_UP_SECONDS)))
-            analyze(cluster.url())
+            begin_history(cluster.url(), FEW)
+            few, _ = asyncio.run(_flood(port, "/api/v1/submit", seconds / 3))  # short: it stores more
             own, count = asyncio.run(_flood(port, "/api/v1/submit", seconds))
             delays = asyncio.run(steady(port, "/api/v1/submit", own / 2, seconds))
-            add_history(cluster.url(), history)
+            add_history(cluster.url(), history, first=FEW + 1)
             grown, grown_count = asyncio.run(_flood(port, "/api/v1/submit", seconds))
         with served("benchmarks._bare:create_app", {"BENCH_URL": cluster.url()}) as port:
             bare_delays = asyncio.run(steady(port, "/submit", own / 2, seconds))
@@ -66,7 +68,7 @@ def run(seconds: float = SECONDS, history: int = HISTORY) -> dict[str, Any]:
         _result("submissions_per_second", own, "1/s", count, baseline=bare, target=RATIO_TARGET, holds=own / bare),
         _latency("p50_at_half_load", statistics.median, delays, bare_delays, None),
         _latency("p99_at_half_load", p99, delays, bare_delays, P99_TARGET),
-        _growth(grown, own, history, grown_count),
+        _growth(grown, few, history, grown_count),
         *(_share(name, share) for name, share in shares.items()),
     ]
     return {"bench": "submit", "machine": this_machine(), "versions": _versions(), "results": results}
@@ -144,11 +146,11 @@ def _result(
     return facts | {"ratio": round(holds, 3), "target": target, "holds": holds >= target, "n": n, "note": note}
 
 
-def _growth(grown: float, own: float, history: int, n: int) -> dict[str, Any]:
-    facts = {"name": f"after_{history}_requests", "value": round(grown, 1), "unit": "1/s", "baseline": round(own, 1)}
-    note = "throughput with so many stored requests; baseline: with those of this benchmark"
-    holds = grown / own >= FLAT_TARGET
-    return facts | {"ratio": round(grown / own, 3), "target": FLAT_TARGET, "holds": holds, "n": n, "note": note}
+def _growth(grfew: float, few: float, history: int, n: int) -> dict[str, Any]:
+    facts = {"name": f"after_{history}_requests", "value": round(grfew, 1), "unit": "1/s", "baseline": round(few, 1)}
+    note = f"throughput with so many more stored requests; baseline: with {FEW} and what a third of the time adds"
+    holds = grfew / few >= FLAT_TARGET
+    return facts | {"ratio": round(grfew / few, 3), "target": FLAT_TARGET, "holds": holds, "n": n, "note": note}
 
 
 def _latency(

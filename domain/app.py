@@ -36,6 +36,7 @@ from domain.services.definitions import Definitions
 from domain.services.desks import review_desk
 from domain.services.exports import WITHDRAWAL
 from domain.services.quotas import Quotas
+from domain.services.turns import Turns
 from domain.settings import DomainSettings, settings
 from domain.signals import on_stop
 from domain.state import LastLines, Service
@@ -67,8 +68,9 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
             zones = config.zones()
             doorkeeper = Doorkeeper(config.token_verifier())
             fences = Notices(config.database_url.get_secret_value(), FENCE_CHANNEL)
+            turns = Turns(config.submission_wait_seconds)
             app.state.service = console.state.service = Service(
-                config, database, definitions, zones, quotas, vault, doorkeeper, fences, _last_lines(config)
+                config, database, definitions, zones, quotas, vault, doorkeeper, fences, turns, _last_lines(config)
             )
             service: Service = app.state.service
             loops = [*_loops(config, database, fences), *_couriers(config, database, vault), *_endings(service)]

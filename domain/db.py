@@ -1,20 +1,24 @@
 """Connections to the domain's database: one engine per process, one transaction per unit of work."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
-from contextlib import asynccontextmanager
+import logging
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar, cast
 from uuid import UUID
 
 import psycopg
 from sqlalchemy import text
+from sqlalchemy.exc import InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as NoConnectionFree
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker, create_async_engine
 
 from domain.failpoints import hit
 
 Result = TypeVar("Result")
 MIGRATIONS = Path(__file__).parent / "migrations"
+OUTAGES = (OperationalError, InterfaceError, NoConnectionFree, psycopg.OperationalError, OSError)
 
 
 class StaleSchema(RuntimeError):
@@ -94,3 +98,17 @@ async def to_the_end(work: Coroutine[Any, Any, Result]) -> Result:
     except asyncio.CancelledError:
         await asyncio.wait([task])
         raise
+
+
+@contextmanager
+def sparing(log: logging.Logger, what: str, **facts: str) -> Iterator[None]:
+    """For loops over rows: log what is unexpected about one of them and go on with the next.
+
+    It would end the process, and after each start the next one. An outage is about all rows: it is passed on.
+    """
+    try:
+        yield
+    except OUTAGES:
+        raise
+    except Exception:  # whatever it is, it is about this row
+        log.exception(what, extra=facts)

@@ -4,6 +4,7 @@ It must not know what a request is: it sends what the outbox holds and notes wha
 """
 
 import asyncio
+import contextlib
 import logging
 import random
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from domain.adapters.sealing import CannotOpen, Vault
 from domain.adapters.webhooks import Answer, Webhooks
-from domain.db import Database, to_the_end
+from domain.db import OUTAGES, Database, sparing, to_the_end
 from domain.repositories.callbacks import Callbacks, DueCallback
 from domain.rules import callbacks as rules
 from domain.rules.callbacks import Again, CallbackState, Delivered, GivenUp, Gone, Verdict
@@ -67,19 +68,28 @@ class Courier:
             return list(await Callbacks(session).claim(room, EACH_ENDPOINT, seconds))
 
     async def _deliver(self, due: DueCallback) -> None:
-        answer = await self._post(due)
-        verdict = rules.judge(
-            answer.status,
-            due.tries,
-            self.delays_seconds,
-            rules.retry_after_seconds(answer.retry_after, due.now),
-            random.random(),  # noqa: S311 - spreads retries, protects nothing
-        )
+        """One try. Nothing about one callback may end the courier: after its next start it would meet it again."""
+        try:
+            answer = await self._post(due)
+            verdict = self._judge(due, answer)
+        except Exception as error:  # whatever it is, it is a failed try
+            log.exception("a callback could not be tried", extra={"request_id": str(due.request_id)})
+            answer = Answer(error=f"not tried to the end: {type(error).__name__}")
+            verdict = self._judge(due, answer)
         try:
             await to_the_end(self._record(due, answer, verdict))
-        except (SQLAlchemyError, OSError) as error:
+        except OUTAGES as error:
             # The lease runs out and the callback is sent again: at least once, as promised.
             log.warning("a delivery could not be noted", extra={"error": type(error).__name__})
+        except Exception:  # what cannot be kept of an answer must not have the callback sent for ever
+            log.exception("an answer could not be kept", extra={"request_id": str(due.request_id)})
+            with contextlib.suppress(*OUTAGES), sparing(log, "a delivery could not be noted"):
+                await to_the_end(self._record(due, Answer(answer.status, error="its answer cannot be kept"), verdict))
+
+    def _judge(self, due: DueCallback, answer: Answer) -> Verdict:
+        wait = rules.retry_after_seconds(answer.retry_after, due.now)
+        chance = random.random()  # noqa: S311 - spreads retries, protects nothing
+        return rules.judge(answer.status, due.tries, self.delays_seconds, wait, chance)
 
     async def _post(self, due: DueCallback) -> Answer:
         try:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from domain.db import Database
+from domain.db import Database, sparing
 from domain.errors import DomainError
 from domain.repositories.approvals import Approvals
 from domain.services.reviews import Reviews
@@ -45,10 +45,11 @@ class Endings:
 
     async def _end(self, asset_id: str, ordinal: int, revision: int) -> bool:
         """One that cannot be ended now is in no other's way, and tried again."""
-        try:
-            async with self.database.transaction() as session:
-                return await self.reviews(session).end(asset_id, ordinal, revision)
-        except (DomainError, SQLAlchemyError, OSError) as error:
-            facts = {"asset_id": asset_id, "ordinal": ordinal, "error": type(error).__name__}
-            log.warning("an approval could not be ended", extra=facts)
-            return False
+        with sparing(log, "an approval could not be ended", asset_id=asset_id):
+            try:
+                async with self.database.transaction() as session:
+                    return await self.reviews(session).end(asset_id, ordinal, revision)
+            except (DomainError, SQLAlchemyError, OSError) as error:
+                facts = {"asset_id": asset_id, "ordinal": ordinal, "error": type(error).__name__}
+                log.warning("an approval could not be ended", extra=facts)
+        return False

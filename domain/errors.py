@@ -31,6 +31,10 @@ class RequestIdTaken(DomainError):
     code, status, title = "request-id-taken", 409, "This request id belongs to another submission"
 
 
+class SubmissionUnderWay(DomainError):
+    code, status, title = "submission-under-way", 409, "Another submission about the same is being accepted"
+
+
 class VersionBlocked(DomainError):
     code, status, title = "version-blocked", 409, "An earlier version must be resolved first"
 

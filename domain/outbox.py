@@ -17,8 +17,9 @@ IN_FLIGHT = (
     200  # Prefect looks at 200 waiting runs at a time; more than that delays runs that have nothing to do with it
 )
 
-# Which attempts are due: not paused, and with room on their pool. `room` counts what each pool has in flight; two
-# relays that count at once may overshoot a limit by a batch, which a lock on counting would cost every claim.
+# Which attempts are due: not paused, and with room on their pool, of their workflow and of their platform. `room` and
+# `limited` count what is in flight, the latter only where operators have set such a limit; two relays that count at
+# once may overshoot a limit by a batch, which a lock on counting would cost every claim.
 # More candidates are looked at than are taken, so that relays which look at once need not find the same ones locked.
 # Claimed here, sent after this transaction is over: no row stays locked while Prefect is asked.
 CLAIM = text("""
@@ -30,10 +31,22 @@ CLAIM = text("""
         )) as free
         from unnest(cast(:pools as text[])) as pool (name)
         left join app.settings s on s.kind = 'in_flight' and s.name = 'pool:' || pool.name
+    ), limited as materialized (
+        select s.name, greatest(0, (s.value #>> '{}')::int - (
+            select count(*)
+            from app.attempts a join app.runs r using (run_id) join app.requests q using (request_id)
+            where s.name in ('workflow:' || r.workflow_id, 'platform:' || q.platform_id)
+              and (a.state in ('sent', 'started') or (a.state = 'sending' and a.lease_until >= clock_timestamp()))
+        )) as free
+        from app.settings s
+        where s.kind = 'in_flight' and (s.name like 'workflow:%' or s.name like 'platform:%')
     ), candidates as (
-        select c.run_id, c.number, c.place, c.created_at
+        select c.run_id, c.number, c.place, c.created_at, c.workflow, c.platform,
+               row_number() over (partition by c.workflow order by c.place, c.created_at) as of_workflow,
+               row_number() over (partition by c.platform order by c.place, c.created_at) as of_platform
         from room, lateral (
             select a.run_id, a.number, a.created_at,
+                   'workflow:' || r.workflow_id as workflow, 'platform:' || q.platform_id as platform,
                    case r.priority when 'high' then 0 when 'normal' then 1 else 2 end as place
             from app.attempts a join app.runs r using (run_id) join app.requests q using (request_id)
             where (a.state = 'ready' or (a.state = 'sending' and a.lease_until < clock_timestamp()))
@@ -43,13 +56,21 @@ CLAIM = text("""
                   where s.kind = 'pause'
                     and s.name in ('*', 'workflow:' || r.workflow_id, 'platform:' || q.platform_id)
               )
+              and not exists (
+                  select from limited l
+                  where l.free = 0 and l.name in ('workflow:' || r.workflow_id, 'platform:' || q.platform_id)
+              )
             order by place, a.created_at
             limit least(room.free, 4 * :batch)
         ) c
     ), due as (
         select a.run_id, a.number
         from app.attempts a join candidates c using (run_id, number)
-        where a.state = 'ready' or (a.state = 'sending' and a.lease_until < clock_timestamp())
+        where (a.state = 'ready' or (a.state = 'sending' and a.lease_until < clock_timestamp()))
+          and not exists (
+              select from limited l
+              where (l.name = c.workflow and c.of_workflow > l.free) or (l.name = c.platform and c.of_platform > l.free)
+          )
         order by c.place, c.created_at
         limit :batch
         for update of a skip locked
@@ -64,14 +85,16 @@ CLAIM = text("""
               q.revision
 """)
 
-# `sending` becomes `sent` only if the flow has not reported first; its id is written where none is known.
+# `sending` becomes `sent` only if the flow has not reported first; its id is written where none is known, for an
+# attempt that was fenced meanwhile too: only what is linked is stopped.
 SENT = text("""
     update app.attempts
     set flow_run_id = coalesce(flow_run_id, :flow_run_id),
         state = case when state = 'sending' then 'sent' else state end,
         sent_at = clock_timestamp(),
-        lease_until = null
-    where run_id = :run_id and number = :number and state in ('sending', 'started')
+        lease_until = null,
+        disposed_at = null
+    where run_id = :run_id and number = :number and state in ('sending', 'started', 'fenced')
 """)
 
 LATER = text("""

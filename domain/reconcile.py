@@ -15,7 +15,7 @@ from uuid import UUID
 from sqlalchemy.exc import SQLAlchemyError
 
 from domain import outbox
-from domain.db import Database
+from domain.db import Database, sparing
 from domain.errors import DomainError
 from domain.repositories.sweep import Suspect, Sweep
 from domain.rules.reconcile import OVER, Action, FlowState, Patience, decide
@@ -62,11 +62,12 @@ class Reconciler:
                 hurry_until = time.monotonic() + self.patience.stop_fenced + LINGER_SECONDS
                 await asyncio.sleep(HURRY_SECONDS)  # let those that are fenced together be seen to together
             try:
-                if time.monotonic() >= due:
-                    swept = time.monotonic()
-                    await self.sweep()
-                else:
-                    await self.sweep_fenced()
+                with sparing(log, "sweep failed and is tried again"):
+                    if time.monotonic() >= due:
+                        swept = time.monotonic()
+                        await self.sweep()
+                    else:
+                        await self.sweep_fenced()
             except (SQLAlchemyError, OSError) as error:
                 log.warning("sweep failed and is tried again", extra={"error": type(error).__name__})
 
@@ -81,12 +82,18 @@ class Reconciler:
         async with self.database.transaction() as session:
             quiet = await Sweep(session).quiet(self.patience.heartbeat)
             ended = await Sweep(session).ended(min(self.patience.heartbeat, self.patience.stop_fenced))
+            unlinked = await Sweep(session).unlinked()
         told = await self.flow_runs.states({one.flow_run_id for one in quiet if one.flow_run_id})
-        done = await self._judge_all_ended(ended)
-        for suspect in quiet:
-            action = await self._judge_live(suspect, told)
-            done[action] = done.get(action, 0) + 1
-        return done
+        done = Counter(await self._judge_all_ended(ended))
+        done.update([await self._spared(one, self._judge_live(one, told)) for one in quiet])
+        done.update([await self._spared(one, self._judge_unlinked(one)) for one in unlinked])
+        return dict(done)
+
+    async def _spared(self, suspect: Suspect, judging: Awaitable[Action]) -> Action:
+        """One attempt that cannot be judged is in no other's way."""
+        with sparing(log, "attempt could not be judged", run_id=str(suspect.run_id)):
+            return await judging
+        return Action.LEAVE
 
     async def _judge_live(self, suspect: Suspect, told: dict[UUID, FlowState]) -> Action:
         """Decide, and decide again under the locks: it may have spoken or ended since the look."""
@@ -107,6 +114,19 @@ class Reconciler:
             return await self._act(suspect, flow)
         return action
 
+    async def _judge_unlinked(self, suspect: Suspect) -> Action:
+        """Link what a sender created before it died. From then on it is stopped as any flow run of a fenced attempt."""
+        key = outbox.key(suspect.workflow_id, suspect.run_id, suspect.number)
+        flow_run_id, flow = await self.flow_runs.find(key)
+        if flow_run_id is not None:
+            await outbox.link(self.database, suspect.run_id, suspect.number, flow_run_id)
+            return Action.LINK
+        if flow is not FlowState.MISSING:
+            return Action.LEAVE
+        async with self.database.transaction() as session:
+            await Sweep(session).dispose(suspect)
+        return Action.DISPOSE
+
     async def _act(self, suspect: Suspect, flow: FlowState) -> Action:
         try:
             async with self.database.transaction() as session:
@@ -123,7 +143,8 @@ class Reconciler:
         async with self.database.transaction() as session:
             flow_runs = await Sweep(session).flow_runs(ended)
         told = await self.flow_runs.states(frozenset[UUID]().union(*flow_runs.values()))
-        return dict(Counter([await self._judge_ended(one, flow_runs[one], told) for one in ended]))
+        judged = [await self._spared(one, self._judge_ended(one, flow_runs[one], told)) for one in ended]
+        return dict(Counter(judged))
 
     async def _judge_ended(
         self, suspect: Suspect, flow_run_ids: frozenset[UUID], told: dict[UUID, FlowState]

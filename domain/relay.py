@@ -11,7 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from domain import outbox
 from domain.adapters.prefect_runs import PrefectRuns, Refused, Unclear
-from domain.db import Database
+from domain.db import Database, sparing
 from domain.errors import DomainError
 from domain.failpoints import hit
 from domain.outbox import Dispatch
@@ -54,8 +54,13 @@ class Relay:
     async def send_due(self, prefect: PrefectRuns) -> int:
         """Send one batch of what is due; returns how many were claimed."""
         claimed = await outbox.claim(self.database, BATCH, self.in_flight_per_pool, self.lease_seconds)
-        await asyncio.gather(*(self._send(prefect, dispatch) for dispatch in claimed))
+        await asyncio.gather(*(self._spared(prefect, dispatch) for dispatch in claimed))
         return len(claimed)
+
+    async def _spared(self, prefect: PrefectRuns, dispatch: Dispatch) -> None:
+        """Send it; where that fails in no way we know, its lease runs out and it is tried again."""
+        with sparing(log, "attempt could not be sent", run_id=str(dispatch.run_id)):
+            await self._send(prefect, dispatch)
 
     async def _send(self, prefect: PrefectRuns, dispatch: Dispatch) -> None:
         deployment = outbox.deployment_name(dispatch.workflow_id)

@@ -9,7 +9,7 @@ from uuid import UUID
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from domain.db import Database
+from domain.db import Database, sparing
 from domain.repositories.pools import Pools
 from domain.rules.routing import Step, may_judge
 from domain.services.routing import Routing
@@ -58,8 +58,11 @@ class Router:
         return done
 
     async def _act(self, run_id: UUID) -> Step:
-        async with self.database.transaction() as session:
-            return await self._routing(session).act(run_id)
+        """One that cannot be judged is in no other's way."""
+        with sparing(log, "a run could not be judged", run_id=str(run_id)):
+            async with self.database.transaction() as session:
+                return await self._routing(session).act(run_id)
+        return Step.LEAVE
 
     def _routing(self, session: AsyncSession) -> Routing:
         return Routing(session, self.silence_seconds, self.allowed_seconds)

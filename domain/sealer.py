@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from domain.db import Database
+from domain.db import Database, sparing
 from domain.services.audit import seal_batch
 
 log = logging.getLogger("cairn.sealer")
@@ -23,8 +23,9 @@ class Sealer:
         """Seal until cancelled."""
         while True:
             try:
-                while await self.seal():
-                    pass
+                with sparing(log, "sealing is stuck"):
+                    while await self.seal():
+                        pass
             except (SQLAlchemyError, OSError) as error:
                 log.warning("sealing failed and is tried again", extra={"error": type(error).__name__})
             await asyncio.sleep(self.every_seconds)

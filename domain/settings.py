@@ -56,6 +56,9 @@ class DomainSettings(TokenSettings, StorageSettings, ConsoleSettings):
     open_requests_per_platform: int = Field(
         default=10_000, ge=1, description="Requests a platform may have open, unless operators set another limit"
     )
+    submission_wait_seconds: float = Field(
+        default=5.0, gt=0, description="How long a submission waits for another about the same that is being accepted"
+    )
     quota_cache_seconds: float = Field(default=1.0, ge=0, description="How long a count of open requests is trusted")
     max_attempts: int = Field(default=3, ge=1, description="Attempts of one run before it is parked as failed")
     pool_size: int = Field(default=10, ge=1, le=200, description="Largest number of database connections")

@@ -11,6 +11,7 @@ from domain.doorkeeper import Doorkeeper
 from domain.notices import Notices
 from domain.services.definitions import Definitions
 from domain.services.quotas import Quotas
+from domain.services.turns import Turns
 from domain.settings import DomainSettings
 from flows.storage import Zones
 
@@ -29,4 +30,5 @@ class Service:
     vault: Vault
     doorkeeper: Doorkeeper
     fences: Notices
+    turns: Turns
     last_lines: LastLines | None = None  # where this process talks to Prefect

@@ -79,7 +79,7 @@ async def run_attempt(line: Line, settings: WorkerSettings) -> PrefectState[Any]
 async def _run_plan(line: Line, settings: WorkerSettings, order: WorkOrder) -> PrefectState[Any]:
     plan = Plan.from_json(order.plan)
     engine = await _engine(line, settings, order, home_pool(plan))
-    schedule = Schedule(plan, order.inputs, engine.schedule_facts)
+    schedule = Schedule(plan, order.inputs, engine.schedule_facts, order.only)
     with closing(engine):
         async with line.beating(order.heartbeat_seconds), get_client(sync_client=False) as prefect:
             engine.children = SegmentRuns(prefect, engine, settings.child_silence_seconds, _queue())

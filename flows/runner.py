@@ -183,7 +183,8 @@ class Runner:
 
     async def _stretch_elsewhere(self, node: Node) -> list[Event]:
         """Have the whole stretch that begins here executed by one child run on its pool."""
-        settled = [name for name, state in self.schedule.states.items() if state.is_terminal]
+        states = self.schedule.states  # of a part, where only that was asked for: the rest of the plan is settled
+        settled = [name for name in self.schedule.plan.nodes if name not in states or states[name].is_terminal]
         nodes = stretch(self.schedule.plan, node.id, settled)
         self._elsewhere.update(nodes)
         if self.engine.children is None or node.pool is None:

@@ -54,12 +54,12 @@ def stretch(plan: Plan, first: str, settled: Collection[str]) -> list[str]:
 
     It takes along every follower of the same pool whose other predecessors have ended or come along too: each one
     saves a hop. A fan-in comes with its fan-out, whose children only the child run knows; a fan-out that may become
-    several child runs stays behind, because they are its run's to start.
+    several child runs stays behind, because they are its run's to start. What is settled is not run again.
     """
     pool = plan.nodes[first].pool
     taken = {first}
     for node in plan.nodes.values():  # topological: predecessors come first
-        if node.id not in taken and _comes_along(node, pool, taken, settled):
+        if node.id not in taken and node.id not in settled and _comes_along(node, pool, taken, settled):
             taken.add(node.id)
     return [name for name in plan.nodes if name in taken]
 

@@ -24,6 +24,7 @@ VERBS: Mapping[str, tuple[str, str]] = {
     "rerun": ("orders", "Do a finished run again."),
     "pause": ("orders", "Dispatch nothing new."),
     "resume": ("orders", "Go on after a pause."),
+    "limit": ("orders", "Have at most so many runs in flight."),
     "unpublish": ("assets", "Stop serving a version."),
     "withdraw": ("assets", "Take back your approval of a version."),
     "clearance": ("assets", "Decide who may read an asset."),

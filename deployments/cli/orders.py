@@ -1,4 +1,4 @@
-"""runs, cancel, rerun, pause, resume: what operators see of the work and order about it."""
+"""runs, cancel, rerun, pause, resume, limit: what operators see of the work and order about it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -84,6 +84,33 @@ def pause(workflow_id: str | None, platform_id: str | None, reason: str, as_json
 def resume(workflow_id: str | None, platform_id: str | None, as_json: bool) -> None:
     """Go on where a pause stopped."""
     _order("resume", workflow_id, platform_id, as_json)
+
+
+@click.command()
+@click.option("--workflow", help="Runs of this workflow.")
+@click.option("--platform", help="Runs of this platform.")
+@click.option("--pool", help="Runs on this pool.")
+@click.argument("value", metavar="N|none")
+@json_option
+def limit(workflow: str | None, platform: str | None, pool: str | None, value: str, as_json: bool) -> None:
+    """Have at most N runs in flight at a time; `none` takes the limit away. What has started goes on."""
+    named = [(of, name) for of, name in (("workflow", workflow), ("platform", platform), ("pool", pool)) if name]
+    if len(named) != 1:
+        raise click.UsageError("Name one of --workflow, --platform and --pool.")
+    if value != "none" and not value.isdecimal():
+        raise click.BadParameter(f"{value!r} is neither a number nor none.", param_hint="N")
+    (of, name) = named[0]
+    body = {"kind": "in_flight", "of": of, "name": name, "value": None if value == "none" else int(value)}
+    with _domain() as domain:
+        done = domain.put("/api/v1/limits", json=body)
+        if not done.is_success:
+            answer(done)
+        held = answer(domain.get("/api/v1/settings"))
+    if as_json:
+        print_json(held)
+        return
+    limits = [f"{setting['name']} {setting['value']}" for setting in held if setting["kind"] == "in_flight"]
+    click.echo(f"At most in flight: {', '.join(limits)}." if limits else "Nothing is limited beyond the settings.")
 
 
 def _order(verb: str, workflow_id: str | None, platform_id: str | None, as_json: bool, **more: str) -> None:

@@ -17,11 +17,14 @@ OPEN = ("pending", "running")
 @click.command("run")
 @click.argument("workflow_id")
 @click.option("--inputs", "-i", multiple=True, metavar="NAME=VALUE", help="An input; VALUE is JSON, or else text.")
+@click.option("--only", default="", metavar="A,B", help="Run these nodes only.")
+@click.option("--from", "start_from", default="", metavar="A,B", help="Run these nodes and all that follow.")
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Stay until the run has ended.")
 @json_option
-def run(workflow_id: str, inputs: tuple[str, ...], wait: bool, as_json: bool) -> None:
+def run(workflow_id: str, inputs: tuple[str, ...], only: str, start_from: str, wait: bool, as_json: bool) -> None:
     """Run WORKFLOW_ID on the running stack, as its operator. Nothing that it makes can be published."""
     body = {"workflow_id": workflow_id, "inputs": dict(map(_pair, inputs))}
+    body |= {"only": _names(only), "from": _names(start_from)}
     with running_stack().staff("operator", "domain") as domain:
         created = answer(domain.post("/api/v1/runs", json=body))
         if not wait:
@@ -44,6 +47,10 @@ def _pair(text: str) -> tuple[str, Any]:
         return name, json.loads(value)
     except ValueError:
         return name, value
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _follow(domain: httpx.Client, run_id: str, *, quiet: bool) -> dict[str, Any]:

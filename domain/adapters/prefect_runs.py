@@ -44,6 +44,10 @@ class Refused(Exception):
     """Prefect understood and refused this run: asking again the same way cannot help."""
 
 
+class Missing(Refused):
+    """Prefect does not know, or no longer knows, what the call is about."""
+
+
 class Misconfigured(Unclear):
     """Prefect refuses us or does not know the deployment: a matter of configuration, not of this run."""
 
@@ -115,7 +119,7 @@ class PrefectRuns:
         if deployment not in self._deployments:
             try:
                 found = await _asked(self._client.read_deployment_by_name(deployment), f"deployment {deployment}")
-            except ObjectNotFound as error:
+            except Missing as error:
                 raise Misconfigured(f"There is no deployment {deployment!r} yet. Run `cairn deploy`.") from error
             self._deployments[deployment] = found.id
         return self._deployments[deployment]
@@ -144,5 +148,9 @@ async def _asked(call: Awaitable[Answer], about: str) -> Answer:
         if status in PERMANENT and status not in RETRYABLE_CLIENT_ERRORS:
             raise Refused(f"Prefect answered {status} for {about}.") from error
         raise Unclear(f"Prefect answered {status}.") from error
+    except ObjectNotFound as error:
+        raise Missing(f"Prefect knows no {about}.") from error
     except httpx.HTTPError as error:
         raise Unclear(f"Prefect did not answer: {type(error).__name__}.") from error
+    except Exception as error:  # what its client makes of an answer that it cannot read; nothing follows from it
+        raise Unclear(f"Prefect's answer for {about} makes no sense: {type(error).__name__}.") from error

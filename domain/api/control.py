@@ -81,7 +81,7 @@ async def resume(order: Resume, use_case: Orders) -> None:
 
 @router.put("/limits", status_code=204)
 async def limit(order: Limit, use_case: Orders) -> None:
-    """How many requests a platform may have open, or how many attempts a pool may have in flight."""
+    """How many requests a platform may have open, or a pool, a workflow or a platform attempts in flight."""
     await use_case.limit(order)
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Header, Request
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from domain.contracts.submissions import SubmissionCreate
 from domain.doorkeeper import required_credential
 from domain.errors import Forbidden, NotFound
 from domain.repositories.assets import Assets
@@ -23,6 +24,7 @@ from domain.services.records import RecordDesk
 from domain.services.reviews import Reviews
 from domain.services.runs import RunLifecycle
 from domain.services.submissions import Submissions
+from domain.services.turns import Turn
 from domain.state import Service
 
 
@@ -96,6 +98,15 @@ async def _let_in(session: AsyncSession, state: Service, shown: Caller, roles: t
     if identity.role not in roles:
         raise Forbidden(f"This needs one of the roles {', '.join(roles)}; the credential is a {identity.role}'s.")
     return identity
+
+
+async def turn(submission: SubmissionCreate, state: ServiceState) -> AsyncIterator[Turn]:
+    """The submission's turn. Taken before the transaction: who waits must not hold a connection."""
+    async with state.turns.taken(submission) as taken:
+        yield taken
+
+
+InTurn = Annotated[Turn, Depends(turn, scope="function")]
 
 
 async def submissions(session: Session, state: ServiceState) -> Submissions:

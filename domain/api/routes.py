@@ -7,6 +7,7 @@ from fastapi import APIRouter, Depends, Response
 from sqlalchemy import text
 
 from domain.api.dependencies import (
+    InTurn,
     ServiceState,
     Session,
     allowed,
@@ -30,7 +31,7 @@ from domain.contracts.runs import (
     RunStart,
     WorkOrder,
 )
-from domain.contracts.submissions import SubmissionAnswer, SubmissionCreate
+from domain.contracts.submissions import SubmissionAnswer
 from domain.errors import DomainError
 from domain.security import Identity
 from domain.services.callbacks import CallbackDesk
@@ -59,16 +60,17 @@ async def readyz(session: Session) -> dict[str, str]:
     return {"status": "ready"}
 
 
-@api.post("/submit", status_code=202, tags=["gateway"], dependencies=[Depends(allowed("gateway"))])
+@api.post("/submit", status_code=202, tags=["gateway"])
 async def submit(
-    submission: SubmissionCreate,
+    turn: InTurn,  # before who may: that takes a connection
+    _gateway: Annotated[Identity, Depends(allowed("gateway"))],
     response: Response,
     use_case: Annotated[Submissions, Depends(submissions)],
     callbacks: Annotated[CallbackDesk, Depends(callback_desk)],
 ) -> SubmissionAnswer:
     """Take a submission in. An equal one that is already being served answers 200 with its id."""
-    await callbacks.accept(submission.client_id, submission.callback_url)
-    answer = await use_case.submit(submission)
+    await callbacks.accept(turn.submission.client_id, turn.submission.callback_url)
+    answer = await use_case.submit(turn)
     response.headers["Location"] = f"/api/v1/requests/{answer.request_id}"
     if answer.duplicate:
         response.status_code = 200
@@ -80,8 +82,10 @@ async def create_run(
     order: RunCreate,
     use_case: Annotated[InternalRuns, Depends(internal_runs)],
     caller: Annotated[Identity, Depends(allowed("operator", "admin"))],
+    callbacks: Annotated[CallbackDesk, Depends(callback_desk)],
 ) -> RunCreated:
-    """Run any workflow by hand. Nothing of it can be published."""
+    """Run any workflow, or some of its nodes, by hand. Nothing of it can be published."""
+    await callbacks.accept(caller.client_id, order.callback_url)
     return await use_case.create(order, caller)
 
 

@@ -35,13 +35,29 @@ class Resume(Scoped):
 
 
 class Limit(BaseModel):
-    """Open requests of a platform, or attempts in flight on a pool. None goes back to the service's own."""
+    """Open requests of a platform, or attempts in flight on a pool, of a workflow or of a platform.
+
+    None goes back to the service's own.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
     kind: Literal["open_requests", "in_flight"]
-    name: str = Field(max_length=63, description="The platform or the pool")
+    of: Literal["pool", "workflow", "platform"] | None = Field(
+        default=None, description="What `name` names. Unless said otherwise, a platform for open requests, else a pool"
+    )
+    name: str = Field(max_length=63, description="The platform, the workflow or the pool")
     value: int | None = Field(ge=0, le=1_000_000)
+
+    @model_validator(mode="after")
+    def _of_something(self) -> "Limit":
+        if self.kind == "open_requests" and self.of not in {None, "platform"}:
+            raise ValueError("open requests are limited by platform; attempts in flight by pool, workflow or platform")
+        return self
+
+    @property
+    def about(self) -> Literal["pool", "workflow", "platform"]:
+        return self.of or ("platform" if self.kind == "open_requests" else "pool")
 
 
 class Cancel(BaseModel):

@@ -1,13 +1,14 @@
 """What travels between a flow run and the domain. Every message of a run carries its attempt's token."""
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from domain.contracts.artifacts import Artifact
 
+NodeName = Annotated[str, Field(max_length=100)]
 Verdict = Literal["failed", "lost", "handed-over", "cancelled"]
 NodeState = Literal["pending", "ready", "dispatched", "running", "completed", "failed", "skipped", "cancelled"]
 
@@ -58,6 +59,7 @@ class WorkOrder(BaseModel):
     plan: dict[str, Any]
     plans: dict[str, dict[str, Any]] = Field(description="Plans of all its sub-workflows, theirs included, by id")
     inputs: dict[str, Any]
+    only: list[str] | None = Field(default=None, description="The nodes to run; all of the plan's where there is none")
     facts: RunFacts
     memory: int = Field(description="Generation of what the engine remembers: another one begins from nothing")
     heartbeat_seconds: float
@@ -128,11 +130,16 @@ class Outcome(BaseModel):
 class RunCreate(BaseModel):
     """An operator's own run of a workflow. It belongs to an internal request and can publish nothing."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
     workflow_id: str = Field(max_length=63)
     inputs: dict[str, Any] = Field(default_factory=dict, max_length=100)
     priority: Literal["low", "normal", "high"] = "normal"
+    only: list[NodeName] = Field(default_factory=list, max_length=1000, description="Run these nodes and no others")
+    start_from: list[NodeName] = Field(
+        default_factory=list, max_length=1000, alias="from", description="Run these nodes and all that follows them"
+    )
+    callback_url: str | None = Field(default=None, max_length=2000)
 
 
 class RunCreated(BaseModel):

@@ -5,7 +5,6 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from domain.contracts.reviews import ClearanceLevel
 from domain.rules.keys import MARK
 
 Priority = Literal["low", "normal", "high"]

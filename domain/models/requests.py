@@ -49,6 +49,11 @@ class Request(Base):
     created_at: Mapped[CreatedAt]
     finished_at: Mapped[Moment]
 
+    @property
+    def asked_nodes(self) -> list[str] | None:
+        """The nodes that an operator's run is of; None where it is of all."""
+        return self.submitted.get("only") if self.is_internal else None
+
 
 class Event(Base):
     """One thing that happened to a request, in order."""

@@ -10,6 +10,7 @@ from domain.models.base import Base, CreatedAt, EnumText, Json, Moment
 from domain.models.requests import Request
 from domain.rules.lifecycle import AttemptState, RunState
 
+UNLINKED = "disposed_at is null and flow_run_id is null and lease_until is not null and state = 'fenced'"
 TO_DISPOSE = "disposed_at is null and flow_run_id is not null and state in ('committed', 'failed', 'fenced')"
 
 
@@ -75,6 +76,7 @@ class Attempt(Base):
         Index("ix_attempts_flow_run_id", "flow_run_id"),
         Index("ix_attempts_repeated", "created_at", postgresql_where=text("number > 1")),
         Index("ix_attempts_to_dispose", "finished_at", postgresql_where=text(TO_DISPOSE)),
+        Index("ix_attempts_unlinked", "lease_until", postgresql_where=text(UNLINKED)),
         # Two live attempts of one run would be two writers.
         Index(
             "uq_attempts_live",

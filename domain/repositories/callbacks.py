@@ -106,7 +106,13 @@ class Callbacks:
         )
 
     async def settle(self, due: DueCallback, state: CallbackState, wait_seconds: float | None = None) -> bool:
-        """Note what became of a try. False where the lease was lost: another sender's word counts then."""
+        """Note what became of a try. False where the lease was lost: another sender's word counts then.
+
+        The endpoint was noted before and is locked by that: where a try beside this one had it disabled, what would
+        wait for its next try waits for a replay.
+        """
+        if state is CallbackState.READY and await self._is_disabled(due.endpoint_id):
+            state, wait_seconds = CallbackState.DISABLED, None
         values: dict[str, Any] = {"state": state}
         if wait_seconds is None:
             values["finished_at"] = func.clock_timestamp()
@@ -119,6 +125,10 @@ class Callbacks:
         )
         changed = await self.session.execute(update(Callback).where(*held).values(**values).returning(Callback.claim))
         return changed.first() is not None
+
+    async def _is_disabled(self, endpoint_id: int) -> bool:
+        disabled_at = select(CallbackEndpoint.disabled_at).where(CallbackEndpoint.endpoint_id == endpoint_id)
+        return await self.session.scalar(disabled_at) is not None
 
     async def note_endpoint(self, endpoint_id: int, *, answered: bool) -> None:
         """Count failures in a row; written only where that changes something."""

@@ -12,15 +12,30 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.contracts.submissions import SubmissionCreate
 from domain.db import driver
+from domain.rules import identity
 from domain.rules.keys import common
 from domain.rules.lifecycle import Approval, RequestState
 from domain.rules.versions import VersionFacts
 
-PLATFORM = (
-    "select required_refs, optional_refs, source_prefixes from app.platforms where platform_id = %s and is_active"
-)
+# On the way, how long locks are waited for and what this transaction is about, for who waits for it: another trip to
+# the database would cost as much as reading.
+PLATFORM = """
+    select required_refs, optional_refs, source_prefixes, set_config('lock_timeout', %(wait)s, true),
+           set_config('application_name', %(about)s, true)
+    from app.platforms where platform_id = %(platform_id)s and is_active
+"""
 # The platform's id has no space in it, so no two platforms' keys are the same words.
 TAKE_KEY = "select pg_advisory_xact_lock(hashtextextended(%s || ' ' || %s, 0))"
+# Whose transaction is about the same, by its key's lock or by its name; who began first is ahead.
+AHEAD = """
+    select right(a.application_name, 32) from pg_stat_activity a
+    where a.datname = current_database() and a.pid <> pg_backend_pid() and a.application_name like 'cairn-domain %%'
+      and (starts_with(a.application_name, %(about)s) or exists (
+          select from pg_locks l
+          where l.pid = a.pid and l.locktype = 'advisory' and l.granted and l.objsubid = 1
+            and (l.classid::bigint << 32) + l.objid::bigint = hashtextextended(%(platform_id)s || ' ' || %(key)s, 0)))
+    order by a.wait_event_type is not distinct from 'Lock', a.xact_start limit 1
+"""
 # The update changes nothing, but locks and returns what is there.
 TAKE_ASSET = """
     insert into app.assets (asset_id, platform_id, refs, data_type) values (%s, %s, %s, %s)
@@ -88,10 +103,24 @@ class Precedent:
 class Precedents:
     session: AsyncSession
 
-    async def references(self, platform_id: str) -> References | None:
-        """What the platform's assets are named by and made from, if it is active."""
-        found = await (await (await driver(self.session)).execute(PLATFORM, [platform_id])).fetchone()
-        return None if found is None else References(*found)
+    async def begin(self, submission: SubmissionCreate, wait_seconds: float) -> References | None:
+        """What the platform's assets are named by and made from, if it is active. No lock is waited for longer."""
+        about = {"about": f"{_about(submission)}{submission.request_id.hex}", "wait": f"{1000 * wait_seconds:.0f}ms"}
+        values = about | {"platform_id": submission.platform_id}
+        found = await (await (await driver(self.session)).execute(PLATFORM, values)).fetchone()
+        return None if found is None else References(*found[:3])
+
+    async def ahead(self, submission: SubmissionCreate) -> UUID | None:
+        """The request that is being accepted, as far as it can be known: nobody can read it yet.
+
+        To be asked once a lock was waited for in vain: nothing else can be done in this transaction.
+        """
+        connection = await driver(self.session)
+        await connection.rollback()
+        key = submission.idempotency_key or ""
+        values = {"about": _about(submission), "platform_id": submission.platform_id, "key": key}
+        found = await (await connection.execute(AHEAD, values)).fetchone()
+        return None if found is None else UUID(found[0])
 
     async def take_key(self, platform_id: str, key: str) -> None:
         """Have submissions with one key take turns: those about different assets share no other lock."""
@@ -122,6 +151,11 @@ class Precedents:
         seen = None if request_id is None else Seen(request_id, fingerprint, RequestState(status))
         found = [row[3:] for row in rows if row[3] is not None]
         return Precedent(seen, [_facts(*row[:-1]) for row in found if row[-1]], found[-1][0] + 1 if found else 0)
+
+
+def _about(submission: SubmissionCreate) -> str:
+    """Names a transaction by its asset. A name has 63 letters at most, and the request's id comes behind this."""
+    return f"cairn-domain {identity.asset_id(submission.platform_id, submission.refs)[:16]} "
 
 
 def _facts(

@@ -44,6 +44,13 @@ ENDED = text(f"""
       )
     order by a.finished_at limit :limit
 """)
+# Fenced while it was being sent: a sender that died may have left a flow run that nobody knows of.
+UNLINKED = text(f"""
+    {FACTS}
+    where a.disposed_at is null and a.flow_run_id is null and a.lease_until is not null and a.state = 'fenced'
+      and a.lease_until < clock_timestamp()
+    order by a.lease_until limit :limit
+""")
 ONE = text(f"{FACTS} where a.run_id = :run_id and a.number = :number")
 FLOW_RUNS = text("""
     select f.run_id, f.number, f.flow_run_id from app.attempt_flow_runs f
@@ -76,6 +83,11 @@ class Sweep:
         """Attempts that are over and whose flow runs nobody has seen to be over."""
         values = {"quiet": quiet_seconds, "fenced_only": fenced_only, "limit": limit}
         rows = await self.session.execute(ENDED, values)
+        return [_suspect(row._mapping) for row in rows]  # noqa: SLF001 - SQLAlchemy's public name for it
+
+    async def unlinked(self, limit: int = 200) -> Sequence[Suspect]:
+        """Attempts that were fenced while they were being sent, once no sender may be at it any more."""
+        rows = await self.session.execute(UNLINKED, {"limit": limit})
         return [_suspect(row._mapping) for row in rows]  # noqa: SLF001 - SQLAlchemy's public name for it
 
     async def again(self, suspect: Suspect) -> AttemptFacts:

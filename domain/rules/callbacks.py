@@ -72,16 +72,16 @@ def judge(
 
 
 def retry_after_seconds(header: str | None, now: datetime) -> float | None:
-    """The header's two forms, seconds and a date. What is neither says nothing."""
+    """The header's two forms, seconds and a date. What is neither says nothing, whatever a receiver makes up."""
     if header is None:
         return None
     if header.strip().isdecimal() and len(header) < 10:
         return float(header)
     try:
         at = parsedate_to_datetime(header)
-    except ValueError:
+        return max(0.0, (at.replace(tzinfo=at.tzinfo or UTC) - now).total_seconds())
+    except (ValueError, ArithmeticError, LookupError, TypeError):  # a zone beyond all numbers overflows
         return None
-    return max(0.0, (at.replace(tzinfo=at.tzinfo or UTC) - now).total_seconds())
 
 
 def body(request_id: UUID, status: str, result_url: str, problem: Mapping[str, Any] | None) -> bytes:

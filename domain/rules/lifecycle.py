@@ -119,3 +119,9 @@ def request_state(runs: list[RunState]) -> RequestState:
     if all(run is RunState.PENDING for run in runs):
         return RequestState.PENDING
     return RequestState.PROCESSING
+
+
+def starts_in_vain(attempt: AttemptState, run: RunState, run_count: int) -> bool:
+    """Whether a start can come to nothing but a refusal: its attempt is over, and it is no retry that may reopen."""
+    is_over = attempt in {AttemptState.COMMITTED, AttemptState.FAILED, AttemptState.FENCED}
+    return is_over and not (run_count > 1 and run is RunState.FAILED)

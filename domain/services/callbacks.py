@@ -67,9 +67,12 @@ class CallbackDesk:
         )
 
     async def replay(self, callback_id: UUID, caller: Identity) -> CallbackDetail:
-        """Send it again under the same id, from the schedule's beginning; a disabled endpoint is enabled by that."""
-        callback, _ = await self._found(callback_id)
-        if callback.state in {CallbackState.READY, CallbackState.SENDING}:
+        """Send it again under the same id, from the schedule's beginning; a disabled endpoint is enabled by that.
+
+        At a disabled endpoint nothing is on its way, whatever a sender that is gone left there.
+        """
+        callback, endpoint = await self._found(callback_id)
+        if callback.state in {CallbackState.READY, CallbackState.SENDING} and endpoint.disabled_at is None:
             raise CallbackUnderWay("This callback is on its way already. Replay it once it is delivered or given up.")
         await Callbacks(self.session).send_again(callback)
         Requests(self.session).add_event(

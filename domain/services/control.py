@@ -110,8 +110,10 @@ class Control:
         return True
 
     async def limit(self, order: Limit) -> None:
-        pool = order.name if order.kind == "in_flight" else None
-        name = scope_name(pool=pool, platform_id=None if pool else order.name)
+        named = {order.about: order.name}
+        name = scope_name(workflow_id=named.get("workflow"), platform_id=named.get("platform"), pool=named.get("pool"))
+        if order.about == "workflow" and order.value is not None:
+            self.definitions.named(order.name)  # refused where there is none: it would limit nothing
         controls = Controls(self.session)
         if order.value is None:
             await controls.remove(order.kind, name)
@@ -139,17 +141,21 @@ class Control:
             raise NotRerunnable(f"Run {run.sequence} of the request is {run.state.value}. Wait for its end first.")
         run.state = state
         run.outputs = run.problem = run.reason = run.started_at = run.finished_at = None
-        changed = order.definition == "current" and self._repin(run)
+        asked = (await found_request(self.session, run.request_id)).asked_nodes
+        changed = order.definition == "current" and self._repin(run, asked)
         if order.scope == "failed" and not changed:
             await Runs(self.session).reset_unfinished(run.run_id)
             return
         run.memory += 1
-        await Runs(self.session).replace_nodes(run.run_id, node_rows(run.run_id, await self._plan(run)))
+        nodes = node_rows(run.run_id, await self._plan(run), asked)
+        await Runs(self.session).replace_nodes(run.run_id, nodes)
 
-    def _repin(self, run: Run) -> bool:
+    def _repin(self, run: Run, asked: list[str] | None) -> bool:
         """Pin the current definitions, of the sub-workflows too; whether any of them is another."""
         definition = self.definitions.named(run.workflow_id)
         plan, before = definition.plan, (run.inputs, run.digest, run.pins)
+        if gone := sorted(set(asked or ()) - plan.nodes.keys()):
+            raise NotRerunnable(f"The current definition has no node {gone[0]!r}, which the run is of.")
         if run.step_id is None:
             try:
                 run.inputs = plan.resolve_inputs({k: v for k, v in run.inputs.items() if v is not None})

@@ -21,6 +21,7 @@ async def work_order(
         plan=definition.plan,
         plans=await _pinned_plans(session, run),
         inputs=run.inputs,
+        only=request.asked_nodes,
         facts=_facts(run, request, attempt),
         memory=run.memory,
         heartbeat_seconds=heartbeat_seconds,

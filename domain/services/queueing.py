@@ -1,5 +1,6 @@
 """Opens runs: for submissions, for operators, and for flow runs that somebody started in Prefect's UI."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID, uuid4
@@ -18,7 +19,7 @@ from domain.security import Identity
 from domain.services.audit import record
 from domain.services.definitions import Definition, Definitions
 from domain.services.steps import queue_ready
-from flows.compiler import InputFault, Plan, RequestPlan, Step
+from flows.compiler import InputFault, OutOfTurn, Plan, RequestPlan, Schedule, Step, UnknownNode, selected
 from flows.segments import home_pool, priority_of
 
 
@@ -82,16 +83,17 @@ async def add_run(
     )
     session.add(run)
     await session.flush()
-    session.add_all(node_rows(run.run_id, plan))
+    session.add_all(node_rows(run.run_id, plan, request.asked_nodes))
     Requests(session).add_event(request.request_id, "run.queued", run_id=run.run_id, workflow=plan.workflow_id)
     return run
 
 
-def node_rows(run_id: UUID, plan: Plan) -> list[RunNode]:
-    """The plan's nodes as a run begins with them."""
+def node_rows(run_id: UUID, plan: Plan, only: Collection[str] | None = None) -> list[RunNode]:
+    """The plan's nodes, or those that were asked for, as a run begins with them."""
     return [
         RunNode(run_id=run_id, node_id=node.id, position=place, type=node.type, handler=node.handler, pool=node.pool)
         for place, node in enumerate(plan.nodes.values())
+        if only is None or node.id in only
     ]
 
 
@@ -104,15 +106,24 @@ class InternalRuns:
 
     async def create(self, order: RunCreate, caller: Identity) -> RunCreated:
         """Queue an operator's run."""
-        run = await self.queue(order.workflow_id, order.inputs, caller, order.priority)
+        part = _part(self.definitions.named(order.workflow_id).plan, order)
+        run = await self.queue(order.workflow_id, order.inputs, caller, order.priority, part, order.callback_url)
         record(self.session, caller, "run.create", f"run/{run.run_id}", workflow=run.workflow_id)
         return RunCreated(run_id=run.run_id, request_id=run.request_id)
 
-    async def queue(self, workflow_id: str, given: dict[str, Any], caller: Identity, priority: str = "normal") -> Run:
-        """A run of the workflow, for a request of its own."""
+    async def queue(
+        self,
+        workflow_id: str,
+        given: dict[str, Any],
+        caller: Identity,
+        priority: str = "normal",
+        part: list[str] | None = None,
+        callback_url: str | None = None,
+    ) -> Run:
+        """A run of the workflow, or of a part of it, for a request of its own."""
         definition = self.definitions.named(workflow_id)
         inputs = checked_inputs(definition.plan, given)
-        request = await self._request(definition.plan, inputs, caller, priority)
+        request = await self._request(definition.plan, inputs, caller, priority, part, callback_url)
         return await queue_run(self.session, request, definition, inputs)
 
     async def register(self, order: RunRegister, caller: Identity) -> Registered:
@@ -133,8 +144,16 @@ class InternalRuns:
         attempt.flow_run_id = order.flow_run_id
         return Registered(run_id=run.run_id, attempt_token=attempt.token)
 
-    async def _request(self, plan: Plan, inputs: dict[str, Any], caller: Identity, priority: str) -> Request:
-        content = {"workflow_id": plan.workflow_id, "inputs": inputs}
+    async def _request(
+        self,
+        plan: Plan,
+        inputs: dict[str, Any],
+        caller: Identity,
+        priority: str,
+        part: list[str] | None = None,
+        callback_url: str | None = None,
+    ) -> Request:
+        content = {"workflow_id": plan.workflow_id, "inputs": inputs} | ({} if part is None else {"only": part})
         request = Request(
             request_id=uuid4(),
             client_id=caller.client_id,
@@ -143,6 +162,7 @@ class InternalRuns:
             submitted=content,
             fingerprint=identity.fingerprint(content),
             priority=priority,
+            callback_url=callback_url,
             status=RequestState.PENDING,
         )
         self.session.add(request)
@@ -156,3 +176,14 @@ def checked_inputs(plan: Plan | RequestPlan, given: dict[str, Any]) -> dict[str,
         return plan.resolve_inputs(given)
     except InputFault as fault:
         raise InvalidSubmission(str(fault)) from fault
+
+
+def _part(plan: Plan, order: RunCreate) -> list[str] | None:
+    """The nodes that an order asks for, in the plan's order; None where it asks for all of them."""
+    try:
+        part = selected(plan, order.only, order.start_from)
+        Schedule(plan, only=part)  # knows which parts can be run
+    except (UnknownNode, OutOfTurn) as fault:
+        told = f"{str(fault)[0].upper()}{str(fault)[1:]}"
+        raise InvalidSubmission(told if told.endswith("?") else f"{told}.") from fault
+    return None if part is None else [name for name in plan.nodes if name in part]

@@ -35,6 +35,7 @@ from domain.rules.lifecycle import (
     RunState,
     next_state,
     request_state,
+    starts_in_vain,
 )
 from domain.rules.reconcile import Action, FlowState, Patience, decide
 from domain.services.audit import PREFECT, THE_SERVICE, record
@@ -63,6 +64,8 @@ class RunLifecycle:
         self.session.info["unit"] = "start"
         run, attempt = await self._fenced(run_id, message.attempt_token)
         attempt = await self._shared(attempt, message)
+        if starts_in_vain(attempt.state, run.state, message.run_count):  # nor may it hold a slot while a pause lasts
+            raise Fenced(await self._why_not(run, attempt))
         is_at_work = attempt.flow_run_id == message.flow_run_id and attempt.state is AttemptState.STARTED
         if not is_at_work and (held := await self._held(run, attempt)):
             return held

@@ -4,6 +4,8 @@ from dataclasses import dataclass, replace
 from typing import Any, assert_never
 from uuid import UUID
 
+from psycopg.errors import LockNotAvailable
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.contracts.submissions import SubmissionAnswer, SubmissionCreate
@@ -20,6 +22,7 @@ from domain.services.definitions import Definitions
 from domain.services.queueing import checked_inputs, first_run, queue_steps
 from domain.services.quotas import Quotas
 from domain.services.runs import RunLifecycle
+from domain.services.turns import Turn
 from flows.compiler import Plan, RequestPlan
 
 NOT_IDENTIFYING = {"request_id", "client_id", "idempotency_key", "batch"}
@@ -34,11 +37,20 @@ class Submissions:
     quotas: Quotas
     sources: SourcePolicy
 
-    async def submit(self, submission: SubmissionCreate) -> SubmissionAnswer:
-        """Accept the submission, or recognise it as one that was accepted before."""
+    async def submit(self, turn: Turn) -> SubmissionAnswer:
+        """Accept the submission, or recognise it as one that was accepted before; in its turn, or not now."""
+        turn.refuse_late()
+        try:
+            return await self._accept(turn, turn.submission)
+        except (LockNotAvailable, OperationalError) as error:
+            if not isinstance(getattr(error, "orig", error), LockNotAvailable):
+                raise
+            raise turn.refusal(await Precedents(self.session).ahead(turn.submission)) from error
+
+    async def _accept(self, turn: Turn, submission: SubmissionCreate) -> SubmissionAnswer:
         self.session.info["unit"] = "submit"
         precedents = Precedents(self.session)
-        platform = await self._known(submission, precedents)
+        platform = await self._known(submission, precedents, turn.seconds_left)
         plan = self.definitions.accepting(submission.data_type, submission.operation)
         _refuse_source(submission.source, replace(self.sources, prefixes=tuple(platform.source_prefixes)))
         inputs = resolve_inputs(plan, submission.source, submission.parameters)
@@ -49,6 +61,7 @@ class Submissions:
         if submission.idempotency_key is not None:
             await precedents.take_key(submission.platform_id, submission.idempotency_key)
         was_deleted = await precedents.take_asset(asset_id, submission)
+        turn.took_place()
         before = await precedents.read(asset_id, submission)
         if before.seen:
             return _recognised(before.seen, submission, fingerprint)
@@ -77,9 +90,9 @@ class Submissions:
             await self._write(accepted, first_run(definition, inputs, submission.priority))
         return SubmissionAnswer(request_id=submission.request_id, status=RequestState.PENDING.value)
 
-    async def _known(self, submission: SubmissionCreate, precedents: Precedents) -> References:
+    async def _known(self, submission: SubmissionCreate, precedents: Precedents, wait_seconds: float) -> References:
         """What is known of the platform. One that is not there is refused, and references that are not its own."""
-        platform = await precedents.references(submission.platform_id)
+        platform = await precedents.begin(submission, wait_seconds)
         if platform is None:
             raise NotFound(f"There is no active platform {submission.platform_id!r}.")
         faults = identity.ref_faults(submission.refs, platform.required, platform.optional)

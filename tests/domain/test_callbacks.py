@@ -4,6 +4,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator
+from datetime import datetime
 from pathlib import Path
 from uuid import uuid4
 
@@ -15,10 +16,11 @@ from standardwebhooks.webhooks import Webhook
 
 from domain.adapters.sealing import Vault
 from domain.app import create_app
+from domain.rules import callbacks as rules
 from tests.support.cluster import TestDatabase
 from tests.support.lives import completed, failed, submitted
 from tests.support.platform import Domain, domain_settings, running_domain, submission
-from tests.support.receiver import Receiver, Reply, running_receiver
+from tests.support.receiver import Received, Receiver, Reply, running_receiver
 
 QUICK = {
     "development": True,
@@ -140,6 +142,83 @@ async def test_gone_is_heard_at_the_first_try_and_holds_what_follows(domain: Dom
         await receiver.wait_for(2)
         again = await operator.post(f"/api/v1/callbacks/{detail['callback_id']}/replay")
     assert again.status_code in {202, 409}  # delivered already, or still on its way
+
+
+async def test_an_answer_made_to_break_us_is_a_failed_try_like_others(domain: Domain, receiver: Receiver) -> None:
+    await secret_of(domain)
+    beyond = {"retry-after": "Mon, 01 Jan 2020 00:00:00 +99999999999999999"}
+    receiver.reply = lambda _request: Reply(503, beyond)
+    await completed(domain, await submitted(domain, callback_url=receiver.url))
+    detail = await state_of(domain, "failed")
+    assert [entry["status_code"] for entry in detail["deliveries"]] == [503] * 10  # type: ignore[attr-defined]
+
+
+async def test_a_callback_that_nobody_can_judge_fails_alone(
+    domain: Domain, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await secret_of(domain)
+    judged = rules.retry_after_seconds
+
+    def broken(header: str | None, now: datetime) -> float | None:
+        if header == "poison":
+            raise RecursionError
+        return judged(header, now)
+
+    monkeypatch.setattr(rules, "retry_after_seconds", broken)
+    receiver.reply = lambda _request: Reply(503, {"retry-after": "poison"})
+    await completed(domain, await submitted(domain, callback_url=receiver.url))
+    detail = await state_of(domain, "failed")
+    told = {entry["error"] for entry in detail["deliveries"]}  # type: ignore[attr-defined]
+    assert told == {"not tried to the end: RecursionError"}
+    async with running_receiver() as other:
+        refs = {"dataset_id": "elevation", "resource_id": "other"}
+        await completed(domain, await submitted(domain, callback_url=other.url, refs=refs))
+        await other.wait_for(1)
+
+
+async def test_what_was_under_way_when_its_endpoint_said_gone_waits_for_a_replay(
+    domain: Domain, receiver: Receiver
+) -> None:
+    await secret_of(domain)
+    first = await submitted(domain, callback_url=receiver.url)
+    second = await submitted(domain, callback_url=receiver.url, refs={"dataset_id": "a", "resource_id": "b"})
+
+    def reply(request: Received) -> Reply:
+        return Reply(410, delay_seconds=0.3) if first.encode() in request.body else Reply(delay_seconds=30)
+
+    receiver.reply = reply
+    await completed(domain, first)
+    await completed(domain, second)
+    for _ in range(100):
+        if domain.rows("select distinct state from app.callbacks") == [("disabled",)]:
+            break
+        await asyncio.sleep(0.05)
+    assert len(receiver.received) == 2, "both were under way"
+    assert domain.rows("select distinct state from app.callbacks") == [("disabled",)]
+    receiver.reply = lambda _request: Reply(200)
+    await replayed(domain, second)
+    await receiver.wait_for(3)
+
+
+async def test_what_a_dead_sender_left_at_a_disabled_endpoint_can_be_replayed(
+    domain: Domain, receiver: Receiver
+) -> None:
+    await secret_of(domain)
+    receiver.reply = lambda _request: Reply(410)
+    request_id = await submitted(domain, callback_url=receiver.url)
+    await completed(domain, request_id)
+    await state_of(domain, "disabled")
+    domain.rows("update app.callbacks set state = 'sending', claim = claim + 1, next_at = now() returning 1")
+    receiver.reply = lambda _request: Reply(200)
+    await replayed(domain, request_id)
+    await state_of(domain, "delivered")
+
+
+async def replayed(domain: Domain, request_id: str) -> None:
+    [(callback_id,)] = domain.rows("select callback_id from app.callbacks where request_id = %s", request_id)
+    async with domain.as_("operator") as operator:
+        answer = await operator.post(f"/api/v1/callbacks/{callback_id}/replay")
+    assert answer.status_code == 202, answer.text
 
 
 async def test_while_a_secret_is_rotated_both_verify(domain: Domain, receiver: Receiver) -> None:

@@ -140,6 +140,49 @@ async def test_a_pool_takes_no_more_than_its_limit(domain: Domain) -> None:
     assert len(await dispatched(domain)) == 2
 
 
+ARCGIS = {"platform_id": "arcgis", "client_id": "arcgis-dev"}
+
+
+@pytest.mark.parametrize(("of", "name"), [("workflow", "raster_ingest"), ("platform", "ddh")])
+async def test_a_workflow_and_a_platform_take_no_more_than_their_limits(domain: Domain, of: str, name: str) -> None:
+    limit = {"kind": "in_flight", "of": of, "name": name}
+    for number in range(5):
+        await submit(domain, refs=SLOPE | {"resource_id": str(number)})
+    await order(domain, "/limits", limit | {"value": 2}, method="PUT")
+    assert [setting["value"] for setting in (await order(domain, "/settings", method="GET")).json()] == [2]
+    flows = await dispatched(domain)
+    assert len(flows) == 2, "not even within one claim"
+    assert await dispatched(domain) == []
+    await order(domain, "/runs", {"workflow_id": "echo_test"})
+    assert len(await dispatched(domain)) == 1, "others are not held"
+    await flows[0].start()
+    assert await dispatched(domain) == []
+    await flows[0].commit()
+    assert len(await dispatched(domain)) == 1
+    await order(domain, "/limits", limit | {"value": None}, method="PUT")
+    assert len(await dispatched(domain)) == 2
+
+
+async def test_both_limits_hold_at_once(domain: Domain) -> None:
+    for number in range(3):
+        await submit(domain, refs=SLOPE | {"resource_id": str(number)})
+        await submit(domain, **ARCGIS, refs={"item_id": str(number), "layer_index": "0"})
+    for of, name, value in (("workflow", "raster_ingest", 3), ("platform", "ddh", 1), ("platform", "arcgis", 0)):
+        body = {"kind": "in_flight", "of": of, "name": name, "value": value}
+        assert (await order(domain, "/limits", body, method="PUT")).status_code == 204
+    assert len(await dispatched(domain)) == 1
+    await order(domain, "/limits", {"kind": "in_flight", "of": "platform", "name": "arcgis", "value": 9}, method="PUT")
+    assert len(await dispatched(domain)) == 2
+    assert await dispatched(domain) == []
+
+
+async def test_a_limit_of_nothing_is_refused(domain: Domain) -> None:
+    of_pool = {"kind": "open_requests", "of": "pool", "name": "light", "value": 1}
+    assert (await order(domain, "/limits", of_pool, method="PUT")).status_code == 422
+    nowhere = {"kind": "in_flight", "of": "workflow", "name": "nowhere", "value": 1}
+    assert (await order(domain, "/limits", nowhere, method="PUT")).status_code == 422
+
+
 async def test_relays_that_claim_at_once_share_the_work(domain: Domain) -> None:
     for number in range(12):
         await submit(domain, refs=SLOPE | {"resource_id": str(number)})

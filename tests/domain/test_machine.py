@@ -62,12 +62,14 @@ class World:
     domain: Domain | None = None
     connection: psycopg.Connection | None = None
     other: Domain | None = None  # beside the first, where two clients race
+    begun: int = 0
 
     def do(self, act: Coroutine[Any, Any, Answer]) -> Answer:
         return self.runner.run(act)
 
     def empty(self) -> Domain:
         """The domain with nothing in it."""
+        self.begun += 1
         if self.domain is None:
             database = self.cluster.database()
             fresh = self.stack.enter_context(database)
@@ -332,3 +334,4 @@ def test_any_order_of_acts_keeps_the_laws(world: World) -> None:
         print_blob=True,
     )
     run_state_machine_as_test(machine, settings=profile)
+    print(f"\nn = {world.begun} lives of up to {STEPS} steps")  # noqa: T201

@@ -264,3 +264,4 @@ def test_racing_clients_see_one_order_of_acts(world: World) -> None:
         print_blob=True,
     )
     run_state_machine_as_test(machine, settings=profile)
+    print(f"\nn = {world.begun} races of up to {STEPS} steps")  # noqa: T201

@@ -50,9 +50,9 @@ def later(domain: Domain, seconds: float) -> None:
             connection.execute(shift.encode(), [seconds])
 
 
-async def sent(domain: Domain, prefect: ScriptedPrefect, state: str) -> Flow:
+async def sent(domain: Domain, prefect: ScriptedPrefect, state: str, **changes: Any) -> Flow:
     """An attempt that was sent, whose flow run Prefect has in this state."""
-    await submit(domain)
+    await submit(domain, **changes)
     [claimed] = await outbox.claim(domain.service.database, 10)
     flow = Flow(domain, claimed.run_id, claimed.token)
     await outbox.link(domain.service.database, claimed.run_id, claimed.number, flow.flow_run_id)

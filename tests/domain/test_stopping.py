@@ -12,9 +12,9 @@ from domain import outbox
 from domain.app import create_app
 from domain.contracts.runs import NodeEvent
 from domain.reconcile import Reconciler
-from domain.rules.reconcile import FlowState, Patience
+from domain.rules.reconcile import Action, FlowState, Patience
 from flows.reporting import Line
-from tests.domain.test_reconcile import ScriptedPrefect
+from tests.domain.test_reconcile import ScriptedPrefect, later, sweep
 from tests.support.acts import Flow, call, dispatched, started, submit
 from tests.support.platform import Domain, domain_settings
 
@@ -64,6 +64,52 @@ async def test_a_run_is_cancelled_at_once_in_every_state(domain: Domain, state: 
     assert (await Flow(domain, flow.run_id, flow.token).start(segment=2)).status_code == 409
     live = "select count(*) from app.attempts where state in ('ready', 'sending', 'sent', 'started')"
     assert domain.rows(live) == [(0,)]
+
+
+async def test_a_cancelled_run_is_refused_at_once_while_work_is_paused(domain: Domain) -> None:
+    flow = await brought_to(domain, "held")
+    await call(domain, "operator", "POST", f"/runs/{flow.run_id}/cancel", WHY)
+    assert (await flow.start()).status_code == 409, "it would hold its worker's slot until the pause ends"
+
+
+async def test_a_flow_run_that_was_created_while_its_run_was_cancelled_is_linked_and_stopped(domain: Domain) -> None:
+    await submit(domain)
+    [claimed] = await outbox.claim(domain.service.database, 10)
+    await call(domain, "operator", "POST", f"/runs/{claimed.run_id}/cancel", WHY)
+    flow = Flow(domain, claimed.run_id, claimed.token)  # Prefect's answer comes now
+    await outbox.link(domain.service.database, claimed.run_id, claimed.number, flow.flow_run_id)
+    assert domain.rows("select state, flow_run_id from app.attempts") == [("fenced", flow.flow_run_id)]
+    await stopped_by_sweeps(domain, flow, ScriptedPrefect({flow.flow_run_id: FlowState.SCHEDULED}))
+
+
+async def test_a_flow_run_whose_sender_died_before_it_told_of_it_is_found_and_stopped(domain: Domain) -> None:
+    await submit(domain)
+    [claimed] = await outbox.claim(domain.service.database, 10)
+    flow = Flow(domain, claimed.run_id, claimed.token)
+    await call(domain, "operator", "POST", f"/runs/{claimed.run_id}/cancel", WHY)
+    key = outbox.key(claimed.workflow_id, claimed.run_id, claimed.number)
+    prefect = ScriptedPrefect({flow.flow_run_id: FlowState.SCHEDULED}, {key: flow.flow_run_id})
+    assert await sweep(domain, prefect) == {}, "its sender may still be at it"
+    later(domain, 61)
+    assert await sweep(domain, prefect) == {Action.LINK: 1}
+    await stopped_by_sweeps(domain, flow, prefect)
+
+
+async def test_what_was_fenced_before_anything_was_sent_is_looked_for_once(domain: Domain) -> None:
+    await submit(domain)
+    [claimed] = await outbox.claim(domain.service.database, 10)
+    await call(domain, "operator", "POST", f"/runs/{claimed.run_id}/cancel", WHY)
+    later(domain, 61)
+    assert await sweep(domain, ScriptedPrefect()) == {Action.DISPOSE: 1}
+    assert await sweep(domain, ScriptedPrefect()) == {}
+
+
+async def stopped_by_sweeps(domain: Domain, flow: Flow, prefect: ScriptedPrefect) -> None:
+    later(domain, 11)
+    assert await sweep(domain, prefect) == {Action.STOP_FLOW: 1}
+    assert prefect.stopped == [flow.flow_run_id]
+    prefect.flows[flow.flow_run_id] = FlowState.CANCELLED
+    assert await sweep(domain, prefect) == {Action.DISPOSE: 1}
 
 
 async def test_who_waits_hears_of_a_cancellation_that_another_process_took(domain: Domain, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Whole stories on the whole stack: real PostgreSQL, real Prefect, real workers, real GDAL."""
 
 import hashlib
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -177,6 +178,15 @@ def test_hello_world_says_what_it_said(stack: RunningStack) -> None:
     }
     assert run["outputs"]["stage_1_messages"] == [f"Hello from task_{n}!" for n in (1, 2, 3)]
     assert run["outputs"]["stage_2_messages"] == [f"Hello task_{n} from task_{n + 3}!" for n in (1, 2, 3)]
+
+
+def test_a_part_of_a_workflow_runs_alone(stack: RunningStack) -> None:
+    done = stack.cairn("workflow", "run", "echo_test", "--only", "echo_handler", "--json")
+    assert done.returncode == 0, done.stderr
+    run = json.loads(done.stdout)
+    with stack.operator() as domain:
+        nodes = domain.get(f"/api/v1/runs/{run['run_id']}").json()["stages"]
+    assert [(node["id"], node["status"]) for node in nodes] == [("echo_handler", "completed")]
 
 
 def test_a_text_file_named_tif_fails_with_a_sentence_and_publishes_nothing(stack: RunningStack, tmp_path: Path) -> None:

@@ -104,3 +104,13 @@ def test_realtime_rides_high_and_the_rest_as_asked(asked: str) -> None:
     assert priority_of(asked, "realtime") == "high"
     assert priority_of(asked) == priority_of(asked, "offline") == asked
     assert asked in QUEUES
+
+
+def test_what_a_run_of_a_part_leaves_out_does_not_travel() -> None:
+    chain = plan(
+        f"  a: {{{VALIDATE}, next: b}}\n  b: {{{VALIDATE}, next: c}}\n  c: {{{VALIDATE}, next: end}}\n"
+        f"  end: {{type: end}}\n"
+    )
+    assert stretch(chain, "a", ["start"]) == ["a", "b", "c"]
+    assert stretch(chain, "a", ["start", "b", "c", "end"]) == ["a"]
+    assert stretch(chain, "b", ["start", "a", "end"]) == ["b", "c"]

@@ -1,6 +1,7 @@
 """Real domain processes that may die, clients and workers that ask again, and the invariants that must hold after."""
 
 import asyncio
+import hashlib
 import os
 import signal
 import subprocess
@@ -10,11 +11,13 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
+from uuid import UUID
 
 import httpx
 import psycopg
 
+from tests.support.chaos_invariants import DEEDS, INVARIANTS, UNREST
+from tests.support.chaos_stories import STORIES, all_done_again, new_asset
 from tests.support.cluster import TestDatabase, free_port
 from tests.support.platform import add_clients, submission
 from tests.support.prefect_standin import StandIn, standing_in
@@ -25,30 +28,10 @@ QUIET_SECONDS = 60.0
 # Waiting is shortened so that a kill costs seconds. The factors are printed with the results.
 LEASE_SECONDS = 1.0
 RETRY_SECONDS = 0.5
-SCALES = f"lease 60 s -> {LEASE_SECONDS} s, retry 5 s -> {RETRY_SECONDS} s"
+SWEEP_SECONDS = 2.0
+SCALES = f"lease 60 s -> {LEASE_SECONDS} s, retry 5 s -> {RETRY_SECONDS} s, sweep 15 s -> {SWEEP_SECONDS} s"
+BROKEN = {"problem": {"code": "broken-raster", "message": "It is broken."}}
 OUTPUTS = {"cog": "x", "validation": {"sha256": "f" * 64}}
-
-# Rows that break an invariant; every query must find none at rest.
-INVARIANTS = {
-    "I1 no request is stuck": "select request_id from app.requests where status not in ('completed', 'failed')",
-    "I2 no request is there twice": """
-        select fingerprint from app.requests group by fingerprint, asset_id having count(*) > 1""",
-    "I3 one accepted commit a run": """
-        select run_id from app.runs r where (
-            select count(*) from app.attempts a where a.run_id = r.run_id and a.state = 'committed') <> 1
-        or (select count(*) from app.events e where e.run_id = r.run_id and e.kind = 'run.completed') <> 1""",
-    "I4 nothing is left to send, nothing sent is unlinked": """
-        select run_id from app.attempts
-        where state in ('ready', 'sending', 'sent', 'started') or flow_run_id is null""",
-    "I5 ordinals follow acceptance": """
-        select v.asset_id from app.asset_versions v join app.asset_versions w using (asset_id)
-        where v.ordinal < w.ordinal and v.created_at > w.created_at""",
-    "I5 nothing is served without an approval": """
-        select asset_id from app.asset_versions where served_revision is not null""",
-    "I6 a request ends once": """
-        select request_id from app.events where kind in ('request.completed', 'request.failed', 'request.cancelled')
-        group by request_id having count(*) <> 1""",
-}
 
 
 @dataclass
@@ -76,6 +59,9 @@ class Platform:
     folder: Path
     processes: list[Process] = field(default_factory=list)
     journal: list[str] = field(default_factory=list)
+    stories: list[asyncio.Task[None]] = field(default_factory=list)
+    broken: set[str] = field(default_factory=set)
+    is_lively: bool = False
 
     async def start(self, failpoint: str | None = None) -> Process:
         """A domain process; an armed one is asked before the others."""
@@ -95,6 +81,7 @@ class Platform:
             "CAIRN_RELAY_LEASE_SECONDS": str(LEASE_SECONDS),
             "CAIRN_RELAY_RETRY_SECONDS": str(RETRY_SECONDS),
             "CAIRN_RELAY_POLL_SECONDS": "0.3",
+            "CAIRN_RECONCILE_SECONDS": str(SWEEP_SECONDS),
             "PREFECT_API_URL": self.standin.url,
             "PREFECT_CLIENT_CSRF_SUPPORT_ENABLED": "false",
             "PREFECT_CLIENT_MAX_RETRIES": "0",
@@ -129,13 +116,20 @@ class Platform:
                         return answer
                 await asyncio.sleep(0.05)
 
-    async def submit(self) -> None:
+    async def live(self) -> None:
+        """Submit an asset; what people do about it then happens beside everything else, one story after the other."""
+        refs, story = new_asset(), STORIES[len(self.stories) % len(STORIES)]
+        request_id = await self.submit(refs=refs)
+        self.stories.append(asyncio.create_task(story(self, refs, request_id)))
+
+    async def submit(self, **changes: Any) -> str:
         """Write down what is intended, then have it accepted."""
-        body = submission(refs={"dataset_id": "chaos", "resource_id": uuid4().hex})
+        body = submission(**{"refs": new_asset()} | changes)
         self.journal.append(body["request_id"])
         answer = await self.ask("gateway", "/submit", body)
         assert answer.status_code in {200, 202}, answer.text
         assert answer.json()["request_id"] == body["request_id"]
+        return str(body["request_id"])
 
     async def work(self) -> None:
         """Be every worker: take each flow run that Prefect was given, start it, commit it."""
@@ -147,8 +141,19 @@ class Platform:
         token, path = run["parameters"]["attempt_token"], f"/runs/{run['parameters']['run_id']}"
         start = {"attempt_token": token, "flow_run_id": run["id"]}
         if (await self.ask("worker", f"{path}/start", start)).is_success:
-            await self.ask("worker", f"{path}/commit", {"attempt_token": token, "outputs": OUTPUTS})
+            await self._misbehave(path, token)
+            await self.ask("worker", f"{path}/commit", {"attempt_token": token, "outputs": outputs_of(token)})
         run["state"] |= {"type": "COMPLETED", "name": "Completed"}
+
+    async def _misbehave(self, path: str, token: str) -> None:
+        """Of four runs one fails, one loses its attempt, one dawdles: the commit that follows is late, or may be."""
+        way = UUID(path.removeprefix("/runs/")).int % 4 if self.is_lively else 3
+        if way == 2:
+            await asyncio.sleep(0.3)
+        if way < 2 and path not in self.broken:
+            self.broken.add(path)
+            verdict = "failed" if way == 0 else "lost"
+            await self.ask("worker", f"{path}/fail", {"attempt_token": token, "verdict": verdict, **BROKEN})
 
     def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         with psycopg.connect(self.database.url()) as asked:
@@ -156,10 +161,16 @@ class Platform:
 
     async def rest(self) -> None:
         """Wait until nothing is open; give up after a minute and let the invariants say what is."""
+        await asyncio.gather(*self.stories)
+        await all_done_again(self) if self.is_lively else None
         for _ in range(int(QUIET_SECONDS * 10)):
-            if not self.rows("select 1 from app.requests where status in ('pending', 'processing') limit 1"):
+            if not self.rows(UNREST):
                 return
             await asyncio.sleep(0.1)
+
+    def deeds(self) -> dict[str, int]:
+        """What happened that could have broken an invariant: where nothing did, none was tried."""
+        return {name: self.rows(query)[0][0] for name, query in DEEDS.items()}
 
     def violations(self) -> dict[str, int]:
         """How many rows break each invariant, and what the journal and Prefect know that the database does not."""
@@ -172,22 +183,31 @@ class Platform:
         return {name: count for name, count in found.items() if count}
 
 
+def outputs_of(token: str) -> dict[str, Any]:
+    """What this attempt makes, and no other."""
+    return OUTPUTS | {"validation": {"sha256": hashlib.sha256(token.encode()).hexdigest()}}
+
+
 @asynccontextmanager
 async def platform(
-    database: TestDatabase, folder: Path, drop_rate: float = 0.0, *, working: bool = True
+    database: TestDatabase, folder: Path, drop_rate: float = 0.0, *, working: bool = True, lively: bool = False
 ) -> AsyncIterator[Platform]:
-    """The platform with one unarmed domain process and, unless a test does their work, all its workers."""
+    """The platform with one unarmed domain process and, unless a test does their work, all its workers.
+
+    Where it is lively, runs fail and lose attempts, and people do all they may (`Platform.live`).
+    """
     add_clients(database)
     async with standing_in(drop_rate) as standin:
-        made = Platform(database, standin, folder)
+        made = Platform(database, standin, folder, is_lively=lively)
         with _ending(made.processes):
             await made.start()
             workers = asyncio.create_task(made.work() if working else asyncio.sleep(0))
             try:
                 yield made
             finally:
-                workers.cancel()
-                await asyncio.gather(workers, return_exceptions=True)
+                for task in (workers, *made.stories):
+                    task.cancel()
+                await asyncio.gather(workers, *made.stories, return_exceptions=True)
 
 
 @contextmanager

@@ -42,8 +42,8 @@ class StandIn:
                 return self._create(body)
             case ("POST", ["flow_runs", "filter"]):
                 return self._filter(body.get("flow_runs") or {})
-            case ("POST", ["flow_runs", _, "set_state"]):
-                return {"state": body["state"], "status": "ACCEPT", "details": {"type": "accept_details"}}
+            case ("POST", ["flow_runs", flow_run_id, "set_state"]):
+                return self._set_state(flow_run_id, body["state"])
             case _:
                 return None
 
@@ -55,6 +55,15 @@ class StandIn:
             self.by_key[key] = run | {"idempotency_key": key, "parameters": body["parameters"]}
             self.created.put_nowait(self.by_key[key])
         return self.by_key[key]
+
+    def _set_state(self, flow_run_id: str, state: dict[str, Any]) -> dict[str, Any] | None:
+        """Nobody executes runs here, so what is to be cancelled is cancelled at once."""
+        for run in self.by_key.values():
+            if run["id"] == flow_run_id:
+                told = "CANCELLED" if state["type"] == "CANCELLING" else state["type"]
+                run["state"] |= {"type": told, "name": told.title()}
+                return {"state": state, "status": "ACCEPT", "details": {"type": "accept_details"}}
+        return None
 
     def _filter(self, wanted: dict[str, Any]) -> list[dict[str, Any]]:
         ids = (wanted.get("id") or {}).get("any_")

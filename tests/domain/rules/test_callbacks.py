@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from standardwebhooks.webhooks import Webhook
 
@@ -107,6 +107,28 @@ def test_a_receiver_may_ask_for_more_time_but_not_for_ever() -> None:
 )
 def test_retry_after_is_read_in_both_forms(header: str | None, seconds: float | None) -> None:
     assert retry_after_seconds(header, NOW) == seconds
+
+
+DAYS = st.integers(-3, 40)
+HUGE = st.integers(-(10**20), 10**20)
+DATES = st.builds(
+    "Mon, {:02d} {} {} {:02d}:{:02d}:{:02d} {}".format,
+    DAYS,
+    st.sampled_from(["Jan", "Feb", "Dec", "Foo", "1"]),
+    st.sampled_from([0, 1, 68, 99, 1969, 2020, 9999, 10**6]) | HUGE,
+    DAYS,
+    st.integers(-1, 61),
+    st.integers(-1, 61),
+    HUGE.map("{:+d}".format) | st.sampled_from(["GMT", "-0000", "+2359", "-2359", "+2400", "EST", "", "Z"]),
+)
+
+
+@given(st.text(max_size=120) | DATES)
+@example("Mon, 01 Jan 2020 00:00:00 +99999999999999999")
+@example("Mon, 01 Jan 0001 00:00:00 +2359")
+def test_whatever_a_receiver_writes_there_says_how_long_or_nothing(header: str) -> None:
+    seconds = retry_after_seconds(header, NOW)
+    assert seconds is None or 0 <= seconds < float("inf")
 
 
 @given(st.text(max_size=8000), st.text(max_size=200))

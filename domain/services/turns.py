@@ -1,0 +1,96 @@
+"""Submissions about the same wait here for the one ahead of them, without a connection: ten that waited for one that
+hangs would leave none for others. Across processes, the locks of the database make them take turns.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from domain.contracts.submissions import SubmissionCreate
+from domain.errors import SubmissionUnderWay
+from domain.rules import identity
+
+LEAST_SECONDS = 0.05  # for locks, where the whole wait was spent here
+AGAIN_SECONDS = 1
+
+
+@dataclass(eq=False)
+class Turn:
+    """One submission and its wait. `late` is for whom it waited in vain."""
+
+    submission: SubmissionCreate
+    until: float
+    late: "Turn | None" = None
+    holder: UUID | None = None  # the request that holds what this one needs, itself where it does
+    in_vain: bool = False
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def seconds_left(self) -> float:
+        return max(LEAST_SECONDS, self.until - time.monotonic())
+
+    def took_place(self) -> None:
+        """It holds its locks now: who waits for it can be told its id."""
+        self.holder = self.submission.request_id
+
+    def refuse_late(self) -> None:
+        """Refuse a submission whose wait is over."""
+        if self.late is not None:
+            raise under_way(self.late.holder)
+
+    def refusal(self, holder: UUID | None) -> SubmissionUnderWay:
+        """Its locks were not to be had. Who is behind it tries next, and knows as much."""
+        self.in_vain, self.holder = True, holder
+        return under_way(holder)
+
+
+def under_way(holder: UUID | None) -> SubmissionUnderWay:
+    """The wait is over. Nothing was accepted, so the same call may be made again."""
+    detail = "A submission with this key, or about this asset, is being accepted still. Nothing was accepted of yours."
+    if holder is None:
+        return SubmissionUnderWay(f"{detail} Send the same again.", retry_after_seconds=AGAIN_SECONDS)
+    told = f"{detail} Send the same again, or ask for the status of {holder}."
+    return SubmissionUnderWay(told, retry_after_seconds=AGAIN_SECONDS, request_id=str(holder))
+
+
+class Turns:
+    """Who is being accepted in this process, by key and by asset."""
+
+    def __init__(self, wait_seconds: float) -> None:
+        self.wait_seconds = wait_seconds
+        self._ahead: dict[str, Turn] = {}
+
+    @asynccontextmanager
+    async def taken(self, submission: SubmissionCreate) -> AsyncIterator[Turn]:
+        """The submission's turn, or what it waited for in vain; others about the same wait until this is over."""
+        names = _names(submission)
+        turn = Turn(submission, time.monotonic() + self.wait_seconds)
+        turn.late = await self._wait(names, turn)
+        led = [name for name in names if name not in self._ahead]
+        self._ahead |= dict.fromkeys(led, turn)
+        try:
+            yield turn
+        finally:
+            for name in led:
+                del self._ahead[name]
+            turn.over.set()
+
+    async def _wait(self, names: Sequence[str], turn: Turn) -> Turn | None:
+        """Until whoever is ahead is over. Where that one waited in vain itself, one of those behind it is next."""
+        while ahead := next((self._ahead[name] for name in names if name in self._ahead), None):
+            try:
+                await asyncio.wait_for(ahead.over.wait(), turn.until - time.monotonic())
+            except TimeoutError:
+                return ahead
+            if not ahead.in_vain:
+                return None  # its rows say all: those behind it need not take turns here
+        return None
+
+
+def _names(submission: SubmissionCreate) -> list[str]:
+    asset = identity.asset_id(submission.platform_id, submission.refs)
+    key = submission.idempotency_key
+    return [f"asset {asset}", *([] if key is None else [f"key {submission.platform_id} {key}"])]

@@ -1,0 +1,122 @@
+"""What Prefect may answer beside what it should: nothing of it may end a sweep or a relay."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_CSRF_SUPPORT_ENABLED, temporary_settings
+
+from domain import outbox
+from domain.adapters.prefect_runs import Misconfigured, PrefectRuns, Unclear
+from domain.reconcile import Reconciler
+from domain.relay import Relay
+from domain.rules.reconcile import Action, FlowState, Patience
+from tests.domain.test_reconcile import ScriptedPrefect, attempts, later, sent, sweep
+from tests.support.acts import submit
+from tests.support.platform import Domain
+from tests.support.prefect_standin import StandIn, standing_in
+
+FENCE = "update app.attempts set state = 'fenced', finished_at = now() where run_id = %s returning 1"
+KEY: dict[str, Any] = {"key": "k", "name": "n", "parameters": {}, "tags": [], "queue": "normal"}
+
+
+@pytest.fixture
+async def standin() -> AsyncIterator[StandIn]:
+    async with standing_in() as running:
+        yield running
+
+
+@pytest.fixture
+async def prefect(standin: StandIn) -> AsyncIterator[PrefectRuns]:
+    with temporary_settings({PREFECT_API_URL: standin.url, PREFECT_CLIENT_CSRF_SUPPORT_ENABLED: False}):
+        async with PrefectRuns() as runs:
+            yield runs
+
+
+async def test_a_flow_run_that_is_deleted_before_it_is_stopped_ends_nothing(
+    domain: Domain, standin: StandIn, prefect: PrefectRuns
+) -> None:
+    flow_run_id = await prefect.create("raster_ingest/raster_ingest", **KEY)
+    assert (await prefect.states([flow_run_id]))[flow_run_id] is FlowState.SCHEDULED
+    standin.by_key.clear()
+    await prefect.stop(flow_run_id, FlowState.SCHEDULED)
+    assert (await prefect.states([flow_run_id]))[flow_run_id] is FlowState.MISSING
+
+
+async def test_a_deployment_that_is_not_there_is_a_matter_of_configuration(
+    standin: StandIn, prefect: PrefectRuns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(standin, "handle", lambda *_call: None)
+    with pytest.raises(Misconfigured, match="cairn deploy"):
+        await prefect.create("raster_ingest/raster_ingest", **KEY)
+
+
+@pytest.mark.parametrize("nonsense", [[], "word", {"state": 7}, {"id": "not-one", "state": {}}, [{"id": 1}]])
+async def test_an_answer_that_makes_no_sense_says_nothing(
+    standin: StandIn, prefect: PrefectRuns, monkeypatch: pytest.MonkeyPatch, nonsense: Any
+) -> None:
+    monkeypatch.setattr(standin, "handle", lambda *_call: nonsense)
+    with pytest.raises(Unclear):
+        await prefect.create("raster_ingest/raster_ingest", **KEY)
+    await prefect.stop(uuid4(), FlowState.RUNNING)
+
+
+class Poisonous(ScriptedPrefect):
+    """Breaks in an unheard-of way at the first flow run that it is to stop or find."""
+
+    async def stop(self, flow_run_id: Any, flow: FlowState) -> None:
+        if not self.stopped:
+            self.stopped.append(flow_run_id)
+            raise RecursionError
+        await super().stop(flow_run_id, flow)
+
+
+async def test_one_flow_run_that_breaks_the_sweep_is_in_no_other_s_way(domain: Domain) -> None:
+    prefect = Poisonous()
+    for number in range(2):
+        flow = await sent(domain, prefect, "running", refs={"dataset_id": "d", "resource_id": str(number)})
+        domain.rows(FENCE, flow.run_id)
+    later(domain, 400)
+    assert await sweep(domain, prefect) == {Action.LEAVE: 1, Action.STOP_FLOW: 1}
+
+
+async def test_the_reconciler_survives_what_nobody_foresaw(domain: Domain) -> None:
+    looks = 0
+
+    class Broken(ScriptedPrefect):
+        async def states(self, flow_run_ids: Any) -> dict[Any, FlowState]:
+            nonlocal looks
+            looks += 1
+            raise RecursionError
+
+    await sent(domain, ScriptedPrefect(), "running")
+    later(domain, 400)
+    sweeping = asyncio.create_task(Reconciler(domain.service.database, Broken(), 0.05, Patience(), 3).run())
+    for _ in range(100):
+        await asyncio.sleep(0.05)
+        if looks > 2:
+            break
+    assert not sweeping.done()
+    sweeping.cancel()
+    assert looks > 2
+
+
+async def test_one_attempt_that_cannot_be_sent_is_in_no_other_s_way(
+    domain: Domain, prefect: PrefectRuns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(2):
+        await submit(domain, refs={"dataset_id": "d", "resource_id": str(number)})
+    poisoned = domain.rows("select run_id from app.attempts limit 1")[0][0]
+    good = outbox.key
+
+    def key(workflow_id: str, run_id: Any, number: int) -> str:
+        if run_id == poisoned:
+            raise RecursionError
+        return good(workflow_id, run_id, number)
+
+    monkeypatch.setattr(outbox, "key", key)
+    relay = Relay(domain.service.database, domain.database.url("cairn_app"), 1.0)
+    assert await relay.send_due(prefect) == 2
+    assert sorted(str(state) for _, state in attempts(domain)) == ["sending", "sent"]

@@ -1,0 +1,126 @@
+"""Submissions about the same, while the first of them hangs: a short wait, its answer or its id; nobody else waits."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+
+from domain.repositories.intake import Accepted, FirstRun, Intake
+from domain.rules import identity
+from tests.support.acts import submit
+from tests.support.cluster import TestDatabase
+from tests.support.platform import Domain, another_domain, running_domain, submission
+
+SHORT: dict[str, Any] = {"submission_wait_seconds": 0.5, "pool_size": 3}
+LONG: dict[str, Any] = {"submission_wait_seconds": 20.0, "pool_size": 3}
+OTHER = {"dataset_id": "elevation", "resource_id": "another"}
+
+
+@asynccontextmanager
+async def hanging(domain: Domain, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> AsyncIterator[tuple[str, Any]]:
+    """The id of a submission that hangs with all its locks, and its call, which ends once `release` is set."""
+    write, begun, release = Intake.write, asyncio.Event(), asyncio.Event()
+    first = submission(**changes)
+
+    async def slow(self: Intake, accepted: Accepted, run: FirstRun | None) -> bool:
+        if str(accepted.submission.request_id) == first["request_id"]:
+            begun.set()
+            await release.wait()
+        return await write(self, accepted, run)
+
+    monkeypatch.setattr(Intake, "write", slow)
+    call = asyncio.create_task(submit(domain, **first))
+    await begun.wait()
+    try:
+        yield first["request_id"], release
+    finally:
+        release.set()
+        assert (await call).status_code == 202
+
+
+def refused(answer: httpx.Response) -> Any:
+    assert (answer.status_code, answer.headers["retry-after"]) == (409, "1"), answer.text
+    assert answer.json()["code"] == "submission-under-way"
+    return answer.json().get("request_id")
+
+
+@pytest.mark.parametrize("what", ["asset", "key"])
+async def test_who_waits_in_vain_for_a_lock_is_told_to_ask_again(
+    shared_database: TestDatabase, tmp_path: Path, what: str
+) -> None:
+    asset_id = identity.asset_id("ddh", submission()["refs"])
+    async with running_domain(shared_database, tmp_path, **SHORT) as domain:
+        with psycopg.connect(shared_database.url()) as connection:
+            if what == "asset":
+                made = (
+                    "insert into app.assets (asset_id, platform_id, refs, data_type) values (%s, 'ddh', '{}', 'raster')"
+                )
+                connection.execute(made.encode(), [asset_id])
+            else:
+                connection.execute("select pg_advisory_xact_lock(hashtextextended('ddh one', 0))")
+            assert refused(await submit(domain, idempotency_key="one")) is None, "nobody knows whose it is"
+            connection.rollback()
+        assert (await submit(domain, idempotency_key="one")).status_code == 202
+
+
+async def test_duplicates_learn_the_id_of_the_first_that_hangs(
+    shared_database: TestDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_domain(shared_database, tmp_path, **SHORT) as domain:
+        async with hanging(domain, monkeypatch, idempotency_key="one") as (first, _):
+            answers = await asyncio.gather(
+                submit(domain, idempotency_key="one"), submit(domain), submit(domain, idempotency_key="one", refs=OTHER)
+            )
+            assert {refused(answer) for answer in answers} == {first}
+        again = await submit(domain, idempotency_key="one")
+        assert (again.status_code, again.json()["request_id"]) == (200, first)
+
+
+async def test_duplicates_learn_it_from_another_process_too(
+    shared_database: TestDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with (
+        running_domain(shared_database, tmp_path, **SHORT) as domain,
+        another_domain(shared_database, tmp_path, **SHORT) as other,
+        hanging(domain, monkeypatch, idempotency_key="one") as (first, _),
+    ):
+        assert refused(await submit(other)) == first, "by its asset"
+        assert refused(await submit(other, idempotency_key="one", refs=OTHER)) == first, "by its key"
+
+
+async def test_duplicates_wait_without_connections_and_get_the_first_s_answer(
+    shared_database: TestDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_domain(shared_database, tmp_path, **LONG) as domain:
+        async with hanging(domain, monkeypatch) as (first, release):
+            waiting = [asyncio.create_task(submit(domain)) for _ in range(30)]
+            await asyncio.sleep(0.3)
+            assert (await submit(domain, refs=OTHER)).status_code == 202, "nobody else waits"
+            assert not any(call.done() for call in waiting)
+            release.set()
+            answers = await asyncio.gather(*waiting)
+        assert {(answer.status_code, answer.json()["request_id"]) for answer in answers} == {(200, first)}
+
+
+async def test_who_is_behind_one_that_waited_in_vain_is_next(shared_database: TestDatabase, tmp_path: Path) -> None:
+    async with running_domain(shared_database, tmp_path, submission_wait_seconds=3.0) as domain:
+        with psycopg.connect(shared_database.url()) as connection:
+            connection.execute("select pg_advisory_xact_lock(hashtextextended('ddh one', 0))")
+            early = asyncio.create_task(submit(domain, idempotency_key="one"))
+            await asyncio.sleep(2)
+            late = asyncio.create_task(submit(domain, idempotency_key="one"))
+            refused(await early)
+            connection.rollback()
+        assert (await late).status_code == 202
+
+
+async def test_a_malformed_submission_is_told_each_fault_once(shared_database: TestDatabase, tmp_path: Path) -> None:
+    async with running_domain(shared_database, tmp_path) as domain:
+        answer = await submit(domain, priority="urgent")
+        assert (answer.status_code, len(answer.json()["faults"])) == (422, 1)
+        assert answer.json()["faults"][0].startswith("priority: ")
