@@ -140,10 +140,9 @@ def _loops(config: DomainSettings, database: Database, fences: Notices) -> list[
         config.relay_lease_seconds,
         config.relay_retry_seconds,
     )
-    router = Router(database, config.routing_seconds, config.beacon_silence_seconds, config.unroutable_seconds)
     sealer = Sealer(database, config.audit_seal_seconds)
     sweeps = _reconcile(config, database, fences)
-    return [bell.run(), fences.run(), relay.run(), sweeps, router.run(), sealer.run()]
+    return [bell.run(), fences.run(), relay.run(), sweeps, _route(config, database), sealer.run()]
 
 
 async def _reconcile(config: DomainSettings, database: Database, fences: Notices) -> None:
@@ -154,6 +153,15 @@ async def _reconcile(config: DomainSettings, database: Database, fences: Notices
     async with PrefectRuns() as flow_runs:
         every, attempts = config.reconcile_seconds, config.max_attempts
         await Reconciler(database, flow_runs, every, config.patience(), attempts, fences.heard).run()
+
+
+async def _route(config: DomainSettings, database: Database) -> None:
+    """Look for runs that nobody serves, with a Prefect client of its own."""
+    from domain.adapters.prefect_runs import PrefectRuns
+
+    async with PrefectRuns() as prefect:
+        silence, allowed = config.beacon_silence_seconds, config.unroutable_seconds
+        await Router(database, config.routing_seconds, silence, allowed, prefect.online_workers).run()
 
 
 def _endings(service: Service) -> list[Coroutine[Any, Any, None]]:
