@@ -87,6 +87,6 @@ def of_pool(pool: str, ages: Mapping[str, float]) -> Finding:
 
 def newest() -> str:
     """The schema that this release needs: the one migration that no other builds on."""
-    told = [dict(REVISION.findall(path.read_text())) for path in MIGRATIONS.glob("*.py")]
+    told: list[dict[str, str]] = [dict(REVISION.findall(path.read_text())) for path in MIGRATIONS.glob("*.py")]
     [head] = {one["revision"] for one in told} - {one.get("down_revision") for one in told}
     return head

@@ -82,7 +82,7 @@ def test_postgresql_needs_its_programs_and_postgis(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("free_gb", "verdict"), [(0.5, "wrong"), (3, "warning"), (50, "ok")])
 def test_disk(free_gb: float, verdict: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = type("Usage", (), {"free": free_gb * 1e9})
-    monkeypatch.setattr(machine.shutil, "disk_usage", lambda _place: usage)
+    monkeypatch.setattr("deployments.doctor.machine.shutil.disk_usage", lambda _place: usage)
     assert machine.disk(tmp_path).verdict == verdict
 
 

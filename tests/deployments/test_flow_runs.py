@@ -41,7 +41,7 @@ async def test_a_run_waits_in_the_queue_of_its_priority(runs: PrefectRuns, prior
 async def test_prefect_tells_of_workers_that_send_no_beacon(runs: PrefectRuns, prefect_server: PrefectServer) -> None:
     assert await runs.online_workers("light") == frozenset()
     with prefect_server.worker("light"):
-        assert await runs.online_workers("light") == {"light-1"}
+        assert await runs.online_workers("light") == frozenset({"light-1"})
     assert await runs.online_workers("no-such-pool") == frozenset()
 
 

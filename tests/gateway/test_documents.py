@@ -10,7 +10,7 @@ from tests.gateway.operations import ids_of, operations
 from tests.support.platform import Platform
 
 # Served data, and the documents themselves.
-ELSEWHERE = ("/tiles", "/vector", "/stac", "/openapi", "/console", "/livez", "/readyz")
+ELSEWHERE = ("/tiles", "/vector", "/stac", "/openapi", "/console", "/livez", "/readyz", "/metrics")
 
 
 def free_forms(schema: Any, place: str = "") -> list[str]:
