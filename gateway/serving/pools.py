@@ -5,7 +5,7 @@ would speak in the clear to whoever answers.
 """
 
 from typing import Any, Final
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from psycopg.conninfo import conninfo_to_dict
 
@@ -18,9 +18,11 @@ def pool_options(address: DatabaseAddress, most: int, **server_settings: str) ->
     """For asyncpg's `create_pool`. A password that is asked for is asked for at each connection."""
     target = {name: str(value) for name, value in conninfo_to_dict(address.url).items() if value is not None}
     tls = urlencode([(name, target[name]) for name in _OF_TLS if name in target])
-    place = f"{target['host']}:{target.get('port', 5432)}"
     return {
-        "dsn": f"postgresql://{place}/{quote(target['dbname'])}?{tls}",
+        "dsn": f"postgresql:///?{tls}",  # the one way to name them; where it is, is told apart: addresses have colons
+        "host": target["host"].split(","),
+        "port": [int(port) for port in target.get("port", "5432").split(",")],
+        "database": target["dbname"],
         "user": target["user"],
         "password": address.password or target.get("password"),
         "min_size": 1,

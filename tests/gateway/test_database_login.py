@@ -23,6 +23,7 @@ from gateway.queries import reading_pool
 from gateway.serving import catalog, layers
 from gateway.serving.lookup import Lookup
 from gateway.serving.memory import Memory
+from gateway.serving.pools import pool_options
 from gateway.serving.settings import ServingSettings
 from tests.support.cluster import TestDatabase
 
@@ -138,6 +139,16 @@ async def test_the_libraries_speak_tls_where_the_url_asks_for_it(
     with pytest.raises((ConnectionError, asyncpg.PostgresError), match="SSL"):
         async with connected(FastAPI(), strict):
             pass
+
+
+@pytest.mark.parametrize(
+    ("place", "host", "port"),
+    [("db.example", ["db.example"], [5432]), ("[::1]:6432", ["::1"], [6432]), ("a:1,b:2", ["a", "b"], [1, 2])],
+)
+def test_the_libraries_are_told_where_it_is(place: str, host: list[str], port: list[int]) -> None:
+    told = pool_options(DatabaseAddress(f"postgresql://role:p%40ss@{place}/cairn?sslmode=verify-full"), 3)
+    assert (told["host"], told["port"], told["database"]) == (host, port, "cairn")
+    assert (told["user"], told["password"], told["dsn"]) == ("role", "p@ss", "postgresql:///?sslmode=verify-full")
 
 
 def test_passwords_are_the_urls_unless_told_otherwise(tmp_path: Path) -> None:
