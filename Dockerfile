@@ -4,9 +4,9 @@ WORKDIR /web/console/web
 COPY domain/console/web ./
 RUN npm ci --ignore-scripts --no-audit --no-fund && node build.mjs
 
-# Service images: `--target domain`, `--target gateway`, `--target serving`. Each installs one extra and no more.
+# Service images: `--target domain`, `gateway`, `serving`, `prefect` (its server). Each installs one extra and no more.
 FROM python:3.11-slim AS base
-RUN useradd --create-home cairn
+RUN useradd --create-home cairn && mkdir /srv/zones && chown cairn /srv/zones
 WORKDIR /srv/cairn
 COPY pyproject.toml constraints.txt README.md ./
 COPY flows ./flows
@@ -33,3 +33,8 @@ FROM base AS serving
 RUN pip install --no-cache-dir --constraint constraints.txt '.[serving]'
 USER cairn
 CMD ["uvicorn", "--factory", "gateway.serving.app:create_app", "--host", "0.0.0.0", "--port", "8002", "--no-access-log"]
+
+FROM base AS prefect
+RUN pip install --no-cache-dir --constraint constraints.txt '.[prefect-server]'
+USER cairn
+CMD ["prefect", "server", "start", "--host", "0.0.0.0", "--port", "4200"]

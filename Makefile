@@ -55,7 +55,7 @@ fuzz: setup-dev  ## Ask the gateway 10,000 things made from its own documents; r
 		CAIRN_LEAKS=all $(BIN)/python -m pytest tests/gateway/test_fuzz.py tests/gateway/test_role.py \
 		tests/gateway/serving/test_leaks.py -s
 
-images: setup-dev  ## Do what Dockerfile.worker does, in fresh environments, and measure it
+images: setup-dev  ## Do what the Dockerfiles do, in fresh environments, and measure it
 	@CAIRN_IMAGES=1 $(BIN)/python -m pytest tests/deployments/test_images.py -s
 
 clean: down  ## Delete everything that was made here: .venv, .cairn, caches

@@ -143,7 +143,7 @@ def domain_environment(cluster: Postgres, storage: str) -> dict[str, str]:
     """Settings of a domain that takes in whatever comes and dispatches nothing: what Prefect costs is not measured."""
     return {
         "CAIRN_DATABASE_URL": cluster.url("cairn_app"),
-        "CAIRN_PUBLIC_URL": "http://bench.test",
+        "CAIRN_PUBLIC_URL": "https://bench.test",
         "CAIRN_STORAGE_ROOT": storage,
         "CAIRN_RELAY_ENABLED": "false",
         "CAIRN_OPEN_REQUESTS_PER_PLATFORM": str(UNLIMITED),

@@ -118,7 +118,7 @@ def _environment(cluster: Postgres, folder: str) -> dict[str, str]:
     """No worker ends what is sent, so admission must let all of it in; and nobody may take it for lost."""
     return {
         "CAIRN_DATABASE_URL": cluster.url("cairn_app"),
-        "CAIRN_PUBLIC_URL": "http://bench.test",
+        "CAIRN_PUBLIC_URL": "https://bench.test",
         "CAIRN_STORAGE_ROOT": folder,
         "CAIRN_IN_FLIGHT_PER_POOL": "1000000",
         "CAIRN_START_SECONDS": "86400",

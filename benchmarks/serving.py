@@ -207,7 +207,7 @@ def _domain(cluster: Postgres, root: Path) -> dict[str, str]:
     """Without a relay: exports are queued, as ever, and nobody carries them out beside what is measured."""
     return {
         "CAIRN_DATABASE_URL": cluster.url("cairn_app"),
-        "CAIRN_PUBLIC_URL": "http://bench.test",
+        "CAIRN_PUBLIC_URL": "https://bench.test",
         "CAIRN_STORAGE_ROOT": str(root),
         "CAIRN_RELAY_ENABLED": "false",
         "CAIRN_CALLBACKS_ENABLED": "false",

@@ -27,12 +27,12 @@ from benchmarks._flow_runs import figure
 from benchmarks._load import this_machine
 from benchmarks._servers import Postgres, postgres
 from domain.contracts.artifacts import Artifact as ArtifactModel
+from domain.database_address import DatabaseAddress
 from domain.db import Database
 from domain.models import Asset, Request, Run
 from domain.repositories.runs import Runs
 from domain.rules.publication import Holdings, collection, public_item
 from domain.services.shelf import Shelf
-from domain.settings import sqlalchemy_url
 from flows.context import Context
 from flows.handlers.raster.tile_declarations import TILE_DONE, TileResult
 from flows.handlers.stac.declarations import RegisterItemsParams
@@ -42,7 +42,7 @@ from flows.storage import Zones
 ITEMS, SHORT_ITEMS = 10_000, 1_000
 ROUNDS, SHORT_ROUNDS = 3, 1
 AT_LEAST = 0.9
-PUBLIC_URL = "http://bench.test"
+PUBLIC_URL = "https://bench.test"
 
 
 @dataclass
@@ -78,7 +78,7 @@ def run(items: int | None = None, rounds: int | None = None) -> dict[str, Any]:
 
 async def _round(bench: Bench, asset_id: str) -> None:
     """Each side registers the same items, once."""
-    database = Database(sqlalchemy_url(bench.cluster.url("cairn_app")))
+    database = Database(DatabaseAddress(bench.cluster.url("cairn_app")))
     try:
         began = time.perf_counter()
         staged = _stage(bench, asset_id)

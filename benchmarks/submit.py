@@ -93,7 +93,7 @@ async def _profile(cluster: Postgres, storage: str) -> dict[str, float]:
     app = create_app(
         DomainSettings(
             database_url=SecretStr(cluster.url("cairn_app")),
-            public_url=HttpUrl("http://bench.test"),
+            public_url=HttpUrl("https://bench.test"),
             storage_root=Path(storage),
             relay_enabled=False,
             open_requests_per_platform=UNLIMITED,

@@ -2,6 +2,7 @@
 
 import gc
 import logging
+import os
 import ssl
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
@@ -16,7 +17,20 @@ from sqlalchemy.exc import TimeoutError as NoConnectionFree
 from domain import failpoints, logs
 from domain.adapters.sealing import Vault
 from domain.adapters.webhooks import Webhooks
-from domain.api import assets, audit, callbacks, clients, commands, control, items, pools, records, reviews, routes
+from domain.api import (
+    assets,
+    audit,
+    callbacks,
+    clients,
+    commands,
+    control,
+    items,
+    metrics,
+    pools,
+    records,
+    reviews,
+    routes,
+)
 from domain.background import in_background
 from domain.bell import Bell
 from domain.console.app import Guard, create_console
@@ -26,7 +40,9 @@ from domain.delivery import Courier
 from domain.doorkeeper import Doorkeeper
 from domain.endings import Endings
 from domain.errors import DatabaseUnavailable, Unkept
+from domain.gauges import DomainGauges
 from domain.last_uses import LastUses
+from domain.metrics import Metering, RequestMeter
 from domain.notices import FENCE_CHANNEL, Notices
 from domain.repositories.processes import Processes
 from domain.repositories.runs import Runs
@@ -48,7 +64,7 @@ RETRY_SECONDS = 1  # told to whoever asked while the database was away
 def create_app(configured: DomainSettings | None = None) -> FastAPI:
     """The application. Nothing is opened before it starts."""
     failpoints.refuse_unknown()
-    config = configured or settings()
+    config = _checked(configured or settings())
     if configured is None:  # the process is ours: whoever brings settings, as tests do, brings logging too
         logs.configure("domain")
     console = create_console(config)
@@ -58,7 +74,8 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
         definitions = Definitions.load(config.workflows_dir)
         for workflow_id in (config.export_workflow, WITHDRAWAL):
             definitions.named(workflow_id)  # refused now rather than at an approval
-        database = Database(config.sqlalchemy_url(), config.pool_size)
+        address = config.address(config.database_url)
+        database = Database(address, config.pool_size)
         try:
             await database.refuse_stale_schema()
             async with database.transaction() as session:
@@ -67,14 +84,15 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
             vault = Vault([key.get_secret_value() for key in config.secrets_keys])
             zones = config.zones()
             doorkeeper = Doorkeeper(config.token_verifier())
-            fences = Notices(config.database_url.get_secret_value(), FENCE_CHANNEL)
+            fences = Notices(address, FENCE_CHANNEL)
             turns = Turns(config.submission_wait_seconds)
             app.state.service = console.state.service = Service(
                 config, database, definitions, zones, quotas, vault, doorkeeper, fences, turns, _last_lines(config)
             )
             service: Service = app.state.service
+            _watch(app, database)
             loops = [*_loops(config, database, fences), *_couriers(config, database, vault), *_endings(service)]
-            uses = LastUses(config.database_url.get_secret_value(), doorkeeper.seen, config.last_used_seconds)
+            uses = LastUses(address, doorkeeper.seen, config.last_used_seconds)
             loops += [uses.hear(), uses.write()]
             async with in_background(*loops):
                 if configured is None:  # a server's own start; what it has loaded stays until its end
@@ -93,7 +111,9 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
     for unkept in (DataError, psycopg.DataError):
         app.add_exception_handler(unkept, _with_what_cannot_be_kept)
     app.add_middleware(logs.LogContext)
+    _meter(app, console)
     app.include_router(routes.probes)
+    app.include_router(metrics.router)
     for audience in (assets, audit, callbacks, clients, commands, control, items, pools, records, reviews):
         app.include_router(audience.router)
     app.include_router(records.timelines)
@@ -101,6 +121,27 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
     app.state.console = console
     app.mount("/console", Guard(console))
     return app
+
+
+def _checked(config: DomainSettings) -> DomainSettings:
+    """The settings, once the one address that Prefect reads by itself has been looked at as well."""
+    if config.relay_enabled:
+        config.refuse_plain_http("PREFECT_API_URL", os.environ.get("PREFECT_API_URL", ""))
+    return config
+
+
+def _watch(app: FastAPI, database: Database) -> None:
+    """Have what waits in the database told to machines that watch."""
+    service: Service = app.state.service
+    app.state.gauges = DomainGauges(database, service.settings.beacon_silence_seconds)
+    app.state.metering.add(app.state.gauges.metrics)
+
+
+def _meter(app: FastAPI, console: FastAPI) -> None:
+    """Have both note how requests were answered."""
+    app.state.metering = Metering()
+    app.add_middleware(RequestMeter, metering=app.state.metering, mounts=["/console"])
+    console.add_middleware(RequestMeter, metering=app.state.metering, prefix="/console")
 
 
 async def _without_database(request: Request, error: Exception) -> JSONResponse:
@@ -127,25 +168,24 @@ def _last_lines(config: DomainSettings) -> LastLines | None:
 
 def _loops(config: DomainSettings, database: Database, fences: Notices) -> list[Coroutine[Any, Any, None]]:
     """What works beside the API in this process."""
-    bell = Bell(config.database_url.get_secret_value())
+    address = config.address(config.database_url)
+    bell = Bell(address)
     database.wake, database.fenced, database.changed = bell.ring, bell.fenced, bell.changed
     if not config.relay_enabled:
         return [bell.run(), fences.run()]
     from domain.relay import Relay  # brings Prefect's client along
 
-    listen_url = config.database_url.get_secret_value()
     relay = Relay(
         database,
-        listen_url,
+        address,
         config.relay_poll_seconds,
         config.in_flight_per_pool,
         config.relay_lease_seconds,
         config.relay_retry_seconds,
     )
-    router = Router(database, config.routing_seconds, config.beacon_silence_seconds, config.unroutable_seconds)
     sealer = Sealer(database, config.audit_seal_seconds)
     sweeps = _reconcile(config, database, fences)
-    return [bell.run(), fences.run(), relay.run(), sweeps, router.run(), sealer.run()]
+    return [bell.run(), fences.run(), relay.run(), sweeps, _route(config, database), sealer.run()]
 
 
 async def _reconcile(config: DomainSettings, database: Database, fences: Notices) -> None:
@@ -156,6 +196,15 @@ async def _reconcile(config: DomainSettings, database: Database, fences: Notices
     async with PrefectRuns() as flow_runs:
         every, attempts = config.reconcile_seconds, config.max_attempts
         await Reconciler(database, flow_runs, every, config.patience(), attempts, fences.heard).run()
+
+
+async def _route(config: DomainSettings, database: Database) -> None:
+    """Look for runs that nobody serves, with a Prefect client of its own."""
+    from domain.adapters.prefect_runs import PrefectRuns
+
+    async with PrefectRuns() as prefect:
+        silence, allowed = config.beacon_silence_seconds, config.unroutable_seconds
+        await Router(database, config.routing_seconds, silence, allowed, prefect.online_workers).run()
 
 
 def _endings(service: Service) -> list[Coroutine[Any, Any, None]]:

@@ -10,6 +10,7 @@ from uuid import UUID
 
 import psycopg
 
+from domain.database_address import DatabaseAddress
 from domain.notices import FENCE_CHANNEL, REQUEST_CHANNEL
 from domain.outbox import DISPATCH_CHANNEL
 
@@ -21,8 +22,8 @@ IDS_AT_ONCE = 200  # a notification carries 8000 bytes
 class Bell:
     """Rung by every commit that others wait for. A ring that gets lost costs them the rest of their wait."""
 
-    def __init__(self, url: str) -> None:
-        self.url = url
+    def __init__(self, address: DatabaseAddress) -> None:
+        self.address = address
         self._rung = asyncio.Event()
         self._work = False
         self._fenced: set[UUID] = set()
@@ -48,9 +49,7 @@ class Bell:
         while True:
             await self._rung.wait()
             try:
-                async with await psycopg.AsyncConnection.connect(
-                    self.url, autocommit=True, application_name="cairn-bell"
-                ) as connection:
+                async with await self.address.connect(autocommit=True, application_name="cairn-bell") as connection:
                     while True:
                         await self._rung.wait()
                         self._rung.clear()

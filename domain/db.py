@@ -14,6 +14,7 @@ from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as NoConnectionFree
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker, create_async_engine
 
+from domain.database_address import DatabaseAddress
 from domain.failpoints import hit
 
 Result = TypeVar("Result")
@@ -32,9 +33,12 @@ def _nobody(_ids: Iterable[UUID] = ()) -> None:
 class Database:
     """Hands out transactions. Created at start-up, closed at shutdown."""
 
-    def __init__(self, url: str, pool_size: int = 10) -> None:
+    def __init__(self, address: DatabaseAddress, pool_size: int = 10) -> None:
         self.engine: AsyncEngine = create_async_engine(
-            url, pool_size=pool_size, max_overflow=0, connect_args={"application_name": "cairn-domain"}
+            "postgresql+psycopg://",
+            pool_size=pool_size,
+            max_overflow=0,
+            async_creator=lambda: address.connect(application_name="cairn-domain"),
         )
         self._sessions = async_sessionmaker(self.engine, expire_on_commit=False)
         self.wake: Callable[[], None] = _nobody

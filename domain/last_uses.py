@@ -10,6 +10,8 @@ from typing import Final, LiteralString
 
 import psycopg
 
+from domain.database_address import DatabaseAddress
+
 log = logging.getLogger("cairn.last_uses")
 RETRY_SECONDS = 1.0
 AT_ONCE = 100  # a notification carries 8000 bytes, an id has 63 at most
@@ -23,7 +25,7 @@ WRITE: Final = "update app.clients set last_used_at = clock_timestamp() where cl
 class LastUses:
     """`seen` is shared with the doorkeeper, who adds to it; what was told or written is taken out."""
 
-    url: str
+    address: DatabaseAddress
     seen: set[str]
     every_seconds: float
 
@@ -64,4 +66,4 @@ class LastUses:
                 self.seen.difference_update(clients)
 
     async def _connected(self) -> psycopg.AsyncConnection:
-        return await psycopg.AsyncConnection.connect(self.url, autocommit=True, application_name="cairn-last-uses")
+        return await self.address.connect(autocommit=True, application_name="cairn-last-uses")

@@ -15,6 +15,8 @@ from uuid import UUID
 import psycopg
 from psycopg import sql
 
+from domain.database_address import DatabaseAddress
+
 log = logging.getLogger("cairn.notices")
 FENCE_CHANNEL = "cairn_fenced"
 REQUEST_CHANNEL = "cairn_requests"
@@ -24,8 +26,8 @@ RETRY_SECONDS = 1.0
 class Notices:
     """Wakes waiters early. What it does not hear of, they find out when their wait ends."""
 
-    def __init__(self, url: str, channel: LiteralString) -> None:
-        self.url = url
+    def __init__(self, address: DatabaseAddress, channel: LiteralString) -> None:
+        self.address = address
         self.channel = channel
         self._waiting: dict[UUID, set[asyncio.Event]] = defaultdict(set)
         self._any = asyncio.Event()
@@ -35,9 +37,7 @@ class Notices:
         """Listen until cancelled."""
         while True:
             try:
-                async with await psycopg.AsyncConnection.connect(
-                    self.url, autocommit=True, application_name="cairn-notices"
-                ) as connection:
+                async with await self.address.connect(autocommit=True, application_name="cairn-notices") as connection:
                     await connection.execute(sql.SQL("listen {}").format(sql.Identifier(self.channel)))
                     async for notice in connection.notifies():
                         self._wake(notice.payload)

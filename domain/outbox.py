@@ -8,6 +8,7 @@ from uuid import UUID
 import psycopg
 from sqlalchemy import text
 
+from domain.database_address import DatabaseAddress
 from domain.db import Database
 from flows.segments import GDAL, LIGHT
 
@@ -152,9 +153,9 @@ def key(workflow_id: str, run_id: UUID, number: int) -> str:
 
 
 @asynccontextmanager
-async def listener(url: str) -> AsyncIterator[psycopg.AsyncConnection]:
+async def listener(address: DatabaseAddress) -> AsyncIterator[psycopg.AsyncConnection]:
     """A connection that hears of new attempts the moment they are committed."""
-    connection = await psycopg.AsyncConnection.connect(url, autocommit=True, application_name="cairn-relay")
+    connection = await address.connect(autocommit=True, application_name="cairn-relay")
     async with connection:
         await connection.execute(f"listen {DISPATCH_CHANNEL}")
         yield connection

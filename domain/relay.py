@@ -11,6 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from domain import outbox
 from domain.adapters.prefect_runs import PrefectRuns, Refused, Unclear
+from domain.database_address import DatabaseAddress
 from domain.db import Database, sparing
 from domain.errors import DomainError
 from domain.failpoints import hit
@@ -29,7 +30,7 @@ class Relay:
     """Claims attempts and creates their flow runs, woken by notifications and, failing those, by the clock."""
 
     database: Database
-    listen_url: str
+    address: DatabaseAddress
     poll_seconds: float
     in_flight_per_pool: int = outbox.IN_FLIGHT
     lease_seconds: float = outbox.LEASE_SECONDS
@@ -40,7 +41,7 @@ class Relay:
         async with PrefectRuns() as prefect:
             while True:
                 try:
-                    async with outbox.listener(self.listen_url) as listener:
+                    async with outbox.listener(self.address) as listener:
                         await self._work(prefect, listener)
                 except (psycopg.OperationalError, SQLAlchemyError, OSError) as error:
                     log.warning("relay lost its database and tries again", extra={"error": type(error).__name__})

@@ -2,11 +2,13 @@
 
 from functools import lru_cache
 from pathlib import Path
+from typing import ClassVar
 
-from pydantic import Field, HttpUrl, IPvAnyNetwork, SecretStr, model_validator
+from pydantic import Field, HttpUrl, IPvAnyNetwork, SecretStr, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from domain.console.settings import ConsoleSettings
+from domain.database_address import DatabaseSettings
 from domain.rules.addresses import AddressPolicy
 from domain.rules.reconcile import Patience
 from domain.rules.sources import SourcePolicy
@@ -16,10 +18,13 @@ from flows.storage.settings import StorageSettings
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 
-class DomainSettings(TokenSettings, StorageSettings, ConsoleSettings):
+class DomainSettings(TokenSettings, StorageSettings, ConsoleSettings, DatabaseSettings):
     """Environment variables `CAIRN_*`."""
 
     model_config = SettingsConfigDict(env_prefix="CAIRN_", extra="ignore")
+
+    services: ClassVar = ("public_url", "storage_account_url", "jwt_jwks_url", "oidc_issuer")
+    databases: ClassVar = ("database_url", "admin_url", "external_database_url")
 
     database_url: SecretStr = Field(description="PostgreSQL as role cairn_app: postgresql://user:password@host/cairn")
     public_url: HttpUrl = Field(description="Where partners reach the gateway; written into catalogue items")
@@ -62,7 +67,6 @@ class DomainSettings(TokenSettings, StorageSettings, ConsoleSettings):
     quota_cache_seconds: float = Field(default=1.0, ge=0, description="How long a count of open requests is trusted")
     max_attempts: int = Field(default=3, ge=1, description="Attempts of one run before it is parked as failed")
     pool_size: int = Field(default=10, ge=1, le=200, description="Largest number of database connections")
-    development: bool = Field(default=False, description="Allow what only a developer's machine may do")
     admin_url: SecretStr | None = Field(default=None, description="PostgreSQL as administrator, for migrations by API")
     export_workflow: str = Field(default="adf_export", description="Workflow that copies what is approved and public")
     external_database_url: SecretStr | None = Field(default=None, description="Where published layers are copied to")
@@ -119,8 +123,12 @@ class DomainSettings(TokenSettings, StorageSettings, ConsoleSettings):
             stop_fenced=self.stop_seconds,
         )
 
-    def sqlalchemy_url(self) -> str:
-        return sqlalchemy_url(self.database_url.get_secret_value())
+    @field_validator("database_url")
+    @classmethod
+    def _is_postgresql(cls, url: SecretStr) -> SecretStr:
+        if not url.get_secret_value().startswith(("postgresql://", "postgres://")):
+            raise ValueError("The database URL must start with postgresql://")
+        return url
 
 
 def sqlalchemy_url(url: str) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
-from pydantic import Field, HttpUrl, model_validator
+from pydantic import Field, HttpUrl, SecretStr, model_validator
 from pydantic_settings import BaseSettings
 
 if TYPE_CHECKING:
@@ -169,13 +169,16 @@ class TokenVerifier:
 
 
 class TokenSettings(BaseSettings):
-    """What every door is told of credentials: the issuer of tokens, and how often it says whom it let in."""
+    """What every door is told of credentials: the issuer of tokens, who may watch, how often it says whom it let in."""
 
     jwt_issuer: str | None = Field(default=None, description="`iss` of tokens; with audience and key set, or none")
     jwt_audience: str | None = Field(default=None, description="`aud` of tokens that are meant for us")
     jwt_jwks_url: HttpUrl | None = Field(default=None, description="Where the issuer publishes its keys")
     jwt_client_claim: str = Field(default="client_id", description="The claim that names the client")
     jwt_max_seconds: float = Field(default=900, gt=0, description="Longest life of a token that is believed")
+    metrics_token: SecretStr | None = Field(
+        default=None, min_length=16, description="Who shows this may read /metrics; else operators only"
+    )
     last_used_seconds: float = Field(
         default=60, gt=0, description="How often it is written down which clients were let in"
     )

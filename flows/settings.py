@@ -3,20 +3,23 @@
 import math
 import os
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, HttpUrl, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from domain.contracts.transport import TransportSettings
 from flows.storage.settings import StorageSettings
 
 SPARE_SECONDS = 60
 
 
-class WorkerSettings(StorageSettings):
+class WorkerSettings(StorageSettings, TransportSettings):
     """Environment variables `CAIRN_*`."""
 
     model_config = SettingsConfigDict(env_prefix="CAIRN_", extra="ignore")
+
+    services: ClassVar = ("domain_url", "storage_account_url")
 
     domain_url: HttpUrl = Field(description="The domain service")
     worker_token: SecretStr = Field(description="The workers' credential at the domain")
@@ -30,10 +33,12 @@ class WorkerSettings(StorageSettings):
     shards: int = Field(default=4, ge=1, description="Child runs that a fan-out becomes at most where it declares none")
 
 
-class LoaderSettings(BaseSettings):
+class LoaderSettings(TransportSettings):
     """How handlers that declare a database reach it. Only workers of the light pool are told."""
 
     model_config = SettingsConfigDict(env_prefix="CAIRN_", extra="ignore")
+
+    databases: ClassVar = ("database_loader_url",)
 
     database_loader_url: SecretStr | None = Field(
         default=None, description="PostgreSQL URL of the role cairn_loader, which fills vector tables and nothing else"

@@ -11,6 +11,7 @@ from domain.background import in_background
 from domain.contracts import rendering
 from domain.doorkeeper import Doorkeeper
 from domain.last_uses import LastUses
+from domain.metrics import Metering, RequestMeter
 from domain.notices import REQUEST_CHANNEL, Notices
 from domain.signals import on_stop
 from gateway.blueprints import (
@@ -20,6 +21,7 @@ from gateway.blueprints import (
     console,
     decisions,
     front_door,
+    metrics,
     ogc,
     platform,
     probes,
@@ -48,17 +50,18 @@ def create_app(configured: GatewaySettings | None = None) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        database_url = config.database_gateway_url.get_secret_value()
-        pool = reading_pool(database_url, size=8)
+        address = config.address(config.database_gateway_url)
+        pool = reading_pool(address, size=8)
         domain = QuickWire(str(config.domain_url), config.domain_timeout_seconds)
         serving = httpx.AsyncClient(base_url=str(config.serving_url), timeout=30.0, cookies=no_cookies())
         targets = httpx.AsyncClient(headers=PLAIN, trust_env=False, follow_redirects=False, cookies=no_cookies())
-        notices = Notices(database_url, REQUEST_CHANNEL)
+        app.state.metering.add(metrics.of_pool(pool, "gateway"))
+        notices = Notices(address, REQUEST_CHANNEL)
         if configured is None:  # a server's own start
             on_stop(notices.close)
         pages = console.pages_client(str(config.domain_url))
         doorkeeper = Doorkeeper(config.token_verifier())
-        uses = LastUses(database_url, doorkeeper.seen, config.last_used_seconds)
+        uses = LastUses(address, doorkeeper.seen, config.last_used_seconds)
         async with pool, domain, serving, targets, pages, in_background(notices.run(), uses.tell()):
             client = DomainClient(domain, config.service_token.get_secret_value())
             app.state.gateway = Gateway(
@@ -84,7 +87,9 @@ def create_app(configured: GatewaySettings | None = None) -> FastAPI:
     rendering.install(app)
     app.add_middleware(logs.LogContext)
     app.add_middleware(BodyLimit, max_bytes=config.max_body_bytes, max_depth=config.max_body_depth)
-    for blueprint in (probes, platform, decisions, batches, assets, ogc, status, admin, proxy, console):
+    app.state.metering = Metering()
+    app.add_middleware(RequestMeter, metering=app.state.metering)
+    for blueprint in (probes, metrics, platform, decisions, batches, assets, ogc, status, admin, proxy, console):
         app.include_router(blueprint.router)
     app.include_router(front_door.router, include_in_schema=False)
     app.include_router(documents(app))

@@ -18,6 +18,7 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from domain.contracts.platforms import PlatformRow
 from domain.contracts.submissions import RequestState
+from domain.database_address import DatabaseAddress
 from domain.rules.clearance import STAFF, Clearance, Identity, Role
 from gateway.errors import BehindUnavailable, MalformedRequest
 
@@ -135,9 +136,17 @@ async def ready_to_read(connection: AsyncConnection[Any]) -> None:
     await connection.set_read_only(True)
 
 
-def reading_pool(url: str, size: int) -> AsyncConnectionPool:
+def reading_pool(address: DatabaseAddress, size: int) -> AsyncConnectionPool:
     """Connections that read, opened when the application starts."""
-    return AsyncConnectionPool(url, min_size=1, max_size=size, timeout=5.0, open=False, configure=ready_to_read)
+    return AsyncConnectionPool(
+        address.url,
+        kwargs=address.options(),
+        min_size=1,
+        max_size=size,
+        timeout=5.0,
+        open=False,
+        configure=ready_to_read,
+    )
 
 
 @dataclass(frozen=True)

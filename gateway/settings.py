@@ -3,20 +3,25 @@
 import asyncio
 from collections import defaultdict
 from functools import lru_cache
+from typing import ClassVar
 
 from pydantic import Field, HttpUrl, SecretStr
 from pydantic_settings import SettingsConfigDict
 
+from domain.database_address import DatabaseSettings
 from domain.rules.rates import Buckets
 from domain.tokens import TokenSettings
 from gateway.proxying import ProxyTarget
 from gateway.rates import Rates
 
 
-class GatewaySettings(TokenSettings):
+class GatewaySettings(TokenSettings, DatabaseSettings):
     """Environment variables `CAIRN_*`."""
 
     model_config = SettingsConfigDict(env_prefix="CAIRN_", extra="ignore")
+
+    services: ClassVar = ("domain_url", "serving_url", "jwt_jwks_url")
+    databases: ClassVar = ("database_gateway_url",)
 
     database_gateway_url: SecretStr = Field(description="PostgreSQL as role cairn_gateway, which can only read views")
     domain_url: HttpUrl = Field(description="The domain service")

@@ -34,7 +34,7 @@ class PortClaims:
         """The preferred port, or the next one that neither a program nor another stack has taken."""
         for port in range(preferred, preferred + SEARCH):
             if self._claim_name(port):
-                if _is_free(port):
+                if is_free(port):
                     return port
                 self._claims.pop().close()
         raise NoFreePort(f"No free port between {preferred} and {preferred + SEARCH - 1}.")
@@ -50,7 +50,8 @@ class PortClaims:
         return True
 
 
-def _is_free(port: int) -> bool:
+def is_free(port: int) -> bool:
+    """Whether nothing listens there now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         # Connections that linger in TIME_WAIT after a stop must not push the next start to another port.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

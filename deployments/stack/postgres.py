@@ -93,7 +93,7 @@ def as_user(user: str | None, death_signal: str = "TERM") -> Sequence[str]:
 
 def find_cluster(state: State) -> Cluster:
     """The cluster of this state folder."""
-    return Cluster(_find_binaries(), data_folder(state), _cluster_user())
+    return Cluster(find_binaries(), data_folder(state), _cluster_user())
 
 
 def data_folder(state: State) -> Path:
@@ -109,7 +109,8 @@ def _cluster_user() -> str | None:
     return _unprivileged_user() if os.geteuid() == 0 else None
 
 
-def _find_binaries() -> Path:
+def find_binaries() -> Path:
+    """The folder of the newest server's programs."""
     installed = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda path: int(path.parts[-3]))
     if installed:
         return installed[-1].parent

@@ -14,6 +14,12 @@ from deployments.stack.storage import uploads_of
 
 # Who may connect to which database. What they may do there is for the migrations to say.
 DATABASES = {"cairn": ("cairn_app", "cairn_gateway", "cairn_serving", "cairn_loader"), "prefect": ("cairn_prefect",)}
+FIRST_CLIENTS = {
+    "gateway": "CAIRN_SERVICE_TOKEN",
+    "worker": "CAIRN_WORKER_TOKEN",
+    "admin": "CAIRN_FIRST_ADMIN_KEY",
+}
+SHORTEST_SECRET = 32
 PARTNERS = ("ddh", "arcgis", "geonode")
 
 
@@ -72,6 +78,24 @@ def _give_folders(connection: psycopg.Connection) -> None:
         )
 
 
+def first_clients(admin_url: str) -> None:
+    """Whom a deployment cannot begin without: its gateway, its workers, and one administrator, who makes all others.
+
+    Tokens of services are what the environment says, at each start; the administrator's key is set once.
+    """
+    with psycopg.connect(admin_url) as connection:
+        for role, variable in FIRST_CLIENTS.items():
+            secret = os.environ.get(variable, "")
+            if len(secret) < SHORTEST_SECRET:
+                sys.exit(f"Set {variable} to {SHORTEST_SECRET} random characters or more.")
+            connection.execute(
+                """insert into app.clients (client_id, role, display_name, secret_hash) values (%s, %s, %s, %s)
+                   on conflict (client_id) do update set secret_hash = excluded.secret_hash
+                   where excluded.role <> 'admin'""",
+                [role, role, f"First {role}", hashlib.sha256(secret.encode()).hexdigest()],
+            )
+
+
 def _give_callback_secrets(connection: psycopg.Connection, state: State) -> None:
     """Each partner's development client can verify callbacks from the start; a rotation is left alone."""
     from domain.adapters.sealing import Vault
@@ -118,10 +142,12 @@ def credentials(state: State) -> dict[str, object]:
 
 
 def main() -> None:
-    """`databases` or `schema`, told by the first argument."""
+    """`databases`, `schema` or `clients`, told by the first argument."""
     admin_url = os.environ["CAIRN_ADMIN_URL"]
     if sys.argv[1] == "databases":
         databases(admin_url)
+    elif sys.argv[1] == "clients":
+        first_clients(admin_url)
     else:
         schema(admin_url, State.default())
 

@@ -98,7 +98,8 @@ def base_environment(layout: Layout) -> dict[str, str]:
         for name, value in os.environ.items()
         if name in PASSED_ON or (name.startswith("CAIRN_") and name not in OURS_ALONE)
     }
-    return passed | {"PYTHONUNBUFFERED": "1", "TMPDIR": str(layout.state.temporary)}
+    # A developer's machine: a database of theirs elsewhere need not speak TLS.
+    return passed | {"CAIRN_DEVELOPMENT": "true", "PYTHONUNBUFFERED": "1", "TMPDIR": str(layout.state.temporary)}
 
 
 def prefect_client_environment(layout: Layout) -> dict[str, str]:
@@ -240,7 +241,6 @@ def _domain(layout: Layout) -> Service:
         "CAIRN_DATABASE_URL": layout.role_url("cairn_app", "role_app"),
         "CAIRN_PUBLIC_URL": layout.url("gateway"),
         **storage.environment(layout.state),
-        "CAIRN_DEVELOPMENT": "true",
         "CAIRN_PREFECT_UI_URL": layout.url("prefect"),
         "CAIRN_ADMIN_URL": layout.admin_url("cairn"),  # migrations and rebuilds by API, in development only
         "CAIRN_CALLBACK_NETWORKS": '["127.0.0.0/8"]',  # receivers of callbacks run beside the stack

@@ -41,6 +41,7 @@ def default_name(pool: str) -> str:
 async def serve(pool: str, name: str, limit: int | None, *, with_healthcheck: bool) -> None:
     """Work until told to end."""
     settings = WorkerSettings()
+    settings.refuse_plain_http("PREFECT_API_URL", os.environ.get("PREFECT_API_URL", ""))
     if pool == GDAL:
         os.environ.setdefault(ADDRESS, f"cairn-zygote-{uuid4().hex}")
     worker = _worker(pool, name, limit)

@@ -11,7 +11,7 @@ from uuid import UUID
 import httpx
 from prefect.client.orchestration import PrefectClient, get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId, FlowRunFilterIdempotencyKey
-from prefect.client.schemas.objects import FlowRun, State, StateType
+from prefect.client.schemas.objects import FlowRun, State, StateType, WorkerStatus
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.states import Cancelled, Cancelling
 
@@ -114,6 +114,18 @@ class PrefectRuns:
         state: State[Any] = Cancelled() if flow is FlowState.SCHEDULED else Cancelling()
         with contextlib.suppress(Unclear, Refused):  # the next sweep asks again
             await _asked(self._client.set_flow_run_state(flow_run_id, state), f"flow run {flow_run_id}")
+
+    async def online_workers(self, pool: str) -> frozenset[str] | None:
+        """Names of the workers that Prefect hears of for this pool; None where it does not answer."""
+        call = self._client.read_workers_for_work_pool(pool, limit=PAGE)
+        try:
+            found = await _asked(call, f"workers of {pool}")
+        except (Unclear, Refused) as error:
+            no_such_pool = (
+                getattr(getattr(error.__cause__, "response", None), "status_code", None) == httpx.codes.NOT_FOUND
+            )
+            return frozenset() if no_such_pool else None
+        return frozenset(worker.name for worker in found if worker.status is WorkerStatus.ONLINE)
 
     async def _deployment_id(self, deployment: str) -> UUID:
         if deployment not in self._deployments:

@@ -1,6 +1,6 @@
 """Which pools are served, and which runs wait for one that is not."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -8,10 +8,19 @@ from sqlalchemy import RowMapping, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 KEEP_SECONDS = 3600.0  # how long a worker that left is listed
+OF_PREFECT = "prefect/"  # before the names of workers that only Prefect hears of
 
 BEACON = text("""
     insert into app.pool_workers (pool, worker, seen_at) values (:pool, :worker, clock_timestamp())
     on conflict (pool, worker) do update set seen_at = excluded.seen_at
+""")
+# A worker that sends beacons is judged by them alone: Prefect counts it as online for long after its end.
+HEARD_OF = text("""
+    insert into app.pool_workers (pool, worker, seen_at)
+    select :pool, :prefix || name, clock_timestamp() from unnest(cast(:names as text[])) as name
+    where not exists (select from app.pool_workers where pool = :pool and worker = name)
+    on conflict (pool, worker) do update set seen_at = excluded.seen_at
+    returning worker
 """)
 PRUNE = text("delete from app.pool_workers where seen_at < clock_timestamp() - make_interval(secs => :keep)")
 
@@ -75,6 +84,11 @@ class Pools:
     async def beacon(self, pool: str, worker: str) -> None:
         """Note that the worker serves the pool now."""
         await self.session.execute(BEACON, {"pool": pool, "worker": worker})
+
+    async def heard_of(self, pool: str, names: Collection[str]) -> bool:
+        """Note workers that Prefect hears of and we never did; whether there is one."""
+        values = {"pool": pool, "names": sorted(names), "prefix": OF_PREFECT}
+        return (await self.session.execute(HEARD_OF, values)).first() is not None
 
     async def prune(self, keep_seconds: float = KEEP_SECONDS) -> None:
         """Forget workers that left."""

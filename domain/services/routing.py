@@ -8,7 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.contracts.runs import RunProblem
 from domain.models import Run
-from domain.repositories.pools import Pools, Waits
+from domain.repositories.pools import Pools
 from domain.repositories.requests import Requests
 from domain.repositories.runs import Runs
 from domain.rules.lifecycle import RunState
@@ -25,16 +25,13 @@ class Routing:
     silence_seconds: float
     allowed_seconds: float
 
-    def step(self, waits: Waits) -> Step:
-        return judge(waits.pool is not None, waits.marked_seconds, self.allowed_seconds)
-
     async def act(self, run_id: UUID) -> Step:
         """Judge the run again under its lock, and do what follows: it may have begun or ended since the look."""
         run = await Runs(self.session).get(run_id, lock=True)
         if run is None:
             return Step.LEAVE
         waits = await Pools(self.session).waits(run_id, self.silence_seconds)
-        step = self.step(waits)
+        step = judge(waits.pool is not None, waits.marked_seconds, self.allowed_seconds)
         if step is Step.MARK:
             run.reason, run.unroutable_pool, run.unroutable_since = UNROUTABLE, waits.pool, func.clock_timestamp()
             self._tell(run, "run.unroutable")

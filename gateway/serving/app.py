@@ -9,7 +9,8 @@ from domain import logs
 from domain.background import in_background
 from domain.doorkeeper import Doorkeeper
 from domain.last_uses import LastUses
-from gateway.serving import catalog, downloads, layers, problems, tiles
+from domain.metrics import METRICS_PATH, Metering, RequestMeter
+from gateway.serving import catalog, downloads, layers, metrics, problems, tiles
 from gateway.serving.access import lookup_of
 from gateway.serving.freshness import ResponseHeaders
 from gateway.serving.handles import Handles
@@ -41,26 +42,31 @@ def create_app(settings: ServingSettings | None = None) -> FastAPI:
     app.include_router(tiles.router())
     app.add_api_route("/livez", livez, tags=["health"])
     app.add_api_route("/readyz", readyz, tags=["health"])
+    app.add_api_route(METRICS_PATH, metrics.metrics, include_in_schema=False)
     app.mount("/stac", catalog.below_its_mount(stac))
     app.mount("/vector", layers.without_pages(catalog.below_its_mount(features)))
     app.add_middleware(ResponseHeaders)
+    _meter(app, settings, {"/stac": stac, "/vector": features})
     return app
 
 
 def _lifespan(settings: ServingSettings, stac: FastAPI, features: FastAPI):  # type: ignore[no-untyped-def]
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        url = settings.database_serving_url.get_secret_value()
+        address = settings.address(settings.database_serving_url)
         memory = Memory(settings.serving_memory_seconds, settings.serving_memory_entries)
-        lookup = Lookup(url, settings.serving_pool_size, memory)
+        lookup = Lookup(address, settings.serving_pool_size, memory)
         app.state.lookup = stac.state.lookup = features.state.lookup = lookup
-        uses = LastUses(url, app.state.doorkeeper.seen, settings.last_used_seconds)
+        caches: dict[str, metrics.Cache] = {"memory": memory, "open_files": app.state.sources.handles}
+        app.state.metering.add(metrics.of_caches(caches))
+        app.state.metering.add(metrics.of_pools(lookup, features))
+        uses = LastUses(address, app.state.doorkeeper.seen, settings.last_used_seconds)
         await lookup.open()
         try:
             async with (
                 catalog.connected(stac, settings),
                 layers.connected((app, features), settings),
-                in_background(News(url, memory.forget).run(), uses.tell()),
+                in_background(News(address, memory.forget).run(), uses.tell()),
             ):
                 yield
         finally:
@@ -68,6 +74,14 @@ def _lifespan(settings: ServingSettings, stac: FastAPI, features: FastAPI):  # t
             app.state.sources.handles.close()
 
     return lifespan
+
+
+def _meter(app: FastAPI, settings: ServingSettings, mounted: dict[str, FastAPI]) -> None:
+    """Have the app and what is mounted in it note how requests were answered."""
+    app.state.metering, app.state.metrics_token = Metering(), settings.metrics_token
+    app.add_middleware(RequestMeter, metering=app.state.metering, mounts=mounted)
+    for prefix, each in mounted.items():
+        each.add_middleware(RequestMeter, metering=app.state.metering, prefix=prefix)
 
 
 async def livez() -> dict[str, str]:

@@ -6,18 +6,19 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
+from buildpg import asyncpg
 from fastapi import Depends, FastAPI, Request
-from psycopg.conninfo import conninfo_to_dict
 from stac_fastapi.pgstac.app import instantiate_api
-from stac_fastapi.pgstac.config import PostgresSettings, ServerSettings, Settings
+from stac_fastapi.pgstac.config import ServerSettings, Settings
 from stac_fastapi.pgstac.core import CoreCrudClient
-from stac_fastapi.pgstac.db import close_db_connection, connect_to_db
+from stac_fastapi.pgstac.db import con_init, get_connection
 from stac_fastapi.pgstac.models.extensions import Extensions
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.serving.access import identity_of, is_readable, lookup_of
 from gateway.serving.lookup import Product
+from gateway.serving.pools import pool_options
 from gateway.serving.previews import staged_item
 from gateway.serving.problems import CANNOT_SEARCH, NOT_FOUND
 from gateway.serving.settings import ServingSettings
@@ -177,28 +178,16 @@ def below_its_mount(app: FastAPI) -> ASGIApp:
 @asynccontextmanager
 async def connected(app: FastAPI, settings: ServingSettings) -> AsyncIterator[None]:
     """Keep the catalogue's own pool open; the library speaks asyncpg."""
-    await connect_to_db(app, postgres_settings=_postgres(settings))
-    try:
+    address = settings.address(settings.database_serving_url)
+    read_only = {"default_transaction_read_only": "on", "pgstac.readonly": "true", "statement_timeout": "5000"}
+    of_library = ServerSettings(application_name="cairn-serving", **read_only).model_dump()
+    options = pool_options(address, settings.serving_pool_size, **of_library)
+    async with asyncpg.create_pool(**options, init=con_init) as pool:
+        app.state.readpool, app.state.get_connection = pool, get_connection
         yield
-    finally:
-        await close_db_connection(app)
 
 
 @asynccontextmanager
 async def _no_lifespan(app: FastAPI) -> AsyncIterator[None]:
     """A mounted app's lifespan is never run."""
     yield
-
-
-def _postgres(settings: ServingSettings) -> PostgresSettings:
-    target = conninfo_to_dict(settings.database_serving_url.get_secret_value())
-    read_only = {"default_transaction_read_only": "on", "pgstac.readonly": "true", "statement_timeout": "5000"}
-    return PostgresSettings(
-        pguser=str(target["user"]),
-        pgpassword=str(target.get("password", "")),
-        pghost=str(target["host"]),
-        pgport=int(target.get("port") or 5432),
-        pgdatabase=str(target["dbname"]),
-        db_max_conn_size=settings.serving_pool_size,
-        server_settings=ServerSettings(application_name="cairn-serving", **read_only),
-    )

@@ -29,6 +29,7 @@ class Handles:
         self._most, self._seconds, self._clock = most, seconds, clock
         self._idle: deque[_Idle] = deque()
         self._turn = threading.Lock()
+        self.hits = self.misses = 0  # lent again, and opened
 
     @contextmanager
     def lent(self, name: Hashable, opened: Callable[[], DatasetReader]) -> Iterator[DatasetReader]:
@@ -53,6 +54,7 @@ class Handles:
             found = next((handle for handle in self._idle if handle.name == name and self._is_young(handle)), None)
             if found is not None:
                 self._idle.remove(found)
+            self.hits, self.misses = self.hits + (found is not None), self.misses + (found is None)
         return found
 
     def _given_back(self, handle: _Idle) -> None:

@@ -14,7 +14,6 @@ import morecantile
 import orjson
 from fastapi import Depends, FastAPI, Path, Request, Response
 from morecantile.errors import InvalidIdentifier
-from psycopg.conninfo import conninfo_to_dict
 from pydantic import BaseModel
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -25,6 +24,7 @@ from tipg.resources.enums import MediaType
 
 from gateway.serving.access import Version, identity_of, is_readable, lookup_of, readable_product
 from gateway.serving.lookup import Product
+from gateway.serving.pools import pool_options
 from gateway.serving.problems import NOT_FOUND, invalid
 from gateway.serving.settings import ServingSettings
 
@@ -235,19 +235,10 @@ def _tilejson(request: Request, product: Product) -> Response:
 @asynccontextmanager
 async def connected(apps: tuple[FastAPI, ...], settings: ServingSettings) -> AsyncIterator[None]:
     """Keep a pool open for tipg, which speaks asyncpg."""
-    target = conninfo_to_dict(settings.database_serving_url.get_secret_value())
+    address = settings.address(settings.database_serving_url)
     read_only = {"default_transaction_read_only": "on", "statement_timeout": "5000", "jit": "off"}
-    async with asyncpg.create_pool(
-        user=target["user"],
-        password=target.get("password"),
-        host=target["host"],
-        port=int(target.get("port") or 5432),
-        database=target["dbname"],
-        min_size=1,
-        max_size=settings.serving_pool_size,
-        init=_with_json,
-        server_settings={"application_name": "cairn-serving", **read_only},
-    ) as pool:
+    options = pool_options(address, settings.serving_pool_size, **read_only)
+    async with asyncpg.create_pool(**options, init=_with_json) as pool:
         for app in apps:
             app.state.pool = pool
         yield

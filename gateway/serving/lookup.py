@@ -10,6 +10,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import DictRow, class_row, dict_row
 from psycopg_pool import AsyncConnectionPool
 
+from domain.database_address import DatabaseAddress
 from domain.rules.clearance import Clearance, Exposure, Identity
 from domain.rules.publication import item_id
 from gateway.serving.memory import Memory
@@ -81,15 +82,15 @@ class ServedFile:
 class Lookup:
     """The questions that serving asks the database."""
 
-    def __init__(self, url: str, pool_size: int, memory: Memory) -> None:
+    def __init__(self, address: DatabaseAddress, pool_size: int, memory: Memory) -> None:
         self._memory = memory
         self._pool: AsyncConnectionPool[AsyncConnection[DictRow]] = AsyncConnectionPool(
-            url,
+            address.url,
             min_size=1,
             max_size=pool_size,
             open=False,
             timeout=2,
-            kwargs={"autocommit": True, "row_factory": dict_row, "options": _READ_ONLY},
+            kwargs=address.options(autocommit=True, row_factory=dict_row, options=_READ_ONLY),
         )
 
     async def open(self) -> None:
@@ -97,6 +98,11 @@ class Lookup:
 
     async def close(self) -> None:
         await self._pool.close()
+
+    def connections(self) -> tuple[int, int]:
+        """Connections in use, and how many there may be."""
+        told = self._pool.get_stats()
+        return told["pool_size"] - told["pool_available"], told["pool_max"]
 
     async def ping(self) -> None:
         """Fail unless all views answer."""

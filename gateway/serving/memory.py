@@ -20,13 +20,16 @@ class Memory:
         self._seconds, self._clock = seconds, clock
         self._kept: LRUCache[Hashable, tuple[float, Any]] = LRUCache(entries)
         self._forgotten = 0
+        self.hits = self.misses = 0
 
     async def recall(self, question: Hashable, ask: Callable[[], Awaitable[Answer]]) -> Answer:
         """The answer of at most so long ago, else a new one. That there is nothing is not remembered."""
         asked_at = self._clock()
         until, answer = self._kept.get(question, _UNKNOWN)
         if asked_at < until:
+            self.hits += 1
             return cast("Answer", answer)
+        self.misses += 1
         forgotten = self._forgotten
         answer = await ask()
         # An answer that was under way when the news came may be of before it.

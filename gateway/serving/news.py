@@ -9,6 +9,7 @@ import psycopg
 from psycopg import sql
 
 from domain.contracts.news import CACHE_CHANNEL
+from domain.database_address import DatabaseAddress
 
 log = logging.getLogger("cairn.serving.news")
 RETRY_SECONDS = 1.0
@@ -18,7 +19,7 @@ RETRY_SECONDS = 1.0
 class News:
     """One connection that only listens. While there is none, what is remembered is young or nothing."""
 
-    url: str
+    address: DatabaseAddress
     heard: Callable[[], None]
 
     async def run(self) -> None:
@@ -32,9 +33,7 @@ class News:
             await asyncio.sleep(RETRY_SECONDS)
 
     async def _listen(self) -> None:
-        async with await psycopg.AsyncConnection.connect(
-            self.url, autocommit=True, application_name="cairn-serving-news"
-        ) as connection:
+        async with await self.address.connect(autocommit=True, application_name="cairn-serving-news") as connection:
             await connection.execute(sql.SQL("listen {}").format(sql.Identifier(CACHE_CHANNEL)))
             self.heard()  # what was told before nobody heard
             async for _ in connection.notifies():

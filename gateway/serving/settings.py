@@ -1,16 +1,22 @@
 """What the serving process is told at start."""
 
+from typing import ClassVar
+
 from pydantic import Field, PostgresDsn, SecretStr, field_validator
 from pydantic_settings import SettingsConfigDict
 
+from domain.database_address import DatabaseSettings
 from domain.tokens import TokenSettings
 from flows.storage.settings import StorageSettings
 
 
-class ServingSettings(TokenSettings, StorageSettings):
+class ServingSettings(TokenSettings, StorageSettings, DatabaseSettings):
     """Read from variables with the prefix CAIRN_."""
 
     model_config = SettingsConfigDict(env_prefix="CAIRN_", extra="ignore")
+
+    services: ClassVar = ("storage_account_url", "jwt_jwks_url")
+    databases: ClassVar = ("database_serving_url",)
 
     database_serving_url: SecretStr = Field(description="PostgreSQL URL of the role cairn_serving, which only reads")
     serving_pool_size: int = Field(default=4, ge=1, le=100, description="Connections of each of the three pools")

@@ -21,16 +21,18 @@ AZURE = "from flows.storage.account import Account; Account(url='https://a.blob.
 ROOMS = {
     "gateway": "import gateway.app",
     "functions": "import gateway.function_app",
-    "domain": "import domain.app, domain.relay, domain.migrations, flows.compiler\n" + AZURE,
+    "domain": "import domain.app, domain.relay, domain.migrations, flows.compiler, deployments.stack.prepare\n" + AZURE,
     "light": "from flows import catalog; catalog.flow('hello_world'); catalog.flow('segment')\n"
     "import flows.handlers.stac.staging, flows.handlers.vector.load, flows.handlers.vector.stac, blocks.storage\n"
-    "import deployments.cli.worker, deployments.workers.serve\n"
+    "import deployments.cli.worker, deployments.workers.serve, deployments.cli.deploy, deployments.rollout.apply\n"
     "import blocks.azure, deployments.workers.inline\n" + AZURE,
     "gdal": "from flows import catalog; catalog.flow('segment')\n"
     "import flows.handlers.raster.mosaic, flows.handlers.raster.tiles, flows.child\n"
     "import flows.handlers.vector.convert, flows.handlers.vector.inspect\n"
     "import deployments.cli.worker, deployments.workers.serve, deployments.workers.forking",
     "serving": "import gateway.serving.app\n" + AZURE,
+    "prefect-server": "import prefect.server, prefect_redis.messaging\n"
+    "import prefect_redis.ordering, prefect_redis.lease_storage",
 }
 BLOCK = """
 import sys, json

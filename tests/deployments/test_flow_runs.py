@@ -36,3 +36,16 @@ async def test_a_run_waits_in_the_queue_of_its_priority(runs: PrefectRuns, prior
     assert (found.work_pool_name, found.work_queue_name) == ("light", priority)
     assert found.name == "ddh 01234567 _prefect.blocks.secret.cairn-worker-toke r3 #1"
     assert set(found.tags) == {"cairn", "pool:light", *flow_run_tags(one)}
+
+
+async def test_prefect_tells_of_workers_that_send_no_beacon(runs: PrefectRuns, prefect_server: PrefectServer) -> None:
+    assert await runs.online_workers("light") == frozenset()
+    with prefect_server.worker("light"):
+        assert await runs.online_workers("light") == frozenset({"light-1"})
+    assert await runs.online_workers("no-such-pool") == frozenset()
+
+
+async def test_a_prefect_that_is_away_tells_nothing_of_workers() -> None:
+    with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}):
+        async with PrefectRuns() as prefect:
+            assert await prefect.online_workers("light") is None

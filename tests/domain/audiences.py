@@ -17,6 +17,7 @@ AUDIENCES: dict[tuple[str, str], frozenset[str]] = {
     ("GET", "/livez"): OPEN,
     ("GET", "/readyz"): OPEN,
     ("GET", "/openapi.json"): OPEN,
+    ("GET", "/metrics"): OPERATORS,
     ("POST", "/api/v1/submit"): GATEWAY,
     ("POST", "/api/v1/runs"): OPERATORS,
     ("POST", "/api/v1/runs/register"): WORKER,

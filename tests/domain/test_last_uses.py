@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from domain.background import in_background
+from domain.database_address import DatabaseAddress
 from domain.last_uses import AT_ONCE, LastUses
 from tests.support.platform import Domain
 
@@ -29,8 +30,8 @@ async def becomes(found: Callable[[], object], expected: object) -> bool:
 @asynccontextmanager
 async def doors(domain: Domain, role: str, here: set[str], there: set[str]) -> AsyncIterator[None]:
     """The domain with those whom it let in, and a door of that role with others."""
-    writer = LastUses(domain.database.url("cairn_app"), there, SOON)
-    teller = LastUses(domain.database.url(role), here, SOON)
+    writer = LastUses(DatabaseAddress(domain.database.url("cairn_app")), there, SOON)
+    teller = LastUses(DatabaseAddress(domain.database.url(role)), here, SOON)
     async with in_background(writer.hear(), writer.write(), teller.tell()):
         yield
 

@@ -10,6 +10,7 @@ from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_CSRF_SUPPORT_ENABLE
 
 from domain import outbox
 from domain.adapters.prefect_runs import Misconfigured, PrefectRuns, Unclear
+from domain.database_address import DatabaseAddress
 from domain.reconcile import Reconciler
 from domain.relay import Relay
 from domain.rules.reconcile import Action, FlowState, Patience
@@ -117,6 +118,6 @@ async def test_one_attempt_that_cannot_be_sent_is_in_no_other_s_way(
         return good(workflow_id, run_id, number)
 
     monkeypatch.setattr(outbox, "key", key)
-    relay = Relay(domain.service.database, domain.database.url("cairn_app"), 1.0)
+    relay = Relay(domain.service.database, DatabaseAddress(domain.database.url("cairn_app")), 1.0)
     assert await relay.send_due(prefect) == 2
     assert sorted(str(state) for _, state in attempts(domain)) == ["sending", "sent"]

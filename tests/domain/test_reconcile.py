@@ -12,6 +12,7 @@ import psycopg
 import pytest
 
 from domain import outbox
+from domain.database_address import DatabaseAddress
 from domain.reconcile import Reconciler
 from domain.rules.reconcile import Action, FlowState, Patience
 from tests.support.acts import Flow, call, started, submit
@@ -248,7 +249,7 @@ async def test_a_run_whose_heartbeat_stops_is_tried_again_after_the_time_that_is
 
 
 async def test_relays_are_woken_once_for_many_commits(domain: Domain) -> None:
-    async with outbox.listener(domain.database.url("cairn_app")) as connection:
+    async with outbox.listener(DatabaseAddress(domain.database.url("cairn_app"))) as connection:
         await submit(domain)
         for _ in range(100):
             domain.service.database.wake()  # as each commit that leaves work does

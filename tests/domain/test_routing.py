@@ -1,21 +1,22 @@
 """Beacons, and runs that wait for a pool that nobody serves: said, taken back, given up."""
 
 import asyncio
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psycopg
 import pytest
 
 from domain import outbox
-from domain.routing import Router
+from domain.routing import Online, Router
 from domain.rules.routing import Step
 from tests.support.acts import Flow, call, dispatched, started, submit
 from tests.support.cluster import TestDatabase
 from tests.support.platform import Domain, running_domain
 
 
-def look(domain: Domain) -> Router:
-    return Router(domain.service.database, 5, 25, 600)
+def look(domain: Domain, online: Online | None = None) -> Router:
+    return Router(domain.service.database, 5, 25, 600, online)
 
 
 def later(domain: Domain, seconds: float) -> None:
@@ -152,6 +153,71 @@ async def test_pools_show_in_the_statistics(domain: Domain) -> None:
         {"pool": "gdal", "workers": 2, "waiting": 0, "unroutable": 0},
         {"pool": "light", "workers": 0, "waiting": 1, "unroutable": 1},
     ]
+
+
+@dataclass
+class Hearsay:
+    """Stands in for Prefect, which tests/deployments/test_flow_runs.py asks: names by pool, or no answer at all."""
+
+    workers: dict[str, set[str]] | None
+    asked: list[str] = field(default_factory=list)
+
+    async def __call__(self, pool: str) -> set[str] | None:
+        self.asked.append(pool)
+        return None if self.workers is None else self.workers.get(pool, set())
+
+
+async def test_workers_that_only_prefect_knows_of_serve_a_pool_too(domain: Domain) -> None:
+    prefect = Hearsay({"light": {"in-a-cluster"}})
+    await sent(domain)
+    await look(domain).look()
+    assert stands(domain)[1] == "unroutable", "without Prefect's word nobody is known to serve it"
+    assert await look(domain, prefect).look() == {Step.CLEAR: 1}
+    later(domain, 3000)
+    assert await look(domain, prefect).look() == {}
+    assert domain.rows("select worker from app.pool_workers") == [("prefect/in-a-cluster",)]
+    prefect.workers = {}
+    later(domain, 26)
+    assert await look(domain, prefect).look() == {Step.MARK: 1}
+    later(domain, 601)
+    assert await look(domain, prefect).look() == {Step.FAIL: 1}
+
+
+async def test_prefect_is_asked_only_for_pools_that_runs_wait_for_in_vain(domain: Domain) -> None:
+    prefect = Hearsay({})
+    await look(domain, prefect).look()
+    await beacon(domain, "light")
+    await sent(domain)
+    await look(domain, prefect).look()
+    assert prefect.asked == []
+    later(domain, 26)
+    await look(domain, prefect).look()
+    assert prefect.asked == ["light"]
+
+
+async def test_a_worker_that_sent_beacons_is_judged_by_its_silence(domain: Domain) -> None:
+    """Prefect goes on counting it as online for a minute and a half."""
+    prefect = Hearsay({"light": {"light-1"}})
+    await beacon(domain, "light", "light-1")
+    await sent(domain)
+    later(domain, 26)
+    assert await look(domain, prefect).look() == {Step.MARK: 1}
+
+
+async def test_no_run_is_given_up_while_prefect_does_not_answer(
+    domain: Domain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prefect = Hearsay({})
+    await sent(domain)
+    router = look(domain, prefect)
+    assert await router.look() == {Step.MARK: 1}
+    prefect.workers = None
+    later(domain, 700)
+    assert await router.look() == {}
+    prefect.workers = {}  # it is back, and its workers have had no time to say that they are there
+    assert await router.look() == {}
+    monkeypatch.setattr("domain.routing.PREFECT_SILENCE_SECONDS", 0.0)
+    assert await router.look() == {Step.FAIL: 1}
 
 
 async def test_workers_that_left_are_forgotten(domain: Domain) -> None:

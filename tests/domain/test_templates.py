@@ -12,6 +12,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from domain.adapters.prefect_runs import PrefectRuns
+from domain.database_address import DatabaseAddress
 from domain.relay import Relay
 from tests.support.acts import Flow, call, submit
 from tests.support.platform import Domain
@@ -47,7 +48,7 @@ class Recorder(PrefectRuns):
 async def sent(domain: Domain) -> tuple[dict[str, Any], Flow]:
     """What the relay asks Prefect for, for the one attempt that is due; and the flow run that would be made."""
     prefect = Recorder()
-    relay = Relay(domain.service.database, domain.database.url("cairn_app"), poll_seconds=1)
+    relay = Relay(domain.service.database, DatabaseAddress(domain.database.url("cairn_app")), poll_seconds=1)
     assert await relay.send_due(prefect) == 1
     [(flow_run_id, made)] = prefect.made.items()
     given = made["parameters"]

@@ -1,5 +1,6 @@
 """Starting, stopping and being killed: nothing is left behind, and the next start works."""
 
+import json
 import os
 import signal
 import time
@@ -33,6 +34,10 @@ def test_a_killed_stack_leaves_nothing_that_hinders_the_next(own: RunningStack) 
     again = own.json("up", "--detach")
     assert again["ready_seconds"] < 20 * _slowness()
     assert own.cairn("status").returncode == 0
+    told = json.loads(own.cairn("doctor", "--json").stdout)["checks"]
+    looked_at = {check["check"]: check["verdict"] for check in told}
+    assert {looked_at[name] for name in ("stack", "domain", "prefect", "worker-gdal", "schema", "clock")} == {"ok"}
+    assert {"pool light", "pool gdal"} <= looked_at.keys()
     assert own.json("down") == {"stopped": True, "wiped": False}
     assert own.processes() == []
     assert own.json("down") == {"stopped": False, "wiped": False}

@@ -124,7 +124,12 @@ SERVED = {
     for method in ("GET", "HEAD")
 } | {"POST /stac/search"}
 CONSOLE = {f"{method} {path}" for path in ("/console", "/console/{path:path}") for method in ("GET", "HEAD", "POST")}
-UNDESCRIBED = SERVED | CONSOLE | {"GET /openapi.json", "GET /openapi/{audience}.json", "GET /livez", "GET /readyz"}
+UNDESCRIBED = (
+    SERVED
+    | CONSOLE
+    | {"GET /openapi.json", "GET /openapi/{audience}.json", "GET /livez", "GET /readyz"}
+    | {"GET /metrics"}
+)
 
 REFUSALS = {401: "unauthenticated", 403: "forbidden"}
 ALIASES = {"GET /ogc/": "GET /ogc"}  # other ways to write what a document describes

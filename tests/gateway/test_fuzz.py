@@ -145,6 +145,7 @@ def gateway_url(platform: Platform, tmp_path: Path, target: str) -> Iterator[str
     domain = {
         "CAIRN_DATABASE_URL": database.url("cairn_app"),
         "CAIRN_PUBLIC_URL": "http://cairn.test",
+        "CAIRN_PLAINTEXT_HOSTS": '["cairn.test"]',
         "CAIRN_STORAGE_ROOT": str(tmp_path),
         "CAIRN_RELAY_ENABLED": "false",
         "CAIRN_CALLBACKS_ENABLED": "false",

@@ -13,10 +13,10 @@ import httpx
 import pytest
 
 from domain import outbox
+from domain.database_address import DatabaseAddress
 from domain.db import Database
 from domain.rules import callbacks
 from domain.security import new_callback_secret
-from domain.settings import sqlalchemy_url
 from gateway.proxying import ProxyTarget, is_allowed
 from tests.support.cluster import TestDatabase
 from tests.support.doors import Door, running_door
@@ -40,7 +40,7 @@ def programs(page: str) -> list[str]:
 
 async def process_one(door: Door) -> None:
     """What a worker does: take the attempt that is due, start it, hand its outcome in."""
-    database = Database(sqlalchemy_url(door.database.url("cairn_app")), 1)
+    database = Database(DatabaseAddress(door.database.url("cairn_app")), 1)
     try:
         claimed = await _due(database)
     finally:

@@ -16,6 +16,7 @@ import pytest
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
+from domain.database_address import DatabaseAddress
 from domain.repositories.audit import SEALING
 from domain.repositories.precedents import TAKE_KEY
 from gateway.queries import Queries, assets_query, reading_pool
@@ -183,7 +184,7 @@ async def two_tenants(platform: Platform) -> dict[str, set[str]]:
 async def test_pooled_connections_never_show_the_reader_before(platform: Platform) -> None:
     seen = await two_tenants(platform)
     readers = [random.Random(7).choice(list(seen)) for _ in range(READINGS)]  # noqa: S311 - a seeded mixture
-    async with reading_pool(platform.domain.database.url("cairn_gateway"), size=3) as pool:
+    async with reading_pool(DatabaseAddress(platform.domain.database.url("cairn_gateway")), size=3) as pool:
         queries = Queries(pool)
 
         async def read(reader: str) -> bool:
@@ -212,7 +213,7 @@ async def test_a_list_of_ones_own_assets_reads_nobody_elses(platform: Platform) 
         )
         connection.execute("analyze app.assets")
     values = {"clearance": None, "data_type": None, "after": "", "limit": 100, "reader": "ddh"}
-    async with reading_pool(platform.domain.database.url("cairn_gateway"), size=1) as pool:
+    async with reading_pool(DatabaseAddress(platform.domain.database.url("cairn_gateway")), size=1) as pool:
         queries = Queries(pool)
         assert [row.asset_id for row in await queries.assets("ddh", {}, None, None, "", 10)] == [own, "f" * 32]
         for refs, found in ({}, 2), ({"item_id": 7}, 0):  # the second is only another's
@@ -232,7 +233,7 @@ def nodes(plan: dict[str, Any]) -> list[dict[str, Any]]:
 async def test_every_view_shows_a_reader_its_own_and_nobody_nothing(platform: Platform) -> None:
     await two_tenants(platform)
     views = guarded(platform.domain.database)
-    async with reading_pool(platform.domain.database.url("cairn_gateway"), size=1) as pool:
+    async with reading_pool(DatabaseAddress(platform.domain.database.url("cairn_gateway")), size=1) as pool:
         queries = Queries(pool)
 
         async def count(view: str, reader: str) -> int:

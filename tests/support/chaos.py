@@ -77,6 +77,7 @@ class Platform:
             "HOME": str(self.folder),
             "CAIRN_DATABASE_URL": self.database.url("cairn_app"),
             "CAIRN_PUBLIC_URL": "http://cairn.test",
+            "CAIRN_PLAINTEXT_HOSTS": '["cairn.test"]',
             "CAIRN_STORAGE_ROOT": str(self.folder),
             "CAIRN_RELAY_LEASE_SECONDS": str(LEASE_SECONDS),
             "CAIRN_RELAY_RETRY_SECONDS": str(RETRY_SECONDS),

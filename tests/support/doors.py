@@ -85,6 +85,7 @@ async def running_door(database: TestDatabase, storage: Path, **settings: str) -
     domain = {
         "CAIRN_DATABASE_URL": database.url("cairn_app"),
         "CAIRN_PUBLIC_URL": "http://cairn.test",
+        "CAIRN_PLAINTEXT_HOSTS": '["cairn.test"]',
         "CAIRN_STORAGE_ROOT": str(storage),
         "CAIRN_RELAY_ENABLED": "false",
         "CAIRN_CALLBACKS_ENABLED": "false",

@@ -42,6 +42,7 @@ def mortal(database_url: str, storage: Path) -> Iterator[Mortal]:
         "HOME": str(storage),
         "CAIRN_DATABASE_URL": database_url,
         "CAIRN_PUBLIC_URL": "http://cairn.test",
+        "CAIRN_PLAINTEXT_HOSTS": '["cairn.test"]',
         "CAIRN_STORAGE_ROOT": str(storage),
         "CAIRN_RELAY_ENABLED": "false",
         "CAIRN_CALLBACKS_ENABLED": "false",

@@ -48,6 +48,7 @@ def domain_settings(database: TestDatabase, storage: Path, **changes: Any) -> Do
     values: dict[str, Any] = {
         "database_url": SecretStr(database.url("cairn_app")),
         "public_url": HttpUrl("http://cairn.test"),
+        "plaintext_hosts": ("cairn.test",),
         "storage_root": storage,
         "relay_enabled": False,
         "callbacks_enabled": False,
@@ -134,6 +135,7 @@ def gateway_settings(database: TestDatabase, **issuer: Any) -> GatewaySettings:
     return GatewaySettings(
         database_gateway_url=SecretStr(database.url("cairn_gateway")),
         domain_url=HttpUrl("http://domain.test"),
+        plaintext_hosts=("domain.test",),
         serving_url=HttpUrl("http://127.0.0.1:9"),
         service_token=SecretStr("secret-gateway"),
         **issuer,

@@ -1,0 +1,92 @@
+"""Whether a database can be reached and is of this release, who serves the pools, and whether clocks agree."""
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from deployments.doctor.finding import Finding, ok, warning, wrong
+
+MIGRATIONS = Path(__file__).resolve().parents[2] / "domain/migrations/versions"
+REVISION = re.compile(r'^(revision|down_revision)\b[^=]*= "([^"]+)"', re.MULTILINE)
+CONNECT_SECONDS = 3
+SILENCE_SECONDS = 25.0  # as CAIRN_BEACON_SILENCE_SECONDS is unless set
+# Tokens are believed with half a minute of difference, and flow runs count as new for as long.
+CLOCK_WARNING_SECONDS, CLOCK_WRONG_SECONDS = 2.0, 20.0
+
+
+def examine(url: str, pools: Sequence[str]) -> list[Finding]:
+    """What the database says of itself; `pools` are those that should be served now."""
+    import psycopg
+
+    try:
+        with psycopg.connect(url, connect_timeout=CONNECT_SECONDS, autocommit=True) as connection:
+            return _ask(connection, pools)
+    except psycopg.Error as error:
+        reason = str(error).strip().splitlines()[0]  # libpq names the server there, and never the password
+        return [wrong("database", f"cannot be used: {reason}", "Check CAIRN_DATABASE_URL, and that the server runs.")]
+
+
+def _ask(connection: Any, pools: Sequence[str]) -> list[Finding]:
+    before = time.time()
+    version, postgis, clock = connection.execute(
+        "select current_setting('server_version'),"
+        " (select default_version from pg_available_extensions where name = 'postgis'),"
+        " extract(epoch from clock_timestamp())::float"
+    ).fetchone()
+    found = [ok("database", f"PostgreSQL {version}"), of_postgis(postgis)]
+    found.append(of_clock(clock - (before + time.time()) / 2))
+    if connection.execute("select to_regclass('app.alembic_version')").fetchone()[0] is None:
+        return found if not pools else [*found, of_schema(None, newest())]
+    [schema] = connection.execute("select version_num from app.alembic_version").fetchone()
+    found.append(of_schema(schema, newest()))
+    if not pools:
+        return found
+    ages = dict(
+        connection.execute(
+            "select pool, extract(epoch from clock_timestamp() - max(seen_at))::float from app.pool_workers group by 1"
+        )
+    )
+    return found + [of_pool(pool, ages) for pool in pools]
+
+
+def of_postgis(version: str | None) -> Finding:
+    if version is None:
+        return wrong("postgis", "the server does not offer it", "Install PostGIS on the database's server.")
+    return ok("postgis", version)
+
+
+def of_clock(ahead_seconds: float) -> Finding:
+    """How far the database's clock, which is the authority, is ahead of this machine's."""
+    apart = abs(ahead_seconds)
+    if apart <= CLOCK_WARNING_SECONDS:
+        return ok("clock", f"{apart:.1f} s from the database's")
+    side = "behind" if ahead_seconds > 0 else "ahead of"
+    found = wrong if apart > CLOCK_WRONG_SECONDS else warning
+    return found("clock", f"{apart:.1f} s {side} the database's", "Have both machines keep time by NTP.")
+
+
+def of_schema(current: str | None, head: str) -> Finding:
+    if current == head:
+        return ok("schema", current)
+    detail = f"the database is at {current or 'none'}, this release needs {head}"
+    if current is not None and current > head:  # they are numbered
+        return wrong("schema", detail, "Run the release that migrated it, or a newer one.")
+    return wrong("schema", detail, "Run `python -m domain.migrations`; the embedded stack does when it starts.")
+
+
+def of_pool(pool: str, ages: Mapping[str, float]) -> Finding:
+    check, start = f"pool {pool}", f"Start one: `cairn worker start --pool {pool}`."
+    if pool not in ages:
+        return wrong(check, "no worker has said that it serves it", start)
+    if (age := ages[pool]) > SILENCE_SECONDS:
+        return wrong(check, f"its last worker was heard of {age:.0f} s ago", start)
+    return ok(check, f"a worker was heard of {age:.0f} s ago")
+
+
+def newest() -> str:
+    """The schema that this release needs: the one migration that no other builds on."""
+    told: list[dict[str, str]] = [dict(REVISION.findall(path.read_text())) for path in MIGRATIONS.glob("*.py")]
+    [head] = {one["revision"] for one in told} - {one.get("down_revision") for one in told}
+    return head

@@ -1,0 +1,28 @@
+"""What is up: the stack's services, asked for now."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from deployments.doctor.finding import Finding, ok, warning, wrong
+
+
+def stack(facts: Mapping[str, Any] | None) -> Finding:
+    """What the stack says of itself, in stack.json."""
+    if facts is None:
+        return ok("stack", "none is running here; `cairn up --detach` starts one")
+    if facts["phase"] == "ready":
+        return ok("stack", f"ready after {facts['ready_seconds']} s")
+    if failure := facts.get("failure"):
+        return wrong("stack", str(failure["message"]), f"See {failure['log']}.")
+    return warning("stack", f"it is {facts['phase']}", "Wait for it, or look at `cairn status`.")
+
+
+def services(report: Mapping[str, Any], logs: str) -> list[Finding]:
+    """The health of each, as `cairn status` tells it."""
+    named = {**report["services"], **{worker["name"]: worker for worker in report["workers"]}}
+    return [
+        ok(name, "healthy")
+        if service["healthy"]
+        else wrong(name, "does not answer as it should", f"See {service.get('log') or f'{logs}/{name}.log'}.")
+        for name, service in named.items()
+    ]
