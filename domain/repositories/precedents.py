@@ -26,15 +26,24 @@ PLATFORM = """
 """
 # The platform's id has no space in it, so no two platforms' keys are the same words.
 TAKE_KEY = "select pg_advisory_xact_lock(hashtextextended(%s || ' ' || %s, 0))"
-# Whose transaction is about the same, by its key's lock or by its name; who began first is ahead.
+# Who was accepted meanwhile; else whose transaction is about the same, by its key's lock or by its name, and waits for
+# nobody itself; who began first is ahead.
+STORED = """
+    (select request_id from app.requests where platform_id = %(platform_id)s and idempotency_key = %(key)s)
+    union all
+    (select request_id from app.requests where asset_id = %(asset_id)s and submitted ->> 'version_label' = %(label)s
+     order by created_at desc limit 1)
+    limit 1
+"""
 AHEAD = """
-    select right(a.application_name, 32) from pg_stat_activity a
+    select right(a.application_name, 32)::uuid from pg_stat_activity a
     where a.datname = current_database() and a.pid <> pg_backend_pid() and a.application_name like 'cairn-domain %%'
+      and a.wait_event_type is distinct from 'Lock'
       and (starts_with(a.application_name, %(about)s) or exists (
           select from pg_locks l
           where l.pid = a.pid and l.locktype = 'advisory' and l.granted and l.objsubid = 1
             and (l.classid::bigint << 32) + l.objid::bigint = hashtextextended(%(platform_id)s || ' ' || %(key)s, 0)))
-    order by a.wait_event_type is not distinct from 'Lock', a.xact_start limit 1
+    order by a.xact_start limit 1
 """
 # The update changes nothing, but locks and returns what is there.
 TAKE_ASSET = """
@@ -118,9 +127,11 @@ class Precedents:
         connection = await driver(self.session)
         await connection.rollback()
         key = submission.idempotency_key or ""
-        values = {"about": _about(submission), "platform_id": submission.platform_id, "key": key}
-        found = await (await connection.execute(AHEAD, values)).fetchone()
-        return None if found is None else UUID(found[0])
+        place = {"asset_id": identity.asset_id(submission.platform_id, submission.refs)}
+        values = place | {"about": _about(submission), "platform_id": submission.platform_id, "key": key}
+        found = await (await connection.execute(STORED, values | {"label": submission.version_label})).fetchone()
+        found = found or await (await connection.execute(AHEAD, values)).fetchone()
+        return None if found is None else found[0]
 
     async def take_key(self, platform_id: str, key: str) -> None:
         """Have submissions with one key take turns: those about different assets share no other lock."""

@@ -22,7 +22,7 @@ from domain.services.definitions import Definitions
 from domain.services.queueing import checked_inputs, first_run, queue_steps
 from domain.services.quotas import Quotas
 from domain.services.runs import RunLifecycle
-from domain.services.turns import Turn
+from domain.services.turns import Turn, under_way
 from flows.compiler import Plan, RequestPlan
 
 NOT_IDENTIFYING = {"request_id", "client_id", "idempotency_key", "batch"}
@@ -39,7 +39,8 @@ class Submissions:
 
     async def submit(self, turn: Turn) -> SubmissionAnswer:
         """Accept the submission, or recognise it as one that was accepted before; in its turn, or not now."""
-        turn.refuse_late()
+        if turn.late is not None:
+            raise under_way(turn.late.holder or await Precedents(self.session).ahead(turn.submission))
         try:
             return await self._accept(turn, turn.submission)
         except (LockNotAvailable, OperationalError) as error:

@@ -36,11 +36,6 @@ class Turn:
         """It holds its locks now: who waits for it can be told its id."""
         self.holder = self.submission.request_id
 
-    def refuse_late(self) -> None:
-        """Refuse a submission whose wait is over."""
-        if self.late is not None:
-            raise under_way(self.late.holder)
-
     def refusal(self, holder: UUID | None) -> SubmissionUnderWay:
         """Its locks were not to be had. Who is behind it tries next, and knows as much."""
         self.in_vain, self.holder = True, holder
@@ -85,8 +80,9 @@ class Turns:
                 await asyncio.wait_for(ahead.over.wait(), turn.until - time.monotonic())
             except TimeoutError:
                 return ahead
-            if not ahead.in_vain:
-                return None  # its rows say all: those behind it need not take turns here
+            if not ahead.in_vain:  # its rows say all: those behind it need not take turns here, and crowd at its lock
+                turn.until = time.monotonic() + self.wait_seconds
+                return None
         return None
 
 
