@@ -17,7 +17,15 @@ from flows.context import Context
 from flows.errors import InvalidInput
 from flows.handlers.raster import choices, grid
 from flows.handlers.raster.declarations import MakingParams
-from flows.handlers.raster.inspect import MAX_DECODED_BYTES, bounds_wgs84, crs_of, has_own_mask, known_crs, opened
+from flows.handlers.raster.inspect import (
+    MAX_DECODED_BYTES,
+    bounds_wgs84,
+    crs_of,
+    has_mask_beside,
+    has_own_mask,
+    known_crs,
+    opened,
+)
 from flows.handlers.raster.opening import GDAL_ERRORS
 
 Pixels = np.ndarray[Any, Any]
@@ -41,6 +49,8 @@ class Product:
     bands: choices.Bands
     nodata: float | None
     needs_mask: bool
+    folds_mask: bool
+    """The source has a mask beside its nodata value: the product has nodata where either leaves out."""
     is_warped: bool
     block: int
     cell: int
@@ -84,6 +94,8 @@ class View:
         """The pixels of a window and, where the product needs one, their mask."""
         window = Window(*place)
         try:
+            if self.product.folds_mask and not self.product.is_warped:
+                return folded_pixels(self.source, self.product, window), None
             if not self.product.needs_mask:
                 return self._exact(self.seen.read(self.source.indexes, window=window)), None
             if not self.product.is_warped:
@@ -105,6 +117,13 @@ class View:
                 "Send it in its target CRS, or as smaller numbers."
             )
         return pixels
+
+
+def folded_pixels(source: DatasetReader, product: Product, window: Window) -> Pixels:
+    """The source's own pixels, nodata where its mask leaves out."""
+    pixels: Pixels = source.read(window=window)
+    pixels[:, source.dataset_mask(window=window) == 0] = product.nodata
+    return pixels
 
 
 @contextmanager
@@ -135,6 +154,7 @@ def planned(source: DatasetReader, params: MakingParams) -> Product:
         bands=bands,
         nodata=nodata,
         needs_mask=nodata is None and bands.alpha is None and (not stays or has_own_mask(source)),
+        folds_mask=nodata is not None and has_mask_beside(source),
         is_warped=not stays,
         block=block,
         cell=choices.cell_side(block, bands),

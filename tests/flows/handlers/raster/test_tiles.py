@@ -80,6 +80,38 @@ SCENES: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
 }
 
 
+def with_mask_beside_nodata(root: Path, pixels: Any) -> None:
+    """A diagonal stripe is masked out; what it hides are values that occur nowhere else."""
+    hidden = np.add.outer(np.arange(pixels.shape[0]), np.arange(pixels.shape[1])) % 500 < 120
+    path = write(bronze(root, NAME), np.where(hidden, 65_000, pixels).astype("uint16"), nodata=0)
+    with rasterio.Env(GDAL_TIFF_INTERNAL_MASK="YES"), rasterio.open(path, "r+") as raster:
+        raster.write_mask(np.where(hidden, 0, 255).astype("uint8"))
+
+
+@pytest.mark.parametrize("resampling", ["nearest", "cubic"])
+@pytest.mark.parametrize("target", [sample.CRS, "EPSG:4326", "EPSG:3035"])
+def test_a_mask_beside_nodata_is_heard_on_both_routes(target: str, resampling: str, tmp_path: Path) -> None:
+    params = {"target_crs": target, "resampling": resampling}
+    with_mask_beside_nodata(tmp_path, sample.pixels(5, 1400) % 4000 + 1)
+    direct = create_cog(CreateCogParams(**SMALL, **params), context_in(tmp_path, output_prefix="direct"))
+    context = context_in(tmp_path, output_prefix="tiled")
+    made = joined(context, tiled(context, **params), **params)
+    assert_same_product(tmp_path / "silver" / direct.cog, tmp_path / "silver" / made.cog)
+    for one in (direct, made):
+        assert one.bands[0].maximum < 10_000
+        assert one.bands[0].valid_percent < 80
+
+
+def test_a_tile_copies_only_what_it_needs_of_a_masked_source(tmp_path: Path) -> None:
+    with_mask_beside_nodata(tmp_path, sample.pixels(5, 1400) % 4000 + 1)
+    context = context_in(tmp_path)
+    tiled(context)
+    with rasterio.open(context.workdir / "folded" / NAME) as last:
+        there = last.read_masks(1)
+    assert there[-100:, -100:].any()
+    assert not there[:100, :100].any()
+
+
 @pytest.mark.parametrize("scene", SCENES)
 def test_a_mosaic_is_the_product_of_the_direct_route(scene: str, tmp_path: Path) -> None:
     pixels, profile, params = SCENES[scene]
