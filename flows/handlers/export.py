@@ -17,6 +17,7 @@ from flows.errors import HandlerError, Stopped
 from flows.handlers.raster.declarations import COG
 from flows.handlers.registry import handler
 from flows.storage import Store
+from flows.storage.protocol import Check
 
 
 class Withdrawn(Stopped):
@@ -44,17 +45,29 @@ EXPORTED = ExportResult(external_blob_path="asset/0-r1/export", artifacts=[COG.m
 @handler("export.copy", pool="light", timeout_seconds=7200, example=EXPORTED)
 def copy(params: CopyParams, context: Context) -> ExportResult:
     """Copy the artifacts to the external zone, each verified by its checksum."""
-    copies = []
-    for done, artifact in enumerate(params.artifacts):
-        context.progress(done / len(params.artifacts), f"{done} of {len(params.artifacts)} files")
+    copies, before = list[Artifact](), 0
+    whole = sum(artifact.size_bytes for artifact in params.artifacts)
+    for artifact in params.artifacts:
         copied = _copy_of(artifact, params.destination)
         target = copied.name
         _refuse_withdrawn(params.destination, target, context)
         if not _holds(context.storage.external, target, artifact, context):  # an earlier try may have made it
-            _copy(artifact, target, context)
+            _copy(artifact, target, context, _told(before, whole, context))
             _refuse_withdrawn(params.destination, target, context)
         copies.append(copied)
+        before += artifact.size_bytes
     return ExportResult(external_blob_path=params.destination, artifacts=copies)
+
+
+def _told(before: int, whole: int, context: Context) -> Check:
+    """Tells how far all files are while one of them is copied."""
+
+    def check(moved: int) -> None:
+        context.raise_if_stopping()
+        done = before + moved
+        context.progress(done / max(whole, done, 1), f"{done:,} of {whole:,} bytes")
+
+    return check
 
 
 def _generated_name(artifact: Artifact) -> str:
@@ -62,11 +75,11 @@ def _generated_name(artifact: Artifact) -> str:
     return f"{artifact.role}-{artifact.sha256[:16]}{PurePosixPath(artifact.name).suffix}"
 
 
-def _copy(artifact: Artifact, target: str, context: Context) -> None:
+def _copy(artifact: Artifact, target: str, context: Context, told: Check) -> None:
     source: Store = getattr(context.storage, artifact.zone)
     if not _holds(source, artifact.name, artifact, context):
         raise HandlerError(f"{artifact.zone}/{artifact.name} is not what its run recorded: its checksum differs.")
-    context.storage.external.copy_from(target, source, artifact.name, context.raise_if_stopping)
+    context.storage.external.copy_from(target, source, artifact.name, told)
     if not _holds(context.storage.external, target, artifact, context):
         raise HandlerError(f"The copy {target} is not what was sent there: its checksum differs.")
 

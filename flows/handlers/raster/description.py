@@ -25,7 +25,7 @@ def kept(path: Path, made: Assembled, statistics: Sequence[BandStatistics], sour
     """Describe the product from the product itself, while it goes into the silver zone; its thumbnail follows."""
     name = context.output_name("cog.tif")
     with ThreadPoolExecutor(1, "store") as beside:
-        stored = beside.submit(context.storage.silver.put_file, name, path)
+        stored = beside.submit(context.storage.silver.put_file, name, path, context.check)
         with rasterio.open(path, driver="GTiff") as raster:
             facts = facts_of(raster, statistics, source)
             shown = _thumbnail(raster, context)
@@ -107,7 +107,7 @@ def _thumbnail(raster: DatasetReader, context: Context) -> list[Artifact]:
     pixels: np.ndarray[Any, Any] = raster.read(shown_bands, out_shape=(len(shown_bands), *shape))
     path, name = context.workdir / "thumbnail.png", context.output_name("thumbnail.png")
     thumbnail.write(raster, pixels, raster.dataset_mask(out_shape=shape), path)
-    context.storage.silver.put_file(name, path)
+    context.storage.silver.put_file(name, path, context.check)
     shown = Artifact(
         role="thumbnail",
         zone="silver",

@@ -84,6 +84,7 @@ def _local(name: str, context: Context) -> Iterator[Path]:
     path = context.workdir / "part.tif"
     with path.open("wb") as file:
         for chunk in context.storage.runs.chunks(name):
+            context.raise_if_stopping()
             file.write(chunk)
     try:
         yield path

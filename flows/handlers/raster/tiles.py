@@ -107,7 +107,7 @@ def _kept(path: Path, made: Assembled, seen: Written, tile: Tile, options: TileO
     name = context.output_name(f"{folder}/{tile.id}.tif")
     with rasterio.open(path, driver="GTiff") as raster:
         facts = facts_of(raster, statistics_of(raster, seen.tallies), options.source, outlined=not options.is_part)
-    store.put_file(name, path)
+    store.put_file(name, path, context.check)
     return TileResult(
         **vars(facts),
         id=tile.id,
