@@ -72,6 +72,8 @@ class Layer:
     schema: pa.Schema
     batches: Iterator[pa.RecordBatch]
     geometry_type: str
+    has_heights: bool
+    """It says so itself. One that says nothing may hold some all the same."""
 
 
 def quarantined(name: str, layer: str | None, context: Context) -> Source:
@@ -83,7 +85,7 @@ def quarantined(name: str, layer: str | None, context: Context) -> Source:
     with received.open("rb") as file:
         found = detected(file.read(HEAD_BYTES), name)
     if found is Format.SHAPEFILE:
-        path, meant = archive.extract(received, folder, layer, name)
+        path, meant = archive.extract(received, folder, layer, name, context.check)
         return Source(name, path, found, meant, sha256, size_bytes)
     path = received.rename(folder / f"source{ENDINGS[found][0]}")
     if found is Format.GEOPACKAGE:
@@ -147,7 +149,9 @@ def _opened_by_gdal(source: Source, batch_features: int) -> Iterator[Layer]:
             raise no_geometry(source)
         told = meta["crs"] or ("OGC:CRS84" if _is_in_degrees(source) else None)
         schema = _geometry_last(reader.schema, geometry)
-        yield Layer(told, schema, _moved(source, reader, geometry), meta["geometry_type"])
+        kind = str(meta["geometry_type"])
+        has_heights = kind.startswith(("2.5D", "3D")) or kind.endswith((" Z", " ZM"))
+        yield Layer(told, schema, _moved(source, reader, geometry), kind, has_heights)
 
 
 def _is_in_degrees(source: Source) -> bool:
@@ -166,7 +170,8 @@ def _opened_parquet(source: Source, batch_features: int) -> Iterator[Layer]:
         described = parquet.described(file, source.name)
         batches = file.iter_batches(batch_features, use_threads=False)
         schema = _geometry_last(file.schema_arrow, described.column)
-        yield Layer(described.crs, schema, _moved(source, batches, described.column), described.geometry_type)
+        moved = _moved(source, batches, described.column)
+        yield Layer(described.crs, schema, moved, described.geometry_type, described.has_heights)
 
 
 def no_geometry(source: Source) -> InvalidInput:
