@@ -46,8 +46,9 @@ EXPORTED = ExportResult(external_blob_path="asset/0-r1/export", artifacts=[COG.m
 def copy(params: CopyParams, context: Context) -> ExportResult:
     """Copy the artifacts to the external zone, each verified by its checksum."""
     copies, before = list[Artifact](), 0
-    whole = sum(artifact.size_bytes for artifact in params.artifacts)
-    for artifact in params.artifacts:
+    given = _distinct(params)
+    whole = sum(artifact.size_bytes for artifact in given)
+    for artifact in given:
         copied = _copy_of(artifact, params.destination)
         target = copied.name
         _refuse_withdrawn(params.destination, target, context)
@@ -57,6 +58,11 @@ def copy(params: CopyParams, context: Context) -> ExportResult:
         copies.append(copied)
         before += artifact.size_bytes
     return ExportResult(external_blob_path=params.destination, artifacts=copies)
+
+
+def _distinct(params: CopyParams) -> list[Artifact]:
+    """One of each content: thumbnails of tiles may be alike, and what is alike has one name out there."""
+    return list({_generated_name(artifact): artifact for artifact in params.artifacts}.values())
 
 
 def _told(before: int, whole: int, context: Context) -> Check:
@@ -131,13 +137,14 @@ def adf(params: AdfParams, context: Context) -> ExportResult:
     from flows.handlers.adf.running import PipelineExport, check_copies, run_to_its_end
     from flows.handlers.adf.settings import AdfSettings
 
-    copies = [_copy_of(artifact, params.destination) for artifact in params.artifacts]
+    given = _distinct(params)
+    copies = [_copy_of(artifact, params.destination) for artifact in given]
     files = [
         {"zone": artifact.zone, "source": artifact.name, "target": made.name}
-        for artifact, made in zip(params.artifacts, copies, strict=True)
+        for artifact, made in zip(given, copies, strict=True)
     ]
-    given = {**params.pipeline_parameters, "files": files}
-    export = PipelineExport(params.pipeline, given, params.destination, params.poll_seconds)
+    parameters = {**params.pipeline_parameters, "files": files}
+    export = PipelineExport(params.pipeline, parameters, params.destination, params.poll_seconds)
     with data_factory(AdfSettings()) as factory:
         run_id = run_to_its_end(factory, export, context)
     for made in copies:

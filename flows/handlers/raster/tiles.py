@@ -13,7 +13,7 @@ from flows.errors import InvalidInput
 from flows.handlers.raster import choices, cog, grid, tiling
 from flows.handlers.raster.assembly import Assembled, assemble
 from flows.handlers.raster.declarations import MakingParams
-from flows.handlers.raster.description import artifact, facts_of, statistics_of, within_a_turn
+from flows.handlers.raster.description import artifact, facts_of, statistics_of, thumbnail_of, within_a_turn
 from flows.handlers.raster.inspect import bounds_wgs84, known_crs, opened
 from flows.handlers.raster.pictures import Written
 from flows.handlers.raster.tile_declarations import (
@@ -107,6 +107,9 @@ def _kept(path: Path, made: Assembled, seen: Written, tile: Tile, options: TileO
     name = context.output_name(f"{folder}/{tile.id}.tif")
     with rasterio.open(path, driver="GTiff") as raster:
         facts = facts_of(raster, statistics_of(raster, seen.tallies), options.source, outlined=not options.is_part)
+        picture = f"{folder}/{tile.id}.png"
+        is_shown = not options.is_part and not seen.is_empty
+        shown = [thumbnail_of(raster, context.output_name(picture), context)] if is_shown else []
     store.put_file(name, path, context.check)
     return TileResult(
         **vars(facts),
@@ -115,5 +118,5 @@ def _kept(path: Path, made: Assembled, seen: Written, tile: Tile, options: TileO
         row=tile.row,
         cog=name,
         is_empty=seen.is_empty,
-        artifacts=[] if options.is_part else [artifact("tile", name, path, made, facts)],
+        artifacts=[] if options.is_part else [artifact("tile", name, path, made, facts), *shown],
     )

@@ -72,6 +72,11 @@ def test_what_changed_since_its_run_does_not_go_out(tmp_path: Path) -> None:
     assert out(tmp_path) == []
 
 
+def test_what_is_alike_is_copied_once(tmp_path: Path) -> None:
+    made = export(tmp_path, b"one", b"two", b"one")
+    assert [Zones.local(tmp_path).external.read_bytes(one.name) for one in made.artifacts] == [b"one", b"two"]
+
+
 def test_progress_is_told_by_bytes(tmp_path: Path) -> None:
     """Of one file that is most of all too, which would otherwise be done at once."""
     told: list[tuple[float, str]] = []

@@ -141,7 +141,11 @@ def test_tiles_of_a_collection_are_products_of_their_own(context: Context, tmp_p
     for tile in tiles:
         path = tmp_path / "silver" / tile.cog
         assert cog_validate(path, strict=True, quiet=True) == (True, [], [])
-        (artifact,) = tile.artifacts
+        artifact, *shown = tile.artifacts
+        assert [one.role for one in shown] == ([] if tile.is_empty else ["thumbnail"])
+        for one in shown:
+            assert one.name == tile.cog.replace(".tif", ".png")
+            assert (tmp_path / "silver" / one.name).stat().st_size == one.size_bytes
         assert (artifact.role, artifact.name, artifact.size_bytes) == ("tile", tile.cog, path.stat().st_size)
         with rasterio.open(path) as raster:
             assert tuple(raster.bounds) == pytest.approx(tile.bounds_wgs84)
@@ -211,7 +215,7 @@ def test_a_batch_resumes_after_the_last_finished_tile(tmp_path: Path) -> None:
     made = process_tile_batch(params, second)
     assert [tile.id for tile in made.tiles] == [tile.id for tile in tiles]
     assert [tile.cog.partition("/")[0] for tile in made.tiles] == ["a1", "a1", "a2", "a2"]
-    assert len(made.artifacts) == 4
+    assert [one.role for one in made.artifacts] == ["tile", "thumbnail"] * 4
 
 
 class Kept:

@@ -1,5 +1,6 @@
 """The shipped raster workflows, decided by the scheduler and done by the real handlers on real files."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,24 @@ def test_the_tiled_ingest_leaves_one_product_for_each_tile(tmp_path: Path, monke
     assert ended.outputs
     products = list((tmp_path / "silver" / "tiles" / "tiles").glob("*.tif"))
     assert len(products) == ended.outputs["tile_count"] > 4
+    [lines] = [path.read_text().splitlines() for path in (tmp_path / "silver").rglob("items.ndjson")]
+    for item in map(json.loads, lines):
+        thumbnail = item["assets"]["thumbnail"]
+        assert (thumbnail["type"], thumbnail["roles"]) == ("image/png", ["thumbnail"])
+        assert (tmp_path / "silver" / thumbnail["href"].removeprefix("cairn://silver/")).is_file()
+
+
+def test_both_ingests_tell_the_same_of_the_bands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = done("raster_ingest", tmp_path, monkeypatch, "whole").outputs
+    tiles = done("raster_tiled", tmp_path, monkeypatch, "tiles", tile_pixels=512).outputs
+    assert whole
+    assert tiles
+    [one], [other] = whole["bands"], tiles["bands"]
+    assert {name: other[name] for name in ("dtype", "nodata", "minimum", "maximum")} == {
+        name: one[name] for name in ("dtype", "nodata", "minimum", "maximum")
+    }
+    for name in ("mean", "stddev", "valid_percent"):
+        assert other[name] == pytest.approx(one[name], rel=1e-6)
 
 
 @pytest.mark.parametrize(
