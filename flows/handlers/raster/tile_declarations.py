@@ -59,7 +59,9 @@ class Tile(BaseModel):
 class TilingSchemeParams(MakingParams):
     tile_pixels: int = Field(default=DEFAULT_TILE_PIXELS, ge=512, le=65_536, description="Edge length of a tile")
     memory_limit_mb: int = Field(
-        default=2048, ge=1, description="A raster that takes more than this, unpacked, is large enough for tiles"
+        default=2048,
+        ge=1,
+        description="A raster that takes more than this, unpacked, is large enough for tiles; at most what a try has",
     )
 
 

@@ -27,6 +27,7 @@ from flows.handlers.raster.tile_declarations import (
     TilingSchemeResult,
 )
 from flows.handlers.raster.views import Product, planned
+from flows.settings import TryLimits
 
 THREADS = 1
 _MEGABYTE = 1024**2
@@ -43,7 +44,8 @@ def scheme(params: TilingSchemeParams, context: Context) -> TilingSchemeResult:
             f"{params.source!r} would make {count:,} tiles of {side:,} pixels; at most {tiling.MOST_TILES:,} are made. "
             "Choose larger `tile_pixels`."
         )
-    decision = tiling.decide(product.size_bytes, params.memory_limit_mb * _MEGABYTE, count)
+    limit = min(params.memory_limit_mb * _MEGABYTE, TryLimits().memory_here)
+    decision = tiling.decide(product.size_bytes, limit, count)
     places = tiling.places(product.width, product.height, side)
     return TilingSchemeResult(
         tiles=[_tile(place, side, product, params) for place in places],

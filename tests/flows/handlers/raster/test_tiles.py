@@ -1,5 +1,7 @@
 """The tiled route: the scheme, its tiles, their mosaic. Its pixels are those of the direct route, every one."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from flows.handlers.raster.tile_declarations import (
     process_tile,
     process_tile_batch,
 )
+from flows.settings import TryLimits
 from tests.support.rasters import bronze, context_in, write
 
 NAME = "up/large.tif"
@@ -170,6 +173,30 @@ def test_the_scheme_says_which_way_and_why(context: Context, tmp_path: Path) -> 
     large = generate_tiling_scheme(TilingSchemeParams(memory_limit_mb=1, **params), context)
     assert large.route == "tiled"
     assert large.reason == "4 MB of pixels exceed the limit of 1 MB: 9 tiles share them."
+
+
+def test_no_wish_raises_the_limit_beyond_what_a_try_has(
+    context: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(bronze(tmp_path, NAME), sample.pixels(5, 1400), nodata=0)
+    monkeypatch.setattr(TryLimits, "memory_here", 3 * 2**20)
+    params = TilingSchemeParams(memory_limit_mb=100_000, tile_pixels=TILE_PIXELS, **SMALL, target_crs=sample.CRS)
+    planned = generate_tiling_scheme(params, context)
+    assert (planned.route, planned.reason) == (
+        "tiled", "4 MB of pixels exceed the limit of 3 MB: 9 tiles share them."
+    )  # fmt: skip
+
+
+def test_a_try_has_what_its_kernel_grants_it() -> None:
+    """In a process of its own: a limit once lowered stays low."""
+    code = (
+        "import resource; from flows.settings import TryLimits; print(TryLimits().memory_here)\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (3 * 2**30, 3 * 2**30)); print(TryLimits().memory_here)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"CAIRN_TRY_MEMORY_MB": "4096"}
+    )
+    assert done.stdout.split() == [str(4 * 2**30), str(3 * 2**30)]
 
 
 def test_too_many_tiles_are_refused(context: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
