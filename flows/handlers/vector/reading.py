@@ -46,6 +46,14 @@ _OPTIONS: Final[Mapping[Format, Mapping[str, str]]] = {
     Format.GEOPACKAGE: {"LIST_ALL_TABLES": "NO"},
 }
 
+# Columns of values of any length, and what they are where only the lengths matter: not all of them need be text.
+_PLAIN: Final = {
+    pa.string(): pa.binary(),
+    pa.binary(): pa.binary(),
+    pa.large_string(): pa.large_binary(),
+    pa.large_binary(): pa.large_binary(),
+}
+
 
 @dataclass(frozen=True)
 class Source:
@@ -126,7 +134,7 @@ def _refusing(source: Source) -> Iterator[None]:
         yield
     except MemoryError:
         raise
-    except (*READ_ERRORS, pa.ArrowException, OSError, UnicodeDecodeError):
+    except (*READ_ERRORS, pa.ArrowException, OSError, UnicodeDecodeError, IndexError):  # the last: no layer at all
         raise unreadable(source) from None
 
 
@@ -190,10 +198,18 @@ def _moved(source: Source, batches: Iterable[pa.RecordBatch], geometry: str) -> 
     while True:
         with _refusing(source):
             batch = next(remaining, None)
-        if batch is None:
-            return
+            if batch is None:
+                return
+            _refuse_broken(batch)
         index = batch.schema.get_field_index(geometry)
         yield batch.select([*(each for each in range(batch.num_columns) if each != index), index])
+
+
+def _refuse_broken(batch: pa.RecordBatch) -> None:
+    """Look at where each text and shape begins and ends: of a damaged file, some end before they begin."""
+    for column in batch.columns:
+        if (plain := _PLAIN.get(column.type)) is not None:
+            column.view(plain).validate(full=True)
 
 
 @dataclass(frozen=True)

@@ -226,6 +226,20 @@ def test_a_geopackage_that_asks_in_place_of_holding_is_refused(files: Files) -> 
     refused(files, "b.gpkg", "describes itself by queries")
 
 
+def test_a_geopackage_whose_words_are_no_text_is_refused(files: Files) -> None:
+    path = vectors.write(files.path("a.gpkg"), vectors.squares(3))
+    path.write_bytes(path.read_bytes().replace(b"CREATE TABLE", b"CREATE\xffTABLE"))
+    refused(files, "a.gpkg", "damaged or incomplete")
+
+
+def test_a_file_that_turns_out_to_hold_no_layer_is_refused(files: Files) -> None:
+    """Its first bytes promise one, and the library then finds none."""
+    files.path("a.geojson").write_text('{"type": "Feature')
+    files.path("a.fgb").write_bytes(b"fgb\3fgb" + bytes(200))
+    for name in ("a.geojson", "a.fgb"):
+        refused(files, name, "damaged or incomplete")
+
+
 def test_of_several_layers_one_must_be_named(files: Files) -> None:
     for layer, count in (("fields", 3), ("meadows", 4)):
         vectors.write(files.path("a.gpkg"), vectors.squares(count), layer=layer)
