@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import rasterio
+from affine import Affine
 from rasterio.crs import CRS
 from rasterio.io import DatasetReader
 from rasterio.warp import transform
@@ -32,6 +34,7 @@ MARGIN_PIXELS, MARGIN_SHARE = 64, 0.1
 _HALF_TURN: Final = 180.0
 
 Box = tuple[float, float, float, float]
+Ordinates = npt.NDArray[np.float64]
 
 
 def folded(view: View, place: grid.Place, crs: CRS, context: Context) -> Context:
@@ -101,7 +104,7 @@ def _needed(source: DatasetReader, product: Product, place: grid.Place, crs: CRS
         return None
     if not np.isfinite(there).all() or _may_turn(product.crs, xs) or (crs.is_geographic and _beyond(there[0])):
         return None
-    columns, rows = ~source.transform @ (np.asarray(there[0]), np.asarray(there[1]))
+    columns, rows = _moved(~source.transform, np.asarray(there[0]), np.asarray(there[1]))
     return _widened(columns.min(), rows.min(), columns.max(), rows.max())
 
 
@@ -109,8 +112,12 @@ def _points(part: Product) -> tuple[list[float], list[float]]:
     """A grid of points over the part, its edges included."""
     shares = np.linspace(0, 1, POINTS)
     columns, rows = np.meshgrid(shares * part.width, shares * part.height)
-    xs, ys = part.transform @ (columns.ravel(), rows.ravel())
+    xs, ys = _moved(part.transform, columns.ravel(), rows.ravel())
     return xs.tolist(), ys.tolist()
+
+
+def _moved(place: Affine, xs: Ordinates, ys: Ordinates) -> tuple[Ordinates, Ordinates]:
+    return place.a * xs + place.b * ys + place.c, place.d * xs + place.e * ys + place.f
 
 
 def _may_turn(crs: str, xs: list[float]) -> bool:

@@ -94,7 +94,7 @@ def with_mask_beside_nodata(root: Path, pixels: Any) -> None:
 @pytest.mark.parametrize("resampling", ["nearest", "cubic"])
 @pytest.mark.parametrize("target", [sample.CRS, "EPSG:4326", "EPSG:3035"])
 def test_a_mask_beside_nodata_is_heard_on_both_routes(target: str, resampling: str, tmp_path: Path) -> None:
-    params = {"target_crs": target, "resampling": resampling}
+    params: dict[str, Any] = {"target_crs": target, "resampling": resampling}
     with_mask_beside_nodata(tmp_path, sample.pixels(5, 1400) % 4000 + 1)
     direct = create_cog(CreateCogParams(**SMALL, **params), context_in(tmp_path, output_prefix="direct"))
     context = context_in(tmp_path, output_prefix="tiled")
