@@ -165,6 +165,27 @@ def test_nodata_beside_a_mask_is_kept_for_every_kind_of_pixel(dtype: str, contex
         assert made.bands[0].valid_percent == pytest.approx(50, abs=4)
 
 
+@pytest.mark.parametrize("target", [sample.CRS, "EPSG:4326"], ids=["in its own CRS", "reprojected"])
+@pytest.mark.parametrize("nodata", [0, 7])
+def test_nodata_beside_an_alpha_band_is_transparent(nodata: int, target: str, context: Context, tmp_path: Path) -> None:
+    """What is transparent has a colour that would be seen at once; what is nodata is opaque."""
+    rows, columns = np.indices((300, 300))
+    clear, nothing = columns < 150, (rows < 100) & (columns >= 200)
+    colour = np.where(clear, 200, np.where(nothing, nodata, 100))
+    cube = np.stack([colour, colour, colour, np.where(clear, 0, 255)]).astype("uint8")
+    write(bronze(tmp_path, NAME), cube, nodata=nodata, photometric="rgb", ALPHA="YES")
+    made = created(context, target_crs=target, resampling="nearest")
+    with rasterio.open(product(tmp_path)) as raster:
+        assert (raster.nodata, raster.colorinterp[3]) == (None, ColorInterp.alpha)
+        seen = raster.dataset_mask() > 0
+        assert set(np.unique(raster.read(1)[seen])) == {100}
+        if target == sample.CRS:
+            np.testing.assert_array_equal(seen, ~clear & ~nothing)
+    assert seen.mean() == pytest.approx(0.39, abs=0.03)
+    assert (made.bands[0].minimum, made.bands[0].maximum) == (100, 100)
+    assert made.bands[0].valid_percent == pytest.approx(100 * seen.mean(), abs=0.5)
+
+
 def test_a_placed_picture_keeps_its_meaning_beside_mask_and_nodata(context: Context, tmp_path: Path) -> None:
     """What is folded is a copy of the source: colours, names and control points go with it."""
     west, north, step = sample.WEST_METRES, sample.NORTH_METRES, sample.PIXEL_METRES
@@ -343,9 +364,13 @@ def test_any_raster_by_any_options(
     write(bronze(root, NAME), cube, **profile, transform=place @ Affine.rotation(20) if turned else place)
     created(context_in(root), target_crs=sample.CRS, **options)
     with rasterio.open(product(root)) as made:
-        pixels = made.read(masked=True)
+        # Four bands of bytes are colours and an alpha band, whose values say what counts and are none themselves.
+        alpha = made.colorinterp.index(ColorInterp.alpha) if ColorInterp.alpha in made.colorinterp else len(cube)
+        pixels, transparency, cube = made.read(masked=True)[:alpha], made.read()[alpha:], cube[: alpha + 1]
+        opaque, cube = cube[alpha:], cube[:alpha]
         if not turned:
-            np.testing.assert_array_equal(made.read(), cube)
+            np.testing.assert_array_equal(pixels.data, cube)
+            np.testing.assert_array_equal(transparency, np.where((cube == profile["nodata"]).all(axis=0), 0, opaque))
         elif pixels.count() and options["resampling"] in (None, "nearest", "mode", "bilinear", "average"):
             valid = cube[cube != profile["nodata"]] if profile["nodata"] is not None else cube
             assert valid.min() <= pixels.min() <= pixels.max() <= valid.max()
