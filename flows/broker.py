@@ -142,7 +142,7 @@ class Broker:
             case "append":
                 store.append(name, _path(file).read_bytes())
             case _:
-                store.put_file(name, _path(file), self._go_on)
+                store.put_file(name, _path(file), self._check if call.get("stops") else self._go_on)
 
     def _store(self, act: str, zone: str, name: str) -> Store:
         if not self.grants.allow(act, zone, name):
@@ -155,13 +155,13 @@ class Broker:
             self._check()
             _write_all(file, chunk)
 
-    def _check(self) -> None:
-        """Bring nothing more to a try that is to leave."""
+    def _check(self, moved: int = 0) -> None:
+        """Bring nothing more to a try that is to leave, and take nothing long from it."""
         if self.stop.is_set():
             raise Stopped("The run was asked to stop.")
         self._go_on()
 
-    def _go_on(self) -> None:
+    def _go_on(self, moved: int = 0) -> None:
         """Leave what nobody waits for any more. A try that was asked to leave may still put away what it has."""
         if self._closed.is_set():
             raise Stopped("The try is over.")

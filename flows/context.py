@@ -88,3 +88,7 @@ class Context:
         """Leave now if the run was asked to stop."""
         if self.stopping:
             raise Stopped("The run was asked to stop.")
+
+    def check(self, moved: int) -> None:
+        """The same for transfers, which tell how many bytes are through."""
+        self.raise_if_stopping()

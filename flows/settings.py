@@ -2,6 +2,7 @@
 
 import math
 import os
+import resource
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -57,6 +58,12 @@ class TryLimits(BaseSettings):
         default="available",
         description="Keep GDAL tries from other files, processes and the network: always, where the kernel can, never",
     )
+
+    @property
+    def memory_here(self) -> int:
+        """The bytes that this process may take: as its kernel holds it to, and where it does not, as is set."""
+        allowed, _ = resource.getrlimit(resource.RLIMIT_AS)
+        return self.memory_mb * 2**20 if allowed == resource.RLIM_INFINITY else allowed
 
     def for_seconds(self, timeout_seconds: float) -> dict[str, int]:
         """All limits of a try. Processor time only stops a try that nobody watches: all processors, all the time."""

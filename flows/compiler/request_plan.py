@@ -68,9 +68,13 @@ class RequestPlan:
     def step_inputs(
         self, step_id: str, inputs: Mapping[str, Any], results: Mapping[str, Any], run: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """What a step's run is given: `results` are the outputs of completed steps by id. Raises ExpressionError."""
+        """What a step's run is given: `results` are the outputs of completed steps by id. Raises ExpressionError.
+
+        An input that comes to nothing is not given: so a plan passes on what may be left out.
+        """
         step = next(step for step in self.steps if step.id == step_id)
-        return dict(render(step.inputs, _names(inputs, results, run)))
+        rendered = render(step.inputs, _names(inputs, results, run))
+        return {name: value for name, value in rendered.items() if value is not None}
 
     def result(
         self, inputs: Mapping[str, Any], results: Mapping[str, Any], run: Mapping[str, Any] | None = None

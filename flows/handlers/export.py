@@ -17,6 +17,7 @@ from flows.errors import HandlerError, Stopped
 from flows.handlers.raster.declarations import COG
 from flows.handlers.registry import handler
 from flows.storage import Store
+from flows.storage.protocol import Check
 
 
 class Withdrawn(Stopped):
@@ -44,17 +45,35 @@ EXPORTED = ExportResult(external_blob_path="asset/0-r1/export", artifacts=[COG.m
 @handler("export.copy", pool="light", timeout_seconds=7200, example=EXPORTED)
 def copy(params: CopyParams, context: Context) -> ExportResult:
     """Copy the artifacts to the external zone, each verified by its checksum."""
-    copies = []
-    for done, artifact in enumerate(params.artifacts):
-        context.progress(done / len(params.artifacts), f"{done} of {len(params.artifacts)} files")
+    copies, before = list[Artifact](), 0
+    given = _distinct(params)
+    whole = sum(artifact.size_bytes for artifact in given)
+    for artifact in given:
         copied = _copy_of(artifact, params.destination)
         target = copied.name
         _refuse_withdrawn(params.destination, target, context)
         if not _holds(context.storage.external, target, artifact, context):  # an earlier try may have made it
-            _copy(artifact, target, context)
+            _copy(artifact, target, context, _told(before, whole, context))
             _refuse_withdrawn(params.destination, target, context)
         copies.append(copied)
+        before += artifact.size_bytes
     return ExportResult(external_blob_path=params.destination, artifacts=copies)
+
+
+def _distinct(params: CopyParams) -> list[Artifact]:
+    """One of each content: thumbnails of tiles may be alike, and what is alike has one name out there."""
+    return list({_generated_name(artifact): artifact for artifact in params.artifacts}.values())
+
+
+def _told(before: int, whole: int, context: Context) -> Check:
+    """Tells how far all files are while one of them is copied."""
+
+    def check(moved: int) -> None:
+        context.raise_if_stopping()
+        done = before + moved
+        context.progress(done / max(whole, done, 1), f"{done:,} of {whole:,} bytes")
+
+    return check
 
 
 def _generated_name(artifact: Artifact) -> str:
@@ -62,11 +81,11 @@ def _generated_name(artifact: Artifact) -> str:
     return f"{artifact.role}-{artifact.sha256[:16]}{PurePosixPath(artifact.name).suffix}"
 
 
-def _copy(artifact: Artifact, target: str, context: Context) -> None:
+def _copy(artifact: Artifact, target: str, context: Context, told: Check) -> None:
     source: Store = getattr(context.storage, artifact.zone)
     if not _holds(source, artifact.name, artifact, context):
         raise HandlerError(f"{artifact.zone}/{artifact.name} is not what its run recorded: its checksum differs.")
-    context.storage.external.copy_from(target, source, artifact.name, context.raise_if_stopping)
+    context.storage.external.copy_from(target, source, artifact.name, told)
     if not _holds(context.storage.external, target, artifact, context):
         raise HandlerError(f"The copy {target} is not what was sent there: its checksum differs.")
 
@@ -118,13 +137,14 @@ def adf(params: AdfParams, context: Context) -> ExportResult:
     from flows.handlers.adf.running import PipelineExport, check_copies, run_to_its_end
     from flows.handlers.adf.settings import AdfSettings
 
-    copies = [_copy_of(artifact, params.destination) for artifact in params.artifacts]
+    given = _distinct(params)
+    copies = [_copy_of(artifact, params.destination) for artifact in given]
     files = [
         {"zone": artifact.zone, "source": artifact.name, "target": made.name}
-        for artifact, made in zip(params.artifacts, copies, strict=True)
+        for artifact, made in zip(given, copies, strict=True)
     ]
-    given = {**params.pipeline_parameters, "files": files}
-    export = PipelineExport(params.pipeline, given, params.destination, params.poll_seconds)
+    parameters = {**params.pipeline_parameters, "files": files}
+    export = PipelineExport(params.pipeline, parameters, params.destination, params.poll_seconds)
     with data_factory(AdfSettings()) as factory:
         run_id = run_to_its_end(factory, export, context)
     for made in copies:

@@ -29,7 +29,23 @@ CONNECT_SECONDS, SILENCE_SECONDS = 10.0, 30.0
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 TRY_LATER: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 # Endings that readers go by. Any other is left out of the blob's name.
-ENDINGS: Final = frozenset({".tif", ".tiff", ".gpkg", ".geojson", ".json", ".zip", ".fgb", ".parquet", ".csv"})
+ENDINGS: Final = frozenset(
+    {
+        ".tif",
+        ".tiff",
+        ".gpkg",
+        ".geojson",
+        ".json",
+        ".zip",
+        ".shz",
+        ".fgb",
+        ".parquet",
+        ".geoparquet",
+        ".pq",
+        ".csv",
+        ".txt",
+    }
+)
 
 Resolver = Callable[[str, int], Sequence[Address]]
 SocketOption = tuple[int, int, int] | tuple[int, int, bytes | bytearray] | tuple[int, int, None, int]
@@ -55,7 +71,7 @@ def fetch(url: str, context: Context, guard: Guard | None = None) -> str:
             _refuse_answer(response, target)
             _save(response, copy, guard, context)
         name = _name_for(url, context)
-        context.storage.bronze.put_file(name, copy)
+        context.storage.bronze.put_file(name, copy, context.check)
     finally:
         copy.unlink(missing_ok=True)
     return name

@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from flows.errors import HandlerError, Transient
 from flows.storage.account import Account
-from flows.storage.protocol import Store, checked_name, go_on, missing
+from flows.storage.protocol import Check, Store, checked_name, go_on, missing
 from flows.storage.signing import SasUrls
 from flows.storage.zones import ZONES, Zones
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 AT_ONCE: Final = 4
 FIRST_LOOK_SECONDS: Final = 0.05
-LONGEST_LOOK_SECONDS: Final = 2.0
+LONGEST_LOOK_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True)
@@ -97,23 +97,23 @@ class AzureStore:
                     blob.create_append_blob(match_condition=MatchConditions.IfMissing)
                 blob.append_block(content)
 
-    def put_file(self, name: str, source: Path, check: Callable[[], None] = go_on) -> None:
-        check()
+    def put_file(self, name: str, source: Path, check: Check = go_on) -> None:
+        check(0)
         with _faults(name), source.open("rb") as file:
             self._blob(name).upload_blob(
-                file, overwrite=True, max_concurrency=AT_ONCE, progress_hook=lambda *_: check()
+                file, overwrite=True, max_concurrency=AT_ONCE, progress_hook=lambda moved, _: check(moved)
             )
 
-    def copy_from(self, name: str, source: Store, source_name: str, check: Callable[[], None] = go_on) -> None:
+    def copy_from(self, name: str, source: Store, source_name: str, check: Check = go_on) -> None:
         if isinstance(source, AzureStore):
             self._copied(name, source.readable_path(source_name), check)
             return
         with _faults(name):
             self._blob(name).upload_blob(_checked(source.chunks(source_name), check), overwrite=True)
 
-    def _copied(self, name: str, url: str, check: Callable[[], None]) -> None:
+    def _copied(self, name: str, url: str, check: Check) -> None:
         """Have the account copy, and wait for it. Until it is done, no reader finds content under the name."""
-        blob, pause = self._blob(name), FIRST_LOOK_SECONDS
+        blob, pause, moved = self._blob(name), FIRST_LOOK_SECONDS, 0
         with _faults(name):
             state = blob.start_copy_from_url(url)
             status, copy_id = str(state["copy_status"]), str(state["copy_id"])
@@ -121,13 +121,22 @@ class AzureStore:
                 time.sleep(pause)
                 pause = min(pause * 2, LONGEST_LOOK_SECONDS)
                 try:
-                    check()
+                    check(moved)
                 except BaseException:
-                    blob.abort_copy(copy_id)
+                    self._abort(name, copy_id)
                     raise
-                status = str(blob.get_blob_properties().copy.status)
+                copy = blob.get_blob_properties().copy
+                status, moved = str(copy.status), _moved(copy.progress)
         if status != "success":
             raise Transient(f"The storage account did not copy {name!r}: {status}.")
+
+    def _abort(self, name: str, copy_id: str) -> None:
+        """Leave nothing behind: of a copy that is aborted the account keeps a blob without content."""
+        from azure.core.exceptions import ResourceExistsError
+
+        with contextlib.suppress(ResourceExistsError):  # it has just ended, well or not
+            self._blob(name).abort_copy(copy_id)
+        self.delete(name)
 
     def names(self, folder: str) -> list[str]:
         start = f"{checked_name(folder)}/"
@@ -154,10 +163,18 @@ def azure_zones(account: Account, prefix: str) -> Zones:
     return Zones(*(AzureStore(account, f"{prefix}{zone}") for zone in ZONES))
 
 
-def _checked(chunks: Iterator[bytes], check: Callable[[], None]) -> Iterator[bytes]:
+def _checked(chunks: Iterator[bytes], check: Check) -> Iterator[bytes]:
+    moved = 0
     for chunk in chunks:
-        check()
+        check(moved)
+        moved += len(chunk)
         yield chunk
+
+
+def _moved(progress: object) -> int:
+    """The first number of what the account tells of a copy: bytes through/bytes in all."""
+    done = str(progress or "").partition("/")[0]
+    return int(done) if done.isdecimal() else 0
 
 
 class _NoBlob(Exception):

@@ -5,14 +5,14 @@ Knows nothing of what the zone is made of.
 """
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 from flows.errors import InvalidInput
-from flows.storage.protocol import CHUNK_BYTES, Store, checked_name, go_on
+from flows.storage.protocol import CHUNK_BYTES, Check, Store, checked_name, go_on
 
 
 class Ask(Protocol):
@@ -59,14 +59,14 @@ class BrokeredStore:
     def append(self, name: str, content: bytes) -> None:
         self._send("append", name, content)
 
-    def put_file(self, name: str, source: Path, check: Callable[[], None] = go_on) -> None:
-        """The flow's process looks itself whether the run stops."""
-        check()
+    def put_file(self, name: str, source: Path, check: Check = go_on) -> None:
+        """The flow's process looks itself whether the run stops, where anything would stop it."""
+        check(0)
         with source.open("rb") as file:
-            self._ask("put", name, file.fileno())
+            self._ask("put", name, file.fileno(), stops=check is not go_on)
 
-    def copy_from(self, name: str, source: Store, source_name: str, check: Callable[[], None] = go_on) -> None:
-        check()
+    def copy_from(self, name: str, source: Store, source_name: str, check: Check = go_on) -> None:
+        check(0)
         if not isinstance(source, BrokeredStore):
             raise InvalidInput(f"{source_name!r} is no blob of a zone.")
         self._ask("copy_from", name, source_zone=source.zone, source_name=checked_name(source_name))

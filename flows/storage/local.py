@@ -4,14 +4,16 @@ import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from flows.errors import InvalidInput
-from flows.storage.protocol import CHUNK_BYTES, Store, checked_name, go_on, missing
+from flows.storage.protocol import CHUNK_BYTES, Check, Store, checked_name, go_on, missing
 
 _PARTIAL = ".partial-"
+# Even a slow disk takes so much in a fraction of the two seconds in which a stop is heard.
+PIECE_BYTES = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -74,18 +76,18 @@ class LocalStore:
         files = (entry.name for entry in os.scandir(path) if entry.is_file() and not entry.name.startswith("."))
         return [f"{folder}/{name}" for name in sorted(files)]
 
-    def put_file(self, name: str, source: Path, check: Callable[[], None] = go_on) -> None:
-        check()
+    def put_file(self, name: str, source: Path, check: Check = go_on) -> None:
+        check(0)
         with self._made(name) as temporary:
-            shutil.copyfile(source, temporary)
+            _copy(source, temporary, check)
 
-    def copy_from(self, name: str, source: Store, source_name: str, check: Callable[[], None] = go_on) -> None:
+    def copy_from(self, name: str, source: Store, source_name: str, check: Check = go_on) -> None:
         if isinstance(source, LocalStore):
             self.put_file(name, Path(source.readable_path(source_name)), check)
             return
         with self._made(name) as temporary, temporary.open("wb") as file:
             for chunk in source.chunks(source_name):
-                check()
+                check(file.tell())
                 file.write(chunk)
 
     def delete(self, name: str) -> None:
@@ -111,3 +113,12 @@ class LocalStore:
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
             raise
+
+
+def _copy(source: Path, target: Path, check: Check) -> None:
+    """Copy within the kernel, piece by piece: a stop is noticed between two."""
+    with source.open("rb") as content, target.open("wb") as out:
+        moved = 0
+        while sent := os.sendfile(out.fileno(), content.fileno(), None, PIECE_BYTES):
+            moved += sent
+            check(moved)

@@ -11,6 +11,9 @@ CHUNK_BYTES = 4 * 1024 * 1024
 _SEGMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._ +=@-]{0,199}")
 _MAX_NAME = 900
 
+# Is told now and then how many bytes of a transfer are through, and may raise: what was moved so far becomes no blob.
+Check = Callable[[int], None]
+
 
 def checked_name(name: str) -> str:
     """Return the name unchanged if it can only mean a blob below its store, else refuse it."""
@@ -28,7 +31,7 @@ def missing(name: str) -> InvalidInput:
     return InvalidInput(f"There is no blob {name!r}. Check container and path, and that the upload has finished.")
 
 
-def go_on() -> None:
+def go_on(moved: int) -> None:
     """Never leave a transfer early."""
 
 
@@ -62,10 +65,10 @@ class Store(Protocol):
         these.
         """
 
-    def put_file(self, name: str, source: Path, check: Callable[[], None] = go_on) -> None:
-        """Copy a local file in; readers see the whole blob or nothing. `check` is called now and then and may raise."""
+    def put_file(self, name: str, source: Path, check: Check = go_on) -> None:
+        """Copy a local file in; readers see the whole blob or nothing."""
 
-    def copy_from(self, name: str, source: "Store", source_name: str, check: Callable[[], None] = go_on) -> None:
+    def copy_from(self, name: str, source: "Store", source_name: str, check: Check = go_on) -> None:
         """Copy a blob of another zone in, by the store's own means where both are of one kind."""
 
     def names(self, folder: str) -> list[str]:

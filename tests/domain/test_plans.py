@@ -8,12 +8,19 @@ from tests.support.acts import Flow, call, dispatched, submit
 from tests.support.platform import Domain
 
 VALIDATED: dict[str, Any] = {
+    "source": "uploads/fetched.tif",
+    "origin": "uploads/dem.tif",
     "crs": "EPSG:32633",
     "sha256": "a" * 64,
     "reading": "ranges",
     "validation": {"sha256": "a" * 64, "bands": 1},
 }
-PROCESSED: dict[str, Any] = {"cog": "rasters/x.tif", "product": {"href": "rasters/x.tif"}}
+PROCESSED: dict[str, Any] = {
+    "cog": "rasters/x.tif",
+    "product": {"href": "rasters/x.tif"},
+    "bounds": [14.7, 47.4, 15.3, 47.9],
+    "bands": [{"dtype": "uint16"}],
+}
 CATALOGUED: dict[str, Any] = {"item_id": "x-0-r1", "collection_id": "x"}
 
 
@@ -49,6 +56,8 @@ async def test_each_step_is_queued_by_the_commit_of_the_one_before(domain: Domai
         "cog": "rasters/x.tif",
         "item_id": "x-0-r1",
         "collection_id": "x",
+        "bounds": PROCESSED["bounds"],
+        "bands": PROCESSED["bands"],
         "validation": VALIDATED["validation"],
     }
     assert domain.rows("select processing, content_hash from app.revisions") == [("completed", "a" * 64)]

@@ -138,7 +138,7 @@ def test_what_can_be_repaired_is_and_is_told(stack: RunningStack, sender: Sender
     assert status["status"] == "completed", status
     outputs = status["result"]["outputs"]
     assert (outputs["feature_count"], outputs["geometry_type"]) == (5, "Geometry")
-    assert outputs["repairs"] == {"repaired": 1, "rejected": 0, "without_geometry": 1}
+    assert outputs["repairs"] == {"repaired": 1, "rejected": 0, "without_geometry": 1, "flattened": 0}
     assert any("it holds GeoJSON" in warning for warning in outputs["validation"]["warnings"])
     [(table, description)] = stack.rows(f"{TABLES} where r.request_id = %s", status["request_id"])
     names = {column["title"]: column["name"] for column in description["columns"]}

@@ -1,4 +1,4 @@
-"""The raster handlers with a measurement around them, and one that does what a hostile file would like to be done."""
+"""The handlers that open files, with a measurement around them, and one that does what a hostile file would like."""
 
 import os
 import resource
@@ -23,6 +23,13 @@ from flows.handlers.raster.declarations import (
     validate,
 )
 from flows.handlers.registry import handler
+from flows.handlers.vector import declarations as vectors
+from flows.handlers.vector.declarations import (
+    VectorConvertParams,
+    VectorConvertResult,
+    VectorValidateParams,
+    VectorValidateResult,
+)
 
 
 class Wish(BaseModel):
@@ -48,6 +55,22 @@ def create_cog_measured(params: CreateCogParams, context: Context) -> CogResult:
     """As the handler, and tell what it cost."""
     try:
         return create_cog(params, context)
+    finally:
+        _tell_cost(context)
+
+
+def vector_validate_measured(params: VectorValidateParams, context: Context) -> VectorValidateResult:
+    """As the handler, and tell what it cost."""
+    try:
+        return vectors.validate(params, context)
+    finally:
+        _tell_cost(context)
+
+
+def vector_convert_measured(params: VectorConvertParams, context: Context) -> VectorConvertResult:
+    """As the handler, and tell what it cost."""
+    try:
+        return vectors.convert(params, context)
     finally:
         _tell_cost(context)
 
@@ -88,12 +111,14 @@ def declare() -> None:
     """Make the probes known to this process."""
     handler("hostile.validate", pool="gdal", example=VALIDATED)(validate_measured)
     handler("hostile.create_cog", pool="gdal", example=COG_CREATED)(create_cog_measured)
+    handler("hostile.vector_validate", pool="gdal", example=vectors.validate.example)(vector_validate_measured)
+    handler("hostile.vector_convert", pool="gdal", example=vectors.CONVERTED)(vector_convert_measured)
     handler("hostile.wish", pool="gdal", example=Granted())(grant)
     registry.registry.cache_clear()
 
 
 def forget() -> None:
     """Undo it."""
-    for name in ("hostile.validate", "hostile.create_cog", "hostile.wish"):
+    for name in [name for name in registry._declared if name.startswith("hostile.")]:
         registry._declared.pop(name)
     registry.registry.cache_clear()

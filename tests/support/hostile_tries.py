@@ -1,5 +1,6 @@
 """Takes files of the corpus through real tries, each in a process of its own, and notes what became of them."""
 
+import json
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,6 +19,8 @@ from tests.support.rasters import bronze
 
 FACTS = RunFacts(id="run", request_id="request", received_at=datetime(2026, 1, 1, tzinfo=UTC), attempt=1)
 TIMEOUT_SECONDS = 300.0
+# What of a result must be the same each time.
+TOLD = ("outcome", "cog", "feature_count", "geometry_type", "bounds_wgs84", "repairs", "fields")
 
 
 @dataclass(frozen=True)
@@ -38,15 +41,15 @@ class Fate:
         return self.verdict in ("taken", "refused")
 
 
-def fate_of(sample: Sample, handler: str, root: Path) -> Fate:
+def fate_of(sample: Sample, handler: str, root: Path, params: dict[str, Any] | None = None) -> Fate:
     """Put the file into the bronze zone and let the handler have it."""
-    name = f"up/{sample.name}.tif"
+    name = f"up/{sample.name}{sample.ending}"
     bronze(root, name).write_bytes(sample.content)
     heard: dict[str, float] = {}
     begun = time.monotonic()
     try:
-        result = try_of(handler, {"source": name}, root, heard)
-        verdict, words = "taken", str(result.get("outcome") or result.get("cog"))
+        result = try_of(handler, {"source": name, **(params or {})}, root, heard)
+        verdict, words = "taken", json.dumps({told: result[told] for told in TOLD if told in result})
     except InvalidInput as refusal:
         verdict, words = "refused", str(refusal)
     except HandlerError as fault:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from flows.errors import HandlerError
 from flows.forks import ADDRESS
-from tests.support import hostile, hostile_probes
+from tests.support import hostile, hostile_attacks, hostile_probes
 from tests.support.hostile import Sample
 from tests.support.hostile_tries import fate_of, try_of
 from tests.support.rasters import bronze
@@ -21,7 +21,7 @@ URL = "http://127.0.0.1:9/x"
 
 def watched(root: Path, mutants: int) -> list[Sample]:
     """All attacks but bombs, which reach for nothing, some honest files, and mutants."""
-    attacks = [attack for attack in hostile.attacks(secret_in(root), URL) if not attack.name.startswith("bomb")]
+    attacks = [attack for attack in hostile_attacks.attacks(secret_in(root), URL) if not attack.name.startswith("bomb")]
     return [*list(hostile.honest())[::4], *attacks, *hostile.mutants(max(mutants, len(hostile.DAMAGES)))]
 
 
@@ -53,7 +53,7 @@ def main(root: Path, mutants: int) -> None:
 
 def controls(root: Path) -> dict[str, str]:
     """What would be seen if a file had its way, by a process that opens it trustingly."""
-    references = hostile.by_name(hostile.attacks(secret_in(root), URL))
+    references = hostile.by_name(hostile_attacks.attacks(secret_in(root), URL))
     got = {}
     for name in ("vrt-0", "overview-file-0", "vrt-1"):
         path = bronze(root, f"control/{name}.tif")

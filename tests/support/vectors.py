@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import shapely
 
 from flows.handlers.vector.drivers import pyogrio, quietly
@@ -64,6 +63,8 @@ def _write_by_gdal(
 ) -> None:
     kinds = {each.geom_type for each in geometries if each is not None}
     kind = kinds.pop() if len(kinds) == 1 else "Unknown"
+    if kind != "Unknown" and all(each.has_z for each in geometries if each is not None):
+        kind += " Z"
     with quietly():  # a Shapefile shortens names
         pyogrio.raw.write_arrow(
             table, path, layer=layer, driver=driver, geometry_name="geometry", geometry_type=kind, crs=crs
@@ -100,11 +101,6 @@ def geojson(path: Path, features: Sequence[Mapping[str, Any]], **more: Any) -> P
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"type": "FeatureCollection", **more, "features": list(features)}))
     return path
-
-
-def parquet_table(path: Path) -> pa.Table:
-    table: pa.Table = pq.read_table(path)
-    return table
 
 
 def bomb(path: Path) -> Path:

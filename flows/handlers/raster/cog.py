@@ -19,8 +19,10 @@ from flows.handlers.raster.assembly import Assembled, assemble
 from flows.handlers.raster.copying import at_hand
 from flows.handlers.raster.declarations import CogResult, CreateCogParams, MakingParams
 from flows.handlers.raster.description import kept, statistics_of
+from flows.handlers.raster.folding import folded
 from flows.handlers.raster.grid import Place
-from flows.handlers.raster.views import Product, viewed
+from flows.handlers.raster.inspect import crs_of
+from flows.handlers.raster.views import Product, View, viewed
 
 THREADS = 2
 # Of the whole work: reprojecting, then overviews; what is left is putting together, describing and storing.
@@ -63,7 +65,7 @@ def write_raster(
     """
     source = at_hand(params.source, params.reading, context)
     with ExitStack() as held:
-        views = [held.enter_context(viewed(params, source)) for _ in range(threads)]
+        views = _views(params, place, threads, source, held)
         whole = views[0].product
         place = place or (0, 0, whole.width, whole.height)
         product = whole.part(*place)
@@ -72,6 +74,17 @@ def write_raster(
         paths = [pictures.path_of(path, number) for number in range(smaller + 1)]
         told = _told(context, 0.0, PIXELS_SHARE)
         return product, pictures.write(paths, product, views[0].source, readers, told, context)
+
+
+def _views(params: MakingParams, place: Place | None, threads: int, source: Context, held: ExitStack) -> list[View]:
+    """One for each thread, of a source that says in one way only which pixels count."""
+    first = held.enter_context(viewed(params, source))
+    if first.product.folds_mask and first.product.is_warped:
+        whole = (0, 0, first.product.width, first.product.height)
+        crs = crs_of(first.source, params.source_crs, params.source)
+        source = folded(first, place or whole, crs, source)
+        first = held.enter_context(viewed(params, source))
+    return [first, *(held.enter_context(viewed(params, source)) for _ in range(threads - 1))]
 
 
 def _moved(read: pictures.Reader, origin: Place) -> pictures.Reader:

@@ -7,6 +7,7 @@ from typing import Final
 
 from domain.rules.sources import is_address
 from flows.context import Context
+from flows.handlers.origins import shown
 from flows.handlers.raster.declarations import Reading
 from flows.handlers.raster.tile_declarations import BlobToMountParams, BlobToMountResult
 from flows.storage import LocalStore
@@ -60,6 +61,7 @@ def blob_to_mount(params: BlobToMountParams, context: Context) -> BlobToMountRes
     decision = decide(size_bytes, is_remote="://" in readable, is_tiled=lies_in_tiles(head))
     return BlobToMountResult(
         source=source,
+        origin=shown(params.source),
         size_mb=size_bytes / _MEGABYTE,
         sha256=sha256,
         reading=decision.reading,

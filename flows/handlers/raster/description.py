@@ -25,14 +25,14 @@ def kept(path: Path, made: Assembled, statistics: Sequence[BandStatistics], sour
     """Describe the product from the product itself, while it goes into the silver zone; its thumbnail follows."""
     name = context.output_name("cog.tif")
     with ThreadPoolExecutor(1, "store") as beside:
-        stored = beside.submit(context.storage.silver.put_file, name, path)
+        stored = beside.submit(context.storage.silver.put_file, name, path, context.check)
         with rasterio.open(path, driver="GTiff") as raster:
             facts = facts_of(raster, statistics, source)
-            shown = _thumbnail(raster, context)
+            shown = thumbnail_of(raster, context.output_name("thumbnail.png"), context)
         stored.result()
     cog = artifact("cog", name, path, made, facts)
     context.progress(1.0, "stored")
-    return CogResult(cog=name, **vars(facts), artifacts=[cog, *shown])
+    return CogResult(cog=name, **vars(facts), artifacts=[cog, shown])
 
 
 def facts_of(
@@ -101,13 +101,14 @@ def _outline(raster: DatasetReader, crs: CRS) -> footprint.Coordinates | None:
     return footprint.outline(raster.dataset_mask(out_shape=(height, width)), place, crs)
 
 
-def _thumbnail(raster: DatasetReader, context: Context) -> list[Artifact]:
+def thumbnail_of(raster: DatasetReader, name: str, context: Context) -> Artifact:
+    """Put a small picture of the raster into the silver zone."""
     shape = grid.shrunk(raster.width, raster.height, thumbnail.LONGEST_SIDE)
     shown_bands = thumbnail.bands_of(raster)
     pixels: np.ndarray[Any, Any] = raster.read(shown_bands, out_shape=(len(shown_bands), *shape))
-    path, name = context.workdir / "thumbnail.png", context.output_name("thumbnail.png")
+    path = context.workdir / "thumbnail.png"
     thumbnail.write(raster, pixels, raster.dataset_mask(out_shape=shape), path)
-    context.storage.silver.put_file(name, path)
+    context.storage.silver.put_file(name, path, context.check)
     shown = Artifact(
         role="thumbnail",
         zone="silver",
@@ -118,4 +119,4 @@ def _thumbnail(raster: DatasetReader, context: Context) -> list[Artifact]:
     )
     with suppress(FileNotFoundError):
         path.unlink()
-    return [shown]
+    return shown

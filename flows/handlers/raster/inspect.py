@@ -26,6 +26,7 @@ __all__ = [
     "MAX_DECODED_BYTES",
     "bounds_wgs84",
     "crs_of",
+    "has_mask_beside",
     "has_own_mask",
     "known_crs",
     "opened",
@@ -119,7 +120,12 @@ def sha256_of(path: Path, context: Context) -> str:
 
 def has_own_mask(raster: DatasetReader) -> bool:
     """True where an alpha or mask band already tells which pixels count."""
-    return ColorInterp.alpha in raster.colorinterp or any(
+    return ColorInterp.alpha in raster.colorinterp or has_mask_beside(raster)
+
+
+def has_mask_beside(raster: DatasetReader) -> bool:
+    """True where a mask that is none of the bands tells which pixels count."""
+    return ColorInterp.alpha not in raster.colorinterp and any(
         MaskFlags.per_dataset in flags for flags in raster.mask_flag_enums
     )
 

@@ -8,10 +8,10 @@ from flows.context import Context
 from flows.errors import HandlerError
 from flows.handlers.raster import cog, pictures
 from flows.handlers.raster.assembly import Composition, Picture, compose
-from flows.handlers.raster.declarations import BandStatistics, CogResult
+from flows.handlers.raster.declarations import CogResult
 from flows.handlers.raster.description import kept
 from flows.handlers.raster.inspect import opened
-from flows.handlers.raster.statistics import merged
+from flows.handlers.raster.merging import merged
 from flows.handlers.raster.tile_declarations import MosaicParams, PartResult
 from flows.handlers.raster.views import Product, planned
 
@@ -22,7 +22,7 @@ def join(params: MosaicParams, context: Context) -> CogResult:
     with cog.pictures_in(context.workdir) as raster:
         product, paths = _written(params, raster, context)
         made = cog.finish(paths, product, path, cog.THREADS, context)
-    return kept(path, made, _statistics(params.tiles), params.source, context)
+    return kept(path, made, merged(params.tiles), params.source, context)
 
 
 def _written(params: MosaicParams, raster: Path, context: Context) -> tuple[Product, list[Path]]:
@@ -84,13 +84,9 @@ def _local(name: str, context: Context) -> Iterator[Path]:
     path = context.workdir / "part.tif"
     with path.open("wb") as file:
         for chunk in context.storage.runs.chunks(name):
+            context.raise_if_stopping()
             file.write(chunk)
     try:
         yield path
     finally:
         path.unlink()
-
-
-def _statistics(tiles: Sequence[PartResult]) -> list[BandStatistics]:
-    bands = range(len(tiles[0].bands))
-    return [merged([(tile.width * tile.height, tile.bands[band]) for tile in tiles]) for band in bands]

@@ -89,7 +89,7 @@ def created(
 def _created_raster(path: Path, product: Product, source: DatasetReader, threads: int) -> Iterator[DatasetWriter]:
     place = {"crs": product.crs, "transform": product.transform, "width": product.width, "height": product.height}
     with _created(path, _profile(product, threads) | place) as picture:
-        _describe(source, picture)
+        describe(source, picture)
         yield picture
 
 
@@ -130,7 +130,7 @@ def _created(path: Path, profile: dict[str, Any]) -> Iterator[DatasetWriter]:
             yield picture
 
 
-def _describe(source: DatasetReader, picture: DatasetWriter) -> None:
+def describe(source: DatasetReader, picture: DatasetWriter) -> None:
     """Keep what the bands mean: colours, names, units, scales."""
     _colour(source, picture)
     picture.descriptions, picture.units = source.descriptions, [unit or "" for unit in source.units]

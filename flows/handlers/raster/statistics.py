@@ -4,13 +4,10 @@ Of large rasters every n-th pixel counts, down and across: some four million a b
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
-
-from flows.handlers.raster.declarations import BandStatistics
 
 COUNTED_PIXELS: Final = 4 * 1024**2
 Pixels = np.ndarray[Any, Any]
@@ -101,22 +98,3 @@ class Tallies:
         """Count pixels none of which is valid."""
         for tally in self.each:
             tally.seen += pixels // self.stride**2
-
-
-def merged(parts: Sequence[tuple[int, BandStatistics]]) -> BandStatistics:
-    """The statistics of one band from those of its parts and how many pixels each has."""
-    valid = [(pixels * part.valid_percent / 100, part) for pixels, part in parts if part.valid_percent]
-    total, count = sum(pixels for pixels, _ in parts), sum(pixels for pixels, _ in valid)
-    if not count:
-        return parts[0][1]
-    mean = sum(pixels * part.mean for pixels, part in valid) / count
-    variance = sum(pixels * (part.stddev**2 + (part.mean - mean) ** 2) for pixels, part in valid) / count
-    return parts[0][1].model_copy(
-        update={
-            "minimum": min(part.minimum for _, part in valid),
-            "maximum": max(part.maximum for _, part in valid),
-            "mean": mean,
-            "stddev": math.sqrt(variance),
-            "valid_percent": 100 * count / total,
-        }
-    )

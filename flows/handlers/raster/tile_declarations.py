@@ -25,6 +25,7 @@ class BlobToMountParams(BaseModel):
 
 class BlobToMountResult(BaseModel):
     source: str = Field(description="Name under which every later node of the run reads it")
+    origin: str = Field(default="", description="What may be told of where it came from: an address without its query")
     size_mb: float
     sha256: Sha256
     reading: Reading = Field(default="ranges", description="How tries read its pixels best")
@@ -35,7 +36,7 @@ class BlobToMountResult(BaseModel):
     "raster.blob_to_mount",
     pool="light",
     timeout_seconds=3600,
-    example=BlobToMountResult(source="uploads/dem.tif", size_mb=12.5, sha256="0" * 64),
+    example=BlobToMountResult(source="uploads/dem.tif", origin="uploads/dem.tif", size_mb=12.5, sha256="0" * 64),
 )
 def blob_to_mount(params: BlobToMountParams, context: Context) -> BlobToMountResult:
     """Read the source once for its checksum, and decide whether tries copy it or read it where it lies."""
@@ -58,7 +59,9 @@ class Tile(BaseModel):
 class TilingSchemeParams(MakingParams):
     tile_pixels: int = Field(default=DEFAULT_TILE_PIXELS, ge=512, le=65_536, description="Edge length of a tile")
     memory_limit_mb: int = Field(
-        default=2048, ge=1, description="A raster that takes more than this, unpacked, is large enough for tiles"
+        default=2048,
+        ge=1,
+        description="A raster that takes more than this, unpacked, is large enough for tiles; at most what a try has",
     )
 
 

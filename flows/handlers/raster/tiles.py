@@ -13,7 +13,7 @@ from flows.errors import InvalidInput
 from flows.handlers.raster import choices, cog, grid, tiling
 from flows.handlers.raster.assembly import Assembled, assemble
 from flows.handlers.raster.declarations import MakingParams
-from flows.handlers.raster.description import artifact, facts_of, statistics_of, within_a_turn
+from flows.handlers.raster.description import artifact, facts_of, statistics_of, thumbnail_of, within_a_turn
 from flows.handlers.raster.inspect import bounds_wgs84, known_crs, opened
 from flows.handlers.raster.pictures import Written
 from flows.handlers.raster.tile_declarations import (
@@ -27,6 +27,7 @@ from flows.handlers.raster.tile_declarations import (
     TilingSchemeResult,
 )
 from flows.handlers.raster.views import Product, planned
+from flows.settings import TryLimits
 
 THREADS = 1
 _MEGABYTE = 1024**2
@@ -43,7 +44,8 @@ def scheme(params: TilingSchemeParams, context: Context) -> TilingSchemeResult:
             f"{params.source!r} would make {count:,} tiles of {side:,} pixels; at most {tiling.MOST_TILES:,} are made. "
             "Choose larger `tile_pixels`."
         )
-    decision = tiling.decide(product.size_bytes, params.memory_limit_mb * _MEGABYTE, count)
+    limit = min(params.memory_limit_mb * _MEGABYTE, TryLimits().memory_here)
+    decision = tiling.decide(product.size_bytes, limit, count)
     places = tiling.places(product.width, product.height, side)
     return TilingSchemeResult(
         tiles=[_tile(place, side, product, params) for place in places],
@@ -107,7 +109,10 @@ def _kept(path: Path, made: Assembled, seen: Written, tile: Tile, options: TileO
     name = context.output_name(f"{folder}/{tile.id}.tif")
     with rasterio.open(path, driver="GTiff") as raster:
         facts = facts_of(raster, statistics_of(raster, seen.tallies), options.source, outlined=not options.is_part)
-    store.put_file(name, path)
+        picture = f"{folder}/{tile.id}.png"
+        is_shown = not options.is_part and not seen.is_empty
+        shown = [thumbnail_of(raster, context.output_name(picture), context)] if is_shown else []
+    store.put_file(name, path, context.check)
     return TileResult(
         **vars(facts),
         id=tile.id,
@@ -115,5 +120,5 @@ def _kept(path: Path, made: Assembled, seen: Written, tile: Tile, options: TileO
         row=tile.row,
         cog=name,
         is_empty=seen.is_empty,
-        artifacts=[] if options.is_part else [artifact("tile", name, path, made, facts)],
+        artifacts=[] if options.is_part else [artifact("tile", name, path, made, facts), *shown],
     )

@@ -1,5 +1,6 @@
 """The source as its product will see it: in the target's CRS, on the target's grid. Imports rasterio."""
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -17,7 +18,15 @@ from flows.context import Context
 from flows.errors import InvalidInput
 from flows.handlers.raster import choices, grid
 from flows.handlers.raster.declarations import MakingParams
-from flows.handlers.raster.inspect import MAX_DECODED_BYTES, bounds_wgs84, crs_of, has_own_mask, known_crs, opened
+from flows.handlers.raster.inspect import (
+    MAX_DECODED_BYTES,
+    bounds_wgs84,
+    crs_of,
+    has_mask_beside,
+    has_own_mask,
+    known_crs,
+    opened,
+)
 from flows.handlers.raster.opening import GDAL_ERRORS
 
 Pixels = np.ndarray[Any, Any]
@@ -41,6 +50,10 @@ class Product:
     bands: choices.Bands
     nodata: float | None
     needs_mask: bool
+    folds_mask: bool
+    """The source has a mask beside its nodata value: the product has nodata where either leaves out."""
+    hidden: float | None
+    """The nodata value of a source with an alpha band: the product has no other word for it than that band."""
     is_warped: bool
     block: int
     cell: int
@@ -84,6 +97,8 @@ class View:
         """The pixels of a window and, where the product needs one, their mask."""
         window = Window(*place)
         try:
+            if self.product.folds_mask and not self.product.is_warped:
+                return folded_pixels(self.source, self.product, window), None
             if not self.product.needs_mask:
                 return self._exact(self.seen.read(self.source.indexes, window=window)), None
             if not self.product.is_warped:
@@ -97,6 +112,17 @@ class View:
         return self._exact(both[:-1]), np.where(both[-1] > 0, 255, 0).astype("uint8")
 
     def _exact(self, pixels: Pixels) -> Pixels:
+        return self._unhidden(self._unrounded(pixels))
+
+    def _unhidden(self, pixels: Pixels) -> Pixels:
+        """Transparent where all colours are nodata: whoever reads one of the two reads the same."""
+        hidden, alpha = self.product.hidden, self.product.bands.alpha
+        if hidden is not None and alpha is not None:
+            colours = np.delete(pixels, alpha, axis=0)
+            pixels[alpha][(np.isnan(colours) if math.isnan(hidden) else colours == hidden).all(axis=0)] = 0
+        return pixels
+
+    def _unrounded(self, pixels: Pixels) -> Pixels:
         """Reprojection calculates in numbers that hold whole ones below 2⁵³ only."""
         is_long = self.product.is_warped and pixels.dtype in ("int64", "uint64")
         if is_long and max(int(pixels.max()), -int(pixels.min())) >= EXACT_INTEGERS:  # may have been rounded to it
@@ -105,6 +131,13 @@ class View:
                 "Send it in its target CRS, or as smaller numbers."
             )
         return pixels
+
+
+def folded_pixels(source: DatasetReader, product: Product, window: Window) -> Pixels:
+    """The source's own pixels, nodata where its mask leaves out."""
+    pixels: Pixels = source.read(window=window)
+    pixels[:, source.dataset_mask(window=window) == 0] = product.nodata
+    return pixels
 
 
 @contextmanager
@@ -121,7 +154,8 @@ def planned(source: DatasetReader, params: MakingParams) -> Product:
     crs, target = crs_of(source, params.source_crs, params.source), known_crs(params.target_crs)
     bands = choices.Bands(source.count, source.dtypes[0], tuple(meaning.name for meaning in source.colorinterp))
     stays = crs == target and not source.gcps[0] and grid.is_north_up(source.transform[:6]) and not params.web_optimised
-    nodata = grid.usable_nodata(source.nodata, bands.dtype)
+    named = grid.usable_nodata(source.nodata, bands.dtype)
+    nodata = named if bands.alpha is None else None
     block = choices.block_side(params.block_size, bands)
     if stays:
         width, height, transform = source.width, source.height, source.transform
@@ -135,6 +169,8 @@ def planned(source: DatasetReader, params: MakingParams) -> Product:
         bands=bands,
         nodata=nodata,
         needs_mask=nodata is None and bands.alpha is None and (not stays or has_own_mask(source)),
+        folds_mask=nodata is not None and has_mask_beside(source),
+        hidden=named if bands.alpha is not None else None,
         is_warped=not stays,
         block=block,
         cell=choices.cell_side(block, bands),

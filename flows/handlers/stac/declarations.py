@@ -4,6 +4,7 @@ from pydantic import BaseModel, Field
 
 from domain.contracts.artifacts import Artifact, Sha256
 from flows.context import Context
+from flows.handlers.raster.declarations import BandStatistics
 from flows.handlers.raster.tile_declarations import TILE_DONE, TileResult
 from flows.handlers.registry import handler
 
@@ -52,6 +53,7 @@ class RegisterItemsResult(BaseModel):
     items: str = Field(description="Name of the file in the silver zone that holds one item a line")
     item_ids: list[str]
     collection_id: str
+    bands: list[BandStatistics] = Field(default=[], description="What each band holds in all tiles together")
     artifacts: list[Artifact]
 
 
@@ -59,6 +61,7 @@ ITEMS_REGISTERED = RegisterItemsResult(
     items="assets/asset/0-r1/a1/items.ndjson",
     item_ids=[f"asset-0-r1-{TILE_DONE.id}"],
     collection_id="asset",
+    bands=TILE_DONE.bands,
     artifacts=[
         Artifact(
             role="stac_items",

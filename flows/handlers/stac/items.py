@@ -14,6 +14,7 @@ from pydantic import AwareDatetime, BaseModel, Field
 
 from domain.contracts.artifacts import Artifact, Bounds
 from domain.rules.publication import item_id
+from flows.handlers.origins import shown
 from flows.handlers.stac.footprints import checked_bbox, footprint
 from flows.handlers.stac.models import PLATFORM_PREFIX, Asset, Item, Link, Properties
 
@@ -120,4 +121,4 @@ def _collection_link(asset_id: str) -> Link:
 
 def _origin(source: Source) -> Link:
     checksum = multihash(source.sha256) if source.sha256 else None
-    return Link(rel="derived_from", href=f"cairn://bronze/{source.name}", file__checksum=checksum)
+    return Link(rel="derived_from", href=f"cairn://bronze/{shown(source.name)}", file__checksum=checksum)

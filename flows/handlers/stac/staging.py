@@ -10,6 +10,7 @@ from domain.rules.extents import union
 from flows.context import Context
 from flows.errors import HandlerError, InvalidInput
 from flows.handlers.raster.declarations import RegisterItemParams, RegisterItemResult
+from flows.handlers.raster.merging import merged
 from flows.handlers.stac.declarations import (
     EnsureCollectionParams,
     EnsureCollectionResult,
@@ -63,7 +64,11 @@ def register_items(params: RegisterItemsParams, context: Context) -> RegisterIte
         items.append(item(raster_product(tile, part=tile.id), source, facts, now))
     written = _write_items(items, context)
     return RegisterItemsResult(
-        items=written.name, item_ids=[one.id for one in items], collection_id=facts.asset_id, artifacts=[written]
+        items=written.name,
+        item_ids=[one.id for one in items],
+        collection_id=facts.asset_id,
+        bands=merged(params.tiles),
+        artifacts=[written],
     )
 
 

@@ -1,7 +1,6 @@
 """Takes one Shapefile out of a zip that nobody trusts. Its names choose what is read and never where it is written."""
 
 import re
-import shutil
 import stat
 import zipfile
 from collections.abc import Iterable
@@ -9,6 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from flows.errors import InvalidInput
+from flows.storage.protocol import CHUNK_BYTES, Check, go_on
 
 PARTS: Final = (".shp", ".shx", ".dbf", ".prj", ".cpg")
 NEEDED: Final = (".shp", ".shx", ".dbf")
@@ -20,7 +20,7 @@ SMALL_BYTES: Final = 64 * 1024**2
 _DRIVE: Final = re.compile(r"[A-Za-z]:")
 
 
-def extract(archive: Path, folder: Path, layer: str | None, name: str) -> tuple[Path, str]:
+def extract(archive: Path, folder: Path, layer: str | None, name: str, check: Check = go_on) -> tuple[Path, str]:
     """Write the parts of one Shapefile as `source.*` into the folder; gives its path and the layer's name."""
     try:
         with zipfile.ZipFile(archive) as opened:
@@ -28,7 +28,7 @@ def extract(archive: Path, folder: Path, layer: str | None, name: str) -> tuple[
             refuse_unsafe(entries, archive.stat().st_size, name)
             parts = chosen(entries, layer, name)
             for suffix, entry in parts.items():
-                _write(opened, entry, folder / f"source{suffix}")
+                _write(opened, entry, folder / f"source{suffix}", check)
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError, ValueError) as error:
         raise InvalidInput(f"{name!r} is not a zip archive that can be read: it is damaged or encrypted.") from error
     return folder / "source.shp", PurePosixPath(parts[".shp"].filename).stem
@@ -79,9 +79,11 @@ def listed_names(names: Iterable[str]) -> str:
     return ", ".join(some[:10]) + (f" and {len(some) - 10} more" if len(some) > 10 else "")
 
 
-def _write(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, path: Path) -> None:
+def _write(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, path: Path, check: Check) -> None:
     """Unpack one part. The directory's sizes are claims: what is longer than its claim is an error of the library's."""
     with archive.open(entry) as packed, path.open("wb") as out:
-        shutil.copyfileobj(packed, out, 4 * 1024**2)
+        while piece := packed.read(CHUNK_BYTES):
+            check(out.tell())
+            out.write(piece)
     if path.stat().st_size != entry.file_size:
         raise zipfile.BadZipFile("a part is not as long as the archive says")

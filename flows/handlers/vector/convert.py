@@ -121,23 +121,32 @@ class _Conversion:
     def _features(self, layer: Layer) -> Iterator[list[pa.Array]]:
         """The kept features of each batch, by column: number, attributes, geometry."""
         for batch in layer.batches:
-            repaired = self.findings.repaired
+            changed = self.findings.changed
             geometries, kept = geometry.decoded(batch.columns[-1], self.findings)
             if not self.count:
-                self.has_heights = bool(shapely.has_z(geometries).any())
-            shapes = geometry.levelled(geometries[kept], has_heights=self.has_heights)
+                self.has_heights = layer.has_heights or bool(shapely.has_z(geometries).any())
+            shapes = geometry.levelled(geometries[kept], self.findings, has_heights=self.has_heights)
             shapes = crs.reprojected(shapes, self.source_crs, self.target_crs, has_heights=self.has_heights)
             self.findings.add(shapes)
             numbers = pa.array(np.arange(self.count + 1, self.count + 1 + len(shapes)))
-            attributes = [storable.storable(each) for each in batch.columns[:-1]]
+            attributes = [self._storable(*each) for each in zip(self.columns, batch.columns[:-1], strict=True)]
             if not kept.all():
                 attributes = [each.filter(pa.array(kept)) for each in attributes]
             self.count += len(shapes)
             if self.count > MAX_FEATURES:
                 raise InvalidInput(f"{self.source.name!r} has more than {MAX_FEATURES:,} features. Split it.")
-            as_it_came = self._keeps_coordinates and kept.all() and repaired == self.findings.repaired
+            as_it_came = self._keeps_coordinates and kept.all() and changed == self.findings.changed
             if len(shapes):
                 yield [numbers, *attributes, _encoded(shapes, batch.columns[-1] if as_it_came else None)]
+
+    def _storable(self, column: Column, values: pa.Array) -> pa.Array:
+        try:
+            return storable.storable(values)
+        except storable.TooLarge:
+            raise InvalidInput(
+                f"Column {column.title[:60]!r} of {self.source.name!r} holds whole numbers of 2⁶³ or more, which no "
+                "table keeps as numbers. Write them as text and send the file again."
+            ) from None
 
     @property
     def _keeps_coordinates(self) -> bool:
@@ -158,7 +167,7 @@ class _Conversion:
         bounds = crs.bounds_wgs84(self.findings.bounds, self.target_crs, self.source.name)
         with path.open("rb") as file:
             sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-        self.context.storage.silver.put_file(name, path)
+        self.context.storage.silver.put_file(name, path, self.context.check)
         self.context.metric("features", self.count)
         self.context.progress(1.0, "stored")
         kept = Artifact(
@@ -181,7 +190,12 @@ class _Conversion:
             feature_count=self.count,
             bounds_native=found.bounds,
             bounds_wgs84=bounds,
-            repairs=Repairs(repaired=found.repaired, rejected=found.rejected, without_geometry=found.without_geometry),
+            repairs=Repairs(
+                repaired=found.repaired,
+                rejected=found.rejected,
+                without_geometry=found.without_geometry,
+                flattened=found.flattened,
+            ),
             source_sha256=self.source.sha256,
             artifacts=[kept],
         )

@@ -99,6 +99,9 @@ class Repairs(BaseModel):
     repaired: int = Field(ge=0, description="Made valid")
     rejected: int = Field(ge=0, description="Features left out: nothing valid remained of their geometry")
     without_geometry: int = Field(ge=0, description="Features kept without a geometry, as they came")
+    flattened: int = Field(
+        default=0, ge=0, description="Features that lost their heights: neither their layer nor its first ones have any"
+    )
 
 
 class VectorConvertResult(BaseModel):

@@ -27,8 +27,14 @@ class Findings:
     repaired: int = 0
     rejected: int = 0
     without_geometry: int = 0
+    flattened: int = 0
     types: set[str] = field(default_factory=set)
     bounds: Bounds | None = None
+
+    @property
+    def changed(self) -> int:
+        """How many geometries are not as they came."""
+        return self.repaired + self.flattened
 
     @property
     def geometry_type(self) -> str:
@@ -60,10 +66,12 @@ def decoded(wkb: pa.Array, findings: Findings) -> tuple[Geometries, npt.NDArray[
     return geometries, ~rejected
 
 
-def levelled(geometries: Geometries, *, has_heights: bool) -> Geometries:
+def levelled(geometries: Geometries, findings: Findings, *, has_heights: bool) -> Geometries:
     """All with heights or all without: a table's column holds one kind."""
-    if not has_heights and not shapely.has_z(geometries).any():
+    with_heights = int(shapely.has_z(geometries).sum())
+    if not has_heights and not with_heights:
         return geometries
+    findings.flattened += 0 if has_heights else with_heights
     made: Geometries = shapely.force_3d(geometries) if has_heights else shapely.force_2d(geometries)
     return made
 

@@ -22,7 +22,7 @@ def layer_of(path: Path, layer: str | None, name: str) -> str:
             objects = database.execute(_CATALOGUE).fetchall()
             _refuse_views(objects, name)
             layers = [str(row[0]) for row in database.execute(_LAYERS)]
-    except sqlite3.Error:
+    except (sqlite3.Error, UnicodeDecodeError):
         raise InvalidInput(f"{name!r} is not a GeoPackage that can be read: it is damaged or incomplete.") from None
     meant = _chosen(layers, layer, name)
     kinds = {str(found).lower(): (kind, str(sql or "")) for kind, found, sql in objects}

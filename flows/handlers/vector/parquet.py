@@ -38,6 +38,7 @@ class Described:
     column: str
     crs: str | None
     geometry_type: str
+    has_heights: bool
 
 
 def described(file: pq.ParquetFile, name: str) -> Described:
@@ -57,7 +58,12 @@ def described(file: pq.ParquetFile, name: str) -> Described:
         raise InvalidInput(f"The geometries of {name!r} are encoded as {column.encoding!r}; WKB is read here.")
     types = sorted(column.geometry_types)
     is_silent = "crs" not in content["columns"][metadata.primary_column]
-    return Described(metadata.primary_column, _code(column.crs, is_silent), types[0] if len(types) == 1 else "Unknown")
+    return Described(
+        column=metadata.primary_column,
+        crs=_code(column.crs, is_silent),
+        geometry_type=types[0] if len(types) == 1 else "Unknown",
+        has_heights=any(each.endswith((" Z", " ZM")) for each in types),
+    )
 
 
 def _code(crs: dict[str, JsonValue] | None, is_silent: bool) -> str | None:

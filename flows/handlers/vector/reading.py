@@ -46,6 +46,14 @@ _OPTIONS: Final[Mapping[Format, Mapping[str, str]]] = {
     Format.GEOPACKAGE: {"LIST_ALL_TABLES": "NO"},
 }
 
+# Columns of values of any length, and what they are where only the lengths matter: not all of them need be text.
+_PLAIN: Final = {
+    pa.string(): pa.binary(),
+    pa.binary(): pa.binary(),
+    pa.large_string(): pa.large_binary(),
+    pa.large_binary(): pa.large_binary(),
+}
+
 
 @dataclass(frozen=True)
 class Source:
@@ -72,6 +80,8 @@ class Layer:
     schema: pa.Schema
     batches: Iterator[pa.RecordBatch]
     geometry_type: str
+    has_heights: bool
+    """It says so itself. One that says nothing may hold some all the same."""
 
 
 def quarantined(name: str, layer: str | None, context: Context) -> Source:
@@ -83,7 +93,7 @@ def quarantined(name: str, layer: str | None, context: Context) -> Source:
     with received.open("rb") as file:
         found = detected(file.read(HEAD_BYTES), name)
     if found is Format.SHAPEFILE:
-        path, meant = archive.extract(received, folder, layer, name)
+        path, meant = archive.extract(received, folder, layer, name, context.check)
         return Source(name, path, found, meant, sha256, size_bytes)
     path = received.rename(folder / f"source{ENDINGS[found][0]}")
     if found is Format.GEOPACKAGE:
@@ -124,7 +134,7 @@ def _refusing(source: Source) -> Iterator[None]:
         yield
     except MemoryError:
         raise
-    except (*READ_ERRORS, pa.ArrowException, OSError, UnicodeDecodeError):
+    except (*READ_ERRORS, pa.ArrowException, OSError, UnicodeDecodeError, IndexError):  # the last: no layer at all
         raise unreadable(source) from None
 
 
@@ -147,7 +157,9 @@ def _opened_by_gdal(source: Source, batch_features: int) -> Iterator[Layer]:
             raise no_geometry(source)
         told = meta["crs"] or ("OGC:CRS84" if _is_in_degrees(source) else None)
         schema = _geometry_last(reader.schema, geometry)
-        yield Layer(told, schema, _moved(source, reader, geometry), meta["geometry_type"])
+        kind = str(meta["geometry_type"])
+        has_heights = kind.startswith(("2.5D", "3D")) or kind.endswith((" Z", " ZM"))
+        yield Layer(told, schema, _moved(source, reader, geometry), kind, has_heights)
 
 
 def _is_in_degrees(source: Source) -> bool:
@@ -166,7 +178,8 @@ def _opened_parquet(source: Source, batch_features: int) -> Iterator[Layer]:
         described = parquet.described(file, source.name)
         batches = file.iter_batches(batch_features, use_threads=False)
         schema = _geometry_last(file.schema_arrow, described.column)
-        yield Layer(described.crs, schema, _moved(source, batches, described.column), described.geometry_type)
+        moved = _moved(source, batches, described.column)
+        yield Layer(described.crs, schema, moved, described.geometry_type, described.has_heights)
 
 
 def no_geometry(source: Source) -> InvalidInput:
@@ -185,10 +198,18 @@ def _moved(source: Source, batches: Iterable[pa.RecordBatch], geometry: str) -> 
     while True:
         with _refusing(source):
             batch = next(remaining, None)
-        if batch is None:
-            return
+            if batch is None:
+                return
+            _refuse_broken(batch)
         index = batch.schema.get_field_index(geometry)
         yield batch.select([*(each for each in range(batch.num_columns) if each != index), index])
+
+
+def _refuse_broken(batch: pa.RecordBatch) -> None:
+    """Look at where each text and shape begins and ends: of a damaged file, some end before they begin."""
+    for column in batch.columns:
+        if (plain := _PLAIN.get(column.type)) is not None:
+            column.view(plain).validate(full=True)
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,10 @@ _TYPES: Final[dict[pa.DataType, SqlType]] = {
 }
 
 
+class TooLarge(ValueError):
+    """A column holds whole numbers that no column of the table can hold."""
+
+
 def target(kind: pa.DataType) -> pa.DataType:
     """The type that a column of this type is brought to; text where there is no nearer one."""
     if pa.types.is_dictionary(kind):
@@ -66,7 +70,17 @@ def storable(array: pa.Array) -> pa.Array:
         return pa.array([_json(value) for value in array.to_pylist()], wanted)
     if wanted == pa.large_string():
         return _clean_text(array)
+    if array.type == pa.uint64():
+        return _signed(array)
     return array if array.type == wanted else array.cast(wanted, safe=False)
+
+
+def _signed(array: pa.Array) -> pa.Array:
+    """The same numbers; the largest unsigned ones would come out negative."""
+    try:
+        return array.cast(pa.int64(), safe=True)
+    except pa.ArrowInvalid:
+        raise TooLarge from None
 
 
 def _json(value: Any) -> str | None:

@@ -58,6 +58,18 @@ def test_a_step_is_given_what_earlier_steps_returned(plan: RequestPlan) -> None:
         plan.step_inputs("last", {}, {})
 
 
+def test_what_may_be_left_out_is_passed_on_as_left_out() -> None:
+    text = """
+plan_id: test
+inputs: {how: {type: string}}
+steps: [{id: only, workflow: w, inputs: {x: "{{ inputs.how | default(none) }}"}}]
+"""
+    made = compiled(text, {"w": Sketch({"x": Input("x", "string")}, {})}).request_plan
+    assert made is not None
+    assert made.step_inputs("only", {}, {}) == {}
+    assert made.step_inputs("only", {"how": "fast"}, {}) == {"x": "fast"}
+
+
 def test_its_inputs_are_checked(plan: RequestPlan) -> None:
     assert plan.resolve_inputs({"source": "a/b"}) == {"source": "a/b", "size": 5}
     assert plan.input_schema()["required"] == ["source"]

@@ -1,7 +1,7 @@
 """Copies to the external zone and their removal, on local zones: whole, verified, repeatable, and never left behind."""
 
 import hashlib
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 
@@ -12,7 +12,7 @@ from flows.context import Context
 from flows.errors import HandlerError, Stopped
 from flows.handlers.export import CopyParams, ExportResult, Withdrawn, WithdrawParams, copy, withdraw
 from flows.storage import LocalStore, Zones
-from flows.storage.protocol import go_on
+from flows.storage.protocol import Check, go_on
 
 DESTINATION = "asset/0-r1/export"
 
@@ -72,6 +72,23 @@ def test_what_changed_since_its_run_does_not_go_out(tmp_path: Path) -> None:
     assert out(tmp_path) == []
 
 
+def test_what_is_alike_is_copied_once(tmp_path: Path) -> None:
+    made = export(tmp_path, b"one", b"two", b"one")
+    assert [Zones.local(tmp_path).external.read_bytes(one.name) for one in made.artifacts] == [b"one", b"two"]
+
+
+def test_progress_is_told_by_bytes(tmp_path: Path) -> None:
+    """Of one file that is most of all too, which would otherwise be done at once."""
+    told: list[tuple[float, str]] = []
+    listed = artifacts(tmp_path, b"x" * 20_000_000, b"y" * 5_000_000)
+    given = replace(context(tmp_path), progress=lambda fraction, text: told.append((fraction, text)))
+    copy(CopyParams(artifacts=listed, destination=DESTINATION), given)
+    fractions = [fraction for fraction, _ in told]
+    assert fractions == sorted(fractions)
+    assert any(0 < fraction < 0.8 for fraction in fractions)
+    assert told[-1] == (1.0, "25,000,000 of 25,000,000 bytes")
+
+
 def test_a_stop_is_heard(tmp_path: Path) -> None:
     stop = Event()
     stop.set()
@@ -105,7 +122,7 @@ def test_a_withdrawal_beside_a_copy_leaves_nothing(tmp_path: Path, moment: str) 
     zones = Zones.local(tmp_path)
 
     class Interrupted(LocalStore):
-        def put_file(self, name: str, source: Path, check: Callable[[], None] = go_on) -> None:
+        def put_file(self, name: str, source: Path, check: Check = go_on) -> None:
             if moment == "before":
                 withdraw(WithdrawParams(external_blob_path=DESTINATION), context(tmp_path))
             super().put_file(name, source)

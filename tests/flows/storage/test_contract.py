@@ -80,7 +80,7 @@ def test_a_large_file_comes_back_as_it_went(store: Store, large: Path) -> None:
 
 
 def test_a_transfer_that_is_stopped_leaves_no_blob(zones: Zones, large: Path) -> None:
-    def stop() -> None:
+    def stop(moved: int) -> None:
         raise Stopped("The run was asked to stop.")
 
     with pytest.raises(Stopped):
@@ -89,6 +89,14 @@ def test_a_transfer_that_is_stopped_leaves_no_blob(zones: Zones, large: Path) ->
     with pytest.raises(Stopped):
         LocalStore(large.parent / "elsewhere").copy_from("a/large", zones.bronze, "a/large", stop)
     assert zones.silver.size_bytes("a/large") is None
+
+
+def test_a_transfer_tells_how_much_is_through(zones: Zones, large: Path) -> None:
+    told: list[int] = []
+    zones.silver.put_file("a/large", large, told.append)
+    LocalStore(large.parent / "elsewhere").copy_from("a/large", zones.silver, "a/large", told.append)
+    assert told == sorted(told[: told.index(0, 1)]) + sorted(told[told.index(0, 1) :])
+    assert max(told) >= len(LARGE) - 4 * 1024 * 1024
 
 
 def test_blobs_go_from_zone_to_zone_and_kind_to_kind(zones: Zones, large: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flows.errors import HandlerError
-from tests.support import hostile
+from tests.support import hostile, hostile_attacks
 from tests.support.hostile_tries import try_of
 from tests.support.rasters import bronze
 from tests.support.zygotes import Zygote
@@ -67,7 +67,7 @@ def test_a_file_opened_trustingly_reads_anothers_blob_of_its_zone_but_nothing_el
     """The kernel's part alone: what our own reader refuses is shown to GDAL here."""
     secret = tmp_path / "elsewhere.tif"
     secret.write_bytes(next(hostile.honest()).content)
-    attack = hostile.by_name(hostile.attacks(secret, "http://127.0.0.1:9/x"))[name]
+    attack = hostile.by_name(hostile_attacks.attacks(secret, "http://127.0.0.1:9/x"))[name]
     place = bronze(tmp_path, "up/attack.tif")
     place.write_bytes(attack.content)
     confined = wish("open", place)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from flows.handlers.raster import tiff
-from tests.support import hostile
+from tests.support import hostile, hostile_attacks
 from tests.support.hostile import Sample
 from tests.support.hostile_tries import Fate, fate_of
 from tests.support.zygotes import Zygote
@@ -32,7 +32,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def corpus(root: Path) -> list[Sample]:
     secret = root / "bronze/other/secret.tif"
-    return [*hostile.honest(), *hostile.attacks(secret, URL), *hostile.mutants(MUTANTS)]
+    return [*hostile.honest(), *hostile_attacks.attacks(secret, URL), *hostile.mutants(MUTANTS)]
 
 
 @pytest.fixture(scope="module")

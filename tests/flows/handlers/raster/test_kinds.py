@@ -120,6 +120,91 @@ def test_a_mask_of_the_source_becomes_the_product_s(target: str, context: Contex
     assert made.bands[0].valid_percent == pytest.approx(100 * (mask > 0).mean(), abs=3)
 
 
+def masked(root: Path, pixels: Any, mask: Any, **profile: Any) -> None:
+    """A source with a mask of its own beside its nodata value."""
+    path = write(bronze(root, NAME), pixels, **profile)
+    with rasterio.Env(GDAL_TIFF_INTERNAL_MASK="YES"), rasterio.open(path, "r+") as raster:
+        raster.write_mask(mask)
+
+
+@pytest.mark.parametrize("resampling", ["nearest", "bilinear"])
+@pytest.mark.parametrize("target", [sample.CRS, "EPSG:4326"], ids=["in its own CRS", "reprojected"])
+def test_a_pixel_counts_where_both_mask_and_nodata_let_it_through(
+    target: str, resampling: str, context: Context, tmp_path: Path
+) -> None:
+    """What the mask leaves out has a value that would be seen at once; so has what is nodata within the mask."""
+    rows, columns = np.indices((700, 700))
+    hidden, nothing = columns < 210, (rows < 350) & (columns >= 490)
+    pixels = np.where(hidden, 250, np.where(nothing, 7, 100)).astype("uint8")
+    masked(tmp_path, np.stack([pixels, pixels]), np.where(hidden, 0, 255).astype("uint8"), nodata=7)
+    made = created(context, target_crs=target, resampling=resampling)
+    with rasterio.open(product(tmp_path)) as raster:
+        shown = raster.read(masked=True)
+        assert raster.nodata == 7
+        assert set(np.unique(shown.compressed())) == {100}
+        share = (raster.dataset_mask() > 0).mean()
+        if target == sample.CRS:
+            np.testing.assert_array_equal(raster.read(), np.where(hidden, 7, pixels)[np.newaxis].repeat(2, 0))
+    assert share == pytest.approx(0.55, abs=0.04)
+    for band in made.bands:
+        assert (band.minimum, band.maximum) == (100, 100)
+        assert band.valid_percent == pytest.approx(100 * share, abs=0.5)
+    assert made.footprint_wgs84
+    [outline] = [Polygon(rings[0]) for rings in made.footprint_wgs84]
+    assert outline.area / Polygon.from_bounds(*made.bounds_wgs84).area == pytest.approx(share, abs=0.05)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "uint32", "int64", "float64"])
+def test_nodata_beside_a_mask_is_kept_for_every_kind_of_pixel(dtype: str, context: Context, tmp_path: Path) -> None:
+    nodata = math.nan if dtype == "float64" else 0
+    mask = np.where(np.indices((300, 300))[0] < 150, 0, 255).astype("uint8")
+    masked(tmp_path, np.full((300, 300), 9, dtype), mask, nodata=nodata)
+    for target in (sample.CRS, "EPSG:4326"):
+        made = created(context, target_crs=target)
+        assert (made.bands[0].minimum, made.bands[0].maximum) == pytest.approx((9, 9))
+        assert made.bands[0].valid_percent == pytest.approx(50, abs=4)
+
+
+@pytest.mark.parametrize("target", [sample.CRS, "EPSG:4326"], ids=["in its own CRS", "reprojected"])
+@pytest.mark.parametrize("nodata", [0, 7])
+def test_nodata_beside_an_alpha_band_is_transparent(nodata: int, target: str, context: Context, tmp_path: Path) -> None:
+    """What is transparent has a colour that would be seen at once; what is nodata is opaque."""
+    rows, columns = np.indices((300, 300))
+    clear, nothing = columns < 150, (rows < 100) & (columns >= 200)
+    colour = np.where(clear, 200, np.where(nothing, nodata, 100))
+    cube = np.stack([colour, colour, colour, np.where(clear, 0, 255)]).astype("uint8")
+    write(bronze(tmp_path, NAME), cube, nodata=nodata, photometric="rgb", ALPHA="YES")
+    made = created(context, target_crs=target, resampling="nearest")
+    with rasterio.open(product(tmp_path)) as raster:
+        assert (raster.nodata, raster.colorinterp[3]) == (None, ColorInterp.alpha)
+        seen = raster.dataset_mask() > 0
+        assert set(np.unique(raster.read(1)[seen])) == {100}
+        if target == sample.CRS:
+            np.testing.assert_array_equal(seen, ~clear & ~nothing)
+    assert seen.mean() == pytest.approx(0.39, abs=0.03)
+    assert (made.bands[0].minimum, made.bands[0].maximum) == (100, 100)
+    assert made.bands[0].valid_percent == pytest.approx(100 * seen.mean(), abs=0.5)
+
+
+def test_a_placed_picture_keeps_its_meaning_beside_mask_and_nodata(context: Context, tmp_path: Path) -> None:
+    """What is folded is a copy of the source: colours, names and control points go with it."""
+    west, north, step = sample.WEST_METRES, sample.NORTH_METRES, sample.PIXEL_METRES
+    points = [
+        GroundControlPoint(row, column, west + column * step, north - row * step)
+        for row, column in [(0, 0), (0, 300), (300, 0), (300, 300)]
+    ]
+    mask = np.where(np.indices((300, 300))[1] < 150, 0, 255).astype("uint8")
+    masked(tmp_path, np.full((3, 300, 300), 9, "uint8"), mask, nodata=0, transform=None, gcps=points, photometric="rgb")
+    made = created(context, target_crs=sample.CRS)
+    assert [band.meaning for band in made.bands] == ["red", "green", "blue"]
+    assert made.bands[0].valid_percent == pytest.approx(50, abs=2)
+    with rasterio.open(product(tmp_path)) as raster:
+        assert [value[0] for value in raster.sample([(west + at * step, north - 100 * step) for at in (50, 250)])] == [
+            0,
+            9,
+        ]
+
+
 def test_control_points_place_a_raster(context: Context, tmp_path: Path) -> None:
     west, north, step = sample.WEST_METRES, sample.NORTH_METRES, sample.PIXEL_METRES
     corners = [(0, 0), (0, 700), (700, 0), (700, 700)]
@@ -279,9 +364,13 @@ def test_any_raster_by_any_options(
     write(bronze(root, NAME), cube, **profile, transform=place @ Affine.rotation(20) if turned else place)
     created(context_in(root), target_crs=sample.CRS, **options)
     with rasterio.open(product(root)) as made:
-        pixels = made.read(masked=True)
+        # Four bands of bytes are colours and an alpha band, whose values say what counts and are none themselves.
+        alpha = made.colorinterp.index(ColorInterp.alpha) if ColorInterp.alpha in made.colorinterp else len(cube)
+        pixels, transparency, cube = made.read(masked=True)[:alpha], made.read()[alpha:], cube[: alpha + 1]
+        opaque, cube = cube[alpha:], cube[:alpha]
         if not turned:
-            np.testing.assert_array_equal(made.read(), cube)
+            np.testing.assert_array_equal(pixels.data, cube)
+            np.testing.assert_array_equal(transparency, np.where((cube == profile["nodata"]).all(axis=0), 0, opaque))
         elif pixels.count() and options["resampling"] in (None, "nearest", "mode", "bilinear", "average"):
             valid = cube[cube != profile["nodata"]] if profile["nodata"] is not None else cube
             assert valid.min() <= pixels.min() <= pixels.max() <= valid.max()

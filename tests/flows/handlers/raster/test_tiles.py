@@ -1,5 +1,7 @@
 """The tiled route: the scheme, its tiles, their mosaic. Its pixels are those of the direct route, every one."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from flows.handlers.raster.tile_declarations import (
     process_tile,
     process_tile_batch,
 )
+from flows.settings import TryLimits
 from tests.support.rasters import bronze, context_in, write
 
 NAME = "up/large.tif"
@@ -80,6 +83,38 @@ SCENES: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
 }
 
 
+def with_mask_beside_nodata(root: Path, pixels: Any) -> None:
+    """A diagonal stripe is masked out; what it hides are values that occur nowhere else."""
+    hidden = np.add.outer(np.arange(pixels.shape[0]), np.arange(pixels.shape[1])) % 500 < 120
+    path = write(bronze(root, NAME), np.where(hidden, 65_000, pixels).astype("uint16"), nodata=0)
+    with rasterio.Env(GDAL_TIFF_INTERNAL_MASK="YES"), rasterio.open(path, "r+") as raster:
+        raster.write_mask(np.where(hidden, 0, 255).astype("uint8"))
+
+
+@pytest.mark.parametrize("resampling", ["nearest", "cubic"])
+@pytest.mark.parametrize("target", [sample.CRS, "EPSG:4326", "EPSG:3035"])
+def test_a_mask_beside_nodata_is_heard_on_both_routes(target: str, resampling: str, tmp_path: Path) -> None:
+    params: dict[str, Any] = {"target_crs": target, "resampling": resampling}
+    with_mask_beside_nodata(tmp_path, sample.pixels(5, 1400) % 4000 + 1)
+    direct = create_cog(CreateCogParams(**SMALL, **params), context_in(tmp_path, output_prefix="direct"))
+    context = context_in(tmp_path, output_prefix="tiled")
+    made = joined(context, tiled(context, **params), **params)
+    assert_same_product(tmp_path / "silver" / direct.cog, tmp_path / "silver" / made.cog)
+    for one in (direct, made):
+        assert one.bands[0].maximum < 10_000
+        assert one.bands[0].valid_percent < 80
+
+
+def test_a_tile_copies_only_what_it_needs_of_a_masked_source(tmp_path: Path) -> None:
+    with_mask_beside_nodata(tmp_path, sample.pixels(5, 1400) % 4000 + 1)
+    context = context_in(tmp_path)
+    tiled(context)
+    with rasterio.open(context.workdir / "folded" / NAME) as last:
+        there = last.read_masks(1)
+    assert there[-100:, -100:].any()
+    assert not there[:100, :100].any()
+
+
 @pytest.mark.parametrize("scene", SCENES)
 def test_a_mosaic_is_the_product_of_the_direct_route(scene: str, tmp_path: Path) -> None:
     pixels, profile, params = SCENES[scene]
@@ -109,7 +144,11 @@ def test_tiles_of_a_collection_are_products_of_their_own(context: Context, tmp_p
     for tile in tiles:
         path = tmp_path / "silver" / tile.cog
         assert cog_validate(path, strict=True, quiet=True) == (True, [], [])
-        (artifact,) = tile.artifacts
+        artifact, *shown = tile.artifacts
+        assert [one.role for one in shown] == ([] if tile.is_empty else ["thumbnail"])
+        for one in shown:
+            assert one.name == tile.cog.replace(".tif", ".png")
+            assert (tmp_path / "silver" / one.name).stat().st_size == one.size_bytes
         assert (artifact.role, artifact.name, artifact.size_bytes) == ("tile", tile.cog, path.stat().st_size)
         with rasterio.open(path) as raster:
             assert tuple(raster.bounds) == pytest.approx(tile.bounds_wgs84)
@@ -134,6 +173,30 @@ def test_the_scheme_says_which_way_and_why(context: Context, tmp_path: Path) -> 
     large = generate_tiling_scheme(TilingSchemeParams(memory_limit_mb=1, **params), context)
     assert large.route == "tiled"
     assert large.reason == "4 MB of pixels exceed the limit of 1 MB: 9 tiles share them."
+
+
+def test_no_wish_raises_the_limit_beyond_what_a_try_has(
+    context: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(bronze(tmp_path, NAME), sample.pixels(5, 1400), nodata=0)
+    monkeypatch.setattr(TryLimits, "memory_here", 3 * 2**20)
+    params = TilingSchemeParams(memory_limit_mb=100_000, tile_pixels=TILE_PIXELS, **SMALL, target_crs=sample.CRS)
+    planned = generate_tiling_scheme(params, context)
+    assert (planned.route, planned.reason) == (
+        "tiled", "4 MB of pixels exceed the limit of 3 MB: 9 tiles share them."
+    )  # fmt: skip
+
+
+def test_a_try_has_what_its_kernel_grants_it() -> None:
+    """In a process of its own: a limit once lowered stays low."""
+    code = (
+        "import resource; from flows.settings import TryLimits; print(TryLimits().memory_here)\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (3 * 2**30, 3 * 2**30)); print(TryLimits().memory_here)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"CAIRN_TRY_MEMORY_MB": "4096"}
+    )
+    assert done.stdout.split() == [str(4 * 2**30), str(3 * 2**30)]
 
 
 def test_too_many_tiles_are_refused(context: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,7 +242,7 @@ def test_a_batch_resumes_after_the_last_finished_tile(tmp_path: Path) -> None:
     made = process_tile_batch(params, second)
     assert [tile.id for tile in made.tiles] == [tile.id for tile in tiles]
     assert [tile.cog.partition("/")[0] for tile in made.tiles] == ["a1", "a1", "a2", "a2"]
-    assert len(made.artifacts) == 4
+    assert [one.role for one in made.artifacts] == ["tile", "thumbnail"] * 4
 
 
 class Kept:

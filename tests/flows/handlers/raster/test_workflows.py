@@ -1,6 +1,6 @@
 """The shipped raster workflows, decided by the scheduler and done by the real handlers on real files."""
 
-from dataclasses import replace
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,23 +10,11 @@ import rasterio
 from rio_cogeo.cogeo import cog_validate
 
 from deployments import sample
-from flows.compiler import compile_files
-from flows.compiler.simulate import Simulation, World, simulate
-from flows.handlers.registry import registry
-from flows.storage import Zones
-from flows.tries import call, check_params
-from tests.support.rasters import bronze, context_in
+from flows.compiler.simulate import Simulation
+from tests.support import worked
+from tests.support.rasters import bronze, write
 
-REPOSITORY = Path(__file__).resolve().parents[4]
 NAME = "up/dem.tif"
-FACTS: dict[str, object] = {
-    "asset_id": "alps",
-    "version_ordinal": 0,
-    "revision": 1,
-    "version_label": "v1",
-    "request_id": "request-1",
-    "refs": {"dataset_id": "dem"},
-}
 
 
 @pytest.fixture(autouse=True)
@@ -36,22 +24,7 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def done(workflow: str, root: Path, monkeypatch: pytest.MonkeyPatch, prefix: str, **inputs: Any) -> Simulation:
-    """Run the workflow with every handler that is written; what is only planned answers its example."""
-
-    def worked(work: Any, world: World) -> Any:
-        handler = world.handlers[work.node.handler]
-        if handler.planned:
-            return handler.example.model_dump(mode="json")
-        own = context_in(root / work.name, output_prefix=prefix, facts=FACTS)
-        return call(handler, check_params(handler, work.params), replace(own, storage=Zones.local(root)))
-
-    monkeypatch.setattr("flows.compiler.simulate._work_output", worked)
-    path = REPOSITORY / "workflows" / f"{workflow}.yaml"
-    (compiled,) = compile_files([path], registry())
-    assert compiled.plan, compiled.faults
-    ended = simulate(compiled.plan, {"source": NAME, **inputs}, World(registry()))
-    assert ended.succeeded, ended.error
-    return ended
+    return worked.done(workflow, root, monkeypatch, prefix, source=NAME, **inputs)
 
 
 def test_both_routes_of_the_ingest_end_in_the_same_product(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,6 +48,24 @@ def test_the_tiled_ingest_leaves_one_product_for_each_tile(tmp_path: Path, monke
     assert ended.outputs
     products = list((tmp_path / "silver" / "tiles" / "tiles").glob("*.tif"))
     assert len(products) == ended.outputs["tile_count"] > 4
+    [lines] = [path.read_text().splitlines() for path in (tmp_path / "silver").rglob("items.ndjson")]
+    for item in map(json.loads, lines):
+        thumbnail = item["assets"]["thumbnail"]
+        assert (thumbnail["type"], thumbnail["roles"]) == ("image/png", ["thumbnail"])
+        assert (tmp_path / "silver" / thumbnail["href"].removeprefix("cairn://silver/")).is_file()
+
+
+def test_both_ingests_tell_the_same_of_the_bands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = done("raster_ingest", tmp_path, monkeypatch, "whole").outputs
+    tiles = done("raster_tiled", tmp_path, monkeypatch, "tiles", tile_pixels=512).outputs
+    assert whole
+    assert tiles
+    [one], [other] = whole["bands"], tiles["bands"]
+    assert {name: other[name] for name in ("dtype", "nodata", "minimum", "maximum")} == {
+        name: one[name] for name in ("dtype", "nodata", "minimum", "maximum")
+    }
+    for name in ("mean", "stddev", "valid_percent"):
+        assert other[name] == pytest.approx(one[name], rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -92,3 +83,28 @@ def test_options_reach_the_product(inputs: dict[str, Any], tmp_path: Path, monke
         assert raster.profile["compress"] == inputs.get("compression", "deflate")
         assert raster.block_shapes[0][0] == inputs.get("block_size", 512)
         assert raster.crs == inputs.get("target_crs", "EPSG:4326")
+
+
+def test_the_staged_ingest_takes_the_same_options_and_ends_in_the_same_product(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for inputs in ({}, {"resampling": "cubic", "overview_resampling": "average", "compression": "zstd"}):
+        direct = done("raster_ingest", tmp_path, monkeypatch, "direct", **inputs).outputs
+        staged = worked.staged("raster_ingest_staged", tmp_path, monkeypatch, source=NAME, block_size=512, **inputs)
+        assert direct
+        assert {name: staged[name] for name in ("bounds", "bands")} == {
+            name: direct[name] for name in ("bounds", "bands")
+        }
+        contents = [(tmp_path / "silver" / str(one["cog"])).read_bytes() for one in (direct, staged)]
+        assert contents[0] == contents[1]
+
+
+def test_a_crs_that_the_file_lacks_may_be_given_to_the_staged_ingest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(bronze(tmp_path, NAME), sample.pixels(5, 64), crs=None)
+    given = {"source": NAME, "source_crs": sample.CRS, "target_crs": "EPSG:3857", "web_optimised": True}
+    made = worked.staged("raster_ingest_staged", tmp_path, monkeypatch, **given)
+    assert made["validation"]["crs"] == sample.CRS
+    with rasterio.open(tmp_path / "silver" / str(made["cog"])) as raster:
+        assert raster.crs == "EPSG:3857"

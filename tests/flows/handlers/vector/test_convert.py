@@ -7,6 +7,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -101,9 +102,53 @@ def test_what_was_repaired_is_counted(files: Files) -> None:
     shapes = ["POLYGON ((0 0, 2 2, 2 0, 0 2, 0 0))", "POLYGON ((0 0, 1 1, 2 2, 0 0))", "POLYGON ((0 0, 1 0, 1 1, 0 0))"]
     vectors.write(files.path("a.gpkg"), [*shapely.from_wkt(shapes), None])
     result = files.converted("a.gpkg")
-    assert result.repairs.model_dump() == {"repaired": 1, "rejected": 1, "without_geometry": 1}
+    assert result.repairs.model_dump() == {"repaired": 1, "rejected": 1, "without_geometry": 1, "flattened": 0}
     assert (result.feature_count, result.geometry_type) == (3, "MultiPolygon")
     assert files.product(result)["name"].to_pylist() == ["field 0", "field 2", "field 3"]
+
+
+@pytest.mark.parametrize("ending", ["gpkg", "geojson", "csv", "parquet"])
+def test_heights_are_kept_or_counted_wherever_they_begin(files: Files, ending: str) -> None:
+    """The first batch is flat, the second is not: what its layer says of itself decides, else it is reported."""
+    shapes = [shapely.Point(14 + n / 1000, 47) for n in range(100)] + [
+        shapely.Point(15, 47, 300 + n) for n in range(20)
+    ]
+    vectors.write(files.path(f"a.{ending}"), shapes)
+    params = {"source_crs": "EPSG:4326", "chunk_features": 100}
+    result = files.converted(f"a.{ending}", **params)
+    heights = shapely.get_z(shapely.from_wkb(files.product(result)["geometry"].to_numpy())).tolist()
+    if result.has_heights:
+        assert result.repairs.flattened == 0
+        assert heights == [0.0] * 100 + [300.0 + n for n in range(20)]
+    else:
+        assert result.repairs.flattened == 20
+        assert np.isnan(heights).all()
+
+
+def test_a_layer_that_says_that_it_has_heights_keeps_them(files: Files) -> None:
+    shapes = [None] * 100 + [shapely.Point(15, 47, 300)]
+    vectors.write(files.path("a.gpkg"), shapes)
+    with sqlite3.connect(files.path("a.gpkg")) as database:
+        database.execute("update gpkg_geometry_columns set z = 1")
+    database.close()
+    result = files.converted("a.gpkg", chunk_features=100)
+    assert (result.has_heights, result.repairs.flattened) == (True, 0)
+    assert shapely.from_wkb(files.product(result)["geometry"].to_pylist()[-1]).z == 300
+
+
+@pytest.mark.parametrize("kind", [pa.uint64(), pa.dictionary(pa.int8(), pa.uint64())], ids=str)
+def test_large_unsigned_numbers_are_kept_or_refused_and_never_turned(files: Files, kind: pa.DataType) -> None:
+    for largest, is_kept in ((2**63 - 1, True), (2**63, False), (2**64 - 1, False)):
+        numbers = pa.array([0, None, largest], pa.uint64())
+        column = numbers.dictionary_encode().cast(kind) if pa.types.is_dictionary(kind) else numbers
+        vectors.write(files.path("a.parquet"), vectors.squares(3), {"cell": column})
+        if is_kept:
+            result = files.converted("a.parquet")
+            assert result.columns[0].type == "bigint"
+            assert files.product(result)["cell"].to_pylist() == [0, None, largest]
+        else:
+            with pytest.raises(InvalidInput, match=r"Column 'cell' of 'up/a\.parquet' holds whole numbers of 2⁶³"):
+                files.converted("a.parquet")
 
 
 @pytest.mark.parametrize(("wanted", "size", "total", "made"), [
@@ -179,6 +224,20 @@ def test_a_geopackage_that_asks_in_place_of_holding_is_refused(files: Files) -> 
         database.execute("create view gpkg_extra as select 1")
     database.close()
     refused(files, "b.gpkg", "describes itself by queries")
+
+
+def test_a_geopackage_whose_words_are_no_text_is_refused(files: Files) -> None:
+    path = vectors.write(files.path("a.gpkg"), vectors.squares(3))
+    path.write_bytes(path.read_bytes().replace(b"CREATE TABLE", b"CREATE\xffTABLE"))
+    refused(files, "a.gpkg", "damaged or incomplete")
+
+
+def test_a_file_that_turns_out_to_hold_no_layer_is_refused(files: Files) -> None:
+    """Its first bytes promise one, and the library then finds none."""
+    files.path("a.geojson").write_text('{"type": "Feature')
+    files.path("a.fgb").write_bytes(b"fgb\3fgb" + bytes(200))
+    for name in ("a.geojson", "a.fgb"):
+        refused(files, name, "damaged or incomplete")
 
 
 def test_of_several_layers_one_must_be_named(files: Files) -> None:

@@ -69,5 +69,8 @@ def test_one_word_for_all_types(kinds: set[str], told: str) -> None:
 
 def test_heights_are_kept_by_all_or_none() -> None:
     mixed = shapely.from_wkt(["POINT Z (1 2 3)", "POINT (1 2)"])
-    assert shapely.has_z(levelled(mixed, has_heights=True)).all()
-    assert not shapely.has_z(levelled(mixed, has_heights=False)).any()
+    found = Findings()
+    assert shapely.has_z(levelled(mixed, found, has_heights=True)).all()
+    assert found.flattened == 0
+    assert not shapely.has_z(levelled(mixed, found, has_heights=False)).any()
+    assert found.flattened == 1
