@@ -20,13 +20,15 @@ import pytest
 from deployments.automations import HEARTBEAT_SECONDS
 from tests.support.prefect_server import REPOSITORY
 
+# What git or .dockerignore keeps from an image's build, and a clone at work has.
+NOT_COPIED = ("__pycache__", "node_modules", "vendor")
 CEILING_MB = {"light": 500, "gdal": 2000}
 # What each is above the mission's ceilings (50 for the gateway, 250 for services), docs/how-to/deploy.md says why.
 SERVICES = {
-    "domain": ("import domain.app, domain.relay, deployments.stack.prepare", "domain", 250),
-    "gateway": ("import gateway.app", "gateway", 100),
-    "serving": ("import gateway.serving.app", "gateway", 370),
-    "prefect": ("import prefect.server, prefect_redis.messaging, flows", "flows", 250),
+    "domain": ("import domain.app, domain.relay, deployments.stack.prepare", "domain", 320),
+    "gateway": ("import gateway.app", "gateway", 130),
+    "serving": ("import gateway.serving.app", "gateway", 420),
+    "prefect": ("import prefect.server, prefect_redis.messaging, flows", "flows", 270),
 }
 LONG = pytest.mark.skipif(not os.environ.get("CAIRN_IMAGES"), reason="`make images` installs the images' packages")
 EVERY_FLOW = """
@@ -80,7 +82,7 @@ def copied(target: str, folder: Path) -> Path:
         for source in sources:
             at = folder / destination
             if (REPOSITORY / source).is_dir():
-                shutil.copytree(REPOSITORY / source, at, ignore=shutil.ignore_patterns("__pycache__"))
+                shutil.copytree(REPOSITORY / source, at, ignore=shutil.ignore_patterns(*NOT_COPIED))
             else:
                 at = at / Path(source).name if destination.endswith("/") else at
                 at.parent.mkdir(parents=True, exist_ok=True)
