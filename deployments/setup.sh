@@ -20,6 +20,7 @@ missing_packages() {
   if ! command -v npm >/dev/null || ! command -v node >/dev/null; then missing+=(nodejs npm); fi
   if [ "$extra" = dev ] && ! command -v chromium >/dev/null; then missing+=(chromium); fi
   if [ "$extra" = dev ] && ! command -v strace >/dev/null; then missing+=(strace); fi
+  if [ "$extra" = dev ] && ! command -v ogr2ogr >/dev/null; then missing+=(gdal-bin); fi
   if [ "$extra" = dev ] && ! command -v openssl >/dev/null; then missing+=(openssl); fi
   # A server of the user's own stands in for ours.
   if [ -n "${CAIRN_DATABASE_URL:-}${DATABASE_URL:-}" ]; then

@@ -7,7 +7,7 @@ from tests.support.platform import Domain
 
 END = (
     "select pg_terminate_backend(pid) from pg_stat_activity"
-    " where application_name like 'cairn-domain%' and datname = current_database()"
+    " where application_name like 'cairn-domain%%' and datname = current_database()"
 )
 
 

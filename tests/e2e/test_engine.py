@@ -67,7 +67,7 @@ def made() -> Iterator[Trial]:
 
 def test_a_large_result_reaches_the_next_run_and_the_partner_whole(made: Trial) -> None:
     body = {"dataset_id": "words", "resource_id": "r", "version_id": "1", "data_type": "raster"}
-    body |= {"operation": "count_words", "source": "uploads/words.tif"}
+    body |= {"operation": "count_words", "source": "uploads/ddh/words.tif"}
     with made.stack.partner() as gateway:
         request_id = gateway.post("/api/platform/submit", json=body).raise_for_status().json()["request_id"]
 

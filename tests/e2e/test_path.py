@@ -142,7 +142,7 @@ def test_prefect_shows_a_typed_form(stack: RunningStack) -> None:
     with stack.prefect() as prefect:
         deployment = prefect.get("/deployments/name/raster_ingest/raster_ingest").json()
     fields = deployment["parameter_openapi_schema"]["properties"]
-    assert fields["source"]["description"] == "container/path of the source"
+    assert fields["source"]["description"] == "container/path, or an address that is fetched"
     assert fields["target_crs"]["default"] == "EPSG:4326"
     assert fields["resampling"]["anyOf"][0]["enum"] == ["nearest", "bilinear", "cubic", "average", "mode"]
     assert fields["source"]["position"] < fields["run_id"]["position"]

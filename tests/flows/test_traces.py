@@ -27,6 +27,7 @@ from tests.support.stack import RunningStack, with_workflows
 pytestmark = pytest.mark.stack
 COUNT = int(os.environ.get("CAIRN_TRACES", "16"))
 LEAST_SHARE = 0.3
+ROUNDS = 3
 INPUTS = (2, 7)  # on both sides of what conditionals ask
 
 
@@ -56,7 +57,7 @@ def drawn(count: int) -> Mapping[str, str]:
 class Laboratory:
     """The workflows, a stack that knows them, and a process that runs them."""
 
-    plans: Sequence[Plan]
+    plans: list[Plan]
     stack: RunningStack
     host: "subprocess.Popen[str]"
 
@@ -138,10 +139,13 @@ KINDS: dict[str, Callable[[Expected], bool]] = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_of_the_scheduler_is_found(laboratory: Laboratory, fault: str) -> None:
-    """Only the flows' scheduler has it, not the simulator's: the comparison has to notice."""
-    for number, plan in enumerate(laboratory.plans):
+    """Only the flows' scheduler has it, not the simulator's: the comparison has to notice.
+
+    Children that a forgotten limit lets go at once are seen only where they do meet, so each workflow has several goes.
+    """
+    for number, plan in enumerate(ROUNDS * laboratory.plans):
         laboratory.run([plan], fault)
         if differing := laboratory.differences(plan):
             print(f"\n{fault} found with workflow {number + 1}: {differing[0]}")  # noqa: T201
             return
-    pytest.fail(f"{len(laboratory.plans)} workflows did not show {fault}")
+    pytest.fail(f"{len(laboratory.plans)} workflows, {ROUNDS} times each, did not show {fault}")

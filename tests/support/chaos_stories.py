@@ -82,6 +82,9 @@ async def ended(made: "Platform", request_id: str) -> None:
 
 
 async def all_done_again(made: "Platform") -> None:
-    """Nobody leaves a failed run behind."""
-    failed = "select request_id::text from app.requests where status = 'failed'"
+    """Nobody leaves a failed run behind, but those that another submission under the same label has replaced."""
+    failed = (
+        "select request_id::text from app.requests r join app.asset_versions v using (asset_id, ordinal)"
+        " where status = 'failed' and r.revision = v.newest_revision"
+    )
     await asyncio.gather(*(ended(made, request_id) for (request_id,) in made.rows(failed)))

@@ -80,9 +80,12 @@ def cell_side(block: int, bands: Bands) -> int:
 
 
 def factors(width: int, height: int, block: int) -> list[int]:
-    """How many times smaller each overview is: halves, until one block holds it all."""
+    """How many times smaller each overview is: halves, until one block holds it all.
+
+    None of what is one pixel wide: readers tell by the width how many times smaller an overview is.
+    """
     found, factor = list[int](), 2
-    while max(width, height) > block * (factor // 2):
+    while width > 1 and max(width, height) > block * (factor // 2):
         found.append(factor)
         factor *= 2
     return found

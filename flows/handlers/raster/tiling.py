@@ -34,12 +34,22 @@ def side(tile_pixels: int, cell: int) -> int:
 
 def places(width: int, height: int, tile_side: int) -> list[grid.Place]:
     """Where the tiles lie, row by row."""
-    return list(grid.windows(width, height, tile_side))
+    last = (_columns(width, tile_side) - 1) * tile_side
+    return [
+        (column, row, width - last if column == last else across, down)
+        for column, row, across, down in grid.windows(width, height, tile_side)
+        if column <= last
+    ]
 
 
 def count(width: int, height: int, tile_side: int) -> int:
     """How many tiles there would be."""
-    return -(-width // tile_side) * -(-height // tile_side)
+    return _columns(width, tile_side) * -(-height // tile_side)
+
+
+def _columns(width: int, tile_side: int) -> int:
+    """Of tiles side by side. A strip of one pixel, which can have no overviews, goes with the last one."""
+    return max(1, -(-(width - 1) // tile_side))
 
 
 def name(place: grid.Place, tile_side: int) -> str:

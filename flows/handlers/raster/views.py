@@ -33,6 +33,7 @@ Pixels = np.ndarray[Any, Any]
 
 WARP_MEMORY_MB = 64
 EXACT_INTEGERS = 2**53
+MOST_WITHOUT_OVERVIEWS = 512  # pixels a side: what the strict check of rio-cogeo lets pass
 WEB_MERCATOR = "EPSG:3857"
 # Degrees counted from the antimeridian: what lies across it is one piece there.
 _FROM_ANTIMERIDIAN = "+proj=longlat +datum=WGS84 +pm=180 +no_defs"
@@ -178,6 +179,11 @@ def planned(source: DatasetReader, params: MakingParams) -> Product:
         resampling=choices.resampling(params.resampling, bands),
         overview_resampling=choices.overview_resampling(params.overview_resampling, bands),
     )
+    if product.width == 1 and product.height > MOST_WITHOUT_OVERVIEWS:
+        raise InvalidInput(
+            f"{params.source!r} would be one pixel wide and {product.height:,} high, a strip that can have no "
+            "overviews. Send it with neighbouring columns."
+        )
     if product.size_bytes > MAX_DECODED_BYTES:
         raise InvalidInput(
             f"{params.source!r} would grow to {product.size_bytes:,} bytes of pixels in {params.target_crs}; "

@@ -64,7 +64,7 @@ def test_halves_of_halves_are_quarters(width: int, height: int, times: int) -> N
     assert size == choices.halved(width, height, times)
 
 
-@given(st.integers(1, 500_000), st.integers(1, 500_000), st.sampled_from([128, 512]))
+@given(st.integers(2, 500_000), st.integers(1, 500_000), st.sampled_from([128, 512]))
 def test_the_last_overview_fits_one_block(width: int, height: int, block: int) -> None:
     factors = choices.factors(width, height, block)
     for _ in factors:
@@ -81,6 +81,19 @@ def test_tiles_hold_whole_cells_and_cover_all(width: int, height: int, asked: in
     places = tiling.places(width, height, side)
     assert len(places) == tiling.count(width, height, side) == len({tiling.name(place, side) for place in places})
     assert sum(w * h for _, _, w, h in places) == width * height
+    assert all(w > 1 for _, _, w, _ in places) or width == 1
+    assert all(w <= side + 1 and h <= side for _, _, w, h in places)
+
+
+def test_a_column_of_one_pixel_goes_with_the_tile_beside_it() -> None:
+    assert tiling.places(1025, 600, 512) == [
+        (0, 0, 512, 512),
+        (512, 0, 513, 512),
+        (0, 512, 512, 88),
+        (512, 512, 513, 88),
+    ]
+    assert [place[2] for place in tiling.places(1026, 1, 512)] == [512, 512, 2]
+    assert tiling.places(1, 1, 512) == [(0, 0, 1, 1)]
 
 
 @pytest.mark.parametrize(

@@ -244,7 +244,7 @@ def test_a_polar_raster_is_placed(context: Context, tmp_path: Path) -> None:
         assert next(raster.sample([(45.0, -85.0)]))[0] == 5
 
 
-@pytest.mark.parametrize("size", [(1, 1), (1, 3000), (513, 2)])
+@pytest.mark.parametrize("size", [(1, 1), (1, 3000), (513, 2), (300, 1)])
 def test_odd_sizes(size: tuple[int, int], context: Context, tmp_path: Path) -> None:
     pixels = np.arange(1, 1 + size[0] * size[1]).reshape(size).astype("uint16")
     write(bronze(tmp_path, NAME), pixels, nodata=0)
@@ -253,6 +253,12 @@ def test_odd_sizes(size: tuple[int, int], context: Context, tmp_path: Path) -> N
     with rasterio.open(product(tmp_path)) as raster:
         np.testing.assert_array_equal(raster.read(1), pixels)
     created(context)
+
+
+def test_a_strip_that_can_have_no_overviews_is_refused(context: Context, tmp_path: Path) -> None:
+    write(bronze(tmp_path, NAME), np.ones((513, 1), "uint8"))
+    with pytest.raises(InvalidInput, match="one pixel wide and 513 high"):
+        created(context, target_crs=sample.CRS)
 
 
 def test_a_huge_raster_that_is_mostly_empty_stays_small(context: Context, tmp_path: Path) -> None:
