@@ -18,7 +18,8 @@ def test_the_report_has_the_shape_of_all_benchmarks() -> None:
     ]
     for result in report["results"]:
         assert set(result) == FIELDS
-        assert result["value"] > 0
+        # What one try of each takes is noise: a smaller workflow may have taken longer.
+        assert result["value"] > 0 or result["name"] == "growth_exponent"
         assert result["n"] == 1
         assert result["holds"] is (None if result["target"] is None else result["value"] <= result["target"])
         assert (result["ratio"] is None) == (result["baseline"] is None)
