@@ -51,7 +51,7 @@ hostile: setup-dev  ## Take 1,000 damaged and hostile files through real tries, 
 	@CAIRN_HOSTILE_FILES=$${CAIRN_HOSTILE_FILES:-1000} $(BIN)/python -m pytest tests/flows/handlers/hostile -s
 
 fuzz: setup-dev  ## Ask the gateway 10,000 things made from its own documents; read as 10,000 tenants; try all doors of serving
-	@CAIRN_FUZZ_CASES=$${CAIRN_FUZZ_CASES:-10000} CAIRN_ROLE_READINGS=$${CAIRN_ROLE_READINGS:-10000} \
+	@CAIRN_FUZZ_CASES=$${CAIRN_FUZZ_CASES:-11000} CAIRN_ROLE_READINGS=$${CAIRN_ROLE_READINGS:-10000} \
 		CAIRN_LEAKS=all $(BIN)/python -m pytest tests/gateway/test_fuzz.py tests/gateway/test_role.py \
 		tests/gateway/serving/test_leaks.py -s
 

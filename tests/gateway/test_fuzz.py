@@ -1,7 +1,7 @@
 """The documents against the running gateway: no call that can be made of them is answered by a fault of ours.
 
 Schemathesis makes the calls, good and bad; half of them are given ids that exist, so that they get past the first look.
-CAIRN_FUZZ_CASES sets how many cases in all: some hundreds here, 10,000 in the long form (`make fuzz`). CAIRN_FUZZ_SEED
+CAIRN_FUZZ_CASES sets how many cases in all: some hundreds here, 11,000 in the long form (`make fuzz`). CAIRN_FUZZ_SEED
 sets which: the same seed makes the same cases.
 """
 
