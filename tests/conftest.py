@@ -8,14 +8,6 @@ from tests.support.azurite import Azurite, running_azurite
 from tests.support.cluster import TestCluster, TestDatabase, running_cluster
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Side by side, a file stays whole, for its tests share fixtures; and so do all stories of the one stack."""
-    for item in items:
-        tells_a_story = "stack" in getattr(item, "fixturenames", ()) and item.path.parent.name == "e2e"
-        item.add_marker(pytest.mark.xdist_group("stories" if tells_a_story else item.path.as_posix()))
-
-
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[TestCluster]:
     with running_cluster() as running:

@@ -50,7 +50,8 @@ class RunningStack:
 
     def spawn(self, *arguments: str) -> "subprocess.Popen[bytes]":
         """Start the command and go on."""
-        command = [sys.executable, "-m", "deployments.cli", *arguments]
+        # A shell that runs the tests in its background has SIGINT ignored, which all that they start would inherit.
+        command = ["env", "--default-signal=INT", sys.executable, "-m", "deployments.cli", *arguments]
         return subprocess.Popen(
             command, env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
         )
