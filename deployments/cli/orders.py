@@ -101,11 +101,7 @@ def limit(workflow: str | None, platform: str | None, pool: str | None, value: s
         raise click.BadParameter(f"{value!r} is neither a number nor none.", param_hint="N")
     (of, name) = named[0]
     body = {"kind": "in_flight", "of": of, "name": name, "value": None if value == "none" else int(value)}
-    with _domain() as domain:
-        done = domain.put("/api/v1/limits", json=body)
-        if not done.is_success:
-            answer(done)
-        held = answer(domain.get("/api/v1/settings"))
+    held = _held_after("PUT", "limits", body)
     if as_json:
         print_json(held)
         return
@@ -115,16 +111,22 @@ def limit(workflow: str | None, platform: str | None, pool: str | None, value: s
 
 def _order(verb: str, workflow_id: str | None, platform_id: str | None, as_json: bool, **more: str) -> None:
     about = {"workflow_id": workflow_id, "platform_id": platform_id}
-    with _domain() as domain:
-        done = domain.post(f"/api/v1/{verb}", json={name: value for name, value in about.items() if value} | more)
-        if not done.is_success:
-            answer(done)
-        held = answer(domain.get("/api/v1/settings"))
+    held = _held_after("POST", verb, {name: value for name, value in about.items() if value} | more)
     if as_json:
         print_json(held)
         return
     pauses = [setting["name"] for setting in held if setting["kind"] == "pause"]
     click.echo(f"Paused: {', '.join(pauses)}." if pauses else "Nothing is paused.")
+
+
+def _held_after(method: str, path: str, body: dict[str, Any]) -> list[dict[str, Any]]:
+    """Have it ordered, and read what is paused and limited now."""
+    with _domain() as domain:
+        done = domain.request(method, f"/api/v1/{path}", json=body)
+        if not done.is_success:
+            answer(done)
+        held: list[dict[str, Any]] = answer(domain.get("/api/v1/settings"))
+    return held
 
 
 def _show(stands: dict[str, Any], as_json: bool) -> None:

@@ -138,6 +138,18 @@ def test_what_is_public_is_exported_and_taken_back_when_it_is_not(stack: Running
     until(lambda: stack.rows(withdrawal) == [("completed",)])
 
 
+def test_operators_hold_a_workflow_by_command(stack: RunningStack) -> None:
+    def held(kind: str, *order: str) -> list[tuple[str, Any]]:
+        return [(one["name"], one["value"]) for one in stack.json(*order) if one["kind"] == kind]
+
+    assert held("in_flight", "limit", "--workflow", "retry_test", "3") == [("workflow:retry_test", 3)]
+    assert held("in_flight", "limit", "--workflow", "retry_test", "none") == []
+    paused = held("pause", "pause", "--workflow", "retry_test", "--reason", "a test")
+    assert [name for name, _ in paused] == ["workflow:retry_test"]
+    assert held("pause", "resume", "--workflow", "retry_test") == []
+    assert stack.cairn("limit", "--workflow", "retry_test", "few").returncode == 2
+
+
 def test_prefect_shows_a_typed_form(stack: RunningStack) -> None:
     with stack.prefect() as prefect:
         deployment = prefect.get("/deployments/name/raster_ingest/raster_ingest").json()
