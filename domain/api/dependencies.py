@@ -23,6 +23,7 @@ from domain.services.queueing import InternalRuns
 from domain.services.records import RecordDesk
 from domain.services.reviews import Reviews
 from domain.services.runs import RunLifecycle
+from domain.services.starts import RunStarts
 from domain.services.submissions import Submissions
 from domain.services.turns import Turn
 from domain.state import Service
@@ -122,6 +123,10 @@ async def submissions(session: Session, state: ServiceState) -> Submissions:
 
 async def internal_runs(session: Session, state: ServiceState) -> InternalRuns:
     return InternalRuns(session, state.definitions)
+
+
+async def starts(session: Session) -> RunStarts:
+    return RunStarts(session)
 
 
 async def lifecycle(session: Session, state: ServiceState) -> RunLifecycle:

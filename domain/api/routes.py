@@ -15,6 +15,7 @@ from domain.api.dependencies import (
     callback_desk,
     internal_runs,
     lifecycle,
+    starts,
     submissions,
 )
 from domain.contracts import rendering
@@ -38,11 +39,13 @@ from domain.services.callbacks import CallbackDesk
 from domain.services.heartbeats import Heartbeats
 from domain.services.queueing import InternalRuns
 from domain.services.runs import RunLifecycle
+from domain.services.starts import RunStarts
 from domain.services.submissions import Submissions
 
 probes = APIRouter(tags=["probes"])
 api = APIRouter(prefix="/api/v1")
 
+Starts = Annotated[RunStarts, Depends(starts)]
 Lifecycle = Annotated[RunLifecycle, Depends(lifecycle)]
 WORKER = [Depends(allowed("worker"))]
 
@@ -100,7 +103,7 @@ async def register(
 
 
 @api.post("/runs/{run_id}/start", tags=["workers"], dependencies=WORKER, response_model=WorkOrder)
-async def start(run_id: UUID, message: RunStart, runs: Lifecycle, state: ServiceState) -> Any:
+async def start(run_id: UUID, message: RunStart, runs: Starts, state: ServiceState) -> Any:
     """The first act of a flow run: claim its attempt and learn what to do."""
     answer = await runs.start(run_id, message, state.settings.heartbeat_seconds)
     return rendering.render(answer.problem()) if isinstance(answer, DomainError) else answer

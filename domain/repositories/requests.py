@@ -18,7 +18,8 @@ class Requests:
     async def get(self, request_id: UUID, *, lock: bool = False) -> Request | None:
         if not lock:
             return await self.session.get(Request, request_id)
-        query = select(Request).where(Request.request_id == request_id).with_for_update()
+        # Not against keys: who has noted an event of it shares its key, and two of them would wait for each other.
+        query = select(Request).where(Request.request_id == request_id).with_for_update(key_share=True)
         return await self.session.scalar(query.execution_options(**FRESH))
 
     async def of_version(self, asset_id: str, ordinal: int, revision: int) -> Request:

@@ -83,6 +83,10 @@ class Runs:
         self.session.add(attempt)
         return attempt
 
+    async def take_flow_run(self, flow_run_id: UUID) -> None:
+        """Have those who ask about one flow run take turns: one that was not answered in time may still be at it."""
+        await self.session.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(str(flow_run_id), 0))))
+
     async def attempt_of_flow_run(self, flow_run_id: UUID) -> Attempt | None:
         """The newest attempt that this flow run was started for."""
         query = select(Attempt).where(Attempt.flow_run_id == flow_run_id).order_by(Attempt.number.desc()).limit(1)
@@ -133,12 +137,6 @@ class Runs:
         """Pending runs behind this one, locked in their order."""
         query = select(Run).where(Run.request_id == request_id, Run.sequence > sequence, Run.state == RunState.PENDING)
         query = query.order_by(Run.sequence).with_for_update().execution_options(**FRESH)
-        return (await self.session.scalars(query)).all()
-
-    async def cancelled_after(self, request_id: UUID, sequence: int) -> Sequence[Run]:
-        query = select(Run).where(
-            Run.request_id == request_id, Run.sequence > sequence, Run.state == RunState.CANCELLED
-        )
         return (await self.session.scalars(query)).all()
 
     async def live_attempt(self, run_id: UUID) -> Attempt | None:

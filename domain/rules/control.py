@@ -1,5 +1,6 @@
 """What operators' pauses and limits are about, and what may be run again. Pure."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -8,6 +9,7 @@ from domain.rules.lifecycle import Approval, RunState
 EVERYTHING = "*"
 Kind = Literal["pause", "open_requests", "in_flight"]
 Scope = Literal["failed", "all"]
+ENDED_EARLY = (RunState.FAILED, RunState.CANCELLED)
 
 
 def scope_name(*, workflow_id: str | None = None, platform_id: str | None = None, pool: str | None = None) -> str:
@@ -34,12 +36,20 @@ class RevisionFacts:
     exists: bool
 
 
-def rerun_refusal(scope: Scope, state: RunState, revision: RevisionFacts | None) -> str | None:
-    """Why the run may not run again, or None. What was decided about is never written anew."""
+def rerun_refusal(
+    scope: Scope, state: RunState, revision: RevisionFacts | None, before: Sequence[RunState] = ()
+) -> str | None:
+    """Why the run may not run again, or None. What was decided about is never written anew.
+
+    `before` are the states of the request's runs before this one: it would wait for ever for one that has ended.
+    """
     if state in {RunState.PENDING, RunState.RUNNING}:
         return f"The run is {state.value}. Cancel it first, or wait for its end."
     if scope == "failed" and state is RunState.COMPLETED:
         return "The run is completed. Rerun it with scope `all` to do its work again."
+    ended = [place for place, earlier in enumerate(before, start=1) if earlier in ENDED_EARLY]
+    if scope == "failed" and ended:
+        return f"Run {ended[0]} of the request is {before[ended[0] - 1].value}. Rerun that one: this one follows it."
     return None if revision is None else _revision_refusal(revision)
 
 
@@ -60,5 +70,4 @@ def reopened(scope: Scope, sequence: int, runs: list[tuple[int, RunState]]) -> l
     """
     if scope == "all":
         return [number for number, _ in runs]
-    ended = {RunState.FAILED, RunState.CANCELLED}
-    return [number for number, state in runs if state in ended and number >= sequence]
+    return [number for number, state in runs if state in ENDED_EARLY and number >= sequence]

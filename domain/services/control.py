@@ -14,7 +14,7 @@ from domain.repositories.platforms import Platforms
 from domain.repositories.requests import Requests
 from domain.repositories.runs import Runs
 from domain.rules.control import reopened, rerun_refusal, scope_name
-from domain.rules.lifecycle import RUN, RequestState, RunEvent, next_state
+from domain.rules.lifecycle import RUN, RequestState, RunEvent, RunState, next_state
 from domain.security import Identity
 from domain.services.approvals import Ballot
 from domain.services.audit import record
@@ -37,12 +37,16 @@ class Control:
     who: Identity
 
     async def cancel(self, request_id: UUID, order: Cancel) -> RequestStands:
-        """Stop a request: what waits at once, what runs by its next heartbeat. Asked again, it answers the same."""
+        """Stop a request: what waits at once, what runs by its next heartbeat. Asked again, it answers the same.
+
+        Of one that failed, what still runs beside the failed step is stopped; it stays failed.
+        """
         request = await found_request(self.session, request_id)
         await self._refuse_strangers(request, order.client_id)
-        if request.status in {RequestState.COMPLETED, RequestState.FAILED}:
-            raise AlreadyFinished(f"The request is {request.status.value}; there is nothing left to cancel.")
-        if request.status in OPEN:
+        failed_at_work = request.status is RequestState.FAILED and await self._is_at_work(request)
+        if request.status in {RequestState.COMPLETED, RequestState.FAILED} and not failed_at_work:
+            raise _nothing_to_cancel(request)
+        if request.status in OPEN or failed_at_work:
             await RunLifecycle(self.session).cancel_request(request, actor=order.client_id or self.who.client_id)
             record(
                 self.session,
@@ -53,9 +57,13 @@ class Control:
                 on_behalf_of=order.client_id,
             )
         current = await found_request(self.session, request_id, lock=True)
-        if current.status is not RequestState.CANCELLED:  # its last commit was faster than the order
-            raise AlreadyFinished(f"The request is {current.status.value}; there is nothing left to cancel.")
+        if current.status is not RequestState.CANCELLED and not failed_at_work:  # its last commit was faster
+            raise _nothing_to_cancel(current)
         return _stands(current)
+
+    async def _is_at_work(self, request: Request) -> bool:
+        runs = await Runs(self.session).of_request(request.request_id)
+        return any(run.state in {RunState.PENDING, RunState.RUNNING} for run in runs)
 
     async def rerun(self, run_id: UUID, order: Rerun) -> RequestStands:
         """Open a finished run again, and the later ones that its end had cancelled."""
@@ -68,7 +76,8 @@ class Control:
             await found_run(self.session, listed.run_id, lock=True)
             for listed in await Runs(self.session).of_request(request.request_id)
         ]
-        if refusal := rerun_refusal(order.scope, run.state, revision):
+        before = [one.state for one in locked if one.sequence < run.sequence]
+        if refusal := rerun_refusal(order.scope, run.state, revision, before):
             raise NotRerunnable(refusal)
         again = reopened(order.scope, run.sequence, [(one.sequence, one.state) for one in locked])
         for one in locked:
@@ -177,6 +186,10 @@ class Control:
         platform = await Platforms(self.session).platform_of(client_id or "")
         if platform is None or platform != request.platform_id:
             raise no_request(request.request_id)
+
+
+def _nothing_to_cancel(request: Request) -> AlreadyFinished:
+    return AlreadyFinished(f"The request is {request.status.value}; there is nothing left to cancel.")
 
 
 def _stands(request: Request) -> RequestStands:

@@ -1,11 +1,17 @@
 """Requests of several runs: in order, results flowing forward, one failure ending what comes after."""
 
+import asyncio
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from deployments.stack.state import REPOSITORY
 from tests.support.acts import Flow, call, dispatched, submit
-from tests.support.platform import Domain
+from tests.support.cluster import TestDatabase
+from tests.support.platform import Domain, running_domain
 
 VALIDATED: dict[str, Any] = {
     "source": "uploads/fetched.tif",
@@ -149,3 +155,89 @@ async def test_a_cancellation_ends_every_step(domain: Domain) -> None:
 async def test_wrong_inputs_of_a_plan_are_refused_at_once(domain: Domain) -> None:
     answer = await submit(domain, operation="ingest_staged", parameters={"target_crs": "WGS84"})
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid-submission")
+
+
+async def test_a_step_behind_one_that_ended_is_not_run_alone(domain: Domain) -> None:
+    """It would wait for that one for ever."""
+    validate = await begin(domain)
+    await validate.fail()
+    [(later,)] = domain.rows("select run_id from app.runs where step_id = 'catalogue'")
+    refused = await call(domain, "operator", "POST", f"/runs/{later}/rerun", {"scope": "failed"})
+    assert refused.status_code == 409
+    assert "Run 1 of the request is failed. Rerun that one" in refused.json()["detail"]
+    assert domain.rows("select status, finished_at is not null from app.requests") == [("failed", True)]
+    whole = await call(domain, "operator", "POST", f"/runs/{later}/rerun", {"scope": "all"})
+    assert whole.status_code == 202
+
+
+# --- steps side by side ---
+
+PARALLEL = """
+plan_id: parallel
+version: 1
+accepts: {data_type: [raster], operation: [both]}
+inputs: {source: {type: string, required: true}}
+steps:
+  - {id: one, workflow: echo_test}
+  - {id: two, workflow: echo_test}
+"""
+
+
+@pytest.fixture
+async def parallel(shared_database: TestDatabase, tmp_path: Path) -> AsyncIterator[Domain]:
+    folder = tmp_path / "workflows"
+    shutil.copytree(REPOSITORY / "workflows", folder)
+    (folder / "plans" / "parallel.yaml").write_text(PARALLEL)
+    async with running_domain(shared_database, tmp_path, workflows_dir=folder, quota_cache_seconds=0) as running:
+        yield running
+
+
+async def both(domain: Domain) -> list[Flow]:
+    """The two steps, sent."""
+    assert (await submit(domain, operation="both")).status_code == 202
+    return await dispatched(domain)
+
+
+@pytest.mark.parametrize("verb", ["start", "fail"])
+async def test_steps_side_by_side_are_in_no_others_way(parallel: Domain, verb: str) -> None:
+    """Each notes an event of the request and then changes it: neither may wait for the other's note."""
+    for round_ in range(10):
+        refs = {"dataset_id": "d", "resource_id": str(round_)}
+        assert (await submit(parallel, operation="both", refs=refs)).status_code == 202
+        flows = await dispatched(parallel)
+        if verb == "fail":
+            assert all([(await flow.start()).is_success for flow in flows])
+        answers = await asyncio.gather(*(flow.start() if verb == "start" else flow.fail() for flow in flows))
+        assert [answer.status_code for answer in answers] == [200, 200], [answer.text for answer in answers]
+
+
+async def test_what_runs_beside_a_failed_step_can_be_stopped(parallel: Domain) -> None:
+    one, two = await both(parallel)
+    assert (await one.start()).is_success
+    assert (await two.start()).is_success
+    await one.fail()
+    [(request_id, status)] = parallel.rows("select request_id, status from app.requests")
+    assert status == "failed"
+    stop = await call(parallel, "operator", "POST", f"/requests/{request_id}/cancel", {"reason": "in vain"})
+    assert (stop.status_code, stop.json()["status"]) == (200, "failed")
+    assert (await two.beat()).json() == {"stop": True}
+    assert sorted(str(state) for _, state in states(parallel)) == ["cancelled", "failed"]
+    again = await call(parallel, "operator", "POST", f"/requests/{request_id}/cancel", {"reason": "in vain"})
+    assert again.status_code == 409
+
+
+async def test_of_steps_that_both_failed_the_first_brings_the_others_back(parallel: Domain) -> None:
+    flows = await both(parallel)
+    for flow in flows:
+        await flow.start()
+    for flow in flows:
+        await flow.fail()
+    runs = [run_id for (run_id,) in parallel.rows("select run_id from app.runs order by sequence")]
+    refused = await call(parallel, "operator", "POST", f"/runs/{runs[1]}/rerun", {})
+    assert refused.status_code == 409
+    assert (await call(parallel, "operator", "POST", f"/runs/{runs[0]}/rerun", {})).status_code == 202
+    assert [state for _, state in states(parallel)] == ["pending", "pending"]
+    for flow in await dispatched(parallel):
+        await flow.start()
+        assert (await flow.commit({})).is_success
+    assert parallel.rows("select status, finished_at is not null from app.requests") == [("completed", True)]

@@ -11,11 +11,13 @@ from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_CSRF_SUPPORT_ENABLE
 from domain import outbox
 from domain.adapters.prefect_runs import Misconfigured, PrefectRuns, Unclear
 from domain.database_address import DatabaseAddress
+from domain.errors import Fenced
 from domain.reconcile import Reconciler
 from domain.relay import Relay
 from domain.rules.reconcile import Action, FlowState, Patience
+from domain.services.runs import RunLifecycle
 from tests.domain.test_reconcile import ScriptedPrefect, attempts, later, sent, sweep
-from tests.support.acts import submit
+from tests.support.acts import call, submit
 from tests.support.platform import Domain
 from tests.support.prefect_standin import StandIn, standing_in
 
@@ -121,3 +123,32 @@ async def test_one_attempt_that_cannot_be_sent_is_in_no_other_s_way(
     relay = Relay(domain.service.database, DatabaseAddress(domain.database.url("cairn_app")), 1.0)
     assert await relay.send_due(prefect) == 2
     assert sorted(str(state) for _, state in attempts(domain)) == ["sending", "sent"]
+
+
+@pytest.mark.parametrize("again", [False, True])
+async def test_a_refusal_that_comes_after_a_cancellation_changes_nothing(domain: Domain, again: bool) -> None:
+    """Neither the cancelled request, nor the attempt that a rerun has made since."""
+    await submit(domain)
+    [dispatch] = await outbox.claim(domain.service.database, 1)
+    stop = f"/requests/{dispatch.request_id}/cancel"
+    assert (await call(domain, "operator", "POST", stop, {"reason": "a test"})).is_success
+    if again:
+        rerun = await call(domain, "operator", "POST", f"/runs/{dispatch.run_id}/rerun", {})
+        assert rerun.status_code == 202, rerun.text
+    stands = "select q.status, r.state, r.reason from app.requests q join app.runs r using (request_id)"
+    before = domain.rows(stands), attempts(domain)
+    with pytest.raises(Fenced):
+        async with domain.service.database.transaction() as session:
+            await RunLifecycle(session).refuse_dispatch(dispatch.run_id, dispatch.token, "no such thing")
+    assert (domain.rows(stands), attempts(domain)) == before
+
+
+async def test_a_run_that_prefect_refuses_is_parked(domain: Domain) -> None:
+    await submit(domain)
+    [dispatch] = await outbox.claim(domain.service.database, 1)
+    async with domain.service.database.transaction() as session:
+        await RunLifecycle(session).refuse_dispatch(dispatch.run_id, dispatch.token, "no such thing")
+    assert domain.rows("select state, reason, problem ->> 'code' from app.runs") == [
+        ("failed", "parked", "dispatch-refused")
+    ]
+    assert attempts(domain) == [(1, "fenced")]

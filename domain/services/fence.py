@@ -1,0 +1,51 @@
+"""The locks under which runs change, taken in one order, and the tokens that say whose word counts."""
+
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import func
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from domain.errors import Fenced, NotFound
+from domain.models import Attempt, Request, Run
+from domain.repositories.requests import Requests
+from domain.repositories.runs import Runs
+from domain.rules.lifecycle import ATTEMPT, AttemptEvent, AttemptState, next_state
+
+
+async def locked_run(session: AsyncSession, run_id: UUID) -> Run:
+    run = await Runs(session).get(run_id, lock=True)
+    if run is None:
+        raise NotFound(f"There is no run {run_id}.")
+    return run
+
+
+async def locked_request(session: AsyncSession, run: Run) -> Request:
+    request = await Requests(session).get(run.request_id, lock=True)
+    if request is None:
+        raise NotFound(f"Run {run.run_id} belongs to no request.")
+    return request
+
+
+async def fenced(session: AsyncSession, run_id: UUID, token: str) -> tuple[Run, Attempt]:
+    """The run and the attempt of this token. The run is locked first, always: one order, no deadlock."""
+    run = await locked_run(session, run_id)
+    attempt = await Runs(session).attempt(run_id, token)
+    if attempt is None:
+        raise Fenced("This token belongs to no attempt of the run.")
+    return run, attempt
+
+
+def end_attempt(session: AsyncSession, attempt: Attempt, event: AttemptEvent) -> None:
+    ended = next_state(ATTEMPT, attempt.state, event)
+    if ended is None:
+        raise Fenced(f"This attempt is {attempt.state.value}; its outcome is not taken.")
+    attempt.state = ended
+    attempt.finished_at = func.clock_timestamp()
+    if ended is not AttemptState.COMMITTED:
+        Runs(session).tell_fenced(attempt.run_id)
+
+
+def tell(session: AsyncSession, run: Run, kind: str, **details: Any) -> None:
+    """An event of the run, for the timeline of its request."""
+    Requests(session).add_event(run.request_id, kind, run_id=run.run_id, **details)
