@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -57,9 +58,24 @@ nodes:
   end: {type: end}
 outputs: {resumed_at: "{{ nodes.a.output.resumed_at }}", phases_run: "{{ nodes.a.output.phases_run }}"}
 """
+NESTED = """
+workflow_id: nested
+version: 1
+nodes:
+  start: {type: start, next: each}
+  each:
+    type: fan_out
+    source: [2, 3, 4]
+    task: {type: workflow, workflow: items_gdal, inputs: {count: "{{ item }}", seconds: 1}}
+    next: all
+  all: {type: fan_in, next: end}
+  end: {type: end}
+outputs: {results: "{{ nodes.all.output.results }}"}
+"""
 WORKFLOWS = {f"items_{pool}": items_workflow(pool) for pool in POOLS} | {
     "retrying": RETRYING,
     "outer": OUTER,
+    "nested": NESTED,
     "inside": INSIDE,
     **{f"phases_{pool}": (PHASES % pool).replace("id: phases", f"id: phases_{pool}") for pool in POOLS},
 }
@@ -163,24 +179,56 @@ def handed_over(made: Trial, pool: str) -> list[int]:
     outputs = [made.record(run_id)["outputs"] for run_id in run_ids]
     assert all(told["resumed_at"] > 0 for told in outputs), outputs
     assert all(told["phases_run"] == list(range(told["resumed_at"], 12)) for told in outputs)
-    query = "select count(*) from app.events where run_id = any(%s) and kind = 'attempt.lost'"
-    assert made.stack.rows(query, run_ids) == [(0,)]
+    assert losses(made, run_ids) == 0
     return [told["resumed_at"] for told in outputs]
 
 
-def test_a_small_pool_full_of_parents_finishes(stack: Trial) -> None:
-    """Both pools take two flow runs at a time; each run has a sub-workflow that has a child on the other pool."""
-    count = 10 if FULL else 5
-    with stack.stack.prefect() as http:
-        for pool in POOLS:
-            http.patch(f"/work_pools/{pool}", json={"concurrency_limit": LIMIT}).raise_for_status()
-        try:
-            run_ids = [stack.start("outer") for _ in range(count)]
-            assert set(stack.until_ended(run_ids).values()) == {"completed"}
-        finally:
+def losses(made: Trial, run_ids: list[str]) -> int:
+    """How often an attempt of these runs was taken for lost. Handing over is none."""
+    query = "select count(*) from app.events where run_id = any(%s) and kind = 'attempt.lost'"
+    [(count,)] = made.stack.rows(query, run_ids)
+    return int(count)
+
+
+@contextmanager
+def small_pools(made: Trial) -> Iterator[None]:
+    """Each pool takes two flow runs at a time while the block runs."""
+    with made.stack.prefect() as http:
+
+        def limit(most: int | None) -> None:
             for pool in POOLS:
-                http.patch(f"/work_pools/{pool}", json={"concurrency_limit": None}).raise_for_status()
+                http.patch(f"/work_pools/{pool}", json={"concurrency_limit": most}).raise_for_status()
+
+        limit(LIMIT)
+        try:
+            yield
+        finally:
+            limit(None)
+
+
+def test_a_small_pool_full_of_parents_finishes(stack: Trial) -> None:
+    """Both pools are small; each run has a sub-workflow that has a child on the other pool."""
+    count = 10 if FULL else 5
+    with small_pools(stack):
+        run_ids = [stack.start("outer") for _ in range(count)]
+        assert set(stack.until_ended(run_ids).values()) == {"completed"}
     print(f"\nn = {count} parents through pools of {LIMIT}: all completed")  # noqa: T201
+
+
+def test_small_pools_full_of_nested_fan_outs_are_drained_and_finish(stack: Trial) -> None:
+    """Fan-outs of sub-workflows that fan out on the other pool; both workers are told to stop in the midst of it."""
+    count = 6 if FULL else 3
+    with small_pools(stack):
+        run_ids = [stack.start("nested") for _ in range(count)]
+        until(lambda: any(stack.marks(run_id) for run_id in run_ids), 60)
+        for pool in POOLS:
+            os.kill(stack.service(f"worker-{pool}"), signal.SIGTERM)
+        assert set(stack.until_ended(run_ids).values()) == {"completed"}
+    for run_id in run_ids:
+        told = [inner["results"] for inner in stack.record(run_id)["outputs"]["results"]]
+        assert [[item["returns"] for item in items] for items in told] == [list(range(length)) for length in (2, 3, 4)]
+    assert losses(stack, run_ids) == 0
+    print(f"\nn = {count} runs of nested fan-outs through pools of {LIMIT}, drained at work: none lost")  # noqa: T201
 
 
 def test_a_node_for_a_pool_that_nobody_serves_says_so(stack: Trial) -> None:
