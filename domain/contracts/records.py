@@ -160,7 +160,7 @@ class RequestRecord(BaseModel):
 
     request_id: UUID
     platform_id: str | None
-    client_id: str
+    client_id: str | None
     is_internal: bool
     data_type: str | None
     operation: str

@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from sqlalchemy import BigInteger, ForeignKey, Identity, Index, text
+from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Identity, Index, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from domain.models.base import Base, CreatedAt, EnumText, Json, Moment
@@ -26,11 +26,12 @@ class Request(Base):
         Index("ix_requests_asset_id_ordinal", "asset_id", "ordinal"),
         Index("ix_requests_created_at", "created_at"),
         Index("ix_requests_of_platform", "platform_id", "created_at", "request_id"),
+        CheckConstraint("client_id is not null or is_internal", name="somebody_asked"),
     )
 
     request_id: Mapped[UUID] = mapped_column(primary_key=True)
     platform_id: Mapped[str | None] = mapped_column(ForeignKey(Platform.platform_id))
-    client_id: Mapped[str] = mapped_column(ForeignKey(Client.client_id))
+    client_id: Mapped[str | None] = mapped_column(ForeignKey(Client.client_id))  # none: the service by itself
     is_internal: Mapped[bool] = mapped_column(server_default="false")
     data_type: Mapped[str | None]
     operation: Mapped[str]
@@ -53,6 +54,16 @@ class Request(Base):
     def asked_nodes(self) -> list[str] | None:
         """The nodes that an operator's run is of; None where it is of all."""
         return self.submitted.get("only") if self.is_internal else None
+
+
+class LaterKey(Base):
+    """An idempotency key that came with a submission which was another's duplicate: it stands for that request too."""
+
+    __tablename__ = "later_keys"
+
+    platform_id: Mapped[str] = mapped_column(primary_key=True)
+    idempotency_key: Mapped[str] = mapped_column(primary_key=True)
+    request_id: Mapped[UUID] = mapped_column(ForeignKey(Request.request_id))
 
 
 class Event(Base):

@@ -61,7 +61,7 @@ class Approvals:
                 & (AssetVersion.served_revision == Revision.revision),
             )
             .where(Revision.approved_until <= func.clock_timestamp())
-            .order_by(Revision.approved_until)
+            .order_by(func.random())  # however many cannot be ended, the others have their turn
             .limit(limit)
         )
         return [(row[0], row[1], row[2]) for row in await self.session.execute(query)]

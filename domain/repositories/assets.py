@@ -50,7 +50,7 @@ class Assets:
             )
             .where(Revision.asset_id == asset_id, AssetVersion.deleted_at.is_(None))
         )
-        return frozenset((await self.session.scalars(query)).all())
+        return frozenset(name for name in await self.session.scalars(query) if name is not None)
 
     async def revision_facts(self, request: Request) -> RevisionFacts | None:
         """How the revision that the request made stands; None for requests that make none."""

@@ -68,7 +68,7 @@ class Callbacks:
 
     async def enqueue(self, request: Request) -> None:
         """Tell the partner of the request's end, if it asked to be told. Sent once this is committed."""
-        if request.callback_url is None:
+        if request.callback_url is None or request.client_id is None:
             return
         endpoint = await self._endpoint(request.client_id, request.callback_url)
         disabled = endpoint.disabled_at is not None

@@ -26,6 +26,7 @@ PLATFORM = """
 """
 # The platform's id has no space in it, so no two platforms' keys are the same words.
 TAKE_KEY = "select pg_advisory_xact_lock(hashtextextended(%s || ' ' || %s, 0))"
+KEEP_KEY = "insert into app.later_keys (platform_id, idempotency_key, request_id) values (%s, %s, %s)"
 # Who was accepted meanwhile; else whose transaction is about the same, by its key's lock or by its name, and waits for
 # nobody itself; who began first is ahead.
 STORED = """
@@ -49,7 +50,7 @@ AHEAD = """
 TAKE_ASSET = """
     insert into app.assets (asset_id, platform_id, refs, data_type) values (%s, %s, %s, %s)
     on conflict (asset_id) do update set asset_id = excluded.asset_id
-    returning deleted_at is not null
+    returning deleted_at is not null, data_type
 """
 # All keys between these two that begin with the first: the index finds them in any language's order.
 BATCH = """
@@ -58,7 +59,9 @@ BATCH = """
         and starts_with(idempotency_key, %(first)s) limit 1
 """
 SAME_ID = "request_id = %(request_id)s"
-SAME_KEY = "(platform_id = %(platform_id)s and idempotency_key = %(key)s)"
+# A key is of the request that it brought, or of the one that it found to be the same.
+SAME_KEY = """(platform_id = %(platform_id)s and idempotency_key = %(key)s) or request_id = (
+    select request_id from app.later_keys where platform_id = %(platform_id)s and idempotency_key = %(key)s)"""
 
 
 def _read(same: str) -> str:
@@ -100,6 +103,14 @@ class Seen:
 
 
 @dataclass(frozen=True)
+class Taken:
+    """The locked asset as it was."""
+
+    was_deleted: bool
+    data_type: str
+
+
+@dataclass(frozen=True)
 class Precedent:
     """The request of the same id, else of the same key; the undeleted versions, oldest first; the ordinal to come."""
 
@@ -137,20 +148,25 @@ class Precedents:
         """Have submissions with one key take turns: those about different assets share no other lock."""
         await (await driver(self.session)).execute(TAKE_KEY, [platform_id, key])
 
+    async def keep_key(self, submission: SubmissionCreate, request_id: UUID) -> None:
+        """Have the key of a submission that was another's duplicate stand for that request from now on."""
+        values = [submission.platform_id, submission.idempotency_key, request_id]
+        await (await driver(self.session)).execute(KEEP_KEY, values)
+
     async def batch_of(self, platform_id: str, mark: str) -> str | None:
         """The mark of the batch that the key of this one was used for."""
         values = {"platform_id": platform_id, "first": common(mark), "length": len(mark)}
         found = await (await (await driver(self.session)).execute(BATCH, values)).fetchone()
         return None if found is None else str(found[0])
 
-    async def take_asset(self, asset_id: str, submission: SubmissionCreate) -> bool:
+    async def take_asset(self, asset_id: str, submission: SubmissionCreate) -> Taken:
         """Make the asset if it is new, and lock it: submissions and decisions about one asset take turns.
 
-        Tells whether it is deleted. Only what is read after this is what the turn before left behind.
+        Only what is read after this is what the turn before left behind.
         """
         values = [asset_id, submission.platform_id, json.dumps(submission.refs), submission.data_type]
         taken = await (await (await driver(self.session)).execute(TAKE_ASSET, values)).fetchone()
-        return taken is not None and bool(taken[0])
+        return Taken(*taken) if taken else Taken(False, submission.data_type)
 
     async def read(self, asset_id: str, submission: SubmissionCreate) -> Precedent:
         """Everything that came before. Ordinals are never given twice: deleted versions count."""

@@ -27,10 +27,11 @@ FACTS = """
            r.state = 'cancelled' as cancelled
     from app.attempts a join app.runs r using (run_id) join app.requests q using (request_id)
 """
+# Of each state in turns: many that wait in Prefect's queues must not keep one from sight whose worker is gone.
 QUIET = text(f"""
     select * from ({FACTS} where a.state in ('sending', 'sent', 'started')) live
     where case when state = 'sending' then lease_expired else quiet >= :quiet end
-    order by quiet desc limit :limit
+    order by row_number() over (partition by state order by quiet desc), quiet desc limit :limit
 """)  # noqa: S608 - no value is spliced in
 # A flow run that was retried in Prefect's UI may be at work for a newer attempt: then it is left alone.
 ENDED = text(f"""

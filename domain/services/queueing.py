@@ -16,7 +16,7 @@ from domain.repositories.runs import Runs
 from domain.rules import identity
 from domain.rules.lifecycle import AttemptState, RequestState, RunState
 from domain.security import Identity
-from domain.services.audit import record
+from domain.services.audit import THE_SERVICE, record
 from domain.services.definitions import Definition, Definitions
 from domain.services.steps import queue_ready
 from flows.compiler import InputFault, OutOfTurn, Plan, RequestPlan, Schedule, Step, UnknownNode, selected
@@ -53,7 +53,9 @@ async def queue_steps(
 def accept(session: AsyncSession, request: Request) -> None:
     """Note that the request was taken in, and by whom."""
     event = "request.accepted"
-    Requests(session).add_event(request.request_id, event, actor=request.client_id, revision=request.revision)
+    Requests(session).add_event(
+        request.request_id, event, actor=request.client_id or THE_SERVICE.client_id, revision=request.revision
+    )
 
 
 async def add_run(
@@ -132,6 +134,7 @@ class InternalRuns:
         Asked again, as after a lost answer or by Prefect's Retry, it answers with the same run.
         """
         runs = Runs(self.session)
+        await runs.take_flow_run(order.flow_run_id)
         if attempt := await runs.attempt_of_flow_run(order.flow_run_id):
             return Registered(run_id=attempt.run_id, attempt_token=attempt.token)
         definition = self.definitions.named(order.workflow_id)
@@ -156,7 +159,7 @@ class InternalRuns:
         content = {"workflow_id": plan.workflow_id, "inputs": inputs} | ({} if part is None else {"only": part})
         request = Request(
             request_id=uuid4(),
-            client_id=caller.client_id,
+            client_id=None if caller == THE_SERVICE else caller.client_id,
             is_internal=True,
             operation="run",
             submitted=content,

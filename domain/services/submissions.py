@@ -12,7 +12,7 @@ from domain.contracts.submissions import SubmissionAnswer, SubmissionCreate
 from domain.errors import InvalidSubmission, KeyReused, NotFound, RequestIdTaken, VersionBlocked
 from domain.repositories.assets import Assets
 from domain.repositories.intake import Accepted, FirstRun, Intake
-from domain.repositories.precedents import Precedents, References, Seen
+from domain.repositories.precedents import Precedent, Precedents, References, Seen, Taken
 from domain.repositories.requests import Requests
 from domain.rules import identity, keys, versions
 from domain.rules.lifecycle import RequestState
@@ -61,13 +61,13 @@ class Submissions:
             await _refuse_another_batch(submission, submission.batch, precedents)
         if submission.idempotency_key is not None:
             await precedents.take_key(submission.platform_id, submission.idempotency_key)
-        was_deleted = await precedents.take_asset(asset_id, submission)
+        taken = await precedents.take_asset(asset_id, submission)
         turn.took_place()
         before = await precedents.read(asset_id, submission)
         if before.seen:
             return _recognised(before.seen, submission, fingerprint)
-        if was_deleted:
-            revive(self.session, await Assets(self.session).taken(asset_id), submission.client_id)
+        if taken.was_deleted or taken.data_type != submission.data_type:
+            await self._change(asset_id, taken, submission, before)
         placement = versions.place(submission.version_label, fingerprint, before.versions, before.next_ordinal)
         if isinstance(placement, versions.NewVersion | versions.Resubmission):
             await self.quotas.refuse_over(self.session, submission.platform_id)
@@ -76,7 +76,7 @@ class Submissions:
                 raise _blocked(submission.version_label, placement)
             case versions.Duplicate(ordinal, revision):
                 request_id = await Assets(self.session).request_of(asset_id, ordinal, revision)
-                return await self._standing(request_id or submission.request_id, duplicate=True)
+                return await self._duplicate(submission, request_id)
             case versions.NewVersion(ordinal):
                 revision = 1
             case versions.Resubmission(ordinal, revision, _):
@@ -113,11 +113,26 @@ class Submissions:
             raise NotFound("The request that was just written is gone.")
         await queue_steps(self.session, request, plan, inputs, self.definitions)
 
-    async def _standing(self, request_id: UUID, *, duplicate: bool) -> SubmissionAnswer:
-        request = await Requests(self.session).get(request_id)
+    async def _change(self, asset_id: str, taken: Taken, submission: SubmissionCreate, before: Precedent) -> None:
+        """An asset without versions begins anew, as what is submitted now; one that has some stays what it is."""
+        if before.versions and taken.data_type != submission.data_type:
+            raise InvalidSubmission(
+                f"The asset of these references is a {taken.data_type}, and this is a {submission.data_type}. "
+                "Submit it under references of its own, or delete the asset first."
+            )
+        asset = await Assets(self.session).taken(asset_id)
+        asset.data_type = submission.data_type
+        if taken.was_deleted:
+            revive(self.session, asset, submission.client_id)
+
+    async def _duplicate(self, submission: SubmissionCreate, request_id: UUID | None) -> SubmissionAnswer:
+        """The request that stands for this submission too, whatever key it was sent under."""
+        request = await Requests(self.session).get(request_id) if request_id else None
         if request is None:
             raise NotFound("The request of this version is gone.")
-        return SubmissionAnswer(request_id=request_id, status=request.status.value, duplicate=duplicate)
+        if submission.idempotency_key is not None:
+            await Precedents(self.session).keep_key(submission, request.request_id)
+        return SubmissionAnswer(request_id=request.request_id, status=request.status.value, duplicate=True)
 
     async def _supersede(self, asset_id: str, ordinal: int, revision: int) -> None:
         """Stage a new revision of a known version; what still runs for the one before is cancelled and fenced."""

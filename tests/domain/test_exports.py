@@ -5,6 +5,8 @@ from typing import Any
 
 import httpx
 
+from domain.endings import Endings
+from domain.services.desks import review_desk
 from tests.support.acts import SHA256, Flow, approved, call, decide, dispatched, processed, started, submit
 from tests.support.platform import Domain
 
@@ -263,3 +265,24 @@ async def test_a_version_without_files_exports_nothing(domain: Domain) -> None:
     assert await dispatched(domain) == []
     assert domain.rows("select count(*) from app.exports") == [(0,)]
     assert await processed(domain, version_label="2") == asset_id
+
+
+async def test_an_approval_that_ends_takes_its_copies_back(domain: Domain) -> None:
+    """Nobody orders it: the service itself queues the withdrawal, and the export of the version that shows instead."""
+    for label in ("1", "2"):
+        asset_id = await made(domain, label=label, source=label)
+        ordinal = int(label) - 1
+        await decide(domain, asset_id, ordinal, "approve", clearance_level="public")
+        for flow in await dispatched(domain):  # the second's export, and the withdrawal of the first: the latest shows
+            await flow.start()
+            assert (await (export(domain, flow) if "artifacts" in inputs(domain, flow) else flow.commit({}))).is_success
+    for table, column in (("approvals", "expires_at"), ("revisions", "approved_until")):
+        domain.rows(f"update app.{table} set {column} = now() - interval '1 s' where ordinal = 1 returning 1")  # noqa: S608
+    endings = Endings(domain.service.database, 1, lambda session: review_desk(session, domain.service))
+    assert await endings.sweep() == 1
+    assert domain.rows("select served_revision from app.asset_versions order by ordinal") == [(1,), (None,)]
+    assert addresses(domain) == [(0, 1, None), (1, 1, None)]
+    assert workflows(domain, await dispatched(domain)) == ["adf_export", "withdraw_external"]
+    asked = "select distinct actor from app.events where kind in ('export.queued', 'export.withdrawn')"
+    assert ("cairn-domain",) in domain.rows(asked)
+    assert domain.rows("select count(*) from app.requests where client_id is null and is_internal") == [(2,)]

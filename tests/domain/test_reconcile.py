@@ -14,6 +14,7 @@ import pytest
 from domain import outbox
 from domain.database_address import DatabaseAddress
 from domain.reconcile import Reconciler
+from domain.repositories.sweep import Sweep
 from domain.rules.reconcile import Action, FlowState, Patience
 from tests.support.acts import Flow, call, started, submit
 from tests.support.cluster import TestDatabase
@@ -255,3 +256,17 @@ async def test_relays_are_woken_once_for_many_commits(domain: Domain) -> None:
             domain.service.database.wake()  # as each commit that leaves work does
         heard = [notice async for notice in connection.notifies(timeout=2, stop_after=3)]
     assert 1 <= len(heard) < 3
+
+
+async def test_many_that_wait_do_not_hide_one_whose_worker_is_gone(domain: Domain) -> None:
+    """A sweep looks at so many at a time."""
+    prefect = ScriptedPrefect()
+    for number in range(3):
+        await sent(domain, prefect, "scheduled", refs={"dataset_id": "d", "resource_id": str(number)})
+    later(domain, 1000)
+    flow = await sent(domain, prefect, "running", refs={"dataset_id": "d", "resource_id": "gone"})
+    await flow.start()
+    later(domain, 200)
+    async with domain.service.database.transaction() as session:
+        looked_at = await Sweep(session).quiet(10, 2)
+    assert flow.run_id in {suspect.run_id for suspect in looked_at}

@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.support.acts import OUTPUTS, Flow, dispatched, processed, started, submit
+from tests.support.acts import OUTPUTS, Flow, call, dispatched, processed, started, submit
 from tests.support.platform import Domain
 
 LOST = {"code": "child-run-lost", "message": "A child run was lost."}
@@ -192,3 +192,12 @@ async def test_internal_runs_touch_no_asset(domain: Domain) -> None:
 async def test_processing_ends_where_review_begins(domain: Domain) -> None:
     asset_id = await processed(domain)
     assert domain.rows("select served_revision from app.asset_versions where asset_id = %s", asset_id) == [(None,)]
+
+
+async def test_a_flow_run_that_registers_twice_at_once_has_one_run(domain: Domain) -> None:
+    """As where its first asking took longer than it waited for the answer."""
+    message = {"workflow_id": "echo_test", "flow_run_id": str(uuid4()), "inputs": {}}
+    answers = await asyncio.gather(*(call(domain, "worker", "POST", "/runs/register", message) for _ in range(5)))
+    assert {answer.status_code for answer in answers} == {200}
+    assert len({answer.json()["attempt_token"] for answer in answers}) == 1
+    assert domain.rows("select count(*) from app.requests") == [(1,)]

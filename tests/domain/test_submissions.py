@@ -7,7 +7,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from tests.support.acts import call, submit
+from tests.support.acts import approved, call, decide, started, submit
 from tests.support.platform import Domain, submission
 
 
@@ -57,6 +57,31 @@ async def test_a_key_with_another_body_is_refused(domain: Domain) -> None:
     await submit(domain, idempotency_key="k", request_id=str(uuid4()))
     answer = await submit(domain, idempotency_key="k", request_id=str(uuid4()), source="uploads/other.tif")
     assert (answer.status_code, answer.json()["code"]) == (422, "idempotency-key-reused")
+
+
+async def test_a_key_that_came_with_a_duplicate_stands_for_its_request_too(domain: Domain) -> None:
+    first = await submit(domain, idempotency_key="k1")
+    again = await submit(domain, idempotency_key="k2")
+    assert (again.status_code, again.json()["request_id"]) == (200, first.json()["request_id"])
+    other = await submit(domain, idempotency_key="k2", source="uploads/other.tif")
+    assert (other.status_code, other.json()["code"]) == (422, "idempotency-key-reused")
+    await (await started(domain)).fail()
+    replayed = await submit(domain, idempotency_key="k2")
+    assert (replayed.status_code, replayed.json()["request_id"]) == (200, first.json()["request_id"])
+    assert domain.rows("select count(*) from app.requests") == [(1,)]
+
+
+async def test_an_asset_stays_what_it_is_while_it_has_versions(domain: Domain) -> None:
+    asset_id = await approved(domain)
+    vector = {"data_type": "vector", "version_label": "2", "source": "uploads/dem.gpkg"}
+    refused = await submit(domain, **vector)
+    assert refused.status_code == 422
+    assert "The asset of these references is a raster, and this is a vector." in refused.json()["detail"]
+    assert (await decide(domain, asset_id, 0, "unpublish")).is_success
+    await call(domain, "reviewer", "DELETE", f"/assets/{asset_id}?reason=renewed", headers={"If-Match": "*"})
+    accepted = await submit(domain, **vector)
+    assert accepted.status_code == 202, accepted.text
+    assert domain.rows("select data_type, deleted_at is null from app.assets") == [("vector", True)]
 
 
 async def test_racing_bodies_with_one_key_keep_the_first(domain: Domain) -> None:
