@@ -87,7 +87,7 @@ class Listed:
     asset: Asset
     version: AssetVersion
     revision: Revision
-    client_id: str
+    client_id: str | None
 
 
 @dataclass(frozen=True)
