@@ -19,11 +19,13 @@ from domain.contracts.assets import (
     VersionPage,
     VersionView,
 )
+from domain.contracts.commands import LayerWords
 from domain.contracts.reviews import ClearanceLevel
 from domain.contracts.submissions import RequestState
 from domain.errors import InvalidSubmission, NotFound
 from domain.models import AssetVersion, Revision
 from domain.repositories.asset_lists import AssetLists
+from domain.repositories.layers import Layers
 from domain.rules.clearance import REVIEWERS
 from domain.rules.identity import written_refs
 from domain.rules.locking import etag
@@ -134,6 +136,22 @@ async def change_clearance(
     changed = await use_case.clearance(asset_id, change, reviewer)
     response.headers["ETag"] = etag(changed.lock_version)
     return changed
+
+
+@router.get("/assets/{asset_id}/metadata", tags=["reviewers"], dependencies=STAFF_ONLY)
+async def read_metadata(asset_id: str, session: Session, response: Response) -> LayerWords:
+    """The words about the asset's layer, as last edited. Their ETag is the asset's."""
+    rows, kept = await AssetLists(session).one(asset_id), await Layers(session).kept(asset_id)
+    if rows is None or kept is None:
+        raise NotFound(f"There is no metadata of asset {asset_id}.")
+    response.headers["ETag"] = etag(rows[0].lock_version)
+    return LayerWords.model_validate(kept)
+
+
+@router.put("/assets/{asset_id}/metadata", tags=["reviewers"])
+async def keep_metadata(asset_id: str, words: LayerWords, use_case: Changes, reviewer: Reviewer) -> LayerWords:
+    """Keep words about the asset's layer. They are shown with its first approval, or by `metadata.publish`."""
+    return await use_case.words(asset_id, words, reviewer)
 
 
 @router.post("/assets/{asset_id}/exposure", tags=["reviewers"])

@@ -6,21 +6,14 @@ from typing import Annotated
 from fastapi import APIRouter, Depends
 
 from domain.api.dependencies import Session, allowed, decider, reviews
-from domain.contracts.commands import LayerWords
 from domain.contracts.reviews import ApprovalView, Approve, Decision, Reject, Unpublish, Withdraw
-from domain.errors import NotFound
 from domain.repositories.approvals import Approvals
-from domain.repositories.layers import Layers
-from domain.rules.clearance import REVIEWERS
 from domain.security import STAFF, Identity
-from domain.services.audit import record
-from domain.services.found import locked_asset
 from domain.services.reviews import Reviews
 
 router = APIRouter(prefix="/api/v1", tags=["reviewers"])
 STAFF_ONLY = [Depends(allowed(*STAFF))]
 Decider = Annotated[Identity, Depends(decider)]
-Reviewer = Annotated[Identity, Depends(allowed(*sorted(REVIEWERS)))]
 Decisions = Annotated[Reviews, Depends(reviews)]
 
 
@@ -54,21 +47,3 @@ async def withdraw(asset_id: str, ordinal: int, decision: Withdraw, use_case: De
 async def list_approvals(asset_id: str, ordinal: int, session: Session) -> Sequence[ApprovalView]:
     """Who approved which revision of the version, withdrawn approvals included."""
     return [ApprovalView.model_validate(row) for row in await Approvals(session).of_version(asset_id, ordinal)]
-
-
-@router.get("/assets/{asset_id}/metadata", dependencies=STAFF_ONLY)
-async def read_metadata(asset_id: str, session: Session) -> LayerWords:
-    """The words about the asset's layer, as last edited."""
-    kept = await Layers(session).kept(asset_id)
-    if kept is None:
-        raise NotFound(f"There is no metadata of asset {asset_id}.")
-    return LayerWords.model_validate(kept)
-
-
-@router.put("/assets/{asset_id}/metadata")
-async def keep_metadata(asset_id: str, words: LayerWords, session: Session, reviewer: Reviewer) -> LayerWords:
-    """Keep words about the asset's layer. They are shown with its first approval, or by `metadata.publish`."""
-    await locked_asset(session, asset_id)
-    await Layers(session).keep(asset_id, words.model_dump(), reviewer.client_id)
-    record(session, reviewer, "metadata.keep", f"asset/{asset_id}")
-    return words

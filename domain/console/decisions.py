@@ -9,7 +9,6 @@ from fastapi.responses import RedirectResponse
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.api.dependencies import ServiceState
-from domain.api.reviews import keep_metadata
 from domain.console.forms import Model, checked, form_of
 from domain.console.people import CONSOLE, NotSignedIn, Person, check_form, need, person_of
 from domain.console.versions import Ordinal, version_page
@@ -93,7 +92,7 @@ async def _words(sent: Sent) -> object:
         attribution=sent.form.get("attribution") or None,
         license=sent.form.get("license") or "other",
     )
-    return await keep_metadata(sent.asset_id, wanted, sent.session, sent.who.identity)
+    return await sent.changes().words(sent.asset_id, wanted, sent.who.identity)
 
 
 VERBS: Final[Mapping[str, Callable[[Sent], Awaitable[object]]]] = {

@@ -6,9 +6,11 @@ from sqlalchemy import func
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.contracts.assets import AssetView, ChangeClearance, ChangeExposure
+from domain.contracts.commands import LayerWords
 from domain.errors import ChangedMeanwhile, Forbidden, InvalidDecision, NotFound, PreconditionRequired, StillServed
 from domain.models import Asset, AssetVersion, Platform
 from domain.repositories.assets import Assets
+from domain.repositories.layers import Layers
 from domain.repositories.requests import Requests
 from domain.rules import versions
 from domain.rules.clearance import ORDER, Clearance
@@ -50,6 +52,15 @@ class AssetChanges:
         await self.exports.settle(asset, who)
         record(self.session, who, "exposure", f"asset/{asset_id}", before=before, after=change.exposure)
         return await view(self.session, asset)
+
+    async def words(self, asset_id: str, words: LayerWords, who: Identity) -> LayerWords:
+        """Keep words about the asset's layer. They are shown with its first approval, or by `metadata.publish`."""
+        asset = await self._asset(asset_id)
+        await Layers(self.session).keep(asset_id, words.model_dump(), who.client_id)
+        asset.lock_version += 1
+        await self.session.flush()
+        record(self.session, who, "metadata.keep", f"asset/{asset_id}")
+        return words
 
     async def delete_version(self, asset_id: str, ordinal: int, reason: str, who: Identity) -> None:
         """Delete a version that is not served: it no longer holds back the next one. What runs for it is stopped."""

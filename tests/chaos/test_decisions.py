@@ -19,7 +19,7 @@ import pytest
 
 from deployments import sample
 from domain.failpoints import DECISIONS
-from tests.support.acts import call, decide
+from tests.support.acts import decide, keep_words
 from tests.support.cluster import TestDatabase
 from tests.support.library import SIZE, Library, library
 from tests.support.mortal import Mortal, mortal
@@ -112,7 +112,7 @@ class Ground:
             return [(await anybody.get(path)).status_code for path in (item, tile)]
 
     async def keep_words(self, title: str) -> None:
-        answer = await call(self.made.domain, "reviewer", "PUT", f"/assets/{self.asset_id}/metadata", {"title": title})
+        answer = await keep_words(self.made.domain, self.asset_id, {"title": title})
         assert answer.status_code == 200, answer.text
 
 

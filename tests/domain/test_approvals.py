@@ -10,7 +10,7 @@ import pytest
 from domain.endings import Endings
 from domain.security import secret_hash
 from domain.services.desks import review_desk
-from tests.support.acts import OUTPUTS, approved, call, decide, processed, started
+from tests.support.acts import OUTPUTS, approved, call, decide, keep_words, processed, started
 from tests.support.platform import Domain
 
 WORDS = {"title": "Elevation", "keywords": ["dem"], "license": "CC-BY-4.0"}
@@ -199,12 +199,24 @@ async def test_the_rules_of_a_platform_are_registered_with_it(domain: Domain) ->
     assert (hub["approvals_required"], hub["approval_days"]) == (2, 90)
 
 
+async def test_of_two_who_edit_the_words_at_once_the_second_is_told(domain: Domain) -> None:
+    asset_id = await processed(domain)
+    path = f"/assets/{asset_id}"
+    read = (await call(domain, "reviewer", "GET", path)).headers["ETag"]
+    assert (await call(domain, "reviewer", "PUT", f"{path}/metadata", WORDS)).status_code == 428
+    assert (await keep_words(domain, asset_id, WORDS, if_match=read)).status_code == 200
+    assert (await keep_words(domain, asset_id, WORDS | {"title": "Depth"}, if_match=read)).status_code == 412
+    kept = await call(domain, "reviewer", "GET", f"{path}/metadata")
+    assert kept.json()["title"] == "Elevation"
+    assert (await keep_words(domain, asset_id, WORDS, if_match=kept.headers["ETag"])).status_code == 200
+
+
 async def test_the_layer_catalogue_follows_the_approval_and_leaves_with_it(domain: Domain) -> None:
     asset_id = await processed(domain)
     path = f"/assets/{asset_id}/metadata"
     assert (await call(domain, "reviewer", "GET", path)).status_code == 404
-    assert (await call(domain, "operator", "PUT", path, WORDS)).status_code == 403
-    assert (await call(domain, "reviewer", "PUT", path, WORDS)).status_code == 200
+    assert (await keep_words(domain, asset_id, WORDS, by="operator")).status_code == 403
+    assert (await keep_words(domain, asset_id, WORDS)).status_code == 200
     published = "select content ->> 'title', published_by from app.layer_catalog"
     assert domain.rows(published) == []
     await decide(domain, asset_id, 0, "approve")

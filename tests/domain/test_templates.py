@@ -14,7 +14,7 @@ import pytest
 from domain.adapters.prefect_runs import PrefectRuns
 from domain.database_address import DatabaseAddress
 from domain.relay import Relay
-from tests.support.acts import Flow, call, submit
+from tests.support.acts import Flow, call, keep_words, submit
 from tests.support.platform import Domain
 
 KINDS: tuple[dict[str, Any], ...] = (
@@ -115,8 +115,8 @@ async def test_words_about_a_layer_are_text(domain: Domain, text: str) -> None:
     request_id = (await submit(domain)).json()["request_id"]
     [(asset_id,)] = domain.rows("select asset_id from app.requests where request_id = %s", request_id)
     path = f"/assets/{asset_id}/metadata"
-    assert (await call(domain, "reviewer", "PUT", path, {"title": KINDS[0]})).status_code == 422
+    assert (await keep_words(domain, asset_id, {"title": KINDS[0]})).status_code == 422
     words = {"title": text, "description": text, "keywords": [text[:100]], "attribution": text}
-    assert (await call(domain, "reviewer", "PUT", path, words)).status_code == 200
+    assert (await keep_words(domain, asset_id, words)).status_code == 200
     kept = (await call(domain, "reviewer", "GET", path)).json()
     assert text in json.dumps(kept, ensure_ascii=False).replace('\\"', '"').replace("\\\\", "\\")

@@ -88,6 +88,12 @@ async def decide(domain: Domain, asset_id: str, ordinal: int, verb: str, **body:
     return await call(domain, body.pop("by", "reviewer"), "POST", path, usual[verb] | body)
 
 
+async def keep_words(domain: Domain, asset_id: str, words: Any, *, by: str = "reviewer", if_match: str = "*") -> Any:
+    """Words about the asset's layer, for whatever state it is in."""
+    path, headers = f"/assets/{asset_id}/metadata", {"If-Match": if_match}
+    return await call(domain, by, "PUT", path, words, headers=headers)
+
+
 async def approved(domain: Domain, label: str = "1", **body: Any) -> str:
     """A version submitted, processed and approved; returns the asset's id."""
     asset_id = await processed(domain, version_label=label, source=f"uploads/{label}.tif")

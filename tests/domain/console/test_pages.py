@@ -11,7 +11,7 @@ import pytest
 from playwright.async_api import Browser, BrowserContext, Page, Route
 
 from domain.console.rendering import HEADERS
-from tests.support.acts import call, decide, submit
+from tests.support.acts import decide, keep_words, submit
 from tests.support.browsing import Visit, keep, visiting
 from tests.support.console import Assembly
 from tests.support.payloads import PAYLOADS, unguarded
@@ -210,7 +210,7 @@ async def _filled(assembly: Assembly, number: int, payload: str) -> str:
     texts = list(PAYLOADS) if number in {0, COLUMNS} else [payload]
     asset_id = await assembly.submit(payload, f"up/{number}.tif", dataset_id=payload, resource_id=str(number))
     words = {"title": payload, "description": payload, "keywords": [payload[:100]], "attribution": payload}
-    kept = await call(assembly.domain, "reviewer", "PUT", f"/assets/{asset_id}/metadata", words)
+    kept = await keep_words(assembly.domain, asset_id, words)
     assert kept.status_code == 200, kept.text
     flow, _ = await assembly.started()
     await flow.beat({"node_id": "validate", "state": "running", "message": payload})
