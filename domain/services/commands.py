@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from domain.contracts import commands as words
 from domain.contracts.commands import CommandDone
 from domain.contracts.control import Pause, Resume
-from domain.errors import ExternalUnavailable, InvalidCommand, NotConfigured, NotFound, NotPublishable
+from domain.errors import DomainError, ExternalUnavailable, InvalidCommand, NotConfigured, NotFound, NotPublishable
 from domain.repositories import external
 from domain.repositories.layers import Layers
 from domain.repositories.platforms import Platforms
@@ -80,17 +80,28 @@ class Commands:
         return changed, {"asset_id": given.asset_id}
 
     async def reindex(self, given: words.Reindex) -> tuple[bool, dict[str, Any]]:
+        """Write items anew. Of many assets, one that cannot be done is told and in no other's way."""
         async with self.service.database.transaction() as session:
             listed = [given.asset_id] if given.asset_id else await Layers(session).assets(given.after, given.limit)
-        items = 0
-        for asset_id in listed:  # each in a transaction of its own: readers wait for one asset at most
-            async with self.service.database.transaction() as session:
-                items += await self._desk(session).rebuild(await locked_asset(session, asset_id))
+        items, failed = 0, list[dict[str, str]]()
+        for asset_id in listed:
+            try:
+                items += await self._rebuild(asset_id)
+            except DomainError as error:
+                if given.asset_id:
+                    raise
+                failed.append({"asset_id": asset_id, "code": error.code})
+        assets = len(listed) - len(failed)
         async with self.service.database.transaction() as session:
             subject = f"asset/{given.asset_id}" if given.asset_id else "catalogue"
-            self._audit(session, "asset.reindex", subject, assets=len(listed), items=items)
+            self._audit(session, "asset.reindex", subject, assets=assets, items=items, failed=len(failed))
         following = listed[-1] if not given.asset_id and len(listed) == given.limit else None
-        return True, {"assets": len(listed), "items": items, "next": following}
+        return True, {"assets": assets, "items": items, "failed": failed, "next": following}
+
+    async def _rebuild(self, asset_id: str) -> int:
+        """In a transaction of its own: readers wait for one asset at most, and what fails leaves nothing behind."""
+        async with self.service.database.transaction() as session:
+            return await self._desk(session).rebuild(await locked_asset(session, asset_id))
 
     async def migrate(self, _given: words.Nothing) -> tuple[bool, dict[str, Any]]:
         made = Bootstrap(self.service.database, self.service.settings, self.service.definitions)

@@ -7,6 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from domain.repositories.layers import Layers
 from flows.storage import Zones
 from tests.support.cluster import TestCluster, TestDatabase
 from tests.support.lives import started, submitted, worker
@@ -102,6 +103,32 @@ async def test_a_catalogue_that_was_spoilt_is_made_right_again(domain: Domain, t
         done = await command(domain, "asset.reindex", parameters)
         assert (done["details"]["assets"], done["details"]["items"]) == (1, 1)
         assert catalogued(domain) == before
+
+
+async def test_reindexing_many_goes_on_behind_one_that_cannot_be_done(
+    domain: Domain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its staged file is lost; another is deleted after the assets were listed. What stands there of it stays."""
+    await served_asset(domain, tmp_path)
+    Zones.local(tmp_path).silver.delete("stac/0.json")
+    good = await submitted(domain, refs={"dataset_id": "elevation", "resource_id": "other"})
+    [(good_id,)] = domain.rows("select asset_id from app.requests where request_id = %s", good)
+    [(lost_id,)] = domain.rows("select asset_id from app.assets where asset_id <> %s", good_id)
+    listed = Layers.assets
+
+    async def with_one_deleted(self: Layers, after: str | None, limit: int) -> list[str]:
+        return ["f" * 32, *await listed(self, after, limit)]
+
+    monkeypatch.setattr(Layers, "assets", with_one_deleted)
+    before = catalogued(domain)
+    told = (await command(domain, "asset.reindex", {"limit": 3}))["details"]
+    failed = [{"asset_id": "f" * 32, "code": "not-found"}, {"asset_id": lost_id, "code": "not-in-storage"}]
+    assert (told["assets"], told["items"], told["failed"]) == (1, 0, failed)
+    assert told["next"] == max(good_id, lost_id)
+    assert catalogued(domain) == before
+    noted = domain.rows("select subject, details from app.audit where action = 'asset.reindex'")
+    assert noted == [("catalogue", {"assets": 1, "items": 0, "failed": 2})]
+    assert (await command(domain, "asset.reindex", {"asset_id": lost_id}, 409))["code"] == "not-in-storage"
 
 
 async def test_published_layers_are_copied_outside(
