@@ -115,15 +115,16 @@ class Commands:
 
     async def register_platform(self, given: words.RegisterPlatform) -> tuple[bool, dict[str, Any]]:
         async with self.service.database.transaction() as session:
-            changed = await Platforms(session).register(given.row())
-            if changed is None:
+            differences = await Platforms(session).register(given.row())
+            if differences is None:
                 raise InvalidCommand(
                     f"Platform {given.platform_id} has assets that are named by its references as they are. "
                     f"Register another platform for other required_refs."
                 )
             await Layers(session).invalidate("platforms")
-            self._audit(session, "platform.register", f"platform/{given.platform_id}", changed=changed)
-        return changed, {"platform_id": given.platform_id}
+            facts = {"changed": bool(differences), "fields": differences}
+            self._audit(session, "platform.register", f"platform/{given.platform_id}", **facts)
+        return bool(differences), {"platform_id": given.platform_id}
 
     async def pause(self, given: Pause) -> tuple[bool, dict[str, Any]]:
         async with self.service.database.transaction() as session:

@@ -170,6 +170,23 @@ async def test_a_platform_is_a_row_and_its_names_stay(domain: Domain) -> None:
     assert (await command(domain, "platform.register", renamed | {"is_active": False}))["changed"] is True
 
 
+async def test_the_audit_tells_what_of_a_platform_was_changed(domain: Domain) -> None:
+    for changes in ({}, {}, {"display_name": "Open data", "approvals_required": 2, "source_prefixes": ["ckan/"]}):
+        await command(domain, "platform.register", PLATFORM | changes)
+    noted = domain.rows("select details from app.audit where action = 'platform.register' order by audit_id")
+    [made, same, changed] = [details for (details,) in noted]
+    assert made["fields"]["display_name"] == {"before": None, "after": "CKAN"}
+    assert same == {"changed": False, "fields": {}}
+    assert changed == {
+        "changed": True,
+        "fields": {
+            "display_name": {"before": "CKAN", "after": "Open data"},
+            "approvals_required": {"before": 1, "after": 2},
+            "source_prefixes": {"before": [], "after": ["ckan/"]},
+        },
+    }
+
+
 async def test_work_is_paused_and_resumed_by_name_too(domain: Domain) -> None:
     await command(domain, "pause", {"reason": "Moving house."})
     assert domain.rows("select kind, value from app.settings") == [("pause", "Moving house.")]
