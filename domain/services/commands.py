@@ -1,26 +1,32 @@
 """Commands: synchronous, idempotent, never a queue or a worker. Each is a method; `run` finds it by its public name."""
 
+import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
+from sqlalchemy import func
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.contracts import commands as words
 from domain.contracts.commands import CommandDone
 from domain.contracts.control import Pause, Resume
 from domain.errors import DomainError, ExternalUnavailable, InvalidCommand, NotConfigured, NotFound, NotPublishable
+from domain.models import Asset
 from domain.repositories import external
+from domain.repositories.exports import Exports
 from domain.repositories.layers import Layers
 from domain.repositories.platforms import Platforms
+from domain.rules.exports import exposed
 from domain.security import Identity
 from domain.services.audit import record
 from domain.services.bootstrap import Bootstrap
 from domain.services.control import Control
 from domain.services.found import locked_asset
 from domain.services.layers import LayerDesk
+from domain.services.outside import OutsideWords
 from domain.services.shelf import Shelf
 from domain.state import Service
 
@@ -56,28 +62,50 @@ class Commands:
         return changed, {"asset_id": given.asset_id}
 
     async def unpublish_metadata(self, given: words.OneAsset) -> tuple[bool, dict[str, Any]]:
+        """Show the catalogue's own words again. Those in the external database leave too, or as soon as it answers."""
         async with self.service.database.transaction() as session:
+            row = await Layers(session).published(given.asset_id)
+            is_outside = row is not None and row.external_at is not None
             changed = await self._desk(session).unpublish(given.asset_id)
             self._audit(session, "metadata.unpublish", f"asset/{given.asset_id}", changed=changed)
+        url = self.service.settings.external_database_url
+        if is_outside and url is not None:
+            with contextlib.suppress(external.ExternalUnavailable):
+                await OutsideWords(self.service.database, url.get_secret_value()).recall()
         return changed, {"asset_id": given.asset_id}
 
     async def publish_external(self, given: words.OneAsset) -> tuple[bool, dict[str, Any]]:
+        """Copy the published words of a public, served asset into the external database.
+
+        That they may stand there is noted first; no transaction of ours is open while they go. Where they may not any
+        more (after metadata.unpublish, a lower clearance, the unpublishing of the last version), `domain/recall.py` has
+        them removed: within seconds, or as soon as that database answers.
+        """
         url = self.service.settings.external_database_url
         if url is None:
             raise NotConfigured("There is no external database. Set CAIRN_EXTERNAL_DATABASE_URL.")
         async with self.service.database.transaction() as session:
-            await locked_asset(session, given.asset_id)
-            row = await Layers(session).published(given.asset_id)
-        if row is None:
-            raise NotPublishable("Only published metadata goes out. Run metadata.publish first.")
+            content = await self._leaving(session, await locked_asset(session, given.asset_id))
         try:
-            changed = await external.put_layer(url.get_secret_value(), given.asset_id, row.content)
+            changed = await external.put_layer(url.get_secret_value(), given.asset_id, content)
         except external.ExternalUnavailable as error:
             raise ExternalUnavailable(f"The external database did not take it ({error}). Try again later.") from error
         async with self.service.database.transaction() as session:
-            await Layers(session).note_external(given.asset_id)
             self._audit(session, "metadata.publish_external", f"asset/{given.asset_id}", changed=changed)
         return changed, {"asset_id": given.asset_id}
+
+    async def _leaving(self, session: AsyncSession, asset: Asset) -> dict[str, Any]:
+        """The words that go out, noted as such; refused where not everybody may read what they are about."""
+        row = await Layers(session).published(asset.asset_id)
+        if row is None:
+            raise NotPublishable("Only published metadata goes out. Run metadata.publish first.")
+        if not exposed(await Exports(session).publicity(asset)):
+            raise NotPublishable(
+                f"Only words about what everybody may read go out, and asset {asset.asset_id} is cleared as "
+                f"{asset.clearance!r}. Have a version of it served and its clearance raised to 'public' first."
+            )
+        row.external_at = func.clock_timestamp()
+        return row.content
 
     async def reindex(self, given: words.Reindex) -> tuple[bool, dict[str, Any]]:
         """Write items anew. Of many assets, one that cannot be done is told and in no other's way."""
