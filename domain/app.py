@@ -44,6 +44,7 @@ from domain.gauges import DomainGauges
 from domain.last_uses import LastUses
 from domain.metrics import Metering, RequestMeter
 from domain.notices import FENCE_CHANNEL, Notices
+from domain.recall import Recall
 from domain.repositories.processes import Processes
 from domain.repositories.runs import Runs
 from domain.routing import Router
@@ -51,6 +52,7 @@ from domain.sealer import Sealer
 from domain.services.definitions import Definitions
 from domain.services.desks import review_desk
 from domain.services.exports import WITHDRAWAL
+from domain.services.outside import OutsideWords
 from domain.services.quotas import Quotas
 from domain.services.turns import Turns
 from domain.settings import DomainSettings, settings
@@ -91,7 +93,7 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
             )
             service: Service = app.state.service
             _watch(app, database)
-            loops = [*_loops(config, database, fences), *_couriers(config, database, vault), *_endings(service)]
+            loops = [*_loops(config, database, fences), *_couriers(config, database, vault), *_sweeps(service)]
             uses = LastUses(address, doorkeeper.seen, config.last_used_seconds)
             loops += [uses.hear(), uses.write()]
             async with in_background(*loops):
@@ -207,12 +209,17 @@ async def _route(config: DomainSettings, database: Database) -> None:
         await Router(database, config.routing_seconds, silence, allowed, prefect.online_workers).run()
 
 
-def _endings(service: Service) -> list[Coroutine[Any, Any, None]]:
-    """Who ends approvals: a process that dispatches does this too."""
-    if not service.settings.relay_enabled:
+def _sweeps(service: Service) -> list[Coroutine[Any, Any, None]]:
+    """Who ends approvals, and takes words out of the external database: a process that dispatches does this too."""
+    config = service.settings
+    if not config.relay_enabled:
         return []
-    every = service.settings.approval_end_seconds
-    return [Endings(service.database, every, lambda session: review_desk(session, service)).run()]
+    every = config.approval_end_seconds
+    loops = [Endings(service.database, every, lambda session: review_desk(session, service)).run()]
+    if config.external_database_url is not None:
+        words = OutsideWords(service.database, config.external_database_url.get_secret_value())
+        loops.append(Recall(words, config.external_look_seconds).run())
+    return loops
 
 
 def _couriers(config: DomainSettings, database: Database, vault: Vault) -> list[Coroutine[Any, Any, None]]:

@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -10,14 +11,21 @@ from domain.db import Database, sparing
 from domain.services.audit import seal_batch
 
 log = logging.getLogger("cairn.sealer")
+THOROUGH_SECONDS = 3600.0
 
 
-@dataclass(frozen=True)
+@dataclass
 class Sealer:
-    """Seals what was committed, every so often."""
+    """Seals what was committed, every so often.
+
+    A look passes by what is old and sealed. At the start and once an hour it passes by nothing: a transaction that was
+    open for longer than anybody thought has its entries sealed then.
+    """
 
     database: Database
     every_seconds: float
+    _floor: int = field(default=0, init=False)
+    _thorough_at: float = field(default=0.0, init=False)
 
     async def run(self) -> None:
         """Seal until cancelled."""
@@ -31,5 +39,9 @@ class Sealer:
             await asyncio.sleep(self.every_seconds)
 
     async def seal(self) -> int:
+        if time.monotonic() >= self._thorough_at:
+            self._floor, self._thorough_at = 0, time.monotonic() + THOROUGH_SECONDS
         async with self.database.transaction() as session:
-            return await seal_batch(session)
+            sealed, floor = await seal_batch(session, self._floor)
+        self._floor = floor  # not before the commit: what was rolled back is not sealed
+        return sealed

@@ -70,6 +70,9 @@ class DomainSettings(TokenSettings, StorageSettings, ConsoleSettings, DatabaseSe
     admin_url: SecretStr | None = Field(default=None, description="PostgreSQL as administrator, for migrations by API")
     export_workflow: str = Field(default="adf_export", description="Workflow that copies what is approved and public")
     external_database_url: SecretStr | None = Field(default=None, description="Where published layers are copied to")
+    external_look_seconds: float = Field(
+        default=5.0, gt=0, description="Time between two looks for words that may stand in it no more"
+    )
     secrets_keys: tuple[SecretStr, ...] = Field(
         default=(), description="Fernet keys that seal callback secrets, newest first; none stores them readable"
     )

@@ -17,10 +17,11 @@ SHOWN = ("state", "reason", "priority", "pool", "created_at")
 @click.option("--status", type=STATUSES, default="active", show_default=True)
 @click.option("--workflow", "workflow_id", help="Only runs of this workflow.")
 @click.option("--limit", type=click.IntRange(1, 500), default=50, show_default=True)
+@click.option("--after", help="Go on after this token, the `next` of the list before.")
 @json_option
-def runs(status: str, workflow_id: str | None, limit: int, as_json: bool) -> None:
-    """List the newest runs of a status."""
-    asked = {"status": status, "workflow_id": workflow_id, "limit": limit}
+def runs(status: str, workflow_id: str | None, limit: int, after: str | None, as_json: bool) -> None:
+    """List the runs of a status, newest first."""
+    asked = {"status": status, "workflow_id": workflow_id, "limit": limit, "after": after}
     with _domain() as domain:
         listed = answer(domain.get("/api/v1/runs", params={name: value for name, value in asked.items() if value}))
     if as_json:
@@ -33,6 +34,9 @@ def runs(status: str, workflow_id: str | None, limit: int, as_json: bool) -> Non
                 for run in listed["runs"]
             ],
         )
+        if listed["next"]:
+            of = f" --workflow {workflow_id}" if workflow_id else ""
+            click.echo(f"More: cairn runs --status {status}{of} --limit {limit} --after {listed['next']}")
 
 
 @click.command()

@@ -30,6 +30,8 @@ class Watcher(Protocol):
 @click.option("--data-type", default="raster", show_default=True)
 @click.option("--operation", default="ingest", show_default=True)
 @click.option("--parameter", "-p", "parameters", multiple=True, metavar="NAME=VALUE", help="An input of the workflow.")
+@click.option("--priority", type=click.Choice(["low", "normal", "high"]), help="Which queue its runs wait in.")
+@click.option("--callback-url", help="Told, signed, when the request has ended; the client needs a callback secret.")
 @click.option("--key", help="Idempotency key: the same key and body never make a second request.")
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Stay until the request has ended.")
 @json_option
@@ -40,6 +42,8 @@ def submit(
     data_type: str,
     operation: str,
     parameters: tuple[str, ...],
+    priority: str | None,
+    callback_url: str | None,
     key: str | None,
     wait: bool,
     as_json: bool,
@@ -51,8 +55,10 @@ def submit(
     """
     stack = running_stack()
     source = upload(stack, file, platform)
+    optional = {"priority": priority, "callback_url": callback_url}
     body = {
         **_pairs(refs, "--ref"),
+        **{name: value for name, value in optional.items() if value is not None},
         "data_type": data_type,
         "operation": operation,
         "source": source,

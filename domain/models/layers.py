@@ -27,4 +27,4 @@ class LayerCatalog(Base):
     content: Mapped[Json]
     published_at: Mapped[CreatedAt]
     published_by: Mapped[str]
-    external_at: Mapped[Moment]
+    external_at: Mapped[Moment]  # when it last went into the external database; none where it may not stand there

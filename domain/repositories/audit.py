@@ -42,11 +42,19 @@ class Audit:
         row = (await self.session.execute(query)).first()
         return Verdict(*row) if row else Verdict(0, GENESIS)
 
-    async def unsealed(self, limit: int) -> list[Entry]:
+    async def settled(self, seconds: float) -> int:
+        """The newest entry that is so old. Hardly a transaction that took a number before it can still be open."""
+        query = select(func.max(AuditEntry.audit_id)).where(
+            AuditEntry.at < func.now() - func.make_interval(0, 0, 0, 0, 0, 0, seconds)
+        )
+        return await self.session.scalar(query) or 0
+
+    async def unsealed(self, limit: int, above: int) -> list[Entry]:
         """Committed entries without a seal, oldest first. One that commits late is sealed late, never left out."""
+        sealed = select(AuditSeal.sequence).where(AuditSeal.audit_id == AuditEntry.audit_id, AuditSeal.audit_id > above)
         query = (
             select(AuditEntry)
-            .where(~select(AuditSeal.sequence).where(AuditSeal.audit_id == AuditEntry.audit_id).exists())
+            .where(AuditEntry.audit_id > above, ~sealed.exists())
             .order_by(AuditEntry.audit_id)
             .limit(limit)
         )

@@ -15,14 +15,26 @@ from domain.rules.callbacks import CallbackState
 from domain.rules.paging import Place
 
 # An endpoint that does not answer keeps one sender busy at a time; a good one is served by a few. Leases count
-# across instances, so the limit holds for all of them together.
+# across instances, so the limit holds for all of them together. Endpoints are as many as partners ever named, often one
+# a request: `owed` steps through the index of what waits, from one endpoint with something due to the next.
 CLAIM = text("""
+    with recursive owed as (
+        (select endpoint_id from app.callbacks
+         where state in ('ready', 'sending') and next_at <= now()
+         order by endpoint_id limit 1)
+        union all
+        select (select d.endpoint_id from app.callbacks d
+                where d.state in ('ready', 'sending') and d.next_at <= now() and d.endpoint_id > o.endpoint_id
+                order by d.endpoint_id limit 1)
+        from owed o where o.endpoint_id is not null
+    )
     update app.callbacks c
     set state = 'sending', tries = tries + 1, claim = claim + 1,
         next_at = clock_timestamp() + make_interval(secs => :lease)
     from (
         select picked.callback_id
-        from app.callback_endpoints e
+        from owed
+        join app.callback_endpoints e using (endpoint_id)
         cross join lateral (
             select d.callback_id, d.next_at
             from app.callbacks d

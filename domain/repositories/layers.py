@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import func, select, text
+from sqlalchemy import and_, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -31,10 +31,27 @@ class Layers:
     def add_published(self, asset_id: str, content: dict[str, Any], who: str) -> None:
         self.session.add(LayerCatalog(asset_id=asset_id, content=content, published_by=who))
 
-    async def note_external(self, asset_id: str) -> None:
-        row = await self.published(asset_id)
-        if row is not None:
-            row.external_at = func.clock_timestamp()
+    async def recall_external(self, standing: Sequence[str]) -> Sequence[str]:
+        """Which of these assets, whose words stand outside, everybody may not read, or has no words published outside.
+
+        They go out again by command only, also where the asset becomes public once more.
+        """
+        serves = select(AssetVersion.ordinal).where(
+            AssetVersion.asset_id == Asset.asset_id,
+            AssetVersion.deleted_at.is_(None),
+            AssetVersion.served_revision.is_not(None),
+        )
+        may_stand = and_(
+            Asset.deleted_at.is_(None),
+            Asset.clearance == "public",
+            serves.exists(),
+            LayerCatalog.external_at.is_not(None),
+        )
+        query = select(Asset.asset_id).outerjoin(LayerCatalog, LayerCatalog.asset_id == Asset.asset_id)
+        recalled = (await self.session.scalars(query.where(Asset.asset_id.in_(standing), ~may_stand))).all()
+        noted = update(LayerCatalog).where(LayerCatalog.asset_id.in_(recalled), LayerCatalog.external_at.is_not(None))
+        await self.session.execute(noted.values(external_at=None))
+        return recalled
 
     async def served(self, asset_id: str) -> Sequence[tuple[int, int]]:
         """(ordinal, revision) of all that is served of an asset."""

@@ -13,6 +13,7 @@ from domain.db import driver
 from domain.models import Asset, Client, Platform
 from domain.security import Identity
 
+Differences = dict[str, dict[str, Any]]  # of each field that differs: before and after
 HOLDER = "select client_id, role, platform_id, scopes from app.clients where is_active and"
 HOLDER_NAMED = f"{HOLDER} client_id = %(named)s"
 HOLDER_OF_KEY = (
@@ -34,19 +35,20 @@ class Platforms:
         client = await self.session.get(Client, client_id)
         return client.platform_id if client and client.is_active else None
 
-    async def register(self, facts: dict[str, Any]) -> bool | None:
-        """Add or change a platform: whether anything changed, None where its assets' identity would."""
+    async def register(self, facts: dict[str, Any]) -> Differences | None:
+        """Add or change a platform: what differs from before, None where its assets' identity would."""
         known = await self.session.get(Platform, facts["platform_id"], with_for_update=True)
         if known is None:
             added = insert(Platform).values(**facts).on_conflict_do_nothing().returning(Platform.platform_id)
-            return await self.session.scalar(added) is not None
+            is_new = await self.session.scalar(added) is not None
+            return _differences(dict.fromkeys(facts), facts) if is_new else {}
         has_assets = await self.session.scalar(select(exists().where(Asset.platform_id == known.platform_id)))
         if has_assets and sorted(known.required_refs) != sorted(facts["required_refs"]):
             return None
-        changed = any(getattr(known, name) != value for name, value in facts.items())
+        before = {name: getattr(known, name) for name in facts}
         for name, value in facts.items():
             setattr(known, name, value)
-        return changed
+        return _differences(before, facts)
 
     async def identity(self, secret_hash: str) -> Identity | None:
         """The active client that holds the secret of this hash, as its key or as the one before."""
@@ -84,3 +86,7 @@ class Platforms:
             return None
         client_id, role, platform_id, scopes = found
         return Identity(client_id, role, platform_id, frozenset(scopes))
+
+
+def _differences(before: dict[str, Any], after: dict[str, Any]) -> Differences:
+    return {name: {"before": before[name], "after": after[name]} for name in after if before[name] != after[name]}

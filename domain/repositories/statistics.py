@@ -72,12 +72,13 @@ STORMS = text("""
     order by repeated_attempts desc limit :most
 """)
 
-# Between one start and the next (or now), a long while in which a run waited that is not over.
+# Between one start and the next, a long while in which a run waited that is not over. The window's beginning and end
+# count as starts: else nothing would be told before the first, nor where there was none.
 DOWNTIMES = text("""
     with starts as (
-        select started_at as since, lead(started_at, 1, now()) over (order by started_at) as until
-        from app.runs
-        where started_at > now() - make_interval(secs => :window)
+        select at as since, lead(at, 1, now()) over (order by at) as until
+        from (select started_at as at from app.runs where started_at > now() - make_interval(secs => :window)
+              union all select now() - make_interval(secs => :window)) s
     ), gaps as (
         select since, until from starts where until - since > make_interval(secs => :still)
         order by until - since desc limit :most

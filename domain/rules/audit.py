@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 GENESIS = "0" * 64
@@ -43,8 +43,9 @@ class Verdict:
 
 
 def seal(previous: str, entry: Entry) -> str:
-    """The hash that binds the entry to everything before it."""
-    content = json.dumps({**asdict(entry), "at": entry.at.isoformat()}, sort_keys=True, separators=(",", ":"))
+    """The hash that binds the entry to everything before it, whichever zone its time was read in."""
+    at = entry.at.astimezone(UTC).isoformat()
+    content = json.dumps({**asdict(entry), "at": at}, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(f"{previous}\n{content}".encode()).hexdigest()
 
 

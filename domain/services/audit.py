@@ -11,6 +11,7 @@ from domain.rules.audit import GENESIS, Verdict, seal, verify
 from domain.security import Identity
 
 BATCH = 500
+SETTLED_SECONDS = 600.0
 THE_SERVICE = Identity("cairn-domain", "admin")
 PREFECT = Identity("prefect", "operator")  # who orders in Prefect's UI; it does not tell us their name
 
@@ -20,18 +21,22 @@ def record(session: AsyncSession, who: Identity, action: str, subject: str, **de
     Audit(session).add(actor=who.client_id, role=who.role, action=action, subject=subject, details=details)
 
 
-async def seal_batch(session: AsyncSession) -> int:
-    """Chain entries that nobody has chained yet; returns how many."""
+async def seal_batch(session: AsyncSession, floor: int = 0) -> tuple[int, int]:
+    """Chain entries above the floor that nobody has chained yet; returns how many, and the floor from now on.
+
+    What is not above it is sealed: entries commit out of the order of their numbers, so it stays behind the newest.
+    """
     audit = Audit(session)
     if not await audit.may_seal():
-        return 0
+        return 0, floor
+    settled = await audit.settled(SETTLED_SECONDS)  # asked first: what it finds is seen by the look
     head = await audit.head()
     sequence, previous, links = head.sequence, head.hash, []
-    for entry in await audit.unsealed(BATCH):
+    for entry in await audit.unsealed(BATCH, floor):
         sequence, previous = sequence + 1, seal(previous, entry)
         links.append((sequence, entry.audit_id, previous))
     audit.add_seals(links)
-    return len(links)
+    return len(links), floor if len(links) == BATCH else max(floor, settled)
 
 
 @dataclass(frozen=True)

@@ -1,26 +1,32 @@
 """Commands: synchronous, idempotent, never a queue or a worker. Each is a method; `run` finds it by its public name."""
 
+import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
+from sqlalchemy import func
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.contracts import commands as words
 from domain.contracts.commands import CommandDone
 from domain.contracts.control import Pause, Resume
-from domain.errors import ExternalUnavailable, InvalidCommand, NotConfigured, NotFound, NotPublishable
+from domain.errors import DomainError, ExternalUnavailable, InvalidCommand, NotConfigured, NotFound, NotPublishable
+from domain.models import Asset
 from domain.repositories import external
+from domain.repositories.exports import Exports
 from domain.repositories.layers import Layers
 from domain.repositories.platforms import Platforms
+from domain.rules.exports import exposed
 from domain.security import Identity
 from domain.services.audit import record
 from domain.services.bootstrap import Bootstrap
 from domain.services.control import Control
 from domain.services.found import locked_asset
 from domain.services.layers import LayerDesk
+from domain.services.outside import OutsideWords
 from domain.services.shelf import Shelf
 from domain.state import Service
 
@@ -56,41 +62,74 @@ class Commands:
         return changed, {"asset_id": given.asset_id}
 
     async def unpublish_metadata(self, given: words.OneAsset) -> tuple[bool, dict[str, Any]]:
+        """Show the catalogue's own words again. Those in the external database leave too, or as soon as it answers."""
         async with self.service.database.transaction() as session:
+            row = await Layers(session).published(given.asset_id)
+            is_outside = row is not None and row.external_at is not None
             changed = await self._desk(session).unpublish(given.asset_id)
             self._audit(session, "metadata.unpublish", f"asset/{given.asset_id}", changed=changed)
+        url = self.service.settings.external_database_url
+        if is_outside and url is not None:
+            with contextlib.suppress(external.ExternalUnavailable):
+                await OutsideWords(self.service.database, url.get_secret_value()).recall()
         return changed, {"asset_id": given.asset_id}
 
     async def publish_external(self, given: words.OneAsset) -> tuple[bool, dict[str, Any]]:
+        """Copy the published words of a public, served asset into the external database.
+
+        That they may stand there is noted first; no transaction of ours is open while they go. Where they may not any
+        more (after metadata.unpublish, a lower clearance, the unpublishing of the last version), `domain/recall.py` has
+        them removed: within seconds, or as soon as that database answers.
+        """
         url = self.service.settings.external_database_url
         if url is None:
             raise NotConfigured("There is no external database. Set CAIRN_EXTERNAL_DATABASE_URL.")
         async with self.service.database.transaction() as session:
-            await locked_asset(session, given.asset_id)
-            row = await Layers(session).published(given.asset_id)
-        if row is None:
-            raise NotPublishable("Only published metadata goes out. Run metadata.publish first.")
+            content = await self._leaving(session, await locked_asset(session, given.asset_id))
         try:
-            changed = await external.put_layer(url.get_secret_value(), given.asset_id, row.content)
+            changed = await external.put_layer(url.get_secret_value(), given.asset_id, content)
         except external.ExternalUnavailable as error:
             raise ExternalUnavailable(f"The external database did not take it ({error}). Try again later.") from error
         async with self.service.database.transaction() as session:
-            await Layers(session).note_external(given.asset_id)
             self._audit(session, "metadata.publish_external", f"asset/{given.asset_id}", changed=changed)
         return changed, {"asset_id": given.asset_id}
 
+    async def _leaving(self, session: AsyncSession, asset: Asset) -> dict[str, Any]:
+        """The words that go out, noted as such; refused where not everybody may read what they are about."""
+        row = await Layers(session).published(asset.asset_id)
+        if row is None:
+            raise NotPublishable("Only published metadata goes out. Run metadata.publish first.")
+        if not exposed(await Exports(session).publicity(asset)):
+            raise NotPublishable(
+                f"Only words about what everybody may read go out, and asset {asset.asset_id} is cleared as "
+                f"{asset.clearance!r}. Have a version of it served and its clearance raised to 'public' first."
+            )
+        row.external_at = func.clock_timestamp()
+        return row.content
+
     async def reindex(self, given: words.Reindex) -> tuple[bool, dict[str, Any]]:
+        """Write items anew. Of many assets, one that cannot be done is told and in no other's way."""
         async with self.service.database.transaction() as session:
             listed = [given.asset_id] if given.asset_id else await Layers(session).assets(given.after, given.limit)
-        items = 0
-        for asset_id in listed:  # each in a transaction of its own: readers wait for one asset at most
-            async with self.service.database.transaction() as session:
-                items += await self._desk(session).rebuild(await locked_asset(session, asset_id))
+        items, failed = 0, list[dict[str, str]]()
+        for asset_id in listed:
+            try:
+                items += await self._rebuild(asset_id)
+            except DomainError as error:
+                if given.asset_id:
+                    raise
+                failed.append({"asset_id": asset_id, "code": error.code})
+        assets = len(listed) - len(failed)
         async with self.service.database.transaction() as session:
             subject = f"asset/{given.asset_id}" if given.asset_id else "catalogue"
-            self._audit(session, "asset.reindex", subject, assets=len(listed), items=items)
+            self._audit(session, "asset.reindex", subject, assets=assets, items=items, failed=len(failed))
         following = listed[-1] if not given.asset_id and len(listed) == given.limit else None
-        return True, {"assets": len(listed), "items": items, "next": following}
+        return True, {"assets": assets, "items": items, "failed": failed, "next": following}
+
+    async def _rebuild(self, asset_id: str) -> int:
+        """In a transaction of its own: readers wait for one asset at most, and what fails leaves nothing behind."""
+        async with self.service.database.transaction() as session:
+            return await self._desk(session).rebuild(await locked_asset(session, asset_id))
 
     async def migrate(self, _given: words.Nothing) -> tuple[bool, dict[str, Any]]:
         made = Bootstrap(self.service.database, self.service.settings, self.service.definitions)
@@ -104,15 +143,16 @@ class Commands:
 
     async def register_platform(self, given: words.RegisterPlatform) -> tuple[bool, dict[str, Any]]:
         async with self.service.database.transaction() as session:
-            changed = await Platforms(session).register(given.row())
-            if changed is None:
+            differences = await Platforms(session).register(given.row())
+            if differences is None:
                 raise InvalidCommand(
                     f"Platform {given.platform_id} has assets that are named by its references as they are. "
                     f"Register another platform for other required_refs."
                 )
             await Layers(session).invalidate("platforms")
-            self._audit(session, "platform.register", f"platform/{given.platform_id}", changed=changed)
-        return changed, {"platform_id": given.platform_id}
+            facts = {"changed": bool(differences), "fields": differences}
+            self._audit(session, "platform.register", f"platform/{given.platform_id}", **facts)
+        return bool(differences), {"platform_id": given.platform_id}
 
     async def pause(self, given: Pause) -> tuple[bool, dict[str, Any]]:
         async with self.service.database.transaction() as session:

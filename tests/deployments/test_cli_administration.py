@@ -1,9 +1,12 @@
-"""`cairn clients` and `cairn callbacks` against a real domain: for people, and with --json for programs."""
+"""`cairn clients`, `callbacks`, `runs` and `submit` against real services: for people, and with --json for programs."""
 
 import json
+import re
+import shlex
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
@@ -11,34 +14,47 @@ import psycopg
 import pytest
 import uvicorn
 from click.testing import CliRunner, Result
+from fastapi import FastAPI
+from pydantic import HttpUrl
 
 from deployments.cli import cairn
 from deployments.cli.clients import Stack
 from deployments.stack.state import State
 from domain.app import create_app
+from gateway.app import create_app as create_gateway
 from tests.support.cluster import TestDatabase, free_port
-from tests.support.platform import add_clients, domain_settings
+from tests.support.platform import add_clients, domain_settings, gateway_settings
 
 Cairn = Callable[..., Result]
 
 
 @pytest.fixture
 def run(database: TestDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cairn]:
-    """Runs the command as an operator of a domain that listens."""
+    """Runs the command as an operator or a partner of services that listen."""
     add_clients(database)
-    port = free_port()
-    app = create_app(domain_settings(database, tmp_path))
+    domain, gateway = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
+    door = gateway_settings(database).model_copy(update={"domain_url": HttpUrl(domain)})
+    facts = {"services": {"domain": {"url": domain}, "gateway": {"url": gateway}}}
+    credentials = {"operator": {"token": "secret-operator"}, "clients": {"ddh": {"api_key": "secret-ddh-dev"}}}
+    stack = Stack(State(tmp_path / "state"), facts, credentials)
+    stack.state.create()
+    for module in ("callbacks", "credentials", "orders", "partner"):
+        monkeypatch.setattr(f"deployments.cli.{module}.running_stack", lambda: stack)
+    with served(create_app(domain_settings(database, tmp_path)), domain), served(create_gateway(door), gateway):
+        yield lambda *arguments: CliRunner().invoke(cairn, list(arguments))
+
+
+@contextmanager
+def served(app: FastAPI, url: str) -> Iterator[None]:
+    """The application, listening in a thread."""
+    port = int(url.rpartition(":")[2])
     server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, log_config=None, ws="none"))
     thread = threading.Thread(target=server.run)
     thread.start()
     while not server.started:
         assert thread.is_alive()
         time.sleep(0.02)
-    facts = {"services": {"domain": {"url": f"http://127.0.0.1:{port}"}}}
-    stack = Stack(State(tmp_path / "state"), facts, {"operator": {"token": "secret-operator"}})
-    for module in ("callbacks", "credentials"):
-        monkeypatch.setattr(f"deployments.cli.{module}.running_stack", lambda: stack)
-    yield lambda *arguments: CliRunner().invoke(cairn, list(arguments))
+    yield
     server.should_exit = True
     thread.join()
 
@@ -87,3 +103,36 @@ def test_callbacks_are_listed_shown_and_replayed(run: Cairn, database: TestDatab
     again = run("callbacks", "replay", callback_id)
     assert (again.exit_code, "on its way" in again.output) == (1, True)
     assert run("callbacks", "show", str(uuid4())).exit_code == 1
+
+
+def submitted(run: Cairn, folder: Path, resource_id: str, *options: str) -> Result:
+    file = folder / f"{resource_id}.tif"
+    file.write_bytes(resource_id.encode())
+    refs = ("--ref", "dataset_id=elevation", "--ref", f"resource_id={resource_id}", "--ref", "version_id=1")
+    return run("submit", str(file), *refs, "--no-wait", "--json", *options)
+
+
+def test_a_file_is_submitted_with_its_priority_and_an_address_to_call_back(
+    run: Cairn, database: TestDatabase, tmp_path: Path
+) -> None:
+    assert run("clients", "callback-secret", "ddh-dev").exit_code == 0
+    url = "https://partner.example.com/told"
+    done = submitted(run, tmp_path, "a", "--priority", "high", "--callback-url", url)
+    assert done.exit_code == 0, done.output
+    assert submitted(run, tmp_path, "b").exit_code == 0
+    with psycopg.connect(database.url()) as connection:
+        kept = connection.execute("select priority, callback_url from app.requests order by created_at").fetchall()
+    assert kept == [("high", url), ("normal", None)]
+    assert submitted(run, tmp_path, "c", "--priority", "urgent").exit_code == 2
+
+
+def test_runs_beyond_the_limit_are_found_by_what_the_list_says(run: Cairn, tmp_path: Path) -> None:
+    for name in "abc":
+        assert submitted(run, tmp_path, name).exit_code == 0
+    assert "More:" not in run("runs").stdout
+    seen, said = list[str](), "More: cairn runs --limit 2"
+    while said:
+        listed = run(*shlex.split(said.removeprefix("More: cairn "))).stdout
+        seen += re.findall(r"^[0-9a-f-]{36}", listed, re.MULTILINE)
+        said = "".join(line for line in listed.splitlines() if line.startswith("More:"))
+    assert len(seen) == len(set(seen)) == 3

@@ -1,9 +1,11 @@
 """The audit: every act leaves one entry, entries cannot be changed, and a change by force is found."""
 
 import asyncio
+from typing import Any
 
 import psycopg
 import pytest
+from sqlalchemy import event
 
 from domain.sealer import Sealer
 from tests.support.acts import approved, call, decide, processed
@@ -12,6 +14,12 @@ from tests.support.platform import Domain
 
 def sealer(domain: Domain) -> Sealer:
     return Sealer(domain.service.database, 60)
+
+
+def added(at: str, many: int = 1) -> bytes:
+    """The command that adds entries of a time."""
+    row = f"{at}, 'somebody', 'operator', 'act', 'thing' from generate_series(1, {many})"
+    return f"insert into app.audit (at, actor, role, action, subject) select {row} returning 1".encode()
 
 
 def force(domain: Domain, statement: bytes) -> None:
@@ -57,6 +65,55 @@ async def test_sealers_take_turns_and_leave_nothing_out(domain: Domain) -> None:
     assert domain.rows("select count(*), max(sequence) from app.audit_seals") == [(8, 8)]
     verdict = (await call(domain, "operator", "GET", "/audit/verify")).json()
     assert (verdict["holds"], verdict["sequence"], verdict["unsealed"]) == (True, 8, 0)
+
+
+async def test_an_entry_that_commits_behind_a_later_one_is_sealed(domain: Domain) -> None:
+    working = sealer(domain)
+    with psycopg.connect(domain.database.url()) as slow:
+        slow.execute(added("now()"))
+        await call(domain, "operator", "POST", "/runs", {"workflow_id": "echo_test"})
+        assert [await working.seal() for _ in range(2)] == [1, 0]
+    assert await working.seal() == 1
+    sealed = [audit_id for (audit_id,) in domain.rows("select audit_id from app.audit_seals order by sequence")]
+    assert sealed == sorted(sealed, reverse=True)
+
+
+async def test_what_is_old_and_sealed_is_passed_by_until_the_next_thorough_look(domain: Domain) -> None:
+    """Shown by one that commits beyond all measure late: only a look at everything finds it."""
+    working = sealer(domain)
+    with psycopg.connect(domain.database.url()) as stuck:
+        stuck.execute(added("now() - interval '1 hour'"))
+        with psycopg.connect(domain.database.url()) as quick:
+            quick.execute(added("now() - interval '1 hour'"))
+        assert await working.seal() == 1
+    await call(domain, "operator", "POST", "/runs", {"workflow_id": "echo_test"})
+    assert [await working.seal() for _ in range(2)] == [1, 0], "the act, and not the late one"
+    working._thorough_at = 0.0
+    assert [await working.seal() for _ in range(2)] == [1, 0]
+    assert (await call(domain, "operator", "GET", "/audit/verify")).json()["unsealed"] == 0
+
+
+async def test_a_look_reads_little_of_a_long_audit(domain: Domain) -> None:
+    with psycopg.connect(domain.database.url(), autocommit=True) as administrator:
+        administrator.execute(added("now() - interval '1 hour'", many=5000))
+        working = sealer(domain)
+        while await working.seal():
+            pass
+        administrator.execute("vacuum analyze app.audit, app.audit_seals")
+        asked: list[tuple[str, Any]] = []
+        engine = domain.service.database.engine.sync_engine
+        event.listen(
+            engine, "before_cursor_execute", lambda _c, _cursor, said, values, *_: asked.append((said, values))
+        )
+        assert await working.seal() == 0
+        assert sum("app.audit" in said for said, _ in asked) == 3
+        assert sum(pages(administrator, said, values) for said, values in asked) < 40
+
+
+def pages(connection: psycopg.Connection, query: str, values: Any) -> int:
+    """How many pages of tables and indexes a query reads."""
+    [[plan]] = connection.execute(f"explain (analyze, buffers, format json) {query}".encode(), values).fetchall()
+    return int(plan[0]["Plan"]["Shared Hit Blocks"] + plan[0]["Plan"]["Shared Read Blocks"])
 
 
 @pytest.mark.parametrize("role", ["cairn_app", "cairn_admin"])

@@ -9,6 +9,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import httpx
+import psycopg
 import pytest
 from cryptography.fernet import Fernet
 from pydantic import ValidationError
@@ -16,6 +17,7 @@ from standardwebhooks.webhooks import Webhook
 
 from domain.adapters.sealing import Vault
 from domain.app import create_app
+from domain.repositories.callbacks import CLAIM, Callbacks
 from domain.rules import callbacks as rules
 from tests.support.cluster import TestDatabase
 from tests.support.lives import completed, failed, submitted
@@ -363,3 +365,40 @@ def test_nonsense_stops_the_service_at_its_start(database: TestDatabase, tmp_pat
         domain_settings(database, tmp_path, callback_networks=["10.0.0.0/8"])
     with pytest.raises(ValueError, match="CAIRN_SECRETS_KEYS"):
         Vault(["too short"])
+
+
+async def test_looking_for_what_is_due_passes_by_endpoints_that_are_owed_nothing(
+    database: TestDatabase, tmp_path: Path
+) -> None:
+    """Partners often name one address a request. Told by the pages that the look reads, which no clock can blur."""
+    async with running_domain(database, tmp_path) as domain:
+        request_id = await submitted(domain)
+        domain.rows(
+            "insert into app.callback_endpoints (client_id, url) select 'ddh-dev', 'https://a.test/' || n"
+            " from generate_series(1, 3000) n returning 1"
+        )
+        domain.rows(
+            "insert into app.callbacks (callback_id, request_id, endpoint_id, status, state) select gen_random_uuid(),"
+            " %s, endpoint_id, 'completed', case when endpoint_id %% 1000 = 0 then 'ready' else 'delivered' end"
+            " from app.callback_endpoints returning 1", request_id,
+        )  # fmt: skip
+        with psycopg.connect(database.url(), autocommit=True) as administrator:
+            administrator.execute("vacuum analyze app.callbacks, app.callback_endpoints")
+        assert pages_of_a_claim(domain) < 300
+        async with domain.service.database.transaction() as session:
+            due = await Callbacks(session).claim(10, 4, 60)
+        assert len({each.endpoint_id for each in due}) == 3
+        async with domain.service.database.transaction() as session:
+            assert await Callbacks(session).claim(10, 4, 60) == [], "all are under a lease"
+
+
+def pages_of_a_claim(domain: Domain) -> int:
+    """How many pages one look reads. What it claims is given back."""
+    query = CLAIM.text
+    for name, value in {":lease": "60", ":each": "4", ":batch": "10"}.items():
+        query = query.replace(name, value)
+    with psycopg.connect(domain.database.url()) as connection:
+        [[plan]] = connection.execute(f"explain (analyze, buffers, format json) {query}".encode()).fetchall()
+        connection.rollback()
+    read = plan[0]["Plan"]
+    return int(read["Shared Hit Blocks"] + read["Shared Read Blocks"])

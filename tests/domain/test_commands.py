@@ -1,13 +1,23 @@
 """Commands: done at once and once; the catalogue follows what is stored; other systems may be away."""
 
+import asyncio
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
+from domain.app import _sweeps
+from domain.background import in_background
+from domain.repositories import external
+from domain.repositories.layers import Layers
+from domain.services.outside import OutsideWords
 from flows.storage import Zones
+from tests.support.acts import call, decide
 from tests.support.cluster import TestCluster, TestDatabase
 from tests.support.lives import started, submitted, worker
 from tests.support.platform import Domain, running_domain
@@ -104,6 +114,32 @@ async def test_a_catalogue_that_was_spoilt_is_made_right_again(domain: Domain, t
         assert catalogued(domain) == before
 
 
+async def test_reindexing_many_goes_on_behind_one_that_cannot_be_done(
+    domain: Domain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its staged file is lost; another is deleted after the assets were listed. What stands there of it stays."""
+    await served_asset(domain, tmp_path)
+    Zones.local(tmp_path).silver.delete("stac/0.json")
+    good = await submitted(domain, refs={"dataset_id": "elevation", "resource_id": "other"})
+    [(good_id,)] = domain.rows("select asset_id from app.requests where request_id = %s", good)
+    [(lost_id,)] = domain.rows("select asset_id from app.assets where asset_id <> %s", good_id)
+    listed = Layers.assets
+
+    async def with_one_deleted(self: Layers, after: str | None, limit: int) -> list[str]:
+        return ["f" * 32, *await listed(self, after, limit)]
+
+    monkeypatch.setattr(Layers, "assets", with_one_deleted)
+    before = catalogued(domain)
+    told = (await command(domain, "asset.reindex", {"limit": 3}))["details"]
+    failed = [{"asset_id": "f" * 32, "code": "not-found"}, {"asset_id": lost_id, "code": "not-in-storage"}]
+    assert (told["assets"], told["items"], told["failed"]) == (1, 0, failed)
+    assert told["next"] == max(good_id, lost_id)
+    assert catalogued(domain) == before
+    noted = domain.rows("select subject, details from app.audit where action = 'asset.reindex'")
+    assert noted == [("catalogue", {"assets": 1, "items": 0, "failed": 2})]
+    assert (await command(domain, "asset.reindex", {"asset_id": lost_id}, 409))["code"] == "not-in-storage"
+
+
 async def test_published_layers_are_copied_outside(
     cluster: TestCluster, database: TestDatabase, tmp_path: Path
 ) -> None:
@@ -115,14 +151,85 @@ async def test_published_layers_are_copied_outside(
             await command(domain, "metadata.publish", body | {"metadata": WORDS})
             assert (await command(domain, "metadata.publish_external", body))["changed"] is True
             assert (await command(domain, "metadata.publish_external", body))["changed"] is False
-            with psycopg.connect(outside.url()) as connection:
-                rows = connection.execute("select asset_id, title from cairn_layers").fetchall()
-            assert rows == [(asset_id, "Elevation <b>")]
+            assert standing(outside) == [(asset_id, "Elevation <b>")]
             assert domain.rows("select external_at is not null from app.layer_catalog") == [(True,)]
     with_nobody = outside.url().replace("127.0.0.1:", "127.0.0.1:1")
     async with running_again(database, tmp_path, with_nobody) as domain:
         answer = await command(domain, "metadata.publish_external", {"asset_id": asset_id}, 503)
         assert answer["code"] == "external-unavailable"
+
+
+def standing(outside: TestDatabase) -> list[tuple[Any, ...]]:
+    with psycopg.connect(outside.url()) as connection:
+        return connection.execute("select asset_id, title from cairn_layers order by asset_id").fetchall()
+
+
+async def clear(domain: Domain, asset_id: str, level: str) -> None:
+    body = {"clearance_level": level, "reason": "because"}
+    answer = await call(domain, "reviewer", "POST", f"/assets/{asset_id}/clearance", body, headers={"If-Match": "*"})
+    assert answer.status_code == 200, answer.text
+
+
+async def test_words_leave_the_outside_with_what_everybody_may_read(
+    cluster: TestCluster, database: TestDatabase, tmp_path: Path
+) -> None:
+    with cluster.database("template0") as outside:
+        async with running_domain(database, tmp_path, external_database_url=outside.url()) as domain:
+            asset_id = await served_asset(domain, tmp_path)
+            body, words = {"asset_id": asset_id}, OutsideWords(domain.service.database, outside.url())
+            assert await words.recall() == [], "there is no table yet"
+            await command(domain, "metadata.publish", body | {"metadata": WORDS})
+            await command(domain, "metadata.publish_external", body)
+            await external.put_layer(outside.url(), "f" * 32, {"title": "somebody else's"})
+            assert await words.recall() == []
+            await clear(domain, asset_id, "ouo")
+            assert await words.recall() == [asset_id]
+            refusal = await command(domain, "metadata.publish_external", body, 409)
+            assert (refusal["code"], "cleared as 'ouo'" in refusal["detail"]) == ("not-publishable", True)
+            await external.put_layer(outside.url(), asset_id, WORDS)  # was on its way since before the change
+            assert await words.recall() == [asset_id]
+            await clear(domain, asset_id, "public")
+            assert standing(outside) == [("f" * 32, "somebody else's")], "out again by command only"
+            assert (await command(domain, "metadata.publish_external", body))["changed"] is True
+            await decide(domain, asset_id, 0, "unpublish")
+            assert await words.recall() == [asset_id]
+            await decide(domain, asset_id, 0, "approve")
+            await command(domain, "metadata.publish_external", body)
+            await command(domain, "metadata.unpublish", body)
+            assert standing(outside) == [("f" * 32, "somebody else's")], "at once"
+            noted = domain.rows("select actor, subject from app.audit where action = 'metadata.recall_external'")
+            assert noted == [("cairn-domain", f"asset/{asset_id}")] * 4
+
+
+async def test_words_that_could_not_be_removed_are_looked_for_again(
+    cluster: TestCluster, database: TestDatabase, tmp_path: Path
+) -> None:
+    with cluster.database("template0") as outside:
+        config = {"external_database_url": outside.url(), "external_look_seconds": 0.05}
+        async with running_domain(database, tmp_path, **config) as domain:
+            body = {"asset_id": await served_asset(domain, tmp_path)}
+            await command(domain, "metadata.publish", body | {"metadata": WORDS})
+            await command(domain, "metadata.publish_external", body)
+            settings = domain.service.settings.model_copy(update={"relay_enabled": True})
+            async with in_background(*_sweeps(replace(domain.service, settings=settings))):
+                with away(outside):
+                    assert (await command(domain, "metadata.unpublish", body))["changed"] is True
+                    await asyncio.sleep(0.3)
+                for _ in range(100):
+                    if not standing(outside):
+                        break
+                    await asyncio.sleep(0.05)
+                assert standing(outside) == []
+
+
+@contextmanager
+def away(outside: TestDatabase) -> Iterator[None]:
+    """Within it, the database takes no connections."""
+    order = f"alter database {outside.name} allow_connections"
+    with psycopg.connect(outside.cluster.admin_url, autocommit=True) as administrator:
+        administrator.execute(f"{order} false".encode())
+        yield
+        administrator.execute(f"{order} true".encode())
 
 
 def running_again(database: TestDatabase, storage: Path, outside: str) -> Any:
@@ -141,6 +248,23 @@ async def test_a_platform_is_a_row_and_its_names_stay(domain: Domain) -> None:
     await submitted(domain, platform_id="ckan", client_id="ddh-dev", refs={"resource_id": "a"})
     assert (await command(domain, "platform.register", PLATFORM, 422))["code"] == "invalid-command"
     assert (await command(domain, "platform.register", renamed | {"is_active": False}))["changed"] is True
+
+
+async def test_the_audit_tells_what_of_a_platform_was_changed(domain: Domain) -> None:
+    for changes in ({}, {}, {"display_name": "Open data", "approvals_required": 2, "source_prefixes": ["ckan/"]}):
+        await command(domain, "platform.register", PLATFORM | changes)
+    noted = domain.rows("select details from app.audit where action = 'platform.register' order by audit_id")
+    [made, same, changed] = [details for (details,) in noted]
+    assert made["fields"]["display_name"] == {"before": None, "after": "CKAN"}
+    assert same == {"changed": False, "fields": {}}
+    assert changed == {
+        "changed": True,
+        "fields": {
+            "display_name": {"before": "CKAN", "after": "Open data"},
+            "approvals_required": {"before": 1, "after": 2},
+            "source_prefixes": {"before": [], "after": ["ckan/"]},
+        },
+    }
 
 
 async def test_work_is_paused_and_resumed_by_name_too(domain: Domain) -> None:

@@ -58,8 +58,9 @@ async def test_the_figures_of_a_day(domain: Domain) -> None:
     assert shown["attempts"] == {"1": 4, "13": 1}
     [storm] = shown["retry_storms"]
     assert (storm["workflow_id"], storm["repeated_attempts"]) == ("raster_ingest", 12)
-    [downtime] = shown["downtimes"]  # an hour in which one waited and none was started
-    assert downtime["seconds"] == pytest.approx(59 * 60, abs=5)
+    before, between = shown["downtimes"]  # an hour in which all waited for the first start, and one for the next
+    assert before["seconds"] == pytest.approx(60 * 60, abs=5)
+    assert between["seconds"] == pytest.approx(59 * 60, abs=5)
     [queue] = shown["queues"]
     assert (queue["priority"], queue["age"]["count"]) == ("normal", 1)
     assert shown["time_to_approval"]["count"] == 1
@@ -71,6 +72,17 @@ async def test_nothing_is_no_failure(domain: Domain) -> None:
     assert (shown["totals"]["failure_rate"], shown["time_to_approval"]["count"], shown["downtimes"]) == (None, 0, [])
     async with domain.as_("operator") as operator:
         assert (await operator.get("/api/v1/stats", params={"window": "1 year"})).status_code == 422
+
+
+async def test_nothing_started_at_all_is_a_downtime_until_now(domain: Domain) -> None:
+    """Told from when somebody began to wait, or from the window's beginning where that is later."""
+    await submitted(domain)
+    domain.rows("update app.runs set created_at = now() - interval '2 hours' returning 1")
+    [waited], [within] = [(await stats(domain, window))["downtimes"] for window in ("24h", "1h")]
+    assert waited["seconds"] == pytest.approx(2 * 3600, abs=5)
+    assert within["seconds"] == pytest.approx(3600, abs=5)
+    domain.rows("update app.runs set created_at = now() - interval '1 minute' returning 1")
+    assert (await stats(domain))["downtimes"] == []
 
 
 async def test_a_large_store_is_read_by_index(domain: Domain) -> None:

@@ -281,7 +281,8 @@ async def test_words_are_kept_by_reviewers_and_shown_with_the_approval(assembly:
     said = {"title": "Elevation <b>of</b> Styria", "keywords": "dem, , height", "license": "CC-BY-4.0"}
     for name, status in (("operator", 403), ("reviewer", 303)):
         async with at_the_console(assembly, name) as http:
-            form = said | {"form_token": await form_token(http)}
+            [lock] = re.findall(r'name="asset_lock" value="(\d+)"', (await http.get(page)).text)[:1] or ["0"]
+            form = said | {"form_token": await form_token(http), "asset_lock": lock}
             assert (await http.post(f"{page}/words", data=form)).status_code == status
             assert ("Elevation &lt;b&gt;of&lt;/b&gt; Styria" in (await http.get(page)).text) == (status == 303)
     async with at_the_console(assembly, "reviewer") as http:

@@ -3,7 +3,9 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -52,3 +54,10 @@ def test_a_remade_seal_does_not_fit_the_next_one() -> None:
     forged = replace(ENTRY, audit_id=2, actor="somebody else")
     links[1] = Seal(2, 2, seal(links[0].hash, forged), forged)
     assert verify(links).sequence == 3
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Zurich", "America/St_Johns"])
+def test_the_zone_that_a_time_is_read_in_is_no_part_of_it(zone: str) -> None:
+    """What was sealed under UTC keeps its hash."""
+    under_utc = "0c0aee991a7bc6a3806e0d8ece33d4a07bb87ac398a083e2c0e1e802596da2fb"
+    assert seal(GENESIS, replace(ENTRY, at=ENTRY.at.astimezone(ZoneInfo(zone)))) == under_utc
