@@ -47,6 +47,15 @@ async def list_platforms(session: Session) -> list[PlatformView]:
     return [PlatformView.model_validate(row) for row in await AssetLists(session).platforms()]
 
 
+@router.get("/platforms/{platform_id}", tags=["operators"], dependencies=STAFF_ONLY)
+async def read_platform(platform_id: str, session: Session) -> PlatformView:
+    """One partner system: its references, its field mapping, and what its approvals take."""
+    row = await AssetLists(session).platform(platform_id)
+    if row is None:
+        raise NotFound(f"There is no platform {platform_id!r}.")
+    return PlatformView.model_validate(row)
+
+
 @router.get("/assets", tags=["reviewers"], dependencies=STAFF_ONLY)
 async def list_assets(
     session: Session,

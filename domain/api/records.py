@@ -11,17 +11,20 @@ from fastapi import APIRouter, Depends, Query
 from domain.api.dependencies import ServiceState, Session, allowed, allowed_beforehand, record_desk
 from domain.contracts.records import (
     LogLine,
+    RequestPage,
     RequestRecord,
     RunPage,
     RunRecord,
     RunStateName,
+    RunSummary,
     Timeline,
     WorkflowDetail,
     WorkflowSummary,
 )
 from domain.contracts.statistics import Statistics
+from domain.contracts.submissions import RequestState as RequestStateName
 from domain.repositories.records import Records
-from domain.rules.lifecycle import RunState
+from domain.rules.lifecycle import RequestState, RunState
 from domain.rules.paging import MAX_PAGE
 from domain.security import STAFF
 from domain.services.records import RecordDesk
@@ -63,6 +66,29 @@ async def read_run(
 ) -> RunRecord:
     """One run's record: its processing block."""
     return await desk.run(run_id, first_stage, stages)
+
+
+@router.get("/status/lookup")
+async def look_up(desk: Desk, flow_run_id: UUID) -> RunSummary:
+    """The run that a flow run of Prefect worked for, itself or as a child."""
+    return await desk.of_flow_run(flow_run_id)
+
+
+@router.get("/requests")
+async def list_requests(
+    desk: Desk,
+    status: RequestStateName | Literal["active"] | None = None,
+    platform_id: Annotated[str | None, Query(max_length=63)] = None,
+    asset_id: Annotated[str | None, Query(max_length=32)] = None,
+    after: Token = None,
+    limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
+) -> RequestPage:
+    """Requests, newest first. `active` are those that are pending or processing."""
+    states: tuple[RequestState, ...] = ()
+    if status is not None:
+        active = (RequestState.PENDING, RequestState.PROCESSING)
+        states = active if status == "active" else (RequestState(status),)
+    return await desk.requests(limit, after, states, platform_id, asset_id)
 
 
 @router.get("/requests/{request_id}")

@@ -153,32 +153,42 @@ class RequestRun(BaseModel):
     state: RunStateName
 
 
-class RequestRecord(BaseModel):
-    """A request with all that is stored of it: what was asked, what it was taken for, what came of it."""
-
+class RequestSummary(BaseModel):
     model_config = ConfigDict(from_attributes=True)
 
     request_id: UUID
     platform_id: str | None
-    client_id: str | None
+    client_id: str | None = Field(description="Who sent it; null where the service itself asked")
     is_internal: bool
     data_type: str | None
     operation: str
-    submitted: ShownFacts
-    fingerprint: str
-    idempotency_key: str | None
     priority: str
-    callback_url: ShownText | None
+    status: RequestState
     asset_id: str | None
     ordinal: int | None
     revision: int | None
-    plan: ShownFacts | None
-    status: RequestState
-    result: ShownFacts | None
-    problem: ShownFacts | None
+    idempotency_key: str | None
     created_at: datetime
     finished_at: datetime | None
+
+
+class RequestRecord(RequestSummary):
+    """A request with all that is stored of it: what was asked, what it was taken for, what came of it."""
+
+    submitted: ShownFacts
+    fingerprint: str
+    callback_url: ShownText | None
+    plan: ShownFacts | None
+    result: ShownFacts | None
+    problem: ShownFacts | None
     runs: list[RequestRun] = Field(default_factory=list)
+
+
+class RequestPage(BaseModel):
+    """Newest first. `next` is the token of the next page."""
+
+    requests: list[RequestSummary]
+    next: str | None
 
 
 class TimelineEntry(BaseModel):

@@ -94,5 +94,8 @@ class AssetLists:
         )
         return (await self.session.scalars(query.order_by(Artifact.artifact_id).limit(limit))).all()
 
+    async def platform(self, platform_id: str) -> Platform | None:
+        return await self.session.get(Platform, platform_id)
+
     async def platforms(self) -> Sequence[Platform]:
         return (await self.session.scalars(select(Platform).order_by(Platform.platform_id))).all()

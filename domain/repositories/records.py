@@ -8,7 +8,7 @@ from sqlalchemy import RowMapping, func, select, text, tuple_
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.models import Artifact, Attempt, AttemptFlowRun, Request, Run, RunNode, WorkflowDefinition
-from domain.rules.lifecycle import RunState
+from domain.rules.lifecycle import RequestState, RunState
 from domain.rules.paging import Place
 
 # One list of all that happened. Entries of one moment keep the order of their source's own numbers: `place` is
@@ -87,6 +87,32 @@ class Records:
         if platform is not None:
             query = query.where(Request.platform_id == platform)
         return [(row[0], row[1]) for row in await self.session.execute(query)]
+
+    async def requests(
+        self,
+        limit: int,
+        after: Place | None,
+        states: Sequence[RequestState],
+        platform_id: str | None,
+        asset_id: str | None,
+    ) -> Sequence[Request]:
+        """Newest first. No states means all."""
+        query = select(Request).order_by(Request.created_at.desc(), Request.request_id.desc()).limit(limit)
+        if after is not None:
+            query = query.where(tuple_(Request.created_at, Request.request_id) < tuple_(after.at, after.id))
+        if states:
+            query = query.where(Request.status.in_(states))
+        if platform_id is not None:
+            query = query.where(Request.platform_id == platform_id)
+        if asset_id is not None:
+            query = query.where(Request.asset_id == asset_id)
+        return (await self.session.scalars(query)).all()
+
+    async def of_flow_run(self, flow_run_id: UUID) -> Run | None:
+        """A flow run that was retried in Prefect's UI has several attempts, all of one run."""
+        own = select(Attempt.run_id).where(Attempt.flow_run_id == flow_run_id)
+        child = select(AttemptFlowRun.run_id).where(AttemptFlowRun.flow_run_id == flow_run_id)
+        return await self.session.scalar(select(Run).where(Run.run_id.in_(own.union_all(child))).limit(1))
 
     async def earlier_runs(self, run: Run) -> Sequence[UUID]:
         query = select(Run.run_id).where(Run.request_id == run.request_id, Run.sequence < run.sequence)

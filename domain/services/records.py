@@ -11,8 +11,10 @@ from domain.contracts.records import (
     Assignment,
     AttemptRecord,
     FlowRunRecord,
+    RequestPage,
     RequestRecord,
     RequestRun,
+    RequestSummary,
     Resources,
     RunPage,
     RunRecord,
@@ -28,7 +30,7 @@ from domain.errors import NotFound
 from domain.models import Attempt, AttemptFlowRun, Request, Run, RunNode
 from domain.repositories.records import Records
 from domain.repositories.runs import Runs
-from domain.rules.lifecycle import RunState
+from domain.rules.lifecycle import RequestState, RunState
 from domain.rules.paging import Place, to_token
 from domain.services.callbacks import place_of
 from domain.services.definitions import Definition, Definitions
@@ -83,6 +85,29 @@ class RecordDesk:
         return RequestRecord.model_validate(request).model_copy(
             update={"runs": [RequestRun.model_validate(run) for run in runs]}
         )
+
+    async def requests(
+        self,
+        limit: int,
+        token: str | None,
+        states: tuple[RequestState, ...],
+        platform_id: str | None,
+        asset_id: str | None,
+    ) -> RequestPage:
+        """One page, newest first."""
+        rows = await Records(self.session).requests(limit, place_of(token), states, platform_id, asset_id)
+        last = rows[-1] if len(rows) == limit else None
+        return RequestPage(
+            requests=[RequestSummary.model_validate(row) for row in rows],
+            next=to_token(Place(last.created_at, last.request_id)) if last else None,
+        )
+
+    async def of_flow_run(self, flow_run_id: UUID) -> RunSummary:
+        """The run that a flow run of Prefect worked for, itself or as a child."""
+        run = await Records(self.session).of_flow_run(flow_run_id)
+        if run is None:
+            raise NotFound(f"No run of ours is known that flow run {flow_run_id} worked for.")
+        return _summary(run, await found_request(self.session, run.request_id))
 
     async def runs(
         self, limit: int, token: str | None, states: tuple[RunState, ...], workflow_id: str | None, platform: str | None

@@ -14,7 +14,7 @@ import pytest
 
 from domain.contracts.records import LogLine
 from domain.models import Request
-from tests.support.acts import Flow, dispatched
+from tests.support.acts import Flow, call, dispatched
 from tests.support.lives import completed, failed, started, submitted, worker
 from tests.support.platform import Domain
 
@@ -118,6 +118,26 @@ async def test_lists_page_by_status_without_gaps_or_repeats(domain: Domain) -> N
         assert len(seen) == len(set(seen)) == count
     assert len((await read(domain, "runs", platform_id="arcgis"))["runs"]) == 0
     assert len((await read(domain, "runs", workflow_id="raster_ingest"))["runs"]) == 7
+
+
+async def test_requests_are_listed_by_what_they_are_about(domain: Domain) -> None:
+    made = [await submitted(domain, refs={"dataset_id": "d", "resource_id": str(number)}) for number in range(3)]
+    await started(domain, made[0])
+    first = await read(domain, "requests", limit=2)
+    rest = await read(domain, "requests", limit=2, after=first["next"])
+    assert [one["request_id"] for one in first["requests"] + rest["requests"]] == [str(one) for one in reversed(made)]
+    assert rest["next"] is None
+    assert [one["request_id"] for one in (await read(domain, "requests", status="processing"))["requests"]] == [made[0]]
+    assert len((await read(domain, "requests", status="active", platform_id="ddh"))["requests"]) == 3
+    asset_id = first["requests"][0]["asset_id"]
+    assert [one["request_id"] for one in (await read(domain, "requests", asset_id=asset_id))["requests"]] == [made[2]]
+    assert (await read(domain, "requests", platform_id="arcgis"))["requests"] == []
+    [(flow_run_id, run_id)] = domain.rows("select flow_run_id, run_id from app.attempts where flow_run_id is not null")
+    assert (await read(domain, "status/lookup", flow_run_id=str(flow_run_id)))["run_id"] == str(run_id)
+    unknown = await call(domain, "operator", "GET", f"/status/lookup?flow_run_id={uuid4()}")
+    assert (unknown.status_code, "flow run" in unknown.json()["detail"]) == (404, True)
+    assert (await read(domain, "platforms/ddh"))["platform_id"] == "ddh"
+    assert (await call(domain, "operator", "GET", "/platforms/nobody")).status_code == 404
 
 
 async def test_workflows_say_what_they_take(domain: Domain) -> None:
