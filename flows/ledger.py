@@ -59,7 +59,7 @@ class Ledger:
         return Values(self.store, self.memory)
 
     def recall(self) -> None:
-        """Read what is remembered of nodes. Once is enough: from then on this process is the one that does them."""
+        """Read what is remembered of nodes. Once is enough: what this process does from then on it notes itself."""
         self._nodes = {entry.node: entry for entry in self._entries(NODES) if entry.is_completed}
 
     def node(self, path: str, digest: str) -> Outcome | None:
@@ -93,6 +93,8 @@ class Ledger:
         except Exception:
             self._lines[place] += LINES_A_FILE  # it may end in half a line, which would spoil the next one
             raise
+        if place == NODES and entry.is_completed and self._nodes is not None:
+            self._nodes[entry.node] = entry  # a sub-workflow that is tried again asks for it
 
     def _entries(self, place: str) -> Iterator[Entry]:
         return read(self.store, self.memory, place)

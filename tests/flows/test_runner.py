@@ -100,7 +100,7 @@ async def run(root: Path, plan: Plan, plans: Mapping[str, Plan] | None = None) -
     schedule = Schedule(plan, {}, engine.schedule_facts)
     with closing(engine):
         verdict = await Runner(engine, schedule, Stop(), Place("outer."), visible=False).run()
-    return Ended(verdict, schedule, engine.artifacts)
+    return Ended(verdict, schedule, engine.left)
 
 
 LARGE = f"""
@@ -130,3 +130,28 @@ async def test_a_large_output_lies_in_storage_and_serves_templates_from_there(
     assert ended.outputs["read"] == TRAVELS_BYTES
     assert [len(item["text"]) for item in ended.outputs["all"]] == [TRAVELS_BYTES] * 2
     assert sorted(left.name for left in ended.artifacts) == ["a/large", "a/one", "a/reads", "a/two"]
+
+
+async def test_a_sub_workflow_that_is_tried_again_keeps_what_had_succeeded(
+    tmp_path: Path, calls: "Counter[str]"
+) -> None:
+    inner = plan_of(
+        f"""
+  start: {{type: start, next: a}}
+  a: {{handler: {NAME}, params: {{name: a}}, next: b}}
+  b: {{handler: {NAME}, params: {{name: b, fails: 2}}, retry: {{max_attempts: 0}}, next: end}}
+  end: {{type: end}}
+"""
+    )
+    outer = plan_of(
+        """
+  start: {type: start, next: sub}
+  sub: {type: workflow, workflow: inner, retry: {max_attempts: 2, delays_seconds: [0.01]}, next: end}
+  end: {type: end}
+""",
+        siblings={"inner": inner},
+    )
+    ended = await run(tmp_path, outer, {"inner": inner})
+    assert ended.outputs == {}
+    assert calls == {"a": 1, "b": 3}
+    assert sorted(left.name for left in ended.artifacts) == ["a/a", "a/b"]
