@@ -3,7 +3,7 @@ domain is there: the plan runs as one inside an item does, of which nobody is to
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,9 +15,9 @@ from pydantic import BaseModel
 
 from domain.contracts.artifacts import Artifact
 from domain.contracts.runs import NodeEvent, RunFacts
-from flows.compiler import Finished, Plan, Schedule
+from flows.compiler import Finished, Node, Outcome, Plan, Schedule, State
 from flows.context import Context
-from flows.engine import Engine, Place
+from flows.engine import ChildRuns, Engine, Place
 from flows.errors import HandlerError
 from flows.handlers import registry
 from flows.handlers.registry import handler
@@ -155,3 +155,39 @@ async def test_a_sub_workflow_that_is_tried_again_keeps_what_had_succeeded(
     assert ended.outputs == {}
     assert calls == {"a": 1, "b": 3}
     assert sorted(left.name for left in ended.artifacts) == ["a/a", "a/b"]
+
+
+SKIPPED = f"""
+  start: {{type: start, next: a}}
+  a: {{handler: {NAME}, queue: gdal, next: [b, c, end]}}
+  b: {{handler: {NAME}, queue: gdal, when: "nodes.a.output.size > 0", next: end}}
+  c: {{handler: {NAME}, when: "nodes.a.output.size > 0", next: end}}
+  end: {{type: end}}
+"""
+
+
+class Elsewhere:
+    """A child run, which has shown what it skipped."""
+
+    async def stretch(self, pool: str, place: Place, nodes: Sequence[str], *_: Any) -> Mapping[str, Outcome]:
+        assert nodes == ["a", "b"]
+        return {"a": Outcome(State.COMPLETED, {"size": 0}), "b": Outcome(State.SKIPPED)}
+
+
+@pytest.mark.usefixtures("calls")
+async def test_a_node_that_is_skipped_elsewhere_is_shown_there_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[str] = []
+
+    async def show(node: Node) -> None:
+        shown.append(node.id)
+
+    monkeypatch.setattr("flows.runner.show_skipped", show)
+    engine = engine_in(tmp_path)
+    engine.children = cast("ChildRuns", Elsewhere())
+    with closing(engine):
+        schedule = Schedule(plan_of(SKIPPED), {}, engine.schedule_facts)
+        verdict = await Runner(engine, schedule, Stop(), Place("outer.")).run()
+    assert isinstance(verdict, Finished)
+    assert shown == ["c"]
