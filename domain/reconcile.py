@@ -35,6 +35,8 @@ class FlowRuns(Protocol):
 
     async def stop(self, flow_run_id: UUID, flow: FlowState) -> None: ...
 
+    async def end_inside(self, flow_run_ids: Iterable[UUID]) -> bool: ...
+
 
 async def _deaf(seconds: float) -> bool:
     """Where nobody tells of fences, the next sweep finds them."""
@@ -143,13 +145,20 @@ class Reconciler:
         async with self.database.transaction() as session:
             flow_runs = await Sweep(session).flow_runs(ended)
         told = await self.flow_runs.states(frozenset[UUID]().union(*flow_runs.values()))
-        judged = [await self._spared(one, self._judge_ended(one, flow_runs[one], told)) for one in ended]
+        # A sub-workflow is a flow run inside another, in its process, and of those we have no record.
+        over = [one for one, flow in told.items() if flow in OVER]
+        nothing_inside = not over or await self.flow_runs.end_inside(over)
+        judged = [
+            await self._spared(one, self._judge_ended(one, flow_runs[one], told, nothing_inside)) for one in ended
+        ]
         return dict(Counter(judged))
 
     async def _judge_ended(
-        self, suspect: Suspect, flow_run_ids: frozenset[UUID], told: dict[UUID, FlowState]
+        self, suspect: Suspect, flow_run_ids: frozenset[UUID], told: dict[UUID, FlowState], nothing_inside: bool
     ) -> Action:
         if all(told.get(one, FlowState.UNKNOWN) in OVER for one in flow_run_ids):
+            if not nothing_inside:  # Prefect was not heard to the end; the next sweep asks again
+                return Action.LEAVE
             async with self.database.transaction() as session:
                 await Sweep(session).dispose(suspect)
             return Action.DISPOSE

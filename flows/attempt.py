@@ -149,7 +149,7 @@ async def _commit(line: Line, engine: Engine, finished: Finished) -> PrefectStat
     if fault := result_fault(outputs):
         await line.fail(RunProblem(code=InvalidOutput.code, message=fault))
         return FailedState(message=fault)
-    await line.commit(outputs, engine.artifacts)
+    await line.commit(outputs, engine.left)
     return Completed(message="Committed.")
 
 

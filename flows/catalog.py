@@ -4,7 +4,7 @@ Built when asked for: a flow run needs one of them and should not wait for the o
 """
 
 import os
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ from flows.compiler import Plan, compile_files
 from flows.handlers.registry import registry
 
 WORKFLOWS = Path(os.environ.get("CAIRN_WORKFLOWS_DIR") or Path(__file__).resolve().parent.parent / "workflows")
+KEPT = 256
+SEGMENT = "segment"
 
 
 class BrokenWorkflow(ValueError):
@@ -29,13 +31,23 @@ def plan_of(workflow_id: str) -> Plan:
     return compiled.plan
 
 
-@cache
 def flow(name: str) -> Flow[..., Any]:
-    """The flow of this workflow, or the one for stretches."""
-    return build_segment_flow() if name == "segment" else build_flow(plan_of(name))
+    """The flow of this workflow, or the one for stretches. A process that lives long sees when its file changes."""
+    return _built(name, None if name == SEGMENT else _written(name))
+
+
+@lru_cache(maxsize=KEPT)
+def _built(name: str, _: tuple[int, int] | None) -> Flow[..., Any]:
+    return build_segment_flow() if name == SEGMENT else build_flow(plan_of(name))
+
+
+def _written(name: str) -> tuple[int, int]:
+    """Tells one form of the file from another."""
+    seen = (WORKFLOWS / f"{name}.yaml").stat()
+    return seen.st_mtime_ns, seen.st_size
 
 
 def __getattr__(name: str) -> Any:
-    if name == "segment" or (WORKFLOWS / f"{name}.yaml").is_file():
+    if name == SEGMENT or (WORKFLOWS / f"{name}.yaml").is_file():
         return flow(name)
     raise AttributeError(f"There is no workflow {name!r} in {WORKFLOWS}.")

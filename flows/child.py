@@ -4,6 +4,7 @@
 """
 
 import json
+import logging
 import os
 import select
 import signal
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from domain.logs import redact
 from flows import forks
 from flows.broker import Broker, close_quietly, grants
-from flows.context import Checkpoint
+from flows.context import LOGGER, LONGEST_LINE, MOST_LINES, Checkpoint
 from flows.errors import TELLABLE, Crashed, HandlerError
 from flows.patience import Patience, Step
 from flows.settings import TryLimits
@@ -31,6 +32,7 @@ from flows.workdir import Workdir
 if TYPE_CHECKING:
     from flows.tries import Metric, Progress, Try
 
+log = logging.getLogger(LOGGER)
 PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ")
 LARGEST_ANSWER = 64 * 2**20
 CHUNK = 64 * 1024
@@ -191,6 +193,7 @@ class Conversation:
     ears: Ears
     broker: Broker | None = None
     _unfinished: bytearray = field(default_factory=bytearray)
+    _lines: int = 0
     _file: int | None = None
     _telling: Lock = field(default_factory=Lock)
 
@@ -236,6 +239,8 @@ class Conversation:
                     self.ears.progress(fraction, text)
                 case {"metric": [str() as name, float() | int() as value]}:
                     self.ears.metric(name, value)
+                case {"log": [int() as level, str() as text]}:
+                    self._log(level, text)
                 case {"checkpoint": dict() as state}:
                     self._keep(state)
                 case {"store": {"act": str(), "zone": str(), "name": str()} as call}:
@@ -249,6 +254,12 @@ class Conversation:
         except ValueError:
             raise Crashed("The handler's process said what is not JSON.") from None
         return None
+
+    def _log(self, level: int, text: str) -> None:
+        """As a light handler's line is: this thread knows whose run it is. The child's bounds are not relied on."""
+        self._lines += 1
+        if self._lines <= MOST_LINES + 1:  # the last one says that there were more
+            log.log(min(max(level, logging.DEBUG), logging.ERROR), "%s", redact(text[:LONGEST_LINE]))
 
     def _keep(self, state: dict[str, Any]) -> None:
         """Acknowledged once it is stored, so that the handler never goes on from what could be lost."""

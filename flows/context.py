@@ -12,6 +12,10 @@ from pydantic import SecretStr
 from flows.errors import Stopped
 from flows.storage import Zones
 
+LOGGER = "cairn.handler"
+MOST_LINES = 1000  # that a GDAL try may log
+LONGEST_LINE = 2000
+
 
 class Checkpoint(Protocol):
     """Remembers the last phase that finished, so that the next try resumes there."""
@@ -64,7 +68,7 @@ class Context:
     try_number: int = 0
     output_prefix: str = "scratch"
     facts: dict[str, object] = field(default_factory=dict)
-    logger: logging.Logger = field(default_factory=lambda: logging.getLogger("cairn.handler"))
+    logger: logging.Logger = field(default_factory=lambda: logging.getLogger(LOGGER))
     checkpoint: Checkpoint = field(default_factory=NoCheckpoint)
     progress: Callable[[float, str], None] = ignore_progress
     metric: Callable[[str, float], None] = ignore_metric

@@ -93,6 +93,11 @@ class Engine:
         facts = self.facts.model_dump(include=set(SCHEDULE_FACTS))
         return {name: facts[name] for name in SCHEDULE_FACTS}
 
+    @property
+    def left(self) -> list[Artifact]:
+        """What the run leaves behind, each once: a sub-workflow that is tried again finds what it had made before."""
+        return list(dict.fromkeys(self.artifacts))
+
     def close(self) -> None:
         """Let the threads go, those too that are stuck: the process may live on with other runs."""
         self.threads.shutdown(wait=False, cancel_futures=True)

@@ -7,6 +7,7 @@ wrote: the memory belongs to the run.
 
 import hashlib
 import json
+import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from flows.compiler import Outcome, RunError, State
 from flows.storage import Store
 from flows.values import Values, to_json
 
+log = logging.getLogger("cairn.ledger")
 NODES = "_nodes"  # no node is called this: ids begin with a letter
 LINES_A_FILE = 20_000  # stores take 50,000 appends to a blob
 
@@ -57,7 +59,7 @@ class Ledger:
         return Values(self.store, self.memory)
 
     def recall(self) -> None:
-        """Read what is remembered of nodes. Once is enough: from then on this process is the one that does them."""
+        """Read what is remembered of nodes. Once is enough: what this process does from then on it notes itself."""
         self._nodes = {entry.node: entry for entry in self._entries(NODES) if entry.is_completed}
 
     def node(self, path: str, digest: str) -> Outcome | None:
@@ -86,17 +88,32 @@ class Ledger:
         self._lines[place] += 1
         part = self._lines[place] // LINES_A_FILE
         file = f"{self.writer}-{part}" if part else self.writer
-        self.store.append(f"{self.memory}/ledger/{place}/{file}.jsonl", to_json(line).encode() + b"\n")
+        try:
+            self.store.append(f"{self.memory}/ledger/{place}/{file}.jsonl", to_json(line).encode() + b"\n")
+        except Exception:
+            self._lines[place] += LINES_A_FILE  # it may end in half a line, which would spoil the next one
+            raise
+        if place == NODES and entry.is_completed and self._nodes is not None:
+            self._nodes[entry.node] = entry  # a sub-workflow that is tried again asks for it
 
     def _entries(self, place: str) -> Iterator[Entry]:
         return read(self.store, self.memory, place)
 
 
 def read(store: Store, memory: str, place: str) -> Iterator[Entry]:
-    """All entries of a fan-out's items, or of the run's nodes, file by file."""
+    """All entries of a fan-out's items, or of the run's nodes, file by file.
+
+    A line that is none, as a full disk leaves it, costs its work again, never the run.
+    """
     for name in store.names(f"{memory}/ledger/{place}"):
-        for line in store.read_bytes(name).split(b"\n")[:-1]:
-            yield Entry(**json.loads(line))
+        for number, line in enumerate(store.read_bytes(name).split(b"\n")[:-1], 1):
+            try:
+                entry = Entry(**json.loads(line))
+            except (ValueError, TypeError):
+                where = {"file": name, "line": number}
+                log.warning("line of a run's memory unreadable; its work is done again", extra=where)
+            else:
+                yield entry
 
 
 def latest(entries: Iterator[Entry]) -> list[Entry]:

@@ -171,7 +171,8 @@ class Runner:
 
     def _skipped(self, node: Node) -> None:
         self._report(node.id, "skipped", None)
-        if self.visible and (node.handler or node.workflow):
+        shown_there = node.id in self._elsewhere  # by the child run that has it
+        if self.visible and not shown_there and (node.handler or node.workflow):
 
             async def show() -> list[Event]:
                 await show_skipped(node)

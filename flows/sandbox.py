@@ -1,13 +1,14 @@
 """The inside of a GDAL try's own process: limited, without secrets, spoken to over one socket.
 
 The order is what standard input holds, the socket is what standard output was. Lines of JSON go both ways: progress,
-metrics, checkpoints and one answer to the flow's process; acknowledgements and the wish to stop from it.
+metrics, log lines, checkpoints and one answer to the flow's process; acknowledgements and the wish to stop from it.
 """
 
 import contextlib
 import ctypes
 import faulthandler
 import json
+import logging
 import os
 import resource
 import signal
@@ -23,7 +24,7 @@ from typing import Any
 
 from flows.checkpoint import checked_state
 from flows.confinement import Confinement, own_code
-from flows.context import Context
+from flows.context import LONGEST_LINE, MOST_LINES, Context
 from flows.errors import TELLABLE, HandlerError, OutOfMemory, Transient
 from flows.storage import ZONES, LocalStore, Store, Zones
 from flows.storage.brokered import BrokeredStore
@@ -77,6 +78,29 @@ class Channel:
         os.killpg(0, signal.SIGKILL)
 
 
+class SentLines(logging.Handler):
+    """What the handler logs, told to the flow's process: there its lines are those of the run."""
+
+    def __init__(self, channel: Channel) -> None:
+        super().__init__()
+        self._channel, self._left = channel, MOST_LINES
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Called under the handler's lock."""
+        if self._left < 0:
+            return
+        self._left -= 1
+        try:
+            text = (
+                self.format(record)[:LONGEST_LINE]
+                if self._left >= 0
+                else f"No more than {MOST_LINES:,} lines are kept."
+            )
+            self._channel.tell(log=[record.levelno, text])
+        except Exception:  # noqa: BLE001 - a line that cannot be told fails no handler
+            self.handleError(record)
+
+
 @dataclass
 class SentCheckpoint:
     """A checkpoint that the flow's process keeps: this one has no storage of its own to trust."""
@@ -118,6 +142,7 @@ def live(order: Mapping[str, Any]) -> None:
     fault = confine(order)
     signal.signal(signal.SIGTERM, lambda *_: channel.stop.set())
     Thread(target=channel.hear, name="hear", daemon=True).start()
+    _log_to(SentLines(channel))
     answer = _failure(HandlerError(fault)) if fault else _answer(order, channel)
     sys.stdout.flush()
     channel.tell(**answer)
@@ -129,6 +154,13 @@ def _close_standard_streams() -> None:
     os.dup2(nothing, 0)
     os.close(nothing)
     os.dup2(2, 1)
+
+
+def _log_to(lines: SentLines) -> None:
+    """Our own loggers only: what libraries say goes to standard error, as GDAL's complaints do."""
+    ours = logging.getLogger("cairn")
+    ours.handlers, ours.propagate = [lines], False
+    ours.setLevel(logging.INFO)
 
 
 def limit(limits: Mapping[str, int]) -> None:

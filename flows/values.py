@@ -49,6 +49,11 @@ class Stored(Mapping[str, Any]):
 
     @cached_property
     def content(self) -> dict[str, Any]:
+        """Read once, for all that is given it: the items of a fan-out may be thousands."""
+        return self.read()
+
+    def read(self) -> dict[str, Any]:
+        """For who looks once: nothing of it stays here."""
         content: dict[str, Any] = json.loads(self.store.read_bytes(self.name))
         return content
 

@@ -23,7 +23,7 @@ from flows.errors import Broken, HandlerError, Stopped
 from flows.ledger import Entry, digest, error_json
 from flows.stopping import Reason, Stop
 from flows.tries import Care, Progress, Try
-from flows.values import plain
+from flows.values import Stored, plain
 
 TIMEOUT_SECONDS = 3600.0
 JITTER = 0.5
@@ -85,19 +85,19 @@ class Hands:
         for task in self._tasks - self._busy:
             task.cancel()
 
-    async def once(self, work: Work, number: int) -> dict[str, Any]:
-        """One try. What succeeded is remembered before anybody hears of it."""
+    async def once(self, work: Work, number: int) -> Mapping[str, Any]:
+        """One try. What succeeded is remembered before anybody hears of it, and where it is large only there."""
         if self.stop.is_set():
             raise Stopped("The run was asked to stop.")
         started = time.time()
         with self.at_work(self._busy):
             if work.node.workflow is not None and self.workflows is not None:
                 output = await self.workflows.run(work, plain(work.params))
-                await self._in_thread(partial(self._remember, work, number, started, output))
+                kept: Mapping[str, Any] = await self._in_thread(partial(self._remember, work, number, started, output))
             else:
-                output = await self._handle(work, number, started)
+                output, kept = await self._handle(work, number, started)
         self.engine.artifacts += [Artifact.model_validate(each) for each in output.get("artifacts") or []]
-        return output
+        return kept
 
     async def perform(self, work: Work) -> Outcome:
         """All its tries, without a task run of its own."""
@@ -138,13 +138,13 @@ class Hands:
         return self._taken(self.engine.ledger.item(entries, work.item.key, work.digest))
 
     def _taken(self, outcome: Outcome | None) -> Outcome | None:
-        if outcome is not None:
-            found = outcome.output.get("artifacts") or [] if isinstance(outcome.output, Mapping) else []
-            self.engine.artifacts += [Artifact.model_validate(each) for each in found]
+        if outcome is not None and isinstance(outcome.output, Mapping):
+            output = outcome.output.read() if isinstance(outcome.output, Stored) else outcome.output
+            self.engine.artifacts += [Artifact.model_validate(each) for each in output.get("artifacts") or []]
         return outcome
 
-    async def _handle(self, work: Work, number: int, started: float) -> dict[str, Any]:
-        """Have the handler do it. What comes of it is remembered where it was done, in the same thread."""
+    async def _handle(self, work: Work, number: int, started: float) -> tuple[dict[str, Any], Mapping[str, Any]]:
+        """Have the handler do it; its result, and that as it is kept: in the thread in which it was made."""
         handler = work.node.handler
         assert handler is not None  # noqa: S101 - what runs no workflow has a handler
         attempt = Try(
@@ -158,9 +158,13 @@ class Hands:
             memory=self.engine.ledger.memory,
         )
         metrics: dict[str, float] = {}
+        kept: list[Mapping[str, Any]] = []
 
         def metric(name: str, value: float) -> None:
             metrics[name] = metrics.get(name, 0.0) + value
+
+        def keep(output: dict[str, Any]) -> None:
+            kept.append(self._remember(work, number, started, output, metrics=metrics))
 
         care = Care(
             zones=self.engine.zones,
@@ -168,12 +172,11 @@ class Hands:
             progress=self._progress(work),
             metric=metric,
             grace_seconds=lambda: grace_seconds(self.stop.reason),
-            keep=lambda output: self._remember(work, number, started, output, metrics=metrics),
+            keep=keep,
         )
         if tries.is_light(handler):
-            return await tries.run_light(attempt, care)
-        made: dict[str, Any] = await self._in_thread(partial(tries.run, attempt, care))
-        return made
+            return await tries.run_light(attempt, care), kept[0]
+        return await self._in_thread(partial(tries.run, attempt, care)), kept[0]
 
     # --- in threads ---
 
@@ -189,8 +192,10 @@ class Hands:
         output: dict[str, Any] | None,
         error: RunError | None = None,
         metrics: Mapping[str, float] | None = None,
-    ) -> None:
+    ) -> Any:
+        """Note how it ended; returns the output as later nodes are given it."""
         ledger, now = self.engine.ledger, time.time()
+        told = None if output is None else ledger.values.told(output)
         ledger.record(
             Entry(
                 node=work.path,
@@ -202,11 +207,12 @@ class Hands:
                 ended_at=now,
                 index=work.item.index if work.item else None,
                 key=work.item.key if work.item else None,
-                output=None if output is None else ledger.values.told(output),
+                output=told,
                 error=error_json(error) if error else None,
                 metrics=metrics or None,
             )
         )
+        return told and ledger.values.heard(told)
 
     def _progress(self, work: Work) -> Progress:
         """Tells how far a node of the run is. Items and nodes of sub-workflows are counted instead."""

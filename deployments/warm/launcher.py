@@ -19,6 +19,9 @@ PASSED_ON = (signal.SIGTERM, signal.SIGINT)
 
 def main() -> None:
     """Have the zygote fork the flow run, pass signals on, and end as it ends."""
+    # What the terminal says at a Ctrl-C is for the worker, which tells us what it wants.
+    with contextlib.suppress(PermissionError):  # we lead a group already
+        os.setsid()
     # A signal that comes before there is somebody to pass it on to waits until there is.
     signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)
     zygote = forks.connect(os.environ.get(forks.ADDRESS))

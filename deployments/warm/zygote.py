@@ -3,7 +3,7 @@
 A fork becomes a flow run, for a launcher, or a GDAL try, for a flow. The zygote holds no credential: it starts itself
 anew without the variables it does not need, and never reads an order, only its forks do. It opens no connection, event
 loop or dataset before a fork. When the code it has imported changes, it refuses new forks, waits for those it has, and
-ends, to be started anew; runs and tries start cold meanwhile.
+ends, to be started anew; runs and tries start cold meanwhile. It ends with its worker, by SIGKILL, and by no request.
 """
 
 import contextlib
@@ -267,6 +267,9 @@ def listen(name: str) -> socket.socket:
 
 def main() -> None:
     """Import what the pool needs, then serve at the address in CAIRN_ZYGOTE."""
+    # A service manager tells all of a worker's processes to end at once. Our end is the forks' too: they drain first.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
     _forget_environment()
     code = code_version()
     with _low_numbers_taken():

@@ -103,13 +103,19 @@ async def _until_zygote() -> None:
 
 
 async def keep_zygote() -> None:
-    """Keep one zygote up. It ends by itself when the code changes; runs start cold while there is none."""
+    """Keep one zygote up. It ends by itself when the code changes; runs start cold while there is none.
+
+    In a session of its own, with its forks: a Ctrl-C at the terminal is for the worker, which drains them.
+    """
     environment = {name: os.environ[name] for name in ZYGOTE_KEEPS if name in os.environ}
     pause = 0.0
     while True:
         began = time.monotonic()
         process = await asyncio.create_subprocess_exec(
-            *as_user(None), sys.executable, "-m", "deployments.warm.zygote", "gdal", env=environment
+            *as_user(None, "KILL"),
+            *(sys.executable, "-m", "deployments.warm.zygote", "gdal"),
+            env=environment,
+            start_new_session=True,
         )
         try:
             code = await process.wait()

@@ -10,10 +10,17 @@ from uuid import UUID
 
 import httpx
 from prefect.client.orchestration import PrefectClient, get_client
-from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId, FlowRunFilterIdempotencyKey
+from prefect.client.schemas.filters import (
+    FlowRunFilter,
+    FlowRunFilterId,
+    FlowRunFilterIdempotencyKey,
+    FlowRunFilterParentFlowRunId,
+    FlowRunFilterState,
+    FlowRunFilterStateType,
+)
 from prefect.client.schemas.objects import FlowRun, State, StateType, WorkerStatus
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
-from prefect.states import Cancelled, Cancelling
+from prefect.states import Cancelled, Cancelling, Crashed
 
 from domain.rules.reconcile import FlowState
 
@@ -33,6 +40,7 @@ STATES = {
     StateType.CANCELLING: FlowState.CANCELLING,
     StateType.CANCELLED: FlowState.CANCELLED,
 }
+UNDER_WAY = [StateType.PENDING, StateType.RUNNING, StateType.PAUSED, StateType.CANCELLING]
 Answer = TypeVar("Answer")
 
 
@@ -114,6 +122,37 @@ class PrefectRuns:
         state: State[Any] = Cancelled() if flow is FlowState.SCHEDULED else Cancelling()
         with contextlib.suppress(Unclear, Refused):  # the next sweep asks again
             await _asked(self._client.set_flow_run_state(flow_run_id, state), f"flow run {flow_run_id}")
+
+    async def end_inside(self, flow_run_ids: Iterable[UUID]) -> bool:
+        """End what counts as under way inside flow runs that are over: its process is gone, and nobody else will.
+
+        False where Prefect did not answer, or has more of them.
+        """
+        around, all_seen = sorted(flow_run_ids), True
+        try:
+            while around:
+                pages = [
+                    await self._under_way_inside(around[start : start + PAGE]) for start in range(0, len(around), PAGE)
+                ]
+                all_seen = all_seen and all(len(page) < PAGE for page in pages)
+                around = [run.id for page in pages for run in page]
+                for flow_run_id in around:
+                    await self._crash(flow_run_id)
+        except (Unclear, Refused):
+            return False
+        return all_seen
+
+    async def _under_way_inside(self, around: list[UUID]) -> list[FlowRun]:
+        wanted = FlowRunFilter(
+            parent_flow_run_id=FlowRunFilterParentFlowRunId(any_=around),
+            state=FlowRunFilterState(type=FlowRunFilterStateType(any_=UNDER_WAY)),
+        )
+        return await _asked(self._client.read_flow_runs(flow_run_filter=wanted, limit=PAGE), "flow runs inside others")
+
+    async def _crash(self, flow_run_id: UUID) -> None:
+        ended: State[Any] = Crashed(message="The flow run around it is over.")
+        with contextlib.suppress(Missing):
+            await _asked(self._client.set_flow_run_state(flow_run_id, ended, force=True), f"flow run {flow_run_id}")
 
     async def online_workers(self, pool: str) -> frozenset[str] | None:
         """Names of the workers that Prefect hears of for this pool; None where it does not answer."""

@@ -172,7 +172,7 @@ _TRIES: Fields = {
     "timeout_seconds": Field(SECONDS, "The longest one try may take. Default the handler's, else 3600"),
     "dispatch_timeout_seconds": Field(SECONDS, "The longest wait for a worker. Default none while its pool is served"),
     "retry": Field(RETRY, "How failed tries are repeated; fields left out come from the workflow's own `retry`"),
-    "priority": Field(one_of(("low", "normal", "high"), "a priority"), "The queue of the pool. Default normal"),
+    "priority": Field(one_of(("low", "normal", "high"), "a priority"), "Noted in the plan, no more. Default normal"),
     "version": Field(VERSION, "Recorded in the run's stage snapshot"),
     "args": Field(ANYTHING, "Recorded in the run's stage snapshot"),
 }
@@ -182,7 +182,7 @@ _HANDLER_RUN: Fields = {
     "queue": Field(POOL, "The pool that runs it. Default the handler's own"),
     "pool": Field(POOL, "The same as queue"),
     **_TRIES,
-    "resources": Field(RESOURCES, "What a try asks its pool for"),
+    "resources": Field(RESOURCES, "What a try needs, as its author thinks: recorded and shown"),
 }
 _WORKFLOW_RUN: Fields = {
     "workflow": Field(TEXT, "The workflow_id of the workflow to run", required=True),

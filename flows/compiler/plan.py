@@ -21,7 +21,7 @@ Version = int | str
 
 @dataclass(frozen=True)
 class Resources:
-    """What a try asks its pool for."""
+    """What a try needs, as its author thinks. For whoever sets up pools; nothing is given by it."""
 
     memory_mb: float | None = None
     cpu: float | None = None

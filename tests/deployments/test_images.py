@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from deployments.automations import HEARTBEAT_SECONDS
+from deployments.cli.worker import DEFAULTS
 from tests.support.prefect_server import REPOSITORY
 
 # What git or .dockerignore keeps from an image's build, and a clone at work has.
@@ -127,13 +128,10 @@ def test_the_copied_files_import_every_flow(target: str, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("target", CEILING_MB)
 def test_images_carry_the_workers_settings(target: str) -> None:
-    assert stage(target).environment | {"CAIRN_WORKFLOWS_DIR": ""} == {
-        "CAIRN_WORKFLOWS_DIR": "",
-        "PREFECT_WORKER_QUERY_SECONDS": "1",
-        "PREFECT_WORKER_ENABLE_CANCELLATION": "true",
-        "PREFECT_RESULTS_DEFAULT_SERIALIZER": "json",
-        "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": str(HEARTBEAT_SECONDS),
-    }
+    """Those that a flow run needs too. What only the worker reads it sets itself, unless the image contradicts it."""
+    needed = {name: value for name, value in DEFAULTS.items() if name != "PREFECT_WORKER_QUERY_SECONDS"}
+    assert stage(target).environment | {"CAIRN_WORKFLOWS_DIR": ""} == {"CAIRN_WORKFLOWS_DIR": "", **needed}
+    assert needed["PREFECT_FLOWS_HEARTBEAT_FREQUENCY"] == str(HEARTBEAT_SECONDS)
 
 
 @LONG

@@ -9,11 +9,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
+from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from deployments.workers import inline
+from domain.adapters.prefect_runs import PrefectRuns
 from tests.support.cluster import TestCluster
 from tests.support.prefect_server import REPOSITORY, PrefectServer, running_prefect, until
 
@@ -168,6 +170,19 @@ def test_a_run_inside_another_is_shown_and_leaves_the_signal_alone(prefect: Pref
         worker.send_signal(signal.SIGTERM)
         assert worker.wait(30) == 0
     assert prefect.run(waiting)["state"]["message"] == "told to stop: draining"
+
+
+async def test_what_a_killed_worker_left_running_inside_others_can_be_ended(prefect: PrefectServer, own: str) -> None:
+    with prefect.worker(own) as worker:
+        runs = begin(prefect, own, "holds_another", 2)
+        until(lambda: len(inner_runs(prefect, runs)) == 2, 20)
+        worker.kill()
+        worker.wait()
+    with temporary_settings({PREFECT_API_URL: prefect.api}):
+        async with PrefectRuns() as flow_runs:
+            assert await flow_runs.end_inside([UUID(runs[0])])
+    assert [run["state_type"] for run in inner_runs(prefect, runs[:1])] == ["CRASHED"]
+    assert [run["state_type"] for run in inner_runs(prefect, runs[1:])] == ["RUNNING"]
 
 
 def inner_runs(prefect: PrefectServer, runs: list[str]) -> list[dict[str, Any]]:

@@ -134,6 +134,31 @@ def test_a_signal_to_the_launcher_reaches_the_fork(zygote: Zygote, number: signa
     assert launcher.returncode == 40 + number
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_service_manager_that_tells_the_zygote_to_end_ends_no_run(zygote: Zygote, number: signal.Signals) -> None:
+    launcher = zygote.launch("import os, time; print(os.getpid(), flush=True); time.sleep(0.5); print('done')")
+    pid = pid_from(launcher)
+    zygote.process.send_signal(number)
+    assert launcher.communicate(timeout=10)[0] == "done\n"
+    assert launcher.returncode == 0
+    assert zygote.run("print('next')")[1] == "next\n"
+    assert is_gone(pid)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_fork_hears_what_its_zygote_does_not(zygote: Zygote, number: signal.Signals) -> None:
+    code, _, _ = zygote.run(f"import os, time; os.kill(os.getpid(), {int(number)}); time.sleep(5)")
+    assert code == (-signal.SIGTERM if number is signal.SIGTERM else 1)  # KeyboardInterrupt, with its traceback
+
+
+def test_a_launcher_does_not_hear_the_terminal_of_its_worker(zygote: Zygote) -> None:
+    launcher = zygote.launch("import os, time; print(os.getpid(), flush=True); time.sleep(1)")
+    pid_from(launcher)
+    assert os.getsid(launcher.pid) == launcher.pid
+    launcher.communicate(timeout=10)
+    assert launcher.returncode == 0
+
+
 def test_a_fork_that_dies_by_a_signal_is_seen_to(zygote: Zygote) -> None:
     assert zygote.run("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")[0] == -signal.SIGSEGV
 

@@ -1,11 +1,12 @@
 """`cairn worker`: what it starts, that it shows the domain that it serves, how it is drained, that nothing is left."""
 
+import asyncio
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager, suppress
 
 import pytest
@@ -97,6 +98,31 @@ async def test_a_gdal_worker_forks_its_runs_and_a_drain_has_them_leave(
         assert time.monotonic() - began < 15
         until(lambda: not processes_marked(marker("gdal-drain")), 5)
     assert prefect.until_state(run) == "CRASHED"
+
+
+def _all_of_it(worker: int, name: str) -> None:
+    """As systemd's default does: every process of the service."""
+    for pid in {worker, *processes_marked(marker(name))}:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+
+
+def _terminal(worker: int, _: str) -> None:
+    """As Ctrl-C does: every process of the terminal's foreground group."""
+    os.killpg(worker, signal.SIGINT)
+
+
+@pytest.mark.parametrize("tell", [_all_of_it, _terminal])
+async def test_who_tells_all_of_a_gdal_worker_to_end_drains_it(
+    prefect: PrefectServer, domain: Receiver, tell: Callable[[int, str], None]
+) -> None:
+    with started(prefect, domain, "gdal", "gdal-told") as worker:
+        run = begin(prefect, "gdal", "heeds_sigterm")
+        await asyncio.sleep(1)  # from Running to the flow's own first line
+        tell(worker.pid, "gdal-told")
+        assert worker.wait(30) == 0
+        until(lambda: not processes_marked(marker("gdal-told")), 5)
+    assert prefect.run(run)["state"]["name"] == "HandedOver"
 
 
 async def test_a_killed_gdal_worker_leaves_no_process(prefect: PrefectServer, domain: Receiver) -> None:

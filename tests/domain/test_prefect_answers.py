@@ -48,6 +48,25 @@ async def test_a_flow_run_that_is_deleted_before_it_is_stopped_ends_nothing(
     assert (await prefect.states([flow_run_id]))[flow_run_id] is FlowState.MISSING
 
 
+async def test_what_is_under_way_inside_flow_runs_that_are_over_is_ended(
+    standin: StandIn, prefect: PrefectRuns
+) -> None:
+    around, other = [await prefect.create("w/w", **KEY | {"key": key}) for key in ("over", "other")]
+    inner = standin.hold_inside(str(around), "RUNNING")
+    innermost = standin.hold_inside(inner, "PENDING")
+    ended, anothers = standin.hold_inside(str(around), "COMPLETED"), standin.hold_inside(str(other), "RUNNING")
+    assert await prefect.end_inside([around])
+    states = {run_id: standin.by_key[run_id]["state"]["type"] for run_id in (inner, innermost, ended, anothers)}
+    assert states == {inner: "CRASHED", innermost: "CRASHED", ended: "COMPLETED", anothers: "RUNNING"}
+
+
+async def test_without_an_answer_nobody_says_that_nothing_is_left_inside(
+    standin: StandIn, prefect: PrefectRuns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(standin, "handle", lambda *_call: "word")
+    assert not await prefect.end_inside([uuid4()])
+
+
 async def test_a_deployment_that_is_not_there_is_a_matter_of_configuration(
     standin: StandIn, prefect: PrefectRuns, monkeypatch: pytest.MonkeyPatch
 ) -> None:

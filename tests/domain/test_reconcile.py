@@ -28,6 +28,8 @@ class ScriptedPrefect:
     flows: dict[UUID, FlowState] = field(default_factory=dict)
     by_key: dict[str, UUID] = field(default_factory=dict)
     stopped: list[UUID] = field(default_factory=list)
+    inside: set[UUID] = field(default_factory=set)  # those with a flow run inside that nobody has ended
+    silent: bool = False
 
     async def states(self, flow_run_ids: Iterable[UUID]) -> dict[UUID, FlowState]:
         return {one: self.flows.get(one, FlowState.MISSING) for one in flow_run_ids}
@@ -38,6 +40,10 @@ class ScriptedPrefect:
 
     async def stop(self, flow_run_id: UUID, flow: FlowState) -> None:
         self.stopped.append(flow_run_id)
+
+    async def end_inside(self, flow_run_ids: Iterable[UUID]) -> bool:
+        self.inside -= set() if self.silent else set(flow_run_ids)
+        return not self.silent
 
 
 async def sweep(domain: Domain, prefect: ScriptedPrefect) -> dict[Action, int]:
@@ -206,6 +212,19 @@ async def test_flow_runs_of_fenced_attempts_are_stopped_children_too_and_then_fo
     prefect.flows[child.flow_run_id] = FlowState.CANCELLED
     assert await sweep(domain, prefect) == {Action.DISPOSE: 1}
     assert await sweep(domain, prefect) == {}
+
+
+async def test_an_attempt_is_forgotten_once_nothing_is_left_inside_its_flow_runs(domain: Domain) -> None:
+    await submit(domain)
+    flow = await started(domain)
+    later(domain, 11)
+    prefect = ScriptedPrefect({flow.flow_run_id: FlowState.CRASHED}, inside={flow.flow_run_id}, silent=True)
+    assert await sweep(domain, prefect) == {Action.LOSE: 1}
+    later(domain, 31)
+    assert await sweep(domain, prefect) == {Action.LEAVE: 1}
+    prefect.silent = False
+    assert await sweep(domain, prefect) == {Action.DISPOSE: 1}
+    assert prefect.inside == set()
 
 
 async def test_a_flow_run_that_works_for_a_newer_attempt_is_not_stopped(domain: Domain) -> None:

@@ -4,6 +4,7 @@ Each test runs twice: in a fresh interpreter, and forked by a real zygote.
 """
 
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -20,6 +21,7 @@ import pytest
 
 from domain.contracts.runs import RunFacts
 from flows import patience, tries
+from flows.context import LOGGER, LONGEST_LINE, MOST_LINES
 from flows.errors import Crashed, HandlerError, OutOfMemory, Stopped, TimedOut
 from flows.forks import ADDRESS
 from flows.storage import Zones
@@ -81,6 +83,27 @@ def test_a_checkpoint_survives_the_process(run: Run) -> None:
     assert run.remembered() == {"phase": 2}
     assert run.metrics == [("pixels", 12.5)] * 2
     assert run.progress == [(0.5, "half")] * 2
+
+
+def test_a_handlers_log_lines_are_the_runs(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, LOGGER):
+        run("log", name="abc")
+    lines = [(one.levelname, one.getMessage()) for one in caplog.records if one.name == LOGGER]
+    assert lines[:2] == [("INFO", "began with abc"), ("WARNING", "password=[redacted]")]
+    assert lines[2][0] == "ERROR"
+    assert lines[2][1].startswith("went wrong\nTraceback")
+    assert "ValueError: invalid literal" in lines[2][1]
+    assert lines[3] == ("INFO", "line 0")
+    assert len(lines) == MOST_LINES + 1
+    assert lines[-1] == ("INFO", "No more than 1,000 lines are kept.")
+
+
+def test_a_child_that_logs_past_all_bounds_is_not_heard(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, LOGGER):
+        run("log past all bounds")
+    lines = [one for one in caplog.records if one.name == LOGGER]
+    assert len(lines) == MOST_LINES + 1
+    assert {(one.levelname, len(one.getMessage())) for one in lines} == {("ERROR", LONGEST_LINE)}
 
 
 def test_a_checkpoint_that_cannot_be_stored_fails_the_handler(run: Run) -> None:

@@ -78,6 +78,54 @@ def test_a_line_that_was_cut_short_is_no_line(cut: int) -> None:
         assert "key 7" in ledger(root).items("tiles")
 
 
+@pytest.mark.parametrize(
+    ("spoiled", "lost"),
+    [
+        (b'{"node": "ti', {"key 2"}),  # with which the next one becomes one line
+        (b"null\n", set()),
+        (b"[]\n", set()),
+        (b'{"node": "tiles"}\n', set()),
+        (b"\xff\xfe\n", set()),
+        (b"\n", set()),
+    ],
+)
+def test_a_line_that_is_no_entry_costs_its_own_work_and_nothing_else(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, spoiled: bytes, lost: set[str]
+) -> None:
+    file = f"{MEMORY}/ledger/tiles/a.jsonl"
+    for number in range(2):
+        ledger(tmp_path).record(entry("tiles", number))
+    LocalStore(tmp_path).append(file, spoiled)
+    for number in range(2, 4):
+        ledger(tmp_path).record(entry("tiles", number))
+    assert set(ledger(tmp_path, "b").items("tiles")) == {f"key {number}" for number in range(4)} - lost
+    assert [(one.message[:22], vars(one)["line"]) for one in caplog.records] == [("line of a run's memory", 3)]
+
+
+class Full(LocalStore):
+    """A disk that takes half of the second line, and all of those after it."""
+
+    appends = 0
+
+    def append(self, name: str, content: bytes) -> None:
+        Full.appends += 1
+        if Full.appends == 2:
+            super().append(name, content[: len(content) // 2])
+            raise OSError(28, "No space left on device")
+        super().append(name, content)
+
+
+def test_half_a_line_spoils_no_later_one_of_its_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Full, "appends", 0)
+    written = Ledger(Full(tmp_path), MEMORY, "a")
+    written.record(entry("tiles", 0))
+    with pytest.raises(OSError, match="No space"):
+        written.record(entry("tiles", 1))
+    for number in range(2, 4):
+        written.record(entry("tiles", number))
+    assert set(ledger(tmp_path, "b").items("tiles")) == {"key 0", "key 2", "key 3"}
+
+
 def test_a_success_outweighs_failures_and_later_news_older_ones() -> None:
     entries = [
         entry("t", 1, State.COMPLETED, at=1),

@@ -1,6 +1,7 @@
 """Flows that behave and misbehave inside a worker's process."""
 
 import asyncio
+import signal
 import threading
 import time
 from typing import Any
@@ -58,6 +59,19 @@ async def holds_another(seconds: float = 60.0) -> Any:
 
     await run_inside(body, "inner", "1", "inside")
     return Failed(name="Stopped", message=f"told to stop: {stop.reason}") if stop.is_set() else "done"
+
+
+@flow
+async def heeds_sigterm(seconds: float = 60.0) -> Any:
+    """Waits in a process of its own, and leaves in a moment when that is told to end, as our runs do."""
+    told, loop = asyncio.Event(), asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, told.set)
+    try:
+        await asyncio.wait_for(told.wait(), seconds)
+        await asyncio.sleep(1)
+    finally:
+        loop.remove_signal_handler(signal.SIGTERM)
+    return Cancelled(name="HandedOver")
 
 
 async def waited(stop: Stop, seconds: float) -> bool:

@@ -65,10 +65,22 @@ class StandIn:
                 return {"state": state, "status": "ACCEPT", "details": {"type": "accept_details"}}
         return None
 
+    def hold_inside(self, around: str, state: str) -> str:
+        """A flow run inside another one, as a sub-workflow is; its id."""
+        run_id = str(uuid4())
+        state_told = {"id": str(uuid4()), "type": state, "name": state.title()}
+        run = {"id": run_id, "flow_id": str(uuid4()), "name": "inside", "state": state_told, "around": around}
+        self.by_key[run_id] = run | {"idempotency_key": run_id, "parameters": {}}
+        return run_id
+
     def _filter(self, wanted: dict[str, Any]) -> list[dict[str, Any]]:
         ids = (wanted.get("id") or {}).get("any_")
         keys = (wanted.get("idempotency_key") or {}).get("any_")
-        runs = self.by_key.values()
+        runs = list(self.by_key.values())
+        if inside := wanted.get("parent_flow_run_id"):
+            runs = [run for run in runs if run.get("around") in inside["any_"]]
+        if state := wanted.get("state"):
+            runs = [run for run in runs if run["state"]["type"] in state["type"]["any_"]]
         return [run for run in runs if (not ids or run["id"] in ids) and (not keys or run["idempotency_key"] in keys)]
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

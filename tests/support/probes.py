@@ -3,6 +3,7 @@
 import ctypes
 import hashlib
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from urllib.parse import unquote
 
 from pydantic import BaseModel
 
-from flows.context import Context
+from flows.context import LONGEST_LINE, MOST_LINES, Context
 from flows.errors import HandlerError
 from flows.handlers import registry
 from flows.handlers.registry import Pool, handler
@@ -176,11 +177,32 @@ def _raise(params: Act, context: Context) -> None:
     raise OSError(f"cannot open {params.name}")
 
 
+def _log(params: Act, context: Context) -> None:
+    """Log a little of everything, then too much."""
+    context.logger.debug("not asked for")
+    context.logger.info("began with %s", params.name)
+    context.logger.warning("password=%s", params.name)
+    try:
+        int("one")
+    except ValueError:
+        context.logger.exception("went wrong")
+    for number in range(2 * MOST_LINES):
+        context.logger.info("line %d", number)
+
+
+def _log_past_all_bounds(params: Act, context: Context) -> None:
+    """Say more than the child's own side would let through."""
+    lines: Any = logging.getLogger("cairn").handlers[0]
+    for _ in range(2 * MOST_LINES):
+        lines._channel.tell(log=[10**9, "x" * 2 * LONGEST_LINE])
+
+
 ACTS: dict[str, Callable[[Act, Context], dict[str, Any] | None]] = {
     "look": _look, "phases": _phases, "leave": _leave, "stay": _stay, "stay in company": _stay_in_company,
     "segfault": _segfault, "memory": _memory, "exit": _exit, "fail with work done": _fail,
     "raise": _raise, "store": _store, "send a pipe": _send_pipe, "repeat the url": _repeat_url,
     "raise the url": _raise_url, "ask without waiting": _ask_without_waiting,
+    "log": _log, "log past all bounds": _log_past_all_bounds,
     "read another's": lambda params, context: {"url": context.storage.bronze.readable_path("in/b.bin")},
     "read nothing": lambda params, context: {"url": context.storage.bronze.readable_path(params.name)},
     "write bronze": lambda params, context: context.storage.bronze.write_bytes(params.name, b"mine now"),
