@@ -122,7 +122,7 @@ class Hands:
     async def failed(self, work: Work, number: int, error: BaseException) -> Outcome:
         """The outcome of work that failed for good, or was stopped."""
         told = run_error(error, work.node.id)
-        if isinstance(error, Stopped):  # it is to be done again, so nobody remembers how it ended
+        if self.stop.is_set() and isinstance(error, Stopped):  # to be done again: nobody remembers how it ended
             return Outcome(State.CANCELLED, None, told)
         await self._in_thread(partial(self._remember, work, number, None, None, told))
         return Outcome(State.FAILED, None, told)

@@ -1,0 +1,93 @@
+"""Shares of a fan-out that end early: what a child tells of its items, and what its run makes of that. No Prefect."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
+from uuid import UUID
+
+import httpx
+import pytest
+
+from domain.contracts.runs import RunFacts
+from flows import attempt
+from flows.children import segment_name
+from flows.compiler import Item, State
+from flows.engine import Engine, Place
+from flows.errors import Stopped
+from flows.items import Share, Tell, do_items
+from flows.ledger import Ledger
+from flows.reporting import Line
+from flows.storage import Zones
+from flows.values import to_json
+from flows.work import Hands, Work
+from tests.flows.compiler.support import plan_of
+
+FACTS = RunFacts(id="run", request_id="request", received_at=datetime(2026, 1, 1, tzinfo=UTC), attempt=1)
+PLAN = plan_of(
+    """
+  start: {type: start, next: each}
+  each:
+    type: fan_out
+    source: [0, 1, 2, 3]
+    shards: 2
+    task: {handler: scripted, queue: gdal, params: {n: "{{ item }}"}, retry: {delays_seconds: [60]}}
+    next: all
+  all: {type: fan_in, next: end}
+  end: {type: end}"""
+)
+EACH = PLAN.nodes["each"]
+FAILS = {"fails": None, "partner_fault": True}  # at once, and is not tried again
+FAILS_ONCE = {"fails": 1}  # and waits a minute for its next try
+LASTS = {"seconds": 60}
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Engine:
+    """An engine that tells nobody."""
+    zones = Zones.local(tmp_path)
+    line = Line(cast("httpx.AsyncClient", None), UUID(int=1), "token")
+    return Engine(FACTS, "light", zones, line, Ledger(zones.runs, "run/m1", "a"))
+
+
+def items(params: Sequence[dict[str, Any]]) -> list[Item]:
+    return [Item(index, str(index), one) for index, one in enumerate(params)]
+
+
+async def share_done(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, params: Sequence[dict[str, Any]]
+) -> dict[int, Any]:
+    """What a child tells of these items, without task runs, when it is stopped soon after it began."""
+
+    async def unseen(hands: Hands, share: Share, tell: Tell, *, visible: bool) -> None:
+        await do_items(hands, share, tell, visible=not visible)
+
+    monkeypatch.setattr(attempt, "do_items", unseen)
+    place = segment_name(FACTS, 1)
+    lines = "".join(to_json([item.index, item.key, item.params]) + "\n" for item in items(params))
+    engine.zones.runs.write_bytes(f"{place}/items.jsonl", lines.encode())
+    order = {"node": "each", "at_once": None, "task_runs_cap": 10}
+    asyncio.get_running_loop().call_later(0.5, engine.line.stop.set, "over")
+    async with asyncio.timeout(10):
+        told, _ = await attempt._do_share(engine, PLAN, Place(), order, place)
+    ended: dict[int, Any] = told["items"]
+    return ended
+
+
+async def test_an_item_that_a_stop_cut_short_is_not_told_as_failed(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its run applies what it is told in item order: the first failure would be "asked to stop", and speak for all."""
+    ended = await share_done(engine, monkeypatch, [LASTS, FAILS])
+    assert {index: outcome["error"]["code"] for index, outcome in ended.items()} == {1: "invalid-input"}
+
+
+async def test_a_handler_that_leaves_although_nobody_stops_it_has_failed(engine: Engine) -> None:
+    """Were it only stopped, whoever waits for the item would do so for ever."""
+    hands, (item,) = Hands(engine, engine.line.stop), items([LASTS])
+    outcome = await hands.failed(Work(EACH, "each", item.params, item), 0, Stopped("on a whim"))
+    assert outcome.state is State.FAILED
+    engine.line.stop.set("over")
+    outcome = await hands.failed(Work(EACH, "each", item.params, item), 0, Stopped("as asked"))
+    assert outcome.state is State.CANCELLED
