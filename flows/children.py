@@ -27,7 +27,7 @@ from domain.contracts.runs import RunFacts
 from flows.compiler import Item, Outcome, RunError, State
 from flows.engine import CountedItems, Engine, Place
 from flows.errors import Broken, Stopped
-from flows.ledger import error_json
+from flows.ledger import error_json, latest, read
 from flows.stopping import Stop
 from flows.storage import Store
 from flows.values import Values, to_json
@@ -172,7 +172,11 @@ class SegmentRuns:
         begun: Callable[[], None],
         counted: CountedItems,
     ) -> Mapping[int, Outcome]:
-        """Execute shares of a fan-out's items side by side; returns how each item ended that was not stopped."""
+        """Execute shares of a fan-out's items side by side; returns how each item ended that was not stopped.
+
+        Those that failed are among them where `counted` has said that going on makes no sense, whatever became of
+        the child that told of them.
+        """
         values, counts = self.engine.ledger.values, dict.fromkeys(range(len(shares)), (0, 0))
         cap = -(-self.engine.task_runs_cap // len(shares))
         enough = stop.inner()
@@ -191,11 +195,21 @@ class SegmentRuns:
             files = {"order.json": to_json(order), "items.jsonl": lines}
             try:
                 return await self._done(pool, name, files, wait_seconds, enough, partial(heard, number))
-            except Stopped:  # it had not begun: none of its items has ended
-                return {"items": {}}
+            except Stopped:  # before it began, or after its worker handed it over: then it left no outcome
+                failed = {} if stop.is_set() else await asyncio.to_thread(self._failed, place.of(node_id), items)
+                return {"items": failed}
 
         told = await asyncio.gather(*(share(number, *one) for number, one in enumerate(shares)))
         return {int(index): outcome_from_json(ended, values) for one in told for index, ended in one["items"].items()}
+
+    def _failed(self, path: str, items: Sequence[Item]) -> dict[int, Any]:
+        """Which of these items are remembered as failed, as an outcome tells it."""
+        wanted, ledger = {(item.index, item.key) for item in items}, self.engine.ledger
+        return {
+            entry.index: {"state": State.FAILED.value, "output": {"value": None}, "error": entry.error}
+            for entry in latest(read(ledger.store, ledger.memory, path))
+            if entry.index is not None and (entry.index, entry.key) in wanted and not entry.is_completed
+        }
 
     async def _done(
         self,
@@ -208,7 +222,7 @@ class SegmentRuns:
     ) -> dict[str, Any]:
         """One child run's outcome. Where its worker handed it over, another one goes on from what is remembered."""
         while True:
-            await self._until_resumed(stop)
+            await self._until_it_may_begin(stop)
             number = self._count = self._count + 1
             place = segment_name(self.engine.facts, number)
             for file, content in files.items():
@@ -222,12 +236,13 @@ class SegmentRuns:
                 self.engine.artifacts += [Artifact.model_validate(artifact) for artifact in outcome["artifacts"]]
                 return outcome
 
-    async def _until_resumed(self, stop: Stop) -> None:
-        """Begin nothing under a pause."""
-        while self.engine.line.paused:
-            if stop.is_set():
-                raise Stopped("The run was asked to stop.")
+    async def _until_it_may_begin(self, stop: Stop) -> None:
+        """Begin nothing under a pause, nor after a stop, be it that a child was handed over meanwhile."""
+        while not stop.is_set():
+            if not self.engine.line.paused:
+                return
             await asyncio.sleep(PAUSE_LOOK_SECONDS)
+        raise Stopped("The run was asked to stop.")
 
     async def _create(self, pool: str, number: int, name: str) -> FlowRun:
         line, facts = self.engine.line, self.engine.facts

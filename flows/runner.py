@@ -221,7 +221,11 @@ class Runner:
                 return [NodeFailed(node.id, RunError("dispatch-timeout", str(nobody), node.id))]
             states = [outcome.state for outcome in ended.values()]
             counts.set(states.count(State.COMPLETED), states.count(State.FAILED))
-        return [_item_event(node.id, index, outcome) for index, outcome in ended.items()]
+        events = [_item_event(node.id, index, outcome) for index, outcome in ended.items()]
+        if len(ended) < len(decision.items) and not self.stop.is_set():  # given up; the failed may be unknown
+            error = RunError("too-many-failures", f"Too many items of {node.id} failed.", node.id)
+            events.append(NodeFailed(node.id, error))
+        return events
 
     # --- telling ---
 

@@ -2,24 +2,30 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
 
 import httpx
 import pytest
+from prefect.client.orchestration import PrefectClient
+from prefect.client.schemas.objects import StateType
 
 from domain.contracts.runs import RunFacts
-from flows import attempt
-from flows.children import segment_name
-from flows.compiler import Item, State
+from flows import attempt, children
+from flows.children import HANDED_OVER, SegmentRuns, segment_name, sign_of_life
+from flows.compiler import Failed, Item, Schedule, State
 from flows.engine import Engine, Place
-from flows.errors import Stopped
+from flows.errors import InvalidInput, Stopped
 from flows.items import Share, Tell, do_items
 from flows.ledger import Ledger
 from flows.reporting import Line
-from flows.storage import Zones
+from flows.runner import Runner
+from flows.stopping import Stop
+from flows.storage import Store, Zones
 from flows.values import to_json
 from flows.work import Hands, Work
 from tests.flows.compiler.support import plan_of
@@ -91,3 +97,66 @@ async def test_a_handler_that_leaves_although_nobody_stops_it_has_failed(engine:
     engine.line.stop.set("over")
     outcome = await hands.failed(Work(EACH, "each", item.params, item), 0, Stopped("as asked"))
     assert outcome.state is State.CANCELLED
+
+
+@dataclass
+class Draining:
+    """A stand-in for Prefect whose workers drain: each takes a child, has it show a failed item, and hands over.
+
+    What comes after the first two stays in the queue.
+    """
+
+    store: Store
+    created: list[int] = field(default_factory=list)
+
+    async def read_deployment_by_name(self, name: str) -> Any:
+        return SimpleNamespace(id=UUID(int=0))
+
+    async def create_flow_run_from_deployment(
+        self, _deployment: UUID, parameters: dict[str, Any], **_named: Any
+    ) -> Any:
+        number = parameters["segment"]
+        self.created.append(number)
+        if number <= 2:
+            self.store.write_bytes(sign_of_life(segment_name(FACTS, number)), b'{"beat": 1, "done": 0, "failed": 1}')
+        return SimpleNamespace(id=UUID(int=number))
+
+    async def read_flow_run(self, flow_run_id: UUID) -> Any:
+        is_over = flow_run_id.int <= 2
+        kind, name = (StateType.CANCELLED, HANDED_OVER) if is_over else (StateType.SCHEDULED, "Scheduled")
+        return SimpleNamespace(state=SimpleNamespace(type=kind, name=name, message=None, is_final=lambda: is_over))
+
+    async def set_flow_run_state(self, *_: Any) -> None:
+        """A child is withdrawn."""
+
+
+async def run_over(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> tuple[Failed, list[int]]:
+    """How a run ends whose children are handed over after failures, and which children it had."""
+    monkeypatch.setattr(children, "ASK_PREFECT_SECONDS", 0.0)
+    prefect = Draining(engine.zones.runs)
+    engine.children = SegmentRuns(cast("PrefectClient", prefect), engine, silence_seconds=60)
+    async with asyncio.timeout(10):
+        verdict = await Runner(engine, Schedule(PLAN), Stop(), visible=False).run()
+    assert isinstance(verdict, Failed)
+    return verdict, prefect.created
+
+
+async def test_a_failure_outlives_the_child_that_was_handed_over_with_it(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other children were withdrawn or handed over too: nobody but the ledger knows what failed."""
+    hands = Hands(engine, Stop())
+    third = Item(2, "2", {"n": 2})
+    await hands.failed(Work(EACH, "each", third.params, third), 0, InvalidInput("The third is no raster."))
+    verdict, created = await run_over(engine, monkeypatch)
+    assert verdict.error.code == "too-many-failures"
+    assert verdict.error.message == "1 of 4 children failed; each__2: The third is no raster."
+    assert verdict.error.partner_may_read
+    assert set(created) <= {1, 2}
+
+
+async def test_a_fan_out_that_was_given_up_ends_though_nobody_knows_what_failed(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verdict, _ = await run_over(engine, monkeypatch)
+    assert (verdict.error.code, verdict.error.node_id) == ("too-many-failures", "each")
