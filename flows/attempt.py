@@ -273,8 +273,11 @@ async def _do_share(
         counts.add(outcome)
         ended[index] = outcome
 
-    async with showing_life(engine.zones.runs, place, lambda: (counts.done, counts.failed), engine.line.stop):
-        await do_items(Hands(engine, engine.line.stop), share, tell, visible=True)
+    stop, loop = engine.line.stop, asyncio.get_running_loop()
+    hands = Hands(engine, stop)
+    stop.on_set(lambda: loop.call_soon_threadsafe(hands.cut_waits))
+    async with showing_life(engine.zones.runs, place, lambda: (counts.done, counts.failed), stop):
+        await do_items(hands, share, tell, visible=True)
     return {"items": {index: outcome_json(outcome, values) for index, outcome in ended.items()}}, Finished({})
 
 

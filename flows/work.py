@@ -113,7 +113,7 @@ class Hands:
             except Broken:
                 raise
             except Exception as error:  # noqa: BLE001 - whatever a handler raises is its failure, not ours
-                if number >= len(delays) or not worth_another_try(error) or self.stop.is_set():
+                if number >= len(delays) or not self.may_retry(error):
                     return await self.failed(work, number, error)
             delay = delays[number] * (random.uniform(1 - JITTER, 1) if work.node.retry.jitter else 1)  # noqa: S311
             await asyncio.sleep(delay)
@@ -122,10 +122,19 @@ class Hands:
     async def failed(self, work: Work, number: int, error: BaseException) -> Outcome:
         """The outcome of work that failed for good, or was stopped."""
         told = run_error(error, work.node.id)
-        if self.stop.is_set() and isinstance(error, Stopped):  # to be done again: nobody remembers how it ended
+        if self._is_cut_short(work, number, error):  # it is to be done again, so nobody remembers how it ended
             return Outcome(State.CANCELLED, None, told)
         await self._in_thread(partial(self._remember, work, number, None, None, told))
         return Outcome(State.FAILED, None, told)
+
+    def may_retry(self, error: object) -> bool:
+        """Whether another try may follow a failed one. Not while the run stops: it would only sleep."""
+        return not self.stop.is_set() and worth_another_try(error)
+
+    def _is_cut_short(self, work: Work, number: int, error: BaseException) -> bool:
+        """Whether the stop ended this work, be it that a handler made another error of it and has tries left."""
+        has_tries_left = number < len(work.node.retry.delays()) and worth_another_try(error)
+        return self.stop.is_set() and (isinstance(error, Stopped) or has_tries_left)
 
     def remembered(self, work: Work) -> Outcome | None:
         """How a node ended if an earlier attempt did it."""

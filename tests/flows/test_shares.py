@@ -1,6 +1,8 @@
 """Shares of a fan-out that end early: what a child tells of its items, and what its run makes of that. No Prefect."""
 
 import asyncio
+import inspect
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -13,19 +15,21 @@ import httpx
 import pytest
 from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.objects import StateType
+from prefect.states import Failed as FailedState
 
 from domain.contracts.runs import RunFacts
 from flows import attempt, children
 from flows.children import HANDED_OVER, SegmentRuns, segment_name, sign_of_life
 from flows.compiler import Failed, Item, Schedule, State
 from flows.engine import Engine, Place
-from flows.errors import InvalidInput, Stopped
+from flows.errors import InvalidInput, Stopped, Transient
 from flows.items import Share, Tell, do_items
 from flows.ledger import Ledger
 from flows.reporting import Line
 from flows.runner import Runner
 from flows.stopping import Stop
 from flows.storage import Store, Zones
+from flows.task_runs import TaskRuns
 from flows.values import to_json
 from flows.work import Hands, Work
 from tests.flows.compiler.support import plan_of
@@ -97,6 +101,30 @@ async def test_a_handler_that_leaves_although_nobody_stops_it_has_failed(engine:
     engine.line.stop.set("over")
     outcome = await hands.failed(Work(EACH, "each", item.params, item), 0, Stopped("as asked"))
     assert outcome.state is State.CANCELLED
+
+
+async def test_a_share_that_is_stopped_waits_for_no_further_try(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = time.monotonic()
+    assert await share_done(engine, monkeypatch, [FAILS_ONCE, LASTS]) == {}
+    assert time.monotonic() - begun < 5
+
+
+async def test_what_fails_while_its_run_stops_is_not_tried_again_and_has_not_failed_for_good(engine: Engine) -> None:
+    """A handler may make a fault of its own of being told to leave."""
+    hands, (item,) = Hands(engine, Stop()), items([LASTS])
+    work, error = Work(EACH, "each", item.params, item), Transient("The connection was cut.")
+    task: Any = TaskRuns(hands, EACH, of_items=True)._task
+    assert task.retry_condition_fn(task, None, FailedState(data=error))
+    assert not task.retry_condition_fn(task, None, FailedState(data=InvalidInput("no raster")))
+    assert inspect.isfunction(task.retry_condition_fn)  # Prefect calls nothing else, and says nothing of it
+    hands.stop.set("draining")
+    assert not task.retry_condition_fn(task, None, FailedState(data=error))
+    tries = len(EACH.retry.delays())
+    assert (await hands.failed(work, tries - 1, error)).state is State.CANCELLED
+    assert (await hands.failed(work, tries, error)).state is State.FAILED
+    assert (await hands.failed(work, 0, InvalidInput("no raster"))).state is State.FAILED
 
 
 @dataclass
