@@ -102,6 +102,7 @@ class Child:
     created_at: float = field(default_factory=time.monotonic)
     looked_at: float = field(default_factory=time.monotonic)
     asked_at: float = field(default_factory=time.monotonic)
+    seen_at: float = field(default_factory=time.monotonic)
     sign: bytes | None = None
     state: StateType | None = None
 
@@ -261,13 +262,11 @@ class SegmentRuns:
         while True:
             await asyncio.sleep(pause)
             pause = min(pause * 1.3, LONGEST_LOOK_SECONDS)
-            is_over, child.sign = await asyncio.to_thread(_look, self._store, child.place)
+            is_over = await self._has_outcome(child)
             heard(child)
             if is_over:
                 return True
-            if stop.is_set() and not told:
-                told = True
-                await asyncio.to_thread(self._store.write_bytes, f"{child.place}/stop", b"")
+            if stop.is_set() and not told and (told := await self._told_to_stop(child)):
                 if child.sign is None:
                     await self._withdraw(child)
                 if stop.reason != "over" or child.sign is None:
@@ -284,6 +283,30 @@ class SegmentRuns:
                 if (over := await self._judged(child)) is not None:
                     return over
 
+    async def _has_outcome(self, child: Child) -> bool | None:
+        """Look at what the child has left. None where storage does not say: an outage is not the end of a child.
+
+        One that outlasts the silence that a child is allowed is the end of waiting.
+        """
+        try:
+            is_over, child.sign = await asyncio.to_thread(_look, self._store, child.place)
+        except Exception as error:
+            if time.monotonic() - child.seen_at > self.silence_seconds:
+                raise
+            log.warning("storage does not say how a child does", extra={"child": child.place, "error": str(error)})
+            return None
+        child.seen_at = time.monotonic()
+        return is_over
+
+    async def _told_to_stop(self, child: Child) -> bool:
+        """Leave word for the child. False where storage does not take it now."""
+        try:
+            await asyncio.to_thread(self._store.write_bytes, f"{child.place}/stop", b"")
+        except Exception as error:  # noqa: BLE001 - whatever a store raises
+            log.warning("a child could not be told to stop", extra={"child": child.place, "error": str(error)})
+            return False
+        return True
+
     async def _judged(self, child: Child) -> bool | None:
         """What Prefect says: None while the child may still end well."""
         try:
@@ -295,9 +318,8 @@ class SegmentRuns:
         child.state = run.state.type if run.state else None
         if run.state is None or not run.state.is_final():
             return None
-        is_over, _ = await asyncio.to_thread(_look, self._store, child.place)
-        if is_over:
-            return True
+        if (is_over := await self._has_outcome(child)) is not False:
+            return is_over
         if run.state.name == HANDED_OVER:
             return False
         if run.state.type is StateType.CANCELLED:
@@ -336,7 +358,10 @@ def sign_of_life(place: str) -> str:
 async def showing_life(
     store: Store, place: str, counts: Callable[[], tuple[int, int]], stop: Stop
 ) -> AsyncIterator[None]:
-    """Rewrite the child's sign of life while the block runs, and see whether its parent wants it to stop."""
+    """Rewrite the child's sign of life while the block runs, and see whether its parent wants it to stop.
+
+    A beat that storage does not take is left out: the parent counts silence, and the next one may pass.
+    """
 
     def beat(number: int) -> bool:
         done, failed = counts()
@@ -348,8 +373,11 @@ async def showing_life(
         number = 0
         while True:
             number += 1
-            if await asyncio.to_thread(beat, number):
-                stop.set("over")
+            try:
+                if await asyncio.to_thread(beat, number):
+                    stop.set("over")
+            except Exception as error:  # noqa: BLE001 - whatever a store raises
+                log.warning("a sign of life was not taken", extra={"child": place, "error": str(error)})
             await asyncio.sleep(BEAT_SECONDS)
 
     heart = asyncio.create_task(beats())
@@ -357,8 +385,7 @@ async def showing_life(
         yield
     finally:
         heart.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await heart
+        await asyncio.gather(heart, return_exceptions=True)
 
 
 def read_items(store: Store, place: str) -> Iterable[Item]:
