@@ -40,13 +40,12 @@ from flows.engine import Engine, Place
 from flows.errors import Broken, InvalidInput, Nested, Stopped
 from flows.flow_engine import run_inside
 from flows.items import Counts, Share, do_items
+from flows.patience import TRY_LEAVE_SECONDS, grace_seconds
 from flows.segments import shards, stretch
 from flows.stopping import Stop
 from flows.task_runs import TaskRuns, show_skipped
 from flows.values import plain
-from flows.work import TIMEOUT_SECONDS, Hands, Work, grace_seconds
-
-LEAVE_SECONDS = 1.5  # more than a handler has: by then it was killed or given up
+from flows.work import TIMEOUT_SECONDS, Hands, Work
 
 Verdict = Finished | Failed
 
@@ -102,7 +101,7 @@ class Runner:
         self.stop.set("over")
         self.hands.cut_waits()
         if self._activities:
-            await asyncio.wait(self._activities, timeout=grace_seconds(self.stop.reason) + LEAVE_SECONDS)
+            await asyncio.wait(self._activities, timeout=grace_seconds(self.stop.reason) + TRY_LEAVE_SECONDS)
         for activity in self._activities:
             activity.cancel()
         await asyncio.gather(*self._activities, return_exceptions=True)

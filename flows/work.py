@@ -21,15 +21,14 @@ from flows.compiler import Item, Node, Outcome, RunError, State
 from flows.engine import Engine
 from flows.errors import Broken, HandlerError, Stopped
 from flows.ledger import Entry, digest, error_json
-from flows.stopping import Reason, Stop
+from flows.patience import grace_seconds
+from flows.stopping import Stop
 from flows.tries import Care, Progress, Try
 from flows.values import plain
 
 TIMEOUT_SECONDS = 3600.0
 JITTER = 0.5
 MESSAGE_LENGTH = 500
-DRAIN_SECONDS = 26.0  # of the 30 that a worker has to drain
-CANCEL_SECONDS = 7.0  # of the 10 in which a cancelled run has ended
 
 
 @dataclass(frozen=True)
@@ -241,11 +240,6 @@ def worth_another_try(error: object) -> bool:
     if isinstance(error, Broken):
         return False
     return not isinstance(error, HandlerError) or error.retryable
-
-
-def grace_seconds(reason: Reason | None) -> float:
-    """How long a handler that was told to stop may take to save its work and leave."""
-    return DRAIN_SECONDS if reason == "draining" else CANCEL_SECONDS
 
 
 def run_error(error: BaseException, node_id: str) -> RunError:

@@ -195,7 +195,7 @@ async def test_a_parent_waits_out_an_outage_of_storage(account: Account) -> None
 
 
 async def test_a_parent_does_not_wait_for_storage_for_ever(account: Account) -> None:
-    """What a child shows nothing of before it has begun may be any length: nothing but this would end the wait."""
+    """Of a child that has not begun nothing else would end the wait."""
     account.go_away()
     child = Child(segment_name(FACTS, 1), UUID(int=1), Life(0.2))
     with pytest.raises(Transient):
