@@ -40,7 +40,7 @@ from flows.items import Counts, Share, do_items
 from flows.ledger import Ledger
 from flows.outline import show_outline
 from flows.readiness import missing_handlers
-from flows.reporting import DomainUnreachable, Fenced, HeldBack, Line, domain_http
+from flows.reporting import Fenced, HeldBack, Line, Undelivered, domain_http
 from flows.runner import Runner, Verdict, run_problem
 from flows.secrets import strike_from_logs
 from flows.segments import home_pool
@@ -96,7 +96,7 @@ async def _run_plan(line: Line, settings: WorkerSettings, order: WorkOrder) -> P
                 await line.fail(RunProblem(code=lost.code, message=str(lost)), "lost")
                 return FailedState(message=str(lost))
             except Exception as error:
-                with suppress(Fenced, DomainUnreachable):  # the domain finds out by itself, only later
+                with suppress(Fenced, Undelivered):  # the domain finds out by itself, only later
                     await line.fail(RunProblem(code="engine-error", message=type(error).__name__), "lost")
                 raise
 
@@ -222,7 +222,7 @@ async def _run_order(line: Line, settings: WorkerSettings, order: WorkOrder, num
                 outcome, verdict = await _do_share(engine, plan, where, told, place)
             else:
                 outcome, verdict = await _do_stretch(engine, plan, where, told, place)
-            with suppress(DomainUnreachable):  # what it did is in storage; its parent tells the domain how it ended
+            with suppress(Undelivered):  # what it did is in storage; its parent tells the domain how it ended
                 await line.flush()
     if line.stop.reason not in {None, "over"}:
         return await _left_early(line.stop, _handed_over())

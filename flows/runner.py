@@ -10,6 +10,7 @@ from prefect.client.schemas.objects import State as PrefectState
 from prefect.client.schemas.objects import StateType
 
 from domain.contracts.runs import NodeEvent, RunProblem
+from domain.rules.texts import kept
 from flows.children import HANDED_OVER, NoWorker
 from flows.compiler import (
     Cancelled,
@@ -331,9 +332,8 @@ def _wait_seconds(node: Node) -> float | None:
 
 def run_problem(error: RunError) -> RunProblem:
     """A scheduler's error as the domain takes it."""
-    return RunProblem(
-        code=error.code, message=error.message[:4000], node_id=error.node_id, partner_may_read=error.partner_may_read
-    )
+    message = kept(error.message[:4000])  # a template may quote what a partner wrote
+    return RunProblem(code=error.code, message=message, node_id=error.node_id, partner_may_read=error.partner_may_read)
 
 
 def _node_event(node_id: str, outcome: Outcome) -> Event:

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from domain.contracts.artifacts import Artifact
 from domain.contracts.runs import NodeEvent
+from domain.rules.texts import kept
 from flows import tries
 from flows.compiler import Item, Node, Outcome, RunError, State
 from flows.engine import Engine
@@ -228,7 +229,7 @@ class Hands:
                 node_id=work.node.id,
                 state="running",
                 fraction=min(max(fraction, 0), 1),
-                message=message[:MESSAGE_LENGTH],
+                message=kept(message[:MESSAGE_LENGTH]),
             )
             loop.call_soon_threadsafe(line.note, event)
 
@@ -245,5 +246,5 @@ def worth_another_try(error: object) -> bool:
 def run_error(error: BaseException, node_id: str) -> RunError:
     """What went wrong, as the scheduler and the domain take it."""
     if isinstance(error, HandlerError):
-        return RunError(error.code, str(error), node_id, error.partner_may_read)
-    return RunError("handler-failed", f"{type(error).__name__}: {error}", node_id)
+        return RunError(error.code, kept(str(error)), node_id, error.partner_may_read)
+    return RunError("handler-failed", kept(f"{type(error).__name__}: {error}"), node_id)
