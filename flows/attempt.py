@@ -33,7 +33,7 @@ from flows.children import (
     segment_name,
     showing_life,
 )
-from flows.compiler import Failed, Finished, Outcome, Plan, Schedule
+from flows.compiler import Failed, Finished, Outcome, Plan, RunError, Schedule
 from flows.engine import Engine, Place
 from flows.errors import InvalidOutput
 from flows.items import Counts, Share, do_items
@@ -52,6 +52,7 @@ from flows.values import plain, result_fault, to_json
 from flows.work import Hands
 
 OUTLINE_SECONDS = 3.0
+CUT_SHORT = RunError("cancelled", "The run was cancelled.")  # as the schedule says it of a stretch
 
 
 async def connect(stack: AsyncExitStack) -> tuple[WorkerSettings, Any]:
@@ -229,9 +230,16 @@ async def _run_order(line: Line, settings: WorkerSettings, order: WorkOrder, num
     outcome["artifacts"] = [artifact.model_dump(mode="json") for artifact in engine.artifacts]
     content = to_json(outcome).encode()
     await asyncio.to_thread(engine.zones.runs.write_bytes, f"{place}/outcome.json", content)
-    if isinstance(verdict, Failed):
-        return FailedState(message=f"{verdict.error.node_id or 'segment'}: {verdict.error.message}")
-    return Completed(message="Done.")
+    return _segment_end(verdict)
+
+
+def _segment_end(verdict: Verdict) -> PrefectState[Any]:
+    """How a child run ends whose outcome is left. One that its run stopped reads the same, however it heard."""
+    if not isinstance(verdict, Failed):
+        return Completed(message="Done.")
+    if verdict.error.code == CUT_SHORT.code:
+        return _cancelled("Cancelled", "Its run needs no more of it.")
+    return FailedState(message=f"{verdict.error.node_id or 'segment'}: {verdict.error.message}")
 
 
 def _handed_over() -> PrefectState[Any]:
@@ -278,7 +286,8 @@ async def _do_share(
     stop.on_set(lambda: loop.call_soon_threadsafe(hands.cut_waits))
     async with showing_life(engine.zones.runs, place, lambda: (counts.done, counts.failed), stop):
         await do_items(hands, share, tell, visible=True)
-    return {"items": {index: outcome_json(outcome, values) for index, outcome in ended.items()}}, Finished({})
+    verdict = Finished({}) if len(ended) == len(items) else Failed(CUT_SHORT)
+    return {"items": {index: outcome_json(outcome, values) for index, outcome in ended.items()}}, verdict
 
 
 async def _engine(line: Line, settings: WorkerSettings, order: WorkOrder, pool: str) -> Engine:

@@ -20,7 +20,7 @@ from prefect.states import Failed as FailedState
 from domain.contracts.runs import RunFacts
 from flows import attempt, children
 from flows.children import HANDED_OVER, SegmentRuns, segment_name, sign_of_life
-from flows.compiler import Failed, Item, Schedule, State
+from flows.compiler import Cancelled, Failed, Item, RunError, Schedule, State
 from flows.engine import Engine, Place
 from flows.errors import InvalidInput, Stopped, Transient
 from flows.items import Share, Tell, do_items
@@ -67,8 +67,8 @@ def items(params: Sequence[dict[str, Any]]) -> list[Item]:
 
 async def share_done(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, params: Sequence[dict[str, Any]]
-) -> dict[int, Any]:
-    """What a child tells of these items, without task runs, when it is stopped soon after it began."""
+) -> tuple[dict[int, Any], str]:
+    """What a child tells of these items, without task runs, when it is stopped soon after it began, and its end."""
 
     async def unseen(hands: Hands, share: Share, tell: Tell, *, visible: bool) -> None:
         await do_items(hands, share, tell, visible=not visible)
@@ -80,17 +80,17 @@ async def share_done(
     order = {"node": "each", "at_once": None, "task_runs_cap": 10}
     asyncio.get_running_loop().call_later(0.5, engine.line.stop.set, "over")
     async with asyncio.timeout(10):
-        told, _ = await attempt._do_share(engine, PLAN, Place(), order, place)
-    ended: dict[int, Any] = told["items"]
-    return ended
+        told, verdict = await attempt._do_share(engine, PLAN, Place(), order, place)
+    return told["items"], attempt._segment_end(verdict).name or ""
 
 
 async def test_an_item_that_a_stop_cut_short_is_not_told_as_failed(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its run applies what it is told in item order: the first failure would be "asked to stop", and speak for all."""
-    ended = await share_done(engine, monkeypatch, [LASTS, FAILS])
+    ended, end = await share_done(engine, monkeypatch, [LASTS, FAILS])
     assert {index: outcome["error"]["code"] for index, outcome in ended.items()} == {1: "invalid-input"}
+    assert end == "Cancelled"
 
 
 async def test_a_handler_that_leaves_although_nobody_stops_it_has_failed(engine: Engine) -> None:
@@ -107,7 +107,7 @@ async def test_a_share_that_is_stopped_waits_for_no_further_try(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun = time.monotonic()
-    assert await share_done(engine, monkeypatch, [FAILS_ONCE, LASTS]) == {}
+    assert await share_done(engine, monkeypatch, [FAILS_ONCE, LASTS]) == ({}, "Cancelled")
     assert time.monotonic() - begun < 5
 
 
@@ -188,3 +188,20 @@ async def test_a_fan_out_that_was_given_up_ends_though_nobody_knows_what_failed(
 ) -> None:
     verdict, _ = await run_over(engine, monkeypatch)
     assert (verdict.error.code, verdict.error.node_id) == ("too-many-failures", "each")
+
+
+async def test_a_share_that_is_done_ends_well_whatever_failed_in_it(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended, end = await share_done(engine, monkeypatch, [FAILS, {}])
+    assert {index: outcome["state"] for index, outcome in ended.items()} == {0: "failed", 1: "completed"}
+    assert end == "Completed"
+
+
+def test_a_stretch_that_failed_says_so_and_one_that_its_run_stopped_is_cancelled() -> None:
+    schedule = Schedule(PLAN)
+    schedule.begin()
+    [*_, stopped] = schedule.apply(Cancelled())
+    assert isinstance(stopped, Failed)
+    assert attempt._segment_end(stopped).name == "Cancelled"
+    assert attempt._segment_end(Failed(RunError("handler-failed", "boom", "each"))).message == "each: boom"
