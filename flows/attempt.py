@@ -33,14 +33,14 @@ from flows.children import (
     segment_name,
     showing_life,
 )
-from flows.compiler import Failed, Finished, Outcome, Plan, Schedule
+from flows.compiler import Failed, Finished, Outcome, Plan, RunError, Schedule
 from flows.engine import Engine, Place
 from flows.errors import InvalidOutput
 from flows.items import Counts, Share, do_items
 from flows.ledger import Ledger
 from flows.outline import show_outline
 from flows.readiness import missing_handlers
-from flows.reporting import DomainUnreachable, Fenced, HeldBack, Line, domain_http
+from flows.reporting import Fenced, HeldBack, Line, Undelivered, domain_http
 from flows.runner import Runner, Verdict, run_problem
 from flows.secrets import strike_from_logs
 from flows.segments import home_pool
@@ -52,6 +52,7 @@ from flows.values import plain, result_fault, to_json
 from flows.work import Hands
 
 OUTLINE_SECONDS = 3.0
+CUT_SHORT = RunError("cancelled", "The run was cancelled.")  # as the schedule says it of a stretch
 
 
 async def connect(stack: AsyncExitStack) -> tuple[WorkerSettings, Any]:
@@ -96,7 +97,7 @@ async def _run_plan(line: Line, settings: WorkerSettings, order: WorkOrder) -> P
                 await line.fail(RunProblem(code=lost.code, message=str(lost)), "lost")
                 return FailedState(message=str(lost))
             except Exception as error:
-                with suppress(Fenced, DomainUnreachable):  # the domain finds out by itself, only later
+                with suppress(Fenced, Undelivered):  # the domain finds out by itself, only later
                     await line.fail(RunProblem(code="engine-error", message=type(error).__name__), "lost")
                 raise
 
@@ -222,16 +223,23 @@ async def _run_order(line: Line, settings: WorkerSettings, order: WorkOrder, num
                 outcome, verdict = await _do_share(engine, plan, where, told, place)
             else:
                 outcome, verdict = await _do_stretch(engine, plan, where, told, place)
-            with suppress(DomainUnreachable):  # what it did is in storage; its parent tells the domain how it ended
+            with suppress(Undelivered):  # what it did is in storage; its parent tells the domain how it ended
                 await line.flush()
     if line.stop.reason not in {None, "over"}:
         return await _left_early(line.stop, _handed_over())
     outcome["artifacts"] = [artifact.model_dump(mode="json") for artifact in engine.artifacts]
     content = to_json(outcome).encode()
     await asyncio.to_thread(engine.zones.runs.write_bytes, f"{place}/outcome.json", content)
-    if isinstance(verdict, Failed):
-        return FailedState(message=f"{verdict.error.node_id or 'segment'}: {verdict.error.message}")
-    return Completed(message="Done.")
+    return _segment_end(verdict)
+
+
+def _segment_end(verdict: Verdict) -> PrefectState[Any]:
+    """How a child run ends whose outcome is left. One that its run stopped reads the same, however it heard."""
+    if not isinstance(verdict, Failed):
+        return Completed(message="Done.")
+    if verdict.error.code == CUT_SHORT.code:
+        return _cancelled("Cancelled", "Its run needs no more of it.")
+    return FailedState(message=f"{verdict.error.node_id or 'segment'}: {verdict.error.message}")
 
 
 def _handed_over() -> PrefectState[Any]:
@@ -273,9 +281,13 @@ async def _do_share(
         counts.add(outcome)
         ended[index] = outcome
 
-    async with showing_life(engine.zones.runs, place, lambda: (counts.done, counts.failed), engine.line.stop):
-        await do_items(Hands(engine, engine.line.stop), share, tell, visible=True)
-    return {"items": {index: outcome_json(outcome, values) for index, outcome in ended.items()}}, Finished({})
+    stop, loop = engine.line.stop, asyncio.get_running_loop()
+    hands = Hands(engine, stop)
+    stop.on_set(lambda: loop.call_soon_threadsafe(hands.cut_waits))
+    async with showing_life(engine.zones.runs, place, lambda: (counts.done, counts.failed), stop):
+        await do_items(hands, share, tell, visible=True)
+    verdict = Finished({}) if len(ended) == len(items) else Failed(CUT_SHORT)
+    return {"items": {index: outcome_json(outcome, values) for index, outcome in ended.items()}}, verdict
 
 
 async def _engine(line: Line, settings: WorkerSettings, order: WorkOrder, pool: str) -> Engine:

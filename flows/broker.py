@@ -17,6 +17,7 @@ from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 from flows.errors import Crashed, Forbidden, HandlerError, Stopped
+from flows.patience import BROKER_LEAVE_SECONDS
 from flows.storage import Store, Zones, checked_name
 from flows.storage.reading import is_remote
 
@@ -25,7 +26,6 @@ WRITES: Final = frozenset({"put", "append", "copy_from", "delete", "delete_below
 WRITABLE: Final = frozenset({"silver", "runs"})
 LONGEST_RANGE: Final = 64 * 2**20
 MOST_WAITING: Final = 4  # an honest child waits for each answer
-LEAVE_SECONDS: Final = 5.0
 STRUCK: Final = b"[redacted]"
 
 
@@ -100,7 +100,7 @@ class Broker:
         self._closed.set()
         self._calls.put(None)
         if self._thread is not None:
-            self._thread.join(LEAVE_SECONDS)
+            self._thread.join(BROKER_LEAVE_SECONDS)
 
     def _serve(self) -> None:
         while taken := self._calls.get():

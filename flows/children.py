@@ -27,7 +27,7 @@ from domain.contracts.runs import RunFacts
 from flows.compiler import Item, Outcome, RunError, State
 from flows.engine import CountedItems, Engine, Place
 from flows.errors import Broken, Stopped
-from flows.ledger import error_json
+from flows.ledger import error_json, latest, read
 from flows.stopping import Stop
 from flows.storage import Store
 from flows.values import Values, to_json
@@ -102,6 +102,7 @@ class Child:
     created_at: float = field(default_factory=time.monotonic)
     looked_at: float = field(default_factory=time.monotonic)
     asked_at: float = field(default_factory=time.monotonic)
+    seen_at: float = field(default_factory=time.monotonic)
     sign: bytes | None = None
     state: StateType | None = None
 
@@ -172,7 +173,11 @@ class SegmentRuns:
         begun: Callable[[], None],
         counted: CountedItems,
     ) -> Mapping[int, Outcome]:
-        """Execute shares of a fan-out's items side by side; returns how each item ended that was not stopped."""
+        """Execute shares of a fan-out's items side by side; returns how each item ended that was not stopped.
+
+        Those that failed are among them where `counted` has said that going on makes no sense, whatever became of
+        the child that told of them.
+        """
         values, counts = self.engine.ledger.values, dict.fromkeys(range(len(shares)), (0, 0))
         cap = -(-self.engine.task_runs_cap // len(shares))
         enough = stop.inner()
@@ -191,11 +196,21 @@ class SegmentRuns:
             files = {"order.json": to_json(order), "items.jsonl": lines}
             try:
                 return await self._done(pool, name, files, wait_seconds, enough, partial(heard, number))
-            except Stopped:  # it had not begun: none of its items has ended
-                return {"items": {}}
+            except Stopped:  # before it began, or after its worker handed it over: then it left no outcome
+                failed = {} if stop.is_set() else await asyncio.to_thread(self._failed, place.of(node_id), items)
+                return {"items": failed}
 
         told = await asyncio.gather(*(share(number, *one) for number, one in enumerate(shares)))
         return {int(index): outcome_from_json(ended, values) for one in told for index, ended in one["items"].items()}
+
+    def _failed(self, path: str, items: Sequence[Item]) -> dict[int, Any]:
+        """Which of these items are remembered as failed, as an outcome tells it."""
+        wanted, ledger = {(item.index, item.key) for item in items}, self.engine.ledger
+        return {
+            entry.index: {"state": State.FAILED.value, "output": {"value": None}, "error": entry.error}
+            for entry in latest(read(ledger.store, ledger.memory, path))
+            if entry.index is not None and (entry.index, entry.key) in wanted and not entry.is_completed
+        }
 
     async def _done(
         self,
@@ -208,7 +223,7 @@ class SegmentRuns:
     ) -> dict[str, Any]:
         """One child run's outcome. Where its worker handed it over, another one goes on from what is remembered."""
         while True:
-            await self._until_resumed(stop)
+            await self._until_it_may_begin(stop)
             number = self._count = self._count + 1
             place = segment_name(self.engine.facts, number)
             for file, content in files.items():
@@ -222,12 +237,13 @@ class SegmentRuns:
                 self.engine.artifacts += [Artifact.model_validate(artifact) for artifact in outcome["artifacts"]]
                 return outcome
 
-    async def _until_resumed(self, stop: Stop) -> None:
-        """Begin nothing under a pause."""
-        while self.engine.line.paused:
-            if stop.is_set():
-                raise Stopped("The run was asked to stop.")
+    async def _until_it_may_begin(self, stop: Stop) -> None:
+        """Begin nothing under a pause, nor after a stop, be it that a child was handed over meanwhile."""
+        while not stop.is_set():
+            if not self.engine.line.paused:
+                return
             await asyncio.sleep(PAUSE_LOOK_SECONDS)
+        raise Stopped("The run was asked to stop.")
 
     async def _create(self, pool: str, number: int, name: str) -> FlowRun:
         line, facts = self.engine.line, self.engine.facts
@@ -246,13 +262,11 @@ class SegmentRuns:
         while True:
             await asyncio.sleep(pause)
             pause = min(pause * 1.3, LONGEST_LOOK_SECONDS)
-            is_over, child.sign = await asyncio.to_thread(_look, self._store, child.place)
+            is_over = await self._has_outcome(child)
             heard(child)
             if is_over:
                 return True
-            if stop.is_set() and not told:
-                told = True
-                await asyncio.to_thread(self._store.write_bytes, f"{child.place}/stop", b"")
+            if stop.is_set() and not told and (told := await self._told_to_stop(child)):
                 if child.sign is None:
                     await self._withdraw(child)
                 if stop.reason != "over" or child.sign is None:
@@ -269,6 +283,30 @@ class SegmentRuns:
                 if (over := await self._judged(child)) is not None:
                     return over
 
+    async def _has_outcome(self, child: Child) -> bool | None:
+        """Look at what the child has left. None where storage does not say: an outage is not the end of a child.
+
+        One that outlasts the silence that a child is allowed is the end of waiting.
+        """
+        try:
+            is_over, child.sign = await asyncio.to_thread(_look, self._store, child.place)
+        except Exception as error:
+            if time.monotonic() - child.seen_at > self.silence_seconds:
+                raise
+            log.warning("storage does not say how a child does", extra={"child": child.place, "error": str(error)})
+            return None
+        child.seen_at = time.monotonic()
+        return is_over
+
+    async def _told_to_stop(self, child: Child) -> bool:
+        """Leave word for the child. False where storage does not take it now."""
+        try:
+            await asyncio.to_thread(self._store.write_bytes, f"{child.place}/stop", b"")
+        except Exception as error:  # noqa: BLE001 - whatever a store raises
+            log.warning("a child could not be told to stop", extra={"child": child.place, "error": str(error)})
+            return False
+        return True
+
     async def _judged(self, child: Child) -> bool | None:
         """What Prefect says: None while the child may still end well."""
         try:
@@ -280,9 +318,8 @@ class SegmentRuns:
         child.state = run.state.type if run.state else None
         if run.state is None or not run.state.is_final():
             return None
-        is_over, _ = await asyncio.to_thread(_look, self._store, child.place)
-        if is_over:
-            return True
+        if (is_over := await self._has_outcome(child)) is not False:
+            return is_over
         if run.state.name == HANDED_OVER:
             return False
         if run.state.type is StateType.CANCELLED:
@@ -321,7 +358,10 @@ def sign_of_life(place: str) -> str:
 async def showing_life(
     store: Store, place: str, counts: Callable[[], tuple[int, int]], stop: Stop
 ) -> AsyncIterator[None]:
-    """Rewrite the child's sign of life while the block runs, and see whether its parent wants it to stop."""
+    """Rewrite the child's sign of life while the block runs, and see whether its parent wants it to stop.
+
+    A beat that storage does not take is left out: the parent counts silence, and the next one may pass.
+    """
 
     def beat(number: int) -> bool:
         done, failed = counts()
@@ -333,8 +373,11 @@ async def showing_life(
         number = 0
         while True:
             number += 1
-            if await asyncio.to_thread(beat, number):
-                stop.set("over")
+            try:
+                if await asyncio.to_thread(beat, number):
+                    stop.set("over")
+            except Exception as error:  # noqa: BLE001 - whatever a store raises
+                log.warning("a sign of life was not taken", extra={"child": place, "error": str(error)})
             await asyncio.sleep(BEAT_SECONDS)
 
     heart = asyncio.create_task(beats())
@@ -342,8 +385,7 @@ async def showing_life(
         yield
     finally:
         heart.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await heart
+        await asyncio.gather(heart, return_exceptions=True)
 
 
 def read_items(store: Store, place: str) -> Iterable[Item]:

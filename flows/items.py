@@ -34,7 +34,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Items:
-    """One share being done. `tell` hears how each item ended, as it ends."""
+    """One share being done. `tell` hears how each item ended that was not stopped, as it ends."""
 
     hands: Hands
     share: Share
@@ -89,7 +89,9 @@ class Items:
         return outcome.state is State.COMPLETED
 
     def _tell(self, work: Work, outcome: Outcome) -> None:
-        self.tell(_index(work), outcome)
+        """Nothing of an item that a stop cut short: told as one that failed, it would hide why there was a stop."""
+        if outcome.state is not State.CANCELLED:
+            self.tell(_index(work), outcome)
 
 
 async def do_items(hands: Hands, share: Share, tell: Tell, *, visible: bool) -> None:

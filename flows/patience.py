@@ -1,14 +1,44 @@
-"""How long a try may go on: until its time is up or the run stops, and then a little longer to leave by itself."""
+"""How long a try may go on: until its time is up or the run stops, and then a little longer to leave by itself.
+
+Here stand all budgets of a stop, of handlers, flow runs and workers, because they nest: whoever waits for another has
+time left, when that one's is up, to see it gone and to tell how it ended.
+"""
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import Final
 
 from flows.errors import HandlerError, Stopped, TimedOut
+from flows.stopping import Reason
 
-GRACE_SECONDS = 10.0
+GRACE_SECONDS = 10.0  # after a timeout
 LOOK_SECONDS = 0.2
+
+# A worker that drains has ended within 30 s. Its runs have handed over in the first of these, else they are ended.
+RUNS_DRAIN_SECONDS: Final = 24.0
+RUNS_ENDED_SECONDS: Final = 2.0  # to be gone, of those that were ended
+HANDLER_DRAIN_SECONDS: Final = 18.0
+
+# A light run that is cancelled in Prefect has ended within 10 s: it is seen, told to leave, and torn off at last.
+CANCEL_LOOK_SECONDS: Final = 1.5
+RUN_CANCEL_SECONDS: Final = 7.0
+HANDLER_CANCEL_SECONDS: Final = 4.0
+
+TRY_LEAVE_SECONDS: Final = 1.5  # after a handler's grace: by then it was killed or given up
+BROKER_LEAVE_SECONDS: Final = 5.0  # a transfer notices between two pieces that its try is over; its run does not wait
+
+
+def grace_seconds(reason: Reason | None) -> float:
+    """How long a handler may take to save its work and leave. Without a reason it was its time that was up."""
+    match reason:
+        case None:
+            return usual_grace()
+        case "draining":
+            return HANDLER_DRAIN_SECONDS
+        case "fenced" | "over" | "cancelled":
+            return HANDLER_CANCEL_SECONDS
 
 
 def usual_grace() -> float:
@@ -37,6 +67,8 @@ class Patience:
     def look(self, now: float, stopping: bool) -> Step:
         """Wait on, ask the try to leave (once), or give it up."""
         if self.why is not None:
+            if stopping:  # which may leave it less than a timeout did
+                self._until = min(self._until, now + self.grace_seconds())
             return Step.GIVE_UP if now >= self._until else Step.WAIT
         if stopping:
             self.why = Stopped("The run was asked to stop.")

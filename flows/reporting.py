@@ -50,8 +50,16 @@ class HeldBack(Exception):
     """The flow run was told to leave while a pause held its start: it has begun nothing."""
 
 
-class DomainUnreachable(Exception):
+class Undelivered(Exception):
+    """The domain has not taken a message."""
+
+
+class DomainUnreachable(Undelivered):
     """The domain did not answer, however often it was asked."""
+
+
+class Refused(Undelivered):
+    """The domain answered that it takes no such message: sent again it would be refused again."""
 
 
 @dataclass
@@ -109,7 +117,7 @@ class Line:
             next_beat = time.monotonic() + held.wait_seconds
             try:
                 await self._heartbeat(held)
-            except DomainUnreachable:
+            except Undelivered:
                 log.warning("heartbeat not delivered", extra={"run_id": str(self.run_id)})
             if time.monotonic() < next_beat:  # a domain that stops lets everybody go
                 await asyncio.sleep(SEND_EVENTS_SECONDS)
@@ -137,6 +145,9 @@ class Line:
             message = Heartbeat(attempt_token=self.token, events=events)
             try:
                 await self._heartbeat(message)
+            except Refused as refused:  # kept, they would hold up all that follows, the outcome too
+                told = {"run_id": str(self.run_id), "events": len(events), "reason": str(refused)}
+                log.warning("node events refused; the run goes on without them", extra=told)
             except DomainUnreachable:
                 self._events[:0] = events  # nothing is lost: they go with the next beat
                 raise
@@ -177,7 +188,7 @@ async def post(http: httpx.AsyncClient, path: str, body: dict[str, Any], stop: S
                 await _wait_held(held, stop)
                 continue
             if answer.is_client_error and answer.status_code != httpx.codes.TOO_MANY_REQUESTS:
-                raise DomainUnreachable(f"The domain refuses {path}: {reason}")
+                raise Refused(f"The domain refuses {path}: {reason}")
         log.info("the domain did not answer; asking again", extra={"path": path, "try": number, "reason": reason})
         await asyncio.sleep(delay)
         delay, number = min(2 * delay, LONGEST_DELAY_SECONDS), number + 1

@@ -10,6 +10,7 @@ from prefect.client.schemas.objects import State as PrefectState
 from prefect.client.schemas.objects import StateType
 
 from domain.contracts.runs import NodeEvent, RunProblem
+from domain.rules.texts import kept
 from flows.children import HANDED_OVER, NoWorker
 from flows.compiler import (
     Cancelled,
@@ -40,13 +41,12 @@ from flows.engine import Engine, Place
 from flows.errors import Broken, InvalidInput, Nested, Stopped
 from flows.flow_engine import run_inside
 from flows.items import Counts, Share, do_items
+from flows.patience import TRY_LEAVE_SECONDS, grace_seconds
 from flows.segments import shards, stretch
 from flows.stopping import Stop
 from flows.task_runs import TaskRuns, show_skipped
 from flows.values import plain
-from flows.work import TIMEOUT_SECONDS, Hands, Work, grace_seconds
-
-LEAVE_SECONDS = 1.5  # more than a handler has: by then it was killed or given up
+from flows.work import TIMEOUT_SECONDS, Hands, Work
 
 Verdict = Finished | Failed
 
@@ -102,7 +102,7 @@ class Runner:
         self.stop.set("over")
         self.hands.cut_waits()
         if self._activities:
-            await asyncio.wait(self._activities, timeout=grace_seconds(self.stop.reason) + LEAVE_SECONDS)
+            await asyncio.wait(self._activities, timeout=grace_seconds(self.stop.reason) + TRY_LEAVE_SECONDS)
         for activity in self._activities:
             activity.cancel()
         await asyncio.gather(*self._activities, return_exceptions=True)
@@ -222,7 +222,11 @@ class Runner:
                 return [NodeFailed(node.id, RunError("dispatch-timeout", str(nobody), node.id))]
             states = [outcome.state for outcome in ended.values()]
             counts.set(states.count(State.COMPLETED), states.count(State.FAILED))
-        return [_item_event(node.id, index, outcome) for index, outcome in ended.items()]
+        events = [_item_event(node.id, index, outcome) for index, outcome in ended.items()]
+        if len(ended) < len(decision.items) and not self.stop.is_set():  # given up; the failed may be unknown
+            error = RunError("too-many-failures", f"Too many items of {node.id} failed.", node.id)
+            events.append(NodeFailed(node.id, error))
+        return events
 
     # --- telling ---
 
@@ -329,9 +333,8 @@ def _wait_seconds(node: Node) -> float | None:
 
 def run_problem(error: RunError) -> RunProblem:
     """A scheduler's error as the domain takes it."""
-    return RunProblem(
-        code=error.code, message=error.message[:4000], node_id=error.node_id, partner_may_read=error.partner_may_read
-    )
+    message = kept(error.message[:4000])  # a template may quote what a partner wrote
+    return RunProblem(code=error.code, message=message, node_id=error.node_id, partner_may_read=error.partner_may_read)
 
 
 def _node_event(node_id: str, outcome: Outcome) -> Event:

@@ -14,7 +14,7 @@ from prefect.runtime import task_run
 from flows.compiler import Node, Outcome, State
 from flows.errors import Broken
 from flows.task_engine import run_task
-from flows.work import JITTER, Hands, Work, worth_another_try
+from flows.work import JITTER, Hands, Work
 
 PREFECT_RETRIES = 50  # Prefect takes no longer list of delays
 
@@ -28,7 +28,8 @@ class TaskRuns:
         self._ended: dict[int, Outcome] = {}
         self._tries: dict[int, int] = {}
         name = node.id + "__{index}" if of_items else node.id
-        self._task = _prefect_task(node, self._body, name, retried=_prefect_retries(node))
+        may_retry = hands.may_retry if _prefect_retries(node) else None
+        self._task = _prefect_task(node, self._body, name, may_retry)
 
     async def run(self, work: Work, known: Outcome | None = None) -> tuple[Outcome, int]:
         """One task run for this work, or to show that it was done before; how it ended, after how many tries."""
@@ -98,10 +99,13 @@ def _prefect_retries(node: Node) -> bool:
 
 
 def _prefect_task(
-    node: Node, body: Callable[..., Coroutine[Any, Any, Any]], name: str, *, retried: bool = False
+    node: Node,
+    body: Callable[..., Coroutine[Any, Any, Any]],
+    name: str,
+    may_retry: Callable[[object], bool] | None = None,
 ) -> Task[..., Any]:
     """A task like the prototype. Making one anew reads its function's source file, a third of what a node costs."""
-    delays = list(node.retry.delays()) if retried else []
+    delays = list(node.retry.delays()) if may_retry else []
     task = copy(_prototype())
     vars(task).update(
         fn=body,
@@ -112,7 +116,7 @@ def _prefect_task(
         retries=len(delays),
         retry_delay_seconds=delays or 0,
         retry_jitter_factor=JITTER if delays and node.retry.jitter else None,
-        retry_condition_fn=_may_retry if delays else None,
+        retry_condition_fn=_condition(may_retry) if may_retry and delays else None,
     )
     return task
 
@@ -125,6 +129,11 @@ def _prototype() -> Task[..., Any]:
     return Task(fn=node, cache_policy=NO_CACHE, persist_result=False, log_prints=False)
 
 
-def _may_retry(_task: Task[..., Any], _run: TaskRun, state: "PrefectState[Any]") -> bool:
-    error = state.data
-    return worth_another_try(getattr(error, "result", error))
+def _condition(may_retry: Callable[[object], bool]) -> Callable[..., bool]:
+    """As Prefect asks: it takes plain functions only."""
+
+    def condition(_task: Task[..., Any], _run: TaskRun, state: "PrefectState[Any]") -> bool:
+        error = state.data
+        return may_retry(getattr(error, "result", error))
+
+    return condition

@@ -16,20 +16,20 @@ from typing import Any, Protocol
 
 from domain.contracts.artifacts import Artifact
 from domain.contracts.runs import NodeEvent
+from domain.rules.texts import kept
 from flows import tries
 from flows.compiler import Item, Node, Outcome, RunError, State
 from flows.engine import Engine
 from flows.errors import Broken, HandlerError, Stopped
 from flows.ledger import Entry, digest, error_json
-from flows.stopping import Reason, Stop
+from flows.patience import grace_seconds
+from flows.stopping import Stop
 from flows.tries import Care, Progress, Try
 from flows.values import Stored, plain
 
 TIMEOUT_SECONDS = 3600.0
 JITTER = 0.5
 MESSAGE_LENGTH = 500
-DRAIN_SECONDS = 26.0  # of the 30 that a worker has to drain
-CANCEL_SECONDS = 7.0  # of the 10 in which a cancelled run has ended
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class Hands:
             except Broken:
                 raise
             except Exception as error:  # noqa: BLE001 - whatever a handler raises is its failure, not ours
-                if number >= len(delays) or not worth_another_try(error) or self.stop.is_set():
+                if number >= len(delays) or not self.may_retry(error):
                     return await self.failed(work, number, error)
             delay = delays[number] * (random.uniform(1 - JITTER, 1) if work.node.retry.jitter else 1)  # noqa: S311
             await asyncio.sleep(delay)
@@ -122,10 +122,19 @@ class Hands:
     async def failed(self, work: Work, number: int, error: BaseException) -> Outcome:
         """The outcome of work that failed for good, or was stopped."""
         told = run_error(error, work.node.id)
-        if isinstance(error, Stopped):  # it is to be done again, so nobody remembers how it ended
+        if self._is_cut_short(work, number, error):  # it is to be done again, so nobody remembers how it ended
             return Outcome(State.CANCELLED, None, told)
         await self._in_thread(partial(self._remember, work, number, None, None, told))
         return Outcome(State.FAILED, None, told)
+
+    def may_retry(self, error: object) -> bool:
+        """Whether another try may follow a failed one. Not while the run stops: it would only sleep."""
+        return not self.stop.is_set() and worth_another_try(error)
+
+    def _is_cut_short(self, work: Work, number: int, error: BaseException) -> bool:
+        """Whether the stop ended this work, be it that a handler made another error of it and has tries left."""
+        has_tries_left = number < len(work.node.retry.delays()) and worth_another_try(error)
+        return self.stop.is_set() and (isinstance(error, Stopped) or has_tries_left)
 
     def remembered(self, work: Work) -> Outcome | None:
         """How a node ended if an earlier attempt did it."""
@@ -226,7 +235,7 @@ class Hands:
                 node_id=work.node.id,
                 state="running",
                 fraction=min(max(fraction, 0), 1),
-                message=message[:MESSAGE_LENGTH],
+                message=kept(message[:MESSAGE_LENGTH]),
             )
             loop.call_soon_threadsafe(line.note, event)
 
@@ -240,13 +249,8 @@ def worth_another_try(error: object) -> bool:
     return not isinstance(error, HandlerError) or error.retryable
 
 
-def grace_seconds(reason: Reason | None) -> float:
-    """How long a handler that was told to stop may take to save its work and leave."""
-    return DRAIN_SECONDS if reason == "draining" else CANCEL_SECONDS
-
-
 def run_error(error: BaseException, node_id: str) -> RunError:
     """What went wrong, as the scheduler and the domain take it."""
     if isinstance(error, HandlerError):
-        return RunError(error.code, str(error), node_id, error.partner_may_read)
-    return RunError("handler-failed", f"{type(error).__name__}: {error}", node_id)
+        return RunError(error.code, kept(str(error)), node_id, error.partner_may_read)
+    return RunError("handler-failed", kept(f"{type(error).__name__}: {error}"), node_id)

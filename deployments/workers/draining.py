@@ -13,9 +13,6 @@ from prefect.workers.base import BaseWorker
 
 from flows.flow_engine import OUTAGE_PAUSE_SECONDS, is_outage
 
-DRAIN_SECONDS = 24.0
-LEAVE_SECONDS = 2.0
-
 
 class Draining(BaseWorker[Any, Any, Any], abc.ABC):
     """A worker that SIGTERM and SIGINT drain; a second one ends it at once."""

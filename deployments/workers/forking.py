@@ -12,7 +12,8 @@ from uuid import UUID
 
 from prefect.workers.process import ProcessJobConfiguration, ProcessWorker, ProcessWorkerResult
 
-from deployments.workers.draining import DRAIN_SECONDS, LEAVE_SECONDS, Draining
+from deployments.workers.draining import Draining
+from flows.patience import RUNS_DRAIN_SECONDS, RUNS_ENDED_SECONDS
 
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun
@@ -52,8 +53,8 @@ class ForkingWorker(Draining, ProcessWorker, abc.ABC):  # an abstract base is no
 
     async def _hand_over(self) -> None:
         """Ask every run's process to hand over; end those that then are still there."""
-        await self._tell_until_gone(signal.SIGTERM, DRAIN_SECONDS)
-        await self._tell_until_gone(signal.SIGKILL, LEAVE_SECONDS)
+        await self._tell_until_gone(signal.SIGTERM, RUNS_DRAIN_SECONDS)
+        await self._tell_until_gone(signal.SIGKILL, RUNS_ENDED_SECONDS)
 
     async def _tell_until_gone(self, number: signal.Signals, seconds: float) -> None:
         """The signal to each process once, to those too that begin meanwhile."""

@@ -31,9 +31,10 @@ from prefect.settings import get_current_settings
 from prefect.workers.base import BaseJobConfiguration, BaseWorkerResult
 
 from deployments import pools
-from deployments.workers.draining import DRAIN_SECONDS, LEAVE_SECONDS, Draining
+from deployments.workers.draining import Draining
 from deployments.workers.engine import InlineEngine, handlers_left
 from flows import stopping, threads
+from flows.patience import CANCEL_LOOK_SECONDS, RUN_CANCEL_SECONDS, RUNS_DRAIN_SECONDS, RUNS_ENDED_SECONDS
 from flows.segments import LIGHT
 
 if TYPE_CHECKING:
@@ -43,8 +44,6 @@ if TYPE_CHECKING:
 TYPE = "cairn-inline"
 AT_ONCE = "CAIRN_RUNS_AT_ONCE"
 RUNS_AT_ONCE = 500
-CANCEL_LOOK_SECONDS = 1.5
-CANCEL_GRACE_SECONDS = 6.0
 DRAIN_LOOK_SECONDS = 0.5
 DEPLOYMENT_SECONDS = 60.0
 CODE_LOOK_SECONDS = 5.0
@@ -113,7 +112,7 @@ class InlineWorker(Draining):
 
         A run that is just being taken is nobody else's any more: it begins, and is asked then.
         """
-        with anyio.move_on_after(DRAIN_SECONDS):
+        with anyio.move_on_after(RUNS_DRAIN_SECONDS):
             while self._submitting_flow_run_ids:
                 for run in self._running.values():
                     run.engine.stopped = run.engine.stopped or "draining"
@@ -121,7 +120,7 @@ class InlineWorker(Draining):
                 await asyncio.sleep(DRAIN_LOOK_SECONDS)
         for run in list(self._running.values()):
             run.scope.cancel()
-        with anyio.move_on_after(LEAVE_SECONDS):
+        with anyio.move_on_after(RUNS_ENDED_SECONDS):
             await asyncio.gather(*(run.ended.wait() for run in list(self._running.values())))
 
     def _leave(self) -> None:
@@ -208,7 +207,7 @@ class InlineWorker(Draining):
         for _ in range(20):
             if not engine.threads_left:
                 return
-            await asyncio.sleep(LEAVE_SECONDS / 20)
+            await asyncio.sleep(RUNS_ENDED_SECONDS / 20)
         self._logger.warning("a handler did not leave; this process ends once it is idle")
         self._recycle = True
 
@@ -231,7 +230,7 @@ class InlineWorker(Draining):
         """Ask the run to leave; tear it off if it does not."""
         running.engine.stopped = "cancelled"
         assert running.engine.flow_run is not None  # noqa: S101 - an engine has one
-        with anyio.move_on_after(CANCEL_GRACE_SECONDS):
+        with anyio.move_on_after(RUN_CANCEL_SECONDS):
             while not running.ended.is_set():
                 stopping.stop(running.engine.flow_run.id, "cancelled")  # repeated: it may have begun just now
                 with anyio.move_on_after(0.5):

@@ -1,8 +1,11 @@
 """Which values of JSON can be kept: PostgreSQL stores no NUL, UTF-8 no half surrogate, JSON no infinity. Pure."""
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
+
+_NOWHERE = re.compile(r"[\x00\ud800-\udfff]")
 
 
 def unkept(value: Any, place: str = "") -> Iterator[str]:
@@ -18,5 +21,10 @@ def unkept(value: Any, place: str = "") -> Iterator[str]:
         yield place
 
 
+def kept(text: str) -> str:
+    """The text as it can be kept: with a mark in place of each letter that cannot."""
+    return _NOWHERE.sub("\ufffd", text)
+
+
 def _is_kept(text: str) -> bool:
-    return "\0" not in text and not any("\ud800" <= letter <= "\udfff" for letter in text)
+    return _NOWHERE.search(text) is None

@@ -3,8 +3,10 @@
 import asyncio
 import json
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
@@ -12,10 +14,23 @@ from prefect.client.schemas.objects import StateType
 
 from domain.contracts.runs import RunFacts
 from flows import children
-from flows.children import Child, Life, outcome_from_json, outcome_json, segment_name, showing_life, sign_of_life
+from flows.children import (
+    Child,
+    Life,
+    SegmentRuns,
+    outcome_from_json,
+    outcome_json,
+    segment_name,
+    showing_life,
+    sign_of_life,
+)
 from flows.compiler import Outcome, RunError, State
+from flows.engine import Engine
+from flows.errors import Stopped, Transient
+from flows.ledger import Ledger
+from flows.reporting import Line
 from flows.stopping import Stop
-from flows.storage import LocalStore
+from flows.storage import LocalStore, Zones
 from flows.values import Values, plain
 
 FACTS = RunFacts(id="run", request_id="request", received_at=datetime(2026, 1, 1, tzinfo=UTC), attempt=2)
@@ -111,6 +126,96 @@ async def test_a_sign_of_life_changes_for_as_long_as_the_block_runs(
     last = store.read_bytes(sign_of_life(place))
     await asyncio.sleep(0.05)
     assert store.read_bytes(sign_of_life(place)) == last
+
+
+@dataclass(frozen=True)
+class Account(LocalStore):
+    """A zone that answers nothing while it is away."""
+
+    def size_bytes(self, name: str) -> int | None:
+        self._answer()
+        return super().size_bytes(name)
+
+    def write_bytes(self, name: str, content: bytes) -> None:
+        self._answer()
+        super().write_bytes(name, content)
+
+    def go_away(self) -> None:
+        (self.root / ".away").touch()
+
+    def come_back(self) -> None:
+        (self.root / ".away").unlink()
+
+    def _answer(self) -> None:
+        if (self.root / ".away").exists():
+            raise Transient("The storage account did not answer.")
+
+
+@pytest.fixture
+def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Account:
+    for name in ("BEAT_SECONDS", "FIRST_LOOK_SECONDS", "LONGEST_LOOK_SECONDS"):
+        monkeypatch.setattr(children, name, 0.01)
+    return Account(tmp_path)
+
+
+async def test_a_child_outlives_an_outage_of_storage_and_hears_its_parent_afterwards(account: Account) -> None:
+    place, stop = segment_name(FACTS, 1), Stop()
+    account.go_away()
+    async with asyncio.timeout(10), showing_life(account, place, lambda: (0, 0), stop):
+        await asyncio.sleep(0.1)
+        account.come_back()
+        await asyncio.sleep(0.1)
+        assert account.size_bytes(sign_of_life(place))
+        account.write_bytes(f"{place}/stop", b"")
+        await asyncio.sleep(0.1)
+        assert stop.is_set()
+        account.go_away()
+        await asyncio.sleep(0.1)
+
+
+def runs(account: Account, silence_seconds: float) -> SegmentRuns:
+    """Of a parent that asks Prefect nothing."""
+    zones = Zones(account, account, account, account)
+    line = Line(cast("Any", None), UUID(int=1), "token")
+    engine = Engine(FACTS, "light", zones, line, Ledger(account, "run/m1", "a"))
+    return SegmentRuns(cast("Any", None), engine, silence_seconds)
+
+
+async def test_a_parent_waits_out_an_outage_of_storage(account: Account) -> None:
+    place = segment_name(FACTS, 1)
+    waiting = asyncio.create_task(
+        runs(account, 60)._until_over(Child(place, UUID(int=1), Life(60)), Stop(), lambda _: None)
+    )
+    account.go_away()
+    await asyncio.sleep(0.1)
+    assert not waiting.done()
+    account.come_back()
+    account.write_bytes(f"{place}/outcome.json", b"{}")
+    assert await asyncio.wait_for(waiting, 5)
+
+
+async def test_a_parent_does_not_wait_for_storage_for_ever(account: Account) -> None:
+    """Of a child that has not begun nothing else would end the wait."""
+    account.go_away()
+    child = Child(segment_name(FACTS, 1), UUID(int=1), Life(0.2))
+    with pytest.raises(Transient):
+        await asyncio.wait_for(runs(account, 0.2)._until_over(child, Stop(), lambda _: None), 5)
+
+
+async def test_word_to_stop_is_left_once_storage_takes_it(account: Account) -> None:
+    place, stop = segment_name(FACTS, 1), Stop()
+    account.write_bytes(sign_of_life(place), b"{}")
+    child = Child(place, UUID(int=1), Life(60))
+    waiting = asyncio.create_task(runs(account, 60)._until_over(child, stop, lambda _: None))
+    await asyncio.sleep(0.1)
+    account.go_away()
+    stop.set("draining")
+    await asyncio.sleep(0.1)
+    assert not waiting.done()
+    account.come_back()
+    with pytest.raises(Stopped):
+        await asyncio.wait_for(waiting, 5)
+    assert account.size_bytes(f"{place}/stop") == 0
 
 
 @pytest.mark.parametrize(

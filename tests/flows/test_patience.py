@@ -4,8 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
+from flows import patience
 from flows.errors import Stopped, TimedOut
-from flows.patience import Patience, Step
+from flows.patience import Patience, Step, grace_seconds
+from flows.stopping import Reason
 
 moments = some.lists(some.tuples(some.floats(0, 100), some.booleans()), min_size=1).map(
     lambda looks: sorted(looks, key=lambda look: look[0])
@@ -37,3 +39,34 @@ def test_what_came_after_its_time_counts_for_nothing() -> None:
         late.check()
     stopped.check()
     early.check()
+
+
+def test_a_stop_shortens_what_a_timeout_allows_and_never_lengthens_it() -> None:
+    graces = {"timeout": 10.0, "stop": 4.0}
+    for stopped_at, given_up_at in ((6.0, 10.0), (14.0, 15.0)):
+        reason = "timeout"
+        waiting = Patience(0.0, 5.0, lambda: graces[reason])  # noqa: B023 - asked within this round
+        assert waiting.look(5.0, stopping=False) is Step.ASK
+        reason = "stop"
+        assert waiting.look(stopped_at, stopping=True) is Step.WAIT
+        assert waiting.look(given_up_at - 0.1, stopping=True) is Step.WAIT
+        assert waiting.look(given_up_at, stopping=True) is Step.GIVE_UP
+
+
+TELLING_SECONDS = 1.0  # what a flow run needs at least to tell the domain and Prefect how it ended
+
+
+@pytest.mark.parametrize(
+    ("reason", "run_seconds"),
+    [("draining", patience.RUNS_DRAIN_SECONDS), ("cancelled", patience.RUN_CANCEL_SECONDS)],
+)
+def test_a_handlers_grace_ends_before_its_worker_ends_the_run(reason: Reason, run_seconds: float) -> None:
+    """Else a try that cannot be interrupted takes its flow run along: lost and counted, not handed over."""
+    assert grace_seconds(reason) + patience.TRY_LEAVE_SECONDS + TELLING_SECONDS <= run_seconds
+
+
+def test_workers_and_cancelled_runs_end_when_they_should() -> None:
+    assert patience.RUNS_DRAIN_SECONDS + patience.RUNS_ENDED_SECONDS + TELLING_SECONDS < 30
+    assert patience.CANCEL_LOOK_SECONDS + patience.RUN_CANCEL_SECONDS + TELLING_SECONDS < 10
+    assert grace_seconds("fenced") + patience.TRY_LEAVE_SECONDS < 10
+    assert grace_seconds(None) <= 10

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.rules.texts import unkept
+from domain.rules.texts import kept, unkept
 
 KEPT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 GOOD = st.recursive(
@@ -33,3 +33,10 @@ def test_what_can_be_kept_passes_and_can_be_sent_on(value: Any) -> None:
 )
 def test_what_cannot_be_kept_is_found(value: Any, places: list[str]) -> None:
     assert list(unkept(value)) == places
+
+
+@given(st.text(st.characters(exclude_categories=[])))
+def test_any_text_can_be_made_one_that_is_kept(text: str) -> None:
+    assert list(unkept(kept(text))) == []
+    assert len(kept(text)) == len(text)
+    assert kept(text) == text or list(unkept(text)) == [""]

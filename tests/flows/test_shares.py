@@ -1,0 +1,207 @@
+"""Shares of a fan-out that end early: what a child tells of its items, and what its run makes of that. No Prefect."""
+
+import asyncio
+import inspect
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+from uuid import UUID
+
+import httpx
+import pytest
+from prefect.client.orchestration import PrefectClient
+from prefect.client.schemas.objects import StateType
+from prefect.states import Failed as FailedState
+
+from domain.contracts.runs import RunFacts
+from flows import attempt, children
+from flows.children import HANDED_OVER, SegmentRuns, segment_name, sign_of_life
+from flows.compiler import Cancelled, Failed, Item, RunError, Schedule, State
+from flows.engine import Engine, Place
+from flows.errors import InvalidInput, Stopped, Transient
+from flows.items import Share, Tell, do_items
+from flows.ledger import Ledger
+from flows.reporting import Line
+from flows.runner import Runner
+from flows.stopping import Stop
+from flows.storage import Store, Zones
+from flows.task_runs import TaskRuns
+from flows.values import to_json
+from flows.work import Hands, Work
+from tests.flows.compiler.support import plan_of
+
+FACTS = RunFacts(id="run", request_id="request", received_at=datetime(2026, 1, 1, tzinfo=UTC), attempt=1)
+PLAN = plan_of(
+    """
+  start: {type: start, next: each}
+  each:
+    type: fan_out
+    source: [0, 1, 2, 3]
+    shards: 2
+    task: {handler: scripted, queue: gdal, params: {n: "{{ item }}"}, retry: {delays_seconds: [60]}}
+    next: all
+  all: {type: fan_in, next: end}
+  end: {type: end}"""
+)
+EACH = PLAN.nodes["each"]
+FAILS = {"fails": None, "partner_fault": True}  # at once, and is not tried again
+FAILS_ONCE = {"fails": 1}  # and waits a minute for its next try
+LASTS = {"seconds": 60}
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Engine:
+    """An engine that tells nobody."""
+    zones = Zones.local(tmp_path)
+    line = Line(cast("httpx.AsyncClient", None), UUID(int=1), "token")
+    return Engine(FACTS, "light", zones, line, Ledger(zones.runs, "run/m1", "a"))
+
+
+def items(params: Sequence[dict[str, Any]]) -> list[Item]:
+    return [Item(index, str(index), one) for index, one in enumerate(params)]
+
+
+async def share_done(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, params: Sequence[dict[str, Any]]
+) -> tuple[dict[int, Any], str]:
+    """What a child tells of these items, without task runs, when it is stopped soon after it began, and its end."""
+
+    async def unseen(hands: Hands, share: Share, tell: Tell, *, visible: bool) -> None:
+        await do_items(hands, share, tell, visible=not visible)
+
+    monkeypatch.setattr(attempt, "do_items", unseen)
+    place = segment_name(FACTS, 1)
+    lines = "".join(to_json([item.index, item.key, item.params]) + "\n" for item in items(params))
+    engine.zones.runs.write_bytes(f"{place}/items.jsonl", lines.encode())
+    order = {"node": "each", "at_once": None, "task_runs_cap": 10}
+    asyncio.get_running_loop().call_later(0.5, engine.line.stop.set, "over")
+    async with asyncio.timeout(10):
+        told, verdict = await attempt._do_share(engine, PLAN, Place(), order, place)
+    return told["items"], attempt._segment_end(verdict).name or ""
+
+
+async def test_an_item_that_a_stop_cut_short_is_not_told_as_failed(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its run applies what it is told in item order: the first failure would be "asked to stop", and speak for all."""
+    ended, end = await share_done(engine, monkeypatch, [LASTS, FAILS])
+    assert {index: outcome["error"]["code"] for index, outcome in ended.items()} == {1: "invalid-input"}
+    assert end == "Cancelled"
+
+
+async def test_a_handler_that_leaves_although_nobody_stops_it_has_failed(engine: Engine) -> None:
+    """Were it only stopped, whoever waits for the item would do so for ever."""
+    hands, (item,) = Hands(engine, engine.line.stop), items([LASTS])
+    outcome = await hands.failed(Work(EACH, "each", item.params, item), 0, Stopped("on a whim"))
+    assert outcome.state is State.FAILED
+    engine.line.stop.set("over")
+    outcome = await hands.failed(Work(EACH, "each", item.params, item), 0, Stopped("as asked"))
+    assert outcome.state is State.CANCELLED
+
+
+async def test_a_share_that_is_stopped_waits_for_no_further_try(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = time.monotonic()
+    assert await share_done(engine, monkeypatch, [FAILS_ONCE, LASTS]) == ({}, "Cancelled")
+    assert time.monotonic() - begun < 5
+
+
+async def test_what_fails_while_its_run_stops_is_not_tried_again_and_has_not_failed_for_good(engine: Engine) -> None:
+    """A handler may make a fault of its own of being told to leave."""
+    hands, (item,) = Hands(engine, Stop()), items([LASTS])
+    work, error = Work(EACH, "each", item.params, item), Transient("The connection was cut.")
+    task: Any = TaskRuns(hands, EACH, of_items=True)._task
+    assert task.retry_condition_fn(task, None, FailedState(data=error))
+    assert not task.retry_condition_fn(task, None, FailedState(data=InvalidInput("no raster")))
+    assert inspect.isfunction(task.retry_condition_fn)  # Prefect calls nothing else, and says nothing of it
+    hands.stop.set("draining")
+    assert not task.retry_condition_fn(task, None, FailedState(data=error))
+    tries = len(EACH.retry.delays())
+    assert (await hands.failed(work, tries - 1, error)).state is State.CANCELLED
+    assert (await hands.failed(work, tries, error)).state is State.FAILED
+    assert (await hands.failed(work, 0, InvalidInput("no raster"))).state is State.FAILED
+
+
+@dataclass
+class Draining:
+    """A stand-in for Prefect whose workers drain: each takes a child, has it show a failed item, and hands over.
+
+    What comes after the first two stays in the queue.
+    """
+
+    store: Store
+    created: list[int] = field(default_factory=list)
+
+    async def read_deployment_by_name(self, name: str) -> Any:
+        return SimpleNamespace(id=UUID(int=0))
+
+    async def create_flow_run_from_deployment(
+        self, _deployment: UUID, parameters: dict[str, Any], **_named: Any
+    ) -> Any:
+        number = parameters["segment"]
+        self.created.append(number)
+        if number <= 2:
+            self.store.write_bytes(sign_of_life(segment_name(FACTS, number)), b'{"beat": 1, "done": 0, "failed": 1}')
+        return SimpleNamespace(id=UUID(int=number))
+
+    async def read_flow_run(self, flow_run_id: UUID) -> Any:
+        is_over = flow_run_id.int <= 2
+        kind, name = (StateType.CANCELLED, HANDED_OVER) if is_over else (StateType.SCHEDULED, "Scheduled")
+        return SimpleNamespace(state=SimpleNamespace(type=kind, name=name, message=None, is_final=lambda: is_over))
+
+    async def set_flow_run_state(self, *_: Any) -> None:
+        """A child is withdrawn."""
+
+
+async def run_over(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> tuple[Failed, list[int]]:
+    """How a run ends whose children are handed over after failures, and which children it had."""
+    monkeypatch.setattr(children, "ASK_PREFECT_SECONDS", 0.0)
+    prefect = Draining(engine.zones.runs)
+    engine.children = SegmentRuns(cast("PrefectClient", prefect), engine, silence_seconds=60)
+    async with asyncio.timeout(10):
+        verdict = await Runner(engine, Schedule(PLAN), Stop(), visible=False).run()
+    assert isinstance(verdict, Failed)
+    return verdict, prefect.created
+
+
+async def test_a_failure_outlives_the_child_that_was_handed_over_with_it(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other children were withdrawn or handed over too: nobody but the ledger knows what failed."""
+    hands = Hands(engine, Stop())
+    third = Item(2, "2", {"n": 2})
+    await hands.failed(Work(EACH, "each", third.params, third), 0, InvalidInput("The third is no raster."))
+    verdict, created = await run_over(engine, monkeypatch)
+    assert verdict.error.code == "too-many-failures"
+    assert verdict.error.message == "1 of 4 children failed; each__2: The third is no raster."
+    assert verdict.error.partner_may_read
+    assert set(created) <= {1, 2}
+
+
+async def test_a_fan_out_that_was_given_up_ends_though_nobody_knows_what_failed(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verdict, _ = await run_over(engine, monkeypatch)
+    assert (verdict.error.code, verdict.error.node_id) == ("too-many-failures", "each")
+
+
+async def test_a_share_that_is_done_ends_well_whatever_failed_in_it(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended, end = await share_done(engine, monkeypatch, [FAILS, {}])
+    assert {index: outcome["state"] for index, outcome in ended.items()} == {0: "failed", 1: "completed"}
+    assert end == "Completed"
+
+
+def test_a_stretch_that_failed_says_so_and_one_that_its_run_stopped_is_cancelled() -> None:
+    schedule = Schedule(PLAN)
+    schedule.begin()
+    [*_, stopped] = schedule.apply(Cancelled())
+    assert isinstance(stopped, Failed)
+    assert attempt._segment_end(stopped).name == "Cancelled"
+    assert attempt._segment_end(Failed(RunError("handler-failed", "boom", "each"))).message == "each: boom"
