@@ -52,6 +52,7 @@ from flows.values import plain, result_fault, to_json
 from flows.work import Hands
 
 OUTLINE_SECONDS = 3.0
+WHY_SECONDS = 1.0  # for Prefect to say whether a signal was meant for the run or for its worker
 CUT_SHORT = RunError("cancelled", "The run was cancelled.")  # as the schedule says it of a stretch
 
 
@@ -316,17 +317,31 @@ def _heeding(stop: Stop) -> Iterator[None]:
 
 @contextmanager
 def _heeding_sigterm(stop: Stop) -> Iterator[None]:
-    """Take SIGTERM as a request to leave soon. Prefect's own answer, an exception anywhere, would lose checkpoints."""
+    """Take SIGTERM as a request to leave soon. Prefect's own answer, an exception anywhere, would lose checkpoints.
+
+    It comes for a cancellation in Prefect's UI too, which leaves handlers less time than a worker that drains.
+    """
     if process_is_shared() or threading.current_thread() is not threading.main_thread():
         yield
         return
     before, loop = signal.getsignal(signal.SIGTERM), asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGTERM, stop.set, "draining")
+    asking: set[asyncio.Task[None]] = set()
+    loop.add_signal_handler(signal.SIGTERM, lambda: asking.add(loop.create_task(_leave(stop))))
     try:
         yield
     finally:
         loop.remove_signal_handler(signal.SIGTERM)
+        for task in asking:
+            task.cancel()
         signal.signal(signal.SIGTERM, before)
+
+
+async def _leave(stop: Stop) -> None:
+    cancelled = False
+    with suppress(TimeoutError):
+        async with asyncio.timeout(WHY_SECONDS), get_client(sync_client=False) as prefect:
+            cancelled = await _is_being_cancelled(prefect)
+    stop.set("cancelled" if cancelled else "draining")
 
 
 def _queue() -> str | None:

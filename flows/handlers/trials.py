@@ -23,6 +23,7 @@ class ScriptedParams(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     seconds: float = Field(default=0.0, ge=0, le=3600, description="How long a try takes; a stop ends it early")
+    heedless: bool = Field(default=False, description="Take that long whatever happens: a stop is not heard")
     fails: int | None = Field(default=0, ge=0, description="How many tries fail; none given means all of them")
     partner_fault: bool = Field(default=False, description="Fail as if the submitted data were wrong: never retried")
     returns: Any = None
@@ -45,8 +46,11 @@ def scripted(params: ScriptedParams, context: Context) -> ScriptedResult:
         "began": time.monotonic(),  # one clock for every process of a machine
     }
     context.storage.runs.write_bytes(place, json.dumps(mark).encode())
-    context.stop_event.wait(params.seconds)
-    context.raise_if_stopping()
+    if params.heedless:
+        time.sleep(params.seconds)
+    else:
+        context.stop_event.wait(params.seconds)
+        context.raise_if_stopping()
     fails = params.fails is None or context.try_number < params.fails
     mark |= {"ended": time.monotonic(), "failed": fails}
     context.storage.runs.write_bytes(place, json.dumps(mark).encode())

@@ -31,6 +31,14 @@ nodes:
   a: {handler: scripted, params: {fails: null}, retry: {max_attempts: 5, delays_seconds: [60]}, next: end}
   end: {type: end}
 """
+HEEDLESS = """
+workflow_id: heedless
+version: 1
+nodes:
+  start: {type: start, next: a}
+  a: {handler: scripted, queue: gdal, params: {seconds: 60, heedless: true}, next: end}
+  end: {type: end}
+"""
 PHASES = """
 workflow_id: phases
 version: 1
@@ -74,6 +82,7 @@ outputs: {results: "{{ nodes.all.output.results }}"}
 """
 WORKFLOWS = {f"items_{pool}": items_workflow(pool) for pool in POOLS} | {
     "retrying": RETRYING,
+    "heedless": HEEDLESS,
     "outer": OUTER,
     "nested": NESTED,
     "inside": INSIDE,
@@ -149,6 +158,7 @@ STATES: dict[str, Callable[[Trial], str]] = {
     "between tries": lambda made: made.start("retrying"),
     "child dispatched": lambda made: made.start("items_gdal", seconds=30),
     "child at work": lambda made: made.start("items_gdal", seconds=30),
+    "heeding nothing": lambda made: made.start("heedless"),
 }
 REACHED: dict[str, Callable[[Trial, str], bool]] = {
     "just accepted": lambda made, run_id: True,
@@ -157,6 +167,7 @@ REACHED: dict[str, Callable[[Trial, str], bool]] = {
     "between tries": lambda made, run_id: "a" in made.marks(run_id),
     "child dispatched": lambda made, run_id: "ended" in (made.marks(run_id).get("first") or [{}])[0],
     "child at work": lambda made, run_id: made.begun([run_id]) > 0,
+    "heeding nothing": lambda made, run_id: "a" in made.marks(run_id),
 }
 
 

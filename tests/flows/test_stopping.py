@@ -1,10 +1,17 @@
 """Telling work to stop: which flag raises which, and what the first reason is."""
 
+import asyncio
+import os
+import signal
 import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 from uuid import uuid4
 
-from flows import stopping
+import pytest
+
+from flows import attempt, stopping
 from flows.stopping import Stop, listed
 
 
@@ -62,3 +69,30 @@ def test_flow_runs_are_stopped_by_id_while_they_are_listed() -> None:
         assert stopping.stop_all("draining") == 2
     assert (first[1].reason, second[1].reason) == ("cancelled", "draining")
     assert not stopping.stop(first[0], "cancelled")
+
+
+@pytest.mark.parametrize(("meant", "reason"), [(True, "cancelled"), (False, "draining"), (None, "draining")])
+async def test_a_signal_is_for_the_run_where_prefect_says_so(
+    monkeypatch: pytest.MonkeyPatch, meant: bool | None, reason: str
+) -> None:
+    """And for its worker where Prefect does not answer in time."""
+
+    @asynccontextmanager
+    async def nobody(**_: object) -> AsyncIterator[None]:
+        yield None
+
+    async def says(_prefect: object) -> bool:
+        if meant is None:
+            await asyncio.sleep(60)
+        return bool(meant)
+
+    monkeypatch.setattr(attempt, "get_client", nobody)
+    monkeypatch.setattr(attempt, "_is_being_cancelled", says)
+    monkeypatch.setattr(attempt, "WHY_SECONDS", 0.05)
+    stop = Stop()
+    with attempt._heeding_sigterm(stop):
+        os.kill(os.getpid(), signal.SIGTERM)
+        async with asyncio.timeout(10):
+            while not stop.is_set():  # noqa: ASYNC110 - what is waited for is a flag of threads
+                await asyncio.sleep(0.01)
+    assert stop.reason == reason
