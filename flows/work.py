@@ -93,11 +93,13 @@ class Hands:
         with self.at_work(self._busy):
             if work.node.workflow is not None and self.workflows is not None:
                 output = await self.workflows.run(work, plain(work.params))
-                kept: Mapping[str, Any] = await self._in_thread(partial(self._remember, work, number, started, output))
+                stored: Mapping[str, Any] = await self._in_thread(
+                    partial(self._remember, work, number, started, output)
+                )
             else:
-                output, kept = await self._handle(work, number, started)
+                output, stored = await self._handle(work, number, started)
         self.engine.artifacts += [Artifact.model_validate(each) for each in output.get("artifacts") or []]
-        return kept
+        return stored
 
     async def perform(self, work: Work) -> Outcome:
         """All its tries, without a task run of its own."""
@@ -167,13 +169,13 @@ class Hands:
             memory=self.engine.ledger.memory,
         )
         metrics: dict[str, float] = {}
-        kept: list[Mapping[str, Any]] = []
+        stored: list[Mapping[str, Any]] = []
 
         def metric(name: str, value: float) -> None:
             metrics[name] = metrics.get(name, 0.0) + value
 
         def keep(output: dict[str, Any]) -> None:
-            kept.append(self._remember(work, number, started, output, metrics=metrics))
+            stored.append(self._remember(work, number, started, output, metrics=metrics))
 
         care = Care(
             zones=self.engine.zones,
@@ -184,8 +186,8 @@ class Hands:
             keep=keep,
         )
         if tries.is_light(handler):
-            return await tries.run_light(attempt, care), kept[0]
-        return await self._in_thread(partial(tries.run, attempt, care)), kept[0]
+            return await tries.run_light(attempt, care), stored[0]
+        return await self._in_thread(partial(tries.run, attempt, care)), stored[0]
 
     # --- in threads ---
 
