@@ -54,9 +54,9 @@ async def bootstrap_ddl(bootstrap: Door, _caller: Operator) -> str:
 
 
 @router.post("/bootstrap/deploy")
-async def bootstrap_deploy(bootstrap: Door, _caller: Operator) -> BootstrapDone:
+async def bootstrap_deploy(bootstrap: Door, caller: Operator) -> BootstrapDone:
     """Publish this image's workflow definitions."""
-    return BootstrapDone(done="deploy", changed=False, details=await bootstrap.deploy())
+    return BootstrapDone(done="deploy", changed=False, details=await bootstrap.deploy(caller))
 
 
 @router.post("/bootstrap/migrate")

@@ -36,7 +36,7 @@ async def seal_batch(session: AsyncSession, floor: int = 0) -> tuple[int, int]:
         sequence, previous = sequence + 1, seal(previous, entry)
         links.append((sequence, entry.audit_id, previous))
     audit.add_seals(links)
-    return len(links), floor if len(links) == BATCH else max(floor, settled)
+    return len(links), floor if len(links) == BATCH else settled
 
 
 @dataclass(frozen=True)

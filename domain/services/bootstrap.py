@@ -46,11 +46,13 @@ class Bootstrap:
     def ddl(self) -> str:
         return schema.ddl()
 
-    async def deploy(self) -> list[str]:
+    async def deploy(self, caller: Identity) -> list[str]:
         """Publish the workflows of this image. Published ones stay as they are."""
+        names = sorted(self.definitions.by_id)
         async with self.database.transaction() as session:
             await self.definitions.publish(Runs(session), Processes(session))
-        return sorted(self.definitions.by_id)
+            record(session, caller, "workflows.publish", "workflows", workflows=names)
+        return names
 
     async def migrate(self, caller: Identity) -> bool:
         """Bring the schema up to date; False where it was."""
@@ -59,12 +61,13 @@ class Bootstrap:
         url = self._admin_url()
         async with self.database.transaction() as session:
             before: dict[str, Any] = await schema.versions(session)
-        if before["current"] == schema.head():
-            return False
-        await asyncio.to_thread(upgrade, url)
+        changed = bool(before["current"] != schema.head())
+        if changed:
+            await asyncio.to_thread(upgrade, url)
         async with self.database.transaction() as session:
-            record(session, caller, "schema.migrate", "schema", before=before["current"], after=schema.head())
-        return True
+            facts = {"before": before["current"], "after": schema.head(), "changed": changed}
+            record(session, caller, "schema.migrate", "schema", **facts)
+        return changed
 
     async def rebuild(self, caller: Identity) -> None:
         """Drop everything and make it anew, but for platforms and credentials. Development only."""
@@ -80,7 +83,7 @@ class Bootstrap:
         async with self.database.transaction() as session:
             await schema.restore_identities(session, kept)
             record(session, caller, "schema.rebuild", "schema")
-        await self.deploy()
+        await self.deploy(caller)
 
     def _admin_url(self) -> str:
         if self.settings.admin_url is None:

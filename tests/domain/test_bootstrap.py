@@ -22,6 +22,7 @@ async def test_the_state_of_the_database_is_told(domain: Domain) -> None:
     assert status["pgstac"]
     assert {"requests", "runs", "callbacks"} <= tables
     assert "raster_ingest" in deployed["details"]
+    assert domain.rows("select actor from app.audit where action = 'workflows.publish'") == [("operator",)]
     assert all(f"CREATE TABLE app.{name} (" in ddl for name in tables - {"alembic_version"})
 
 
@@ -52,6 +53,8 @@ async def test_a_rebuild_leaves_platforms_and_credentials_only(database: TestDat
             assert rebuilt.status_code == 200, rebuilt.text
             status = (await admin.get("/api/v1/bootstrap/status")).json()
         assert status["is_current"] is True
+        acts = "select action from app.audit order by audit_id"
+        assert domain.rows(acts) == [("schema.rebuild",), ("workflows.publish",)]
         assert domain.rows("select count(*) from app.requests") == [(0,)]
         await submitted(domain)  # workflows are known again
 
