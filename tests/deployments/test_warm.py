@@ -4,6 +4,7 @@ The zygote is the real one; only Prefect's engine, which needs a flow run, is re
 """
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -86,6 +87,12 @@ def pid_from(launcher: "subprocess.Popen[str]") -> int:
     """The fork's pid, which it prints."""
     assert launcher.stdout is not None
     return int(launcher.stdout.readline())
+
+
+def catches(pid: int, number: signal.Signals) -> bool:
+    """Whether the process has a handler for the signal."""
+    [caught] = re.findall(r"SigCgt:\t([0-9a-f]+)", Path(f"/proc/{pid}/status").read_text())
+    return bool(int(caught, 16) >> (number - 1) & 1)
 
 
 def is_gone(pid: int) -> bool:
@@ -175,6 +182,7 @@ def test_the_fork_of_a_killed_launcher_is_killed(zygote: Zygote) -> None:
 def test_the_forks_of_a_killed_zygote_are_killed_and_their_launchers_end(zygote: Zygote) -> None:
     launcher = zygote.launch("import os, time; print(os.getpid(), flush=True); time.sleep(60)")
     pid = pid_from(launcher)
+    until(lambda: catches(launcher.pid, signal.SIGTERM))  # it has heard of its fork: without one it would start cold
     zygote.process.kill()
     launcher.communicate(timeout=10)
     assert launcher.returncode == -signal.SIGKILL

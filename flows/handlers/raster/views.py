@@ -245,7 +245,8 @@ def _seen(source: DatasetReader, product: Product, params: MakingParams) -> Iter
         return
     asked: dict[str, Any] = {"add_alpha": product.needs_mask}
     if product.nodata is not None:
-        asked = {"nodata": product.nodata, "src_nodata": product.nodata}
+        # By itself, rasterio has a pixel count in all bands that counts in one: nodata of the others become a value.
+        asked = {"nodata": product.nodata, "src_nodata": product.nodata, "UNIFIED_SRC_NODATA": "NO"}
     if not source.gcps[0]:  # control points are only looked at where the grid is left to the library
         asked |= {"transform": product.transform, "width": product.width, "height": product.height}
     try:

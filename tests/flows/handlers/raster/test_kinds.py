@@ -334,6 +334,18 @@ def test_the_thumbnail_is_a_small_picture(dtype: str, count: int, context: Conte
     assert not list(tmp_path.rglob("*.aux.xml"))
 
 
+def test_what_one_band_lacks_stays_lacking_in_that_band_alone(tmp_path: Path) -> None:
+    cube = np.array([[[85, 63, 51, 26, 30, 4]], [[50, 0, 97, 72, 0, 54]]], dtype=np.int32)
+    turned = from_origin(sample.WEST_METRES, sample.NORTH_METRES, 10, 10) @ Affine.rotation(20)
+    write(bronze(tmp_path, NAME), cube, nodata=0, transform=turned)
+    created(context_in(tmp_path), target_crs=sample.CRS, resampling="nearest")
+    with rasterio.open(product(tmp_path)) as made:
+        first, second = made.read(masked=True)
+    assert set(first.compressed()) <= set(cube[0].ravel())
+    assert set(second.compressed()) <= set(cube[1].ravel()) - {0}
+    assert second.count() < first.count()
+
+
 @st.composite
 def rasters(draw: st.DrawFn) -> tuple[Any, dict[str, Any]]:
     """Small rasters of any type, shape, layout and place."""
