@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 SEED ?= 7
 # Tests side by side: each of these processes starts servers of its own. Files stay whole, their fixtures are shared.
-JOBS ?= 2
+JOBS ?= 3
 BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE := 1
 
@@ -27,7 +27,7 @@ down:  ## Stop the embedded stack
 	@[ ! -x $(BIN)/cairn ] || $(BIN)/cairn down
 
 test: setup-dev  ## Run all tests, real servers included
-	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 check: setup-dev  ## Style, types, architecture: under a minute
 	@$(BIN)/ruff format --check --quiet .
