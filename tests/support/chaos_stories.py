@@ -11,7 +11,7 @@ from uuid import uuid4
 if TYPE_CHECKING:
     from tests.support.chaos import Platform
 
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 180.0
 APPROVE = {"clearance_level": "ouo"}
 Refs = dict[str, str]
 Story = Callable[["Platform", Refs, str], Coroutine[Any, Any, None]]
@@ -68,6 +68,18 @@ async def approved(made: "Platform", request_id: str) -> None:
 
 async def ended(made: "Platform", request_id: str) -> None:
     """Until the request is completed; a run that failed is done again."""
+    try:
+        await _ended(made, request_id)
+    except TimeoutError:
+        attempts = (
+            "select number, a.state, dispatch_tries, flow_run_id, a.created_at, finished_at, r.state, r.reason"
+            " from app.attempts a join (select run_id, request_id, state, reason from app.runs) r using (run_id)"
+            " where request_id = %s order by number"
+        )
+        raise AssertionError(f"{request_id} does not end: {made.rows(attempts, request_id)}") from None
+
+
+async def _ended(made: "Platform", request_id: str) -> None:
     async with asyncio.timeout(PATIENCE_SECONDS):
         while True:
             [(status, run_id)] = made.rows(
