@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 SEED ?= 7
 # Tests side by side: each of these processes starts servers of its own. Files stay whole, their fixtures are shared.
-JOBS ?= 3
+JOBS ?= 2
 BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE := 1
 
