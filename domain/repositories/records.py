@@ -2,14 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 from uuid import UUID
 
-from sqlalchemy import RowMapping, func, select, text, tuple_
+from sqlalchemy import RowMapping, Select, func, select, text, tuple_
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.models import Artifact, Attempt, AttemptFlowRun, Request, Run, RunNode, WorkflowDefinition
 from domain.rules.lifecycle import RequestState, RunState
 from domain.rules.paging import Place
+
+Query = TypeVar("Query", bound=Select[*tuple[Any, ...]])
 
 # One list of all that happened. Entries of one moment keep the order of their source's own numbers: `place` is
 # the source and that number, written as a uuid so that a page can begin after it.
@@ -72,14 +75,8 @@ class Records:
         self, limit: int, after: Place | None, states: Sequence[RunState], workflow_id: str | None, platform: str | None
     ) -> Sequence[tuple[Run, Request]]:
         """Newest first. No states means all."""
-        query = (
-            select(Run, Request)
-            .join(Request, Request.request_id == Run.request_id)
-            .order_by(Run.created_at.desc(), Run.run_id.desc())
-            .limit(limit)
-        )
-        if after is not None:
-            query = query.where(tuple_(Run.created_at, Run.run_id) < tuple_(after.at, after.id))
+        query = select(Run, Request).join(Request, Request.request_id == Run.request_id)
+        query = _page(query, Run.created_at, Run.run_id, after, limit)
         if states:
             query = query.where(Run.state.in_(states))
         if workflow_id is not None:
@@ -97,9 +94,7 @@ class Records:
         asset_id: str | None,
     ) -> Sequence[Request]:
         """Newest first. No states means all."""
-        query = select(Request).order_by(Request.created_at.desc(), Request.request_id.desc()).limit(limit)
-        if after is not None:
-            query = query.where(tuple_(Request.created_at, Request.request_id) < tuple_(after.at, after.id))
+        query = _page(select(Request), Request.created_at, Request.request_id, after, limit)
         if states:
             query = query.where(Request.status.in_(states))
         if platform_id is not None:
@@ -166,3 +161,10 @@ class Records:
             .group_by(RunNode.state)
         )
         return {row[0]: row[1] for row in await self.session.execute(query)}
+
+
+def _page(query: Query, at: Any, identity: Any, after: Place | None, limit: int) -> Query:
+    """So many, newest first, from behind the last that was shown."""
+    if after is not None:
+        query = query.where(tuple_(at, identity) < tuple_(after.at, after.id))
+    return query.order_by(at.desc(), identity.desc()).limit(limit)
