@@ -30,8 +30,8 @@ class TransportSettings(BaseSettings):
         for name in self.databases:
             if not self.development and is_plain_database(self._told(name), self._exempt):
                 raise ValueError(
-                    f"CAIRN_{name.upper()} leads to another machine without TLS: end it with ?sslmode=verify-full (or "
-                    f"verify-ca, require). {INSTEAD}"
+                    f"CAIRN_{name.upper()} leads to another machine without TLS that proves who answers: end it with "
+                    f"?sslmode=verify-full (or verify-ca). {INSTEAD}"
                 )
         return self
 

@@ -5,7 +5,8 @@ from collections.abc import Collection, Iterable
 from typing import Final
 from urllib.parse import parse_qsl, urlsplit
 
-VERIFIED: Final = frozenset({"require", "verify-ca", "verify-full"})
+# `require` encrypts and asks nobody who answers: whoever sits between reads along.
+VERIFIED: Final = frozenset({"verify-ca", "verify-full"})
 LOCAL_NAMES: Final = frozenset({"localhost", ""})
 
 
@@ -16,7 +17,7 @@ def is_plain_http(url: str, exempt: Collection[str] = ()) -> bool:
 
 
 def is_plain_database(url: str, exempt: Collection[str] = ()) -> bool:
-    """Whether PostgreSQL at this address may be spoken to without TLS. By itself libpq only prefers it."""
+    """Whether PostgreSQL at this address may be spoken to without TLS, or by TLS with whoever answers."""
     parts = urlsplit(url)
     options = parse_qsl(parts.query)
     modes = {value for name, value in options if name == "sslmode"}

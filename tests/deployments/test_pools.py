@@ -13,6 +13,7 @@ from typing import Any
 import jsonschema
 import prefect
 import pytest
+import yaml
 
 from deployments import pools
 from deployments.deploy import POOLS
@@ -20,6 +21,7 @@ from tests.support.job_templates import INSTALLED
 from tests.support.prefect_server import PrefectServer
 
 REGISTRY = Path(prefect.__file__).parent / "server/api/collections_data/views/aggregate-worker-metadata.json"
+KUBERNETES = Path(pools.__file__).parents[1] / "kubernetes"
 PLACEHOLDER = re.compile(r"\{\{ (\w+) \}\}")
 REFERENCE = re.compile(r"\{\{ prefect\.(blocks|variables)\..+ \}\}")
 IN_A_CONTAINER = [kind for kind in pools.SMALL if kind not in {"process", "cairn-inline"}]
@@ -100,8 +102,19 @@ def test_a_pod_has_the_workers_secret_its_limits_and_no_privilege() -> None:
     assert container["envFrom"] == [{"secretRef": {"name": "cairn-worker"}}]
     assert spec["securityContext"]["runAsNonRoot"] is True
     assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert spec["automountServiceAccountToken"] is False  # nothing in a flow run asks the cluster
     assert spec["terminationGracePeriodSeconds"] > 30  # a drain's time
     assert spec["restartPolicy"] == "Never"
+
+
+def test_a_pod_is_among_those_that_the_network_lets_reach_the_domain() -> None:
+    """Where nobody reaches anybody by default, a flow run without the workers' label cannot even claim its attempt."""
+    pod = pools.template("kubernetes", "gdal")["job_configuration"]["job_manifest"]["spec"]["template"]
+    policies = yaml.safe_load_all((KUBERNETES / "network.yaml").read_text())
+    [allowed] = [one["spec"]["ingress"] for one in policies if one["metadata"]["name"] == "to-domain"]
+    selectors = [peer["podSelector"]["matchLabels"] for rule in allowed for peer in rule["from"]]
+    assert pod["metadata"]["labels"] in selectors
 
 
 @pytest.fixture(scope="module")

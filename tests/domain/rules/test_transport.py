@@ -35,7 +35,7 @@ def test_services(url: str, plain: bool) -> None:
         ("postgresql://u:p@db.example/cairn?sslmode=prefer", True),
         ("postgresql://u:p@db.example/cairn?sslmode=disable", True),
         ("postgresql://u:p@db.example/cairn?sslmode=require&sslmode=disable", True),
-        ("postgresql://u:p@db.example/cairn?sslmode=require", False),
+        ("postgresql://u:p@db.example/cairn?sslmode=require", True),
         ("postgresql://u:p@db.example/cairn?sslmode=verify-ca", False),
         ("postgresql://u:p@db.example:6432/cairn?application_name=x&sslmode=verify-full", False),
         ("postgresql://u:p@127.0.0.1:5433/cairn", False),
