@@ -1,5 +1,7 @@
-"""Logging in to the database by tokens: asked for at every new connection, never kept by us."""
+"""Logging in to the database: by tokens, asked for at every new connection, and so that a dead server is noticed."""
 
+import os
+import socket
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -169,3 +171,42 @@ def test_the_machines_identity_is_azures_and_made_without_asking(monkeypatch: py
     monkeypatch.setitem(__import__("sys").modules, "azure.identity", None)
     with pytest.raises(ValueError, match=r"install cairn-platform\[entra\]"):
         database_address.machine()
+
+
+def silence_of(connection: psycopg.AsyncConnection[Any]) -> tuple[int, ...]:
+    """What the kernel was told of silence on this connection, each in seconds but the count."""
+    with socket.socket(fileno=os.dup(connection.fileno())) as wire:
+        assert wire.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        names = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+        alive = [wire.getsockopt(socket.IPPROTO_TCP, name) for name in names]
+        return (*alive, wire.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) // 1000)
+
+
+async def test_every_connection_notices_a_server_that_fails_without_a_word(
+    database: TestDatabase, tmp_path: Path
+) -> None:
+    """Listeners and each service's pools, by the address that all of them open connections with."""
+    address = DatabaseAddress(database.url())
+    found = []
+    async with await address.connect() as listener:
+        found.append(silence_of(listener))
+    ours = Database(address, pool_size=1)
+    async with ours.engine.connect() as pooled:
+        driven = (await pooled.get_raw_connection()).driver_connection
+        assert isinstance(driven, psycopg.AsyncConnection)
+        found.append(silence_of(driven))
+    await ours.close()
+    async with reading_pool(address, size=1) as pool, pool.connection() as reading:
+        found.append(silence_of(reading))
+    lookup = Lookup(address, 1, Memory(0, 1))
+    await lookup.open()
+    async with lookup._pool.connection() as looking:
+        found.append(silence_of(looking))
+    await lookup.close()
+    assert found == [(10, 5, 3, 20)] * 4
+
+
+async def test_the_url_may_say_otherwise_of_silence(database: TestDatabase) -> None:
+    told = f"{database.url()}?keepalives_idle=60&tcp_user_timeout=90000"
+    async with await DatabaseAddress(told).connect() as connection:
+        assert silence_of(connection) == (60, 5, 3, 90)
