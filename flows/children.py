@@ -9,7 +9,7 @@ import contextlib
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -200,7 +200,7 @@ class SegmentRuns:
                 failed = {} if stop.is_set() else await asyncio.to_thread(self._failed, place.of(node_id), items)
                 return {"items": failed}
 
-        told = await asyncio.gather(*(share(number, *one) for number, one in enumerate(shares)))
+        told = await _all_of((share(number, *one) for number, one in enumerate(shares)), enough)
         return {int(index): outcome_from_json(ended, values) for one in told for index, ended in one["items"].items()}
 
     def _failed(self, path: str, items: Sequence[Item]) -> dict[int, Any]:
@@ -331,6 +331,17 @@ class SegmentRuns:
     async def _withdraw(self, child: Child) -> None:
         with contextlib.suppress(httpx.HTTPError, PrefectHTTPStatusError, ObjectNotFound):
             await self.prefect.set_flow_run_state(child.flow_run_id, Cancelled(message="Withdrawn before it began."))
+
+
+async def _all_of(shares: Iterable[Coroutine[Any, Any, dict[str, Any]]], enough: Stop) -> list[dict[str, Any]]:
+    """What each share came to. Where one is lost, the others are stopped and waited for: none works on unwatched."""
+    watching = [asyncio.ensure_future(one) for one in shares]
+    try:
+        return await asyncio.gather(*watching)
+    except Exception:
+        enough.set("over")
+        await asyncio.gather(*watching, return_exceptions=True)
+        raise
 
 
 def _order(place: Place) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from prefect.states import Failed as FailedState
 
 from domain.contracts.runs import RunFacts
 from flows import attempt, children
-from flows.children import HANDED_OVER, SegmentRuns, segment_name, sign_of_life
+from flows.children import HANDED_OVER, ChildLost, SegmentRuns, segment_name, sign_of_life
 from flows.compiler import Cancelled, Failed, Item, RunError, Schedule, State
 from flows.engine import Engine, Place
 from flows.errors import InvalidInput, Stopped, Transient
@@ -188,6 +188,37 @@ async def test_a_fan_out_that_was_given_up_ends_though_nobody_knows_what_failed(
 ) -> None:
     verdict, _ = await run_over(engine, monkeypatch)
     assert (verdict.error.code, verdict.error.node_id) == ("too-many-failures", "each")
+
+
+@dataclass
+class OneCrashes(Draining):
+    """A stand-in for Prefect: of two children that work, the first one's process is killed."""
+
+    async def read_flow_run(self, flow_run_id: UUID) -> Any:
+        is_over = flow_run_id.int == 1
+        kind = StateType.CRASHED if is_over else StateType.RUNNING
+        return SimpleNamespace(state=SimpleNamespace(type=kind, name=kind.name, message=None, is_final=lambda: is_over))
+
+
+async def test_where_one_child_is_lost_the_others_are_stopped_and_waited_for(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else they would go on with items that the next attempt is given too, and nobody would hear how they end."""
+    monkeypatch.setattr(children, "ASK_PREFECT_SECONDS", 0.0)
+    runs, other = engine.zones.runs, segment_name(FACTS, 2)
+    segments = SegmentRuns(cast("PrefectClient", OneCrashes(runs)), engine, silence_seconds=60)
+
+    async def second_child() -> None:
+        while runs.size_bytes(f"{other}/stop") is None:  # noqa: ASYNC110 - a blob tells nobody
+            await asyncio.sleep(0.01)
+        runs.write_bytes(f"{other}/outcome.json", to_json({"items": {}, "artifacts": []}).encode())
+
+    shares = [([item], 1) for item in items([{"n": 0}, {"n": 1}])]
+    async with asyncio.timeout(30):
+        ending = asyncio.create_task(second_child())
+        with pytest.raises(ChildLost, match="segment-1"):
+            await segments.items("gdal", Place(), "each", shares, None, Stop(), lambda: None, lambda *_: True)
+        assert ending.done(), "the run went on before the other child had heard of it"
 
 
 async def test_a_share_that_is_done_ends_well_whatever_failed_in_it(
