@@ -15,8 +15,9 @@ from typing import Any
 import httpx
 import psycopg
 
+from deployments.stack.ports import any_port
 from deployments.stack.state import REPOSITORY
-from tests.support.cluster import TestDatabase, free_port
+from tests.support.cluster import TestDatabase
 from tests.support.platform import add_clients
 
 START_SECONDS = 40.0
@@ -81,7 +82,7 @@ def status_of(answer: bytes) -> int:
 async def running_door(database: TestDatabase, storage: Path, **settings: str) -> AsyncIterator[Door]:
     """Both processes, ready; ended together."""
     add_clients(database)
-    domain_port, port = free_port(), free_port()
+    domain_port, port = any_port(), any_port()
     domain = {
         "CAIRN_DATABASE_URL": database.url("cairn_app"),
         "CAIRN_PUBLIC_URL": "http://cairn.test",

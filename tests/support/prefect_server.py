@@ -13,7 +13,8 @@ from typing import Any
 
 import httpx
 
-from tests.support.cluster import TestCluster, free_port
+from deployments.stack.ports import any_port
+from tests.support.cluster import TestCluster
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 ENDED = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
@@ -177,7 +178,7 @@ def running_prefect(cluster: TestCluster, folder: Path) -> Iterator[PrefectServe
     """The server with a database of its own."""
     with cluster.database("template0") as database:
         url = database.url().replace("postgresql://", "postgresql+asyncpg://", 1)
-        server = PrefectServer(folder, free_port(), url)
+        server = PrefectServer(folder, any_port(), url)
         server.start()
         try:
             yield server
