@@ -20,7 +20,7 @@ from deployments.stack.state import REPOSITORY
 from tests.support.cluster import TestDatabase
 from tests.support.platform import add_clients
 
-START_SECONDS = 40.0
+START_SECONDS = 120.0
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Door:
         with psycopg.connect(self.database.url()) as connection:
             return connection.execute(query.encode()).fetchall()
 
-    async def say(self, *parts: bytes, pause_seconds: float = 0.0, patience_seconds: float = 15.0) -> bytes:
+    async def say(self, *parts: bytes, pause_seconds: float = 0.0, patience_seconds: float = 60.0) -> bytes:
         """Everything that the gateway answers to these bytes until it or its patience ends the connection."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         try:
@@ -63,7 +63,7 @@ class Door:
             writer.close()
 
 
-async def answer_of(reader: asyncio.StreamReader, patience_seconds: float = 15.0) -> bytes:
+async def answer_of(reader: asyncio.StreamReader, patience_seconds: float = 60.0) -> bytes:
     """What comes until the connection ends or nothing more does."""
     answer = b""
     with contextlib.suppress(TimeoutError, ConnectionError):
@@ -115,7 +115,7 @@ def process(module: Sequence[str], environment: dict[str, str]) -> "Iterator[sub
         yield running
     finally:
         running.terminate()
-        running.wait(30)
+        running.wait(120)
 
 
 async def _ready(*urls: str) -> None:

@@ -10,7 +10,7 @@ import httpx
 
 from deployments.stack.ports import any_port
 
-START_SECONDS = 20.0
+START_SECONDS = 120.0
 
 
 @contextmanager
