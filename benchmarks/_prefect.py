@@ -10,7 +10,8 @@ from contextlib import contextmanager, suppress
 import httpx
 import psycopg
 
-from benchmarks._servers import Postgres, free_port
+from benchmarks._servers import Postgres
+from deployments.stack.ports import any_port
 from deployments.stack.state import REPOSITORY
 
 DATABASE = "prefect_bench"
@@ -23,7 +24,7 @@ def prefect_server(cluster: Postgres, folder: str) -> Iterator[dict[str, str]]:
 
     No worker is there: runs are created and wait, which is all that dispatching asks of Prefect.
     """
-    port = free_port()
+    port = any_port()
     environment = _environment(port, folder)
     command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
     with psycopg.connect(cluster.url(), autocommit=True) as connection:

@@ -16,6 +16,7 @@ from pathlib import Path
 import psycopg
 from psycopg import sql
 
+from deployments.stack.ports import any_port
 from deployments.stack.postgres import ADMIN, LOGIN_ROLES, data_folder, find_cluster
 from deployments.stack.state import REPOSITORY, State
 from domain.migrations import upgrade
@@ -48,7 +49,7 @@ def postgres() -> Iterator[Postgres]:
         cluster = find_cluster(state)
         password = state.secrets["postgres_admin"]
         cluster.initialise(password)
-        made = Postgres(free_port(), password)
+        made = Postgres(any_port(), password)
         server = subprocess.Popen(
             cluster.server_command(made.port), cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
@@ -115,7 +116,7 @@ def serving(factory: str, environment: dict[str, str]) -> Iterator[Server]:
 @contextmanager
 def started(module: Sequence[str], environment: dict[str, str]) -> Iterator[Server]:
     """`python -m` of this at a free port, listening."""
-    port = free_port()
+    port = any_port()
     command = [sys.executable, "-m", *module, "--port", str(port)]
     inherited = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     process = subprocess.Popen(command, cwd=REPOSITORY, env=inherited | environment)
@@ -134,13 +135,6 @@ def _wait(port: int, process: "subprocess.Popen[bytes]") -> None:
             return
         time.sleep(0.1)
     raise RuntimeError("A server that is to be measured did not start.")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @dataclass(frozen=True)

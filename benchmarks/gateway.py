@@ -40,7 +40,8 @@ from benchmarks._load import (
     submission,
     this_machine,
 )
-from benchmarks._servers import Connection, Postgres, Server, free_port, postgres, served, started
+from benchmarks._servers import Connection, Postgres, Server, postgres, served, started
+from deployments.stack.ports import any_port
 
 SECONDS, SHORT_SECONDS = 6.0, 2.0
 WARM_UP_SECONDS = 2.0
@@ -210,7 +211,7 @@ def _stand(cluster: Postgres, storage: str, calls_per_second: float) -> Iterator
         environment = limits | {
             "CAIRN_DATABASE_GATEWAY_URL": cluster.url("cairn_gateway"),
             "CAIRN_DOMAIN_URL": f"http://127.0.0.1:{domain.port}",
-            "CAIRN_SERVING_URL": f"http://127.0.0.1:{free_port()}",
+            "CAIRN_SERVING_URL": f"http://127.0.0.1:{any_port()}",
             "CAIRN_SERVICE_TOKEN": TOKEN,
             "CAIRN_KEEP_ALIVE_SECONDS": "120",
         }

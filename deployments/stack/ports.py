@@ -1,12 +1,20 @@
 """Free ports, without two stacks of one machine choosing the same one in the same moment."""
 
+import atexit
+import itertools
+import os
 import socket
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Self
 
 PREFERRED = {"gateway": 8000, "domain": 8001, "serving": 8002, "prefect": 4200, "postgres": 5433, "redis": 6390}
 HOST = "127.0.0.1"
 SEARCH = 200
+# Below what Linux gives to outgoing connections (32768 and up), above what programs are usually set to.
+UNUSED = range(20_000, 32_000)
+KEPT = 50  # of a process's own claims: whatever asked before has long been listening
 
 
 class NoFreePort(RuntimeError):
@@ -27,8 +35,12 @@ class PortClaims:
         return self
 
     def __exit__(self, *_: object) -> None:
-        while self._claims:
-            self._claims.pop().close()
+        self.forget_but(0)
+
+    def forget_but(self, newest: int) -> None:
+        """End all claims but so many of the newest."""
+        while len(self._claims) > newest:
+            self._claims.pop(0).close()
 
     def claim(self, preferred: int) -> int:
         """The preferred port, or the next one that neither a program nor another stack has taken."""
@@ -48,6 +60,24 @@ class PortClaims:
             return False
         self._claims.append(claim)
         return True
+
+
+def any_port() -> int:
+    """A free port that nobody else who asks here is given while its server starts, however long that takes.
+
+    A port that the kernel picks is free only now: a second process may be given it before the server listens.
+    """
+    claims, places = _of_this_process()
+    claims.forget_but(KEPT)
+    return claims.claim(next(places))
+
+
+@cache
+def _of_this_process() -> tuple[PortClaims, Iterator[int]]:
+    claims = PortClaims()
+    atexit.register(claims.forget_but, 0)
+    start = os.getpid() * SEARCH  # so that processes seldom have to pass over each other's
+    return claims, (UNUSED[number % (len(UNUSED) - SEARCH)] for number in itertools.count(start))
 
 
 def is_free(port: int) -> bool:

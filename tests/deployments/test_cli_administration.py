@@ -19,10 +19,11 @@ from pydantic import HttpUrl
 
 from deployments.cli import cairn
 from deployments.cli.clients import Stack
+from deployments.stack.ports import any_port
 from deployments.stack.state import State
 from domain.app import create_app
 from gateway.app import create_app as create_gateway
-from tests.support.cluster import TestDatabase, free_port
+from tests.support.cluster import TestDatabase
 from tests.support.platform import add_clients, domain_settings, gateway_settings
 
 Cairn = Callable[..., Result]
@@ -32,7 +33,7 @@ Cairn = Callable[..., Result]
 def run(database: TestDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cairn]:
     """Runs the command as an operator or a partner of services that listen."""
     add_clients(database)
-    domain, gateway = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
+    domain, gateway = (f"http://127.0.0.1:{any_port()}" for _ in range(2))
     door = gateway_settings(database).model_copy(update={"domain_url": HttpUrl(domain)})
     facts = {"services": {"domain": {"url": domain}, "gateway": {"url": gateway}}}
     credentials = {"operator": {"token": "secret-operator"}, "clients": {"ddh": {"api_key": "secret-ddh-dev"}}}

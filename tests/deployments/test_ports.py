@@ -1,23 +1,23 @@
 """Ports: free ones, and never the same for two stacks that start in the same moment."""
 
 import socket
+from pathlib import Path
 
 import pytest
 
 from deployments.stack import ports
-from deployments.stack.ports import NoFreePort, PortClaims
-from tests.support.cluster import free_port
+from deployments.stack.ports import NoFreePort, PortClaims, any_port
 
 
 def test_a_claimed_port_is_not_given_to_another_stack() -> None:
-    wanted = free_port()
+    wanted = any_port()
     with PortClaims() as mine, PortClaims() as other:
         first = mine.claim(wanted)
         assert other.claim(first) != first
 
 
 def test_a_claim_ends_with_its_block() -> None:
-    wanted = free_port()
+    wanted = any_port()
     with PortClaims() as mine:
         claimed = mine.claim(wanted)
     with PortClaims() as other:
@@ -33,9 +33,21 @@ def test_a_port_that_a_program_listens_on_is_passed_over() -> None:
 
 
 def test_where_nothing_is_free_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ports, "SEARCH", 1)
-    wanted = free_port()
     with PortClaims() as mine, PortClaims() as other:
-        claimed = mine.claim(wanted)
+        claimed = mine.claim(any_port())
+        monkeypatch.setattr(ports, "SEARCH", 1)
         with pytest.raises(NoFreePort, match=f"between {claimed} and {claimed}"):
             other.claim(claimed)
+
+
+def test_any_port_is_given_once() -> None:
+    """Not to this process again, nor to a stack: its server may need a minute to listen."""
+    given = [any_port() for _ in range(20)]
+    assert len(set(given)) == 20
+    with PortClaims() as stack:
+        assert stack.claim(given[0]) not in given
+
+
+def test_any_port_is_none_that_a_connection_could_be_given() -> None:
+    lowest, _ = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
+    assert any_port() < lowest

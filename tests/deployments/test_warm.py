@@ -9,14 +9,14 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
 from flows.forks import ADDRESS
+from tests.support.clock import PATIENCE_SECONDS, until
 
 LAUNCHER = Path(__file__).resolve().parents[2] / "deployments" / "warm" / "launcher.py"
 ZYGOTE = """
@@ -64,7 +64,7 @@ class Zygote:
 
     def run(self, code: str, **environment: str) -> tuple[int, str, str]:
         launcher = self.launch(code, **environment)
-        out, err = launcher.communicate(timeout=30)
+        out, err = launcher.communicate(timeout=PATIENCE_SECONDS)
         return launcher.returncode, out, err
 
 
@@ -74,13 +74,6 @@ def zygote(tmp_path: Path) -> Iterator[Zygote]:
     yield running
     running.process.kill()
     running.process.wait()
-
-
-def until(question: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 15
-    while not question():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def pid_from(launcher: "subprocess.Popen[str]") -> int:
@@ -124,7 +117,7 @@ def test_the_fork_has_the_launchers_environment_and_nothing_else(zygote: Zygote)
 
 def test_many_runs_at_once_keep_their_own_ends(zygote: Zygote) -> None:
     launchers = [zygote.launch(f"import time, sys; time.sleep(0.3); print({n}); sys.exit({n})") for n in range(8)]
-    ends = [(launcher.communicate(timeout=30)[0], launcher.returncode) for launcher in launchers]
+    ends = [(launcher.communicate(timeout=PATIENCE_SECONDS)[0], launcher.returncode) for launcher in launchers]
     assert ends == [(f"{n}\n", n) for n in range(8)]
 
 
@@ -137,7 +130,7 @@ def test_a_signal_to_the_launcher_reaches_the_fork(zygote: Zygote, number: signa
     )
     pid_from(launcher)
     launcher.send_signal(number)
-    launcher.communicate(timeout=10)
+    launcher.communicate(timeout=PATIENCE_SECONDS)
     assert launcher.returncode == 40 + number
 
 
@@ -146,7 +139,7 @@ def test_a_service_manager_that_tells_the_zygote_to_end_ends_no_run(zygote: Zygo
     launcher = zygote.launch("import os, time; print(os.getpid(), flush=True); time.sleep(0.5); print('done')")
     pid = pid_from(launcher)
     zygote.process.send_signal(number)
-    assert launcher.communicate(timeout=10)[0] == "done\n"
+    assert launcher.communicate(timeout=PATIENCE_SECONDS)[0] == "done\n"
     assert launcher.returncode == 0
     assert zygote.run("print('next')")[1] == "next\n"
     assert is_gone(pid)
@@ -162,7 +155,7 @@ def test_a_launcher_does_not_hear_the_terminal_of_its_worker(zygote: Zygote) -> 
     launcher = zygote.launch("import os, time; print(os.getpid(), flush=True); time.sleep(1)")
     pid_from(launcher)
     assert os.getsid(launcher.pid) == launcher.pid
-    launcher.communicate(timeout=10)
+    launcher.communicate(timeout=PATIENCE_SECONDS)
     assert launcher.returncode == 0
 
 
@@ -184,7 +177,7 @@ def test_the_forks_of_a_killed_zygote_are_killed_and_their_launchers_end(zygote:
     pid = pid_from(launcher)
     until(lambda: catches(launcher.pid, signal.SIGTERM))  # it has heard of its fork: without one it would start cold
     zygote.process.kill()
-    launcher.communicate(timeout=10)
+    launcher.communicate(timeout=PATIENCE_SECONDS)
     assert launcher.returncode == -signal.SIGKILL
     until(lambda: is_gone(pid))
 
@@ -197,14 +190,18 @@ def test_without_a_zygote_the_run_starts_cold(zygote: Zygote) -> None:
 
 
 def test_changed_code_starts_cold_and_ends_the_zygote_after_its_last_run(zygote: Zygote) -> None:
-    running = zygote.launch("import os, time; print(os.getpid(), flush=True); time.sleep(8)")
+    gate = zygote.mark.with_name("go-on")
+    running = zygote.launch(
+        f"import os, time; print(os.getpid(), flush=True)\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.05)"
+    )
     pid_from(running)
     zygote.mark.touch()
     assert "Invalid flow run id" in zygote.run("print('warm')")[2]
     assert zygote.process.poll() is None
-    running.communicate(timeout=20)
+    gate.touch()
+    running.communicate(timeout=PATIENCE_SECONDS)
     assert running.returncode == 0
-    assert zygote.process.wait(10) == 0
+    assert zygote.process.wait(PATIENCE_SECONDS) == 0
 
 
 @pytest.mark.parametrize("rubbish", [b"", b"\0", b"\0\0\0\4abcd", b"\xff\xff\xff\xff", b"GET / HTTP/1.1\r\n\r\n"])

@@ -9,7 +9,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -20,7 +19,7 @@ from typing import Any
 import pytest
 
 from domain.contracts.runs import RunFacts
-from flows import patience, tries
+from flows import child, patience, tries
 from flows.context import LOGGER, LONGEST_LINE, MOST_LINES
 from flows.errors import Crashed, HandlerError, OutOfMemory, Stopped, TimedOut
 from flows.forks import ADDRESS
@@ -28,6 +27,8 @@ from flows.storage import Zones
 from flows.tries import Care, Try
 from flows.workdir import PREFIX
 from tests.support import probes
+from tests.support.clock import PATIENCE_SECONDS, Clock
+from tests.support.held import held
 from tests.support.zygotes import FRESH, Zygote
 
 FACTS = RunFacts(id="run", request_id="request", received_at=datetime(2026, 1, 1, tzinfo=UTC), attempt=1)
@@ -159,22 +160,21 @@ def test_processor_time_is_limited(run: Run, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_handler_that_leaves_saves_what_it_has(run: Run) -> None:
     run.once_begun = run.stop.set
-    begun = time.monotonic()
     with pytest.raises(Stopped):
-        run("leave")
-    assert time.monotonic() - begun < 10
+        run("leave", 600)
     assert run.remembered() == {"left": True}
 
 
 @pytest.mark.parametrize("stopped", [True, False], ids=["stop", "timeout"])
 def test_one_that_stays_is_killed_with_all_it_started(run: Run, stopped: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten minutes before it would end by itself; its time is up when it has begun, however long that took."""
     monkeypatch.setattr(patience, "GRACE_SECONDS", 0.3)
-    if stopped:
-        run.once_begun = run.stop.set
-    begun = time.monotonic()
+    clock = Clock()
+    monkeypatch.setattr(child, "time", clock)
+    monkeypatch.setattr(tries, "time", clock)
+    run.once_begun = run.stop.set if stopped else lambda: clock.forward(120)
     with pytest.raises(Stopped if stopped else TimedOut):
-        run("stay in company", timeout_seconds=30 if stopped else 4)
-    assert time.monotonic() - begun < 10
+        run("stay in company", timeout_seconds=120)
     (told,) = run.progress
     assert all(is_gone(pid) for pid in json.loads(told[1]))
 
@@ -187,7 +187,7 @@ def test_tries_leave_nothing_behind(run: Run, monkeypatch: pytest.MonkeyPatch) -
             run(what)
         except Crashed:
             continue
-    assert held() == before
+    assert held() <= before
     assert list(run.root.glob(f"{PREFIX}*")) == []
 
 
@@ -236,14 +236,9 @@ def test_a_try_ends_with_its_flow(tmp_path: Path, warm: bool, request: pytest.Fi
     assert all(is_gone(pid) for pid in pids)
 
 
-def held() -> tuple[int, int]:
-    """How many descriptors and threads this process has."""
-    return len(list(Path("/proc/self/fd").iterdir())), threading.active_count()
-
-
 def is_gone(pid: int) -> bool:
     """Dead, though perhaps nobody has asked yet how it died."""
-    deadline = time.monotonic() + 2
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < deadline:
         try:
             if "State:\tZ" in Path(f"/proc/{pid}/status").read_text():

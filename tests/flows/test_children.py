@@ -32,6 +32,7 @@ from flows.reporting import Line
 from flows.stopping import Stop
 from flows.storage import LocalStore, Zones
 from flows.values import Values, plain
+from tests.support.clock import PATIENCE_SECONDS, eventually
 
 FACTS = RunFacts(id="run", request_id="request", received_at=datetime(2026, 1, 1, tzinfo=UTC), attempt=2)
 
@@ -103,11 +104,18 @@ async def test_a_child_stops_when_its_parent_leaves_word(tmp_path: Path, monkeyp
     store, place, stop = LocalStore(tmp_path), segment_name(FACTS, 1), Stop()
     monkeypatch.setattr(children, "BEAT_SECONDS", 0.01)
     async with showing_life(store, place, lambda: (0, 0), stop):
-        await asyncio.sleep(0.05)
+        await eventually(lambda: beats_of(store, place) > 1)
         assert not stop.is_set()
         store.write_bytes(f"{place}/stop", b"")
-        await asyncio.sleep(0.1)
+        await eventually(stop.is_set)
     assert stop.reason == "over"
+
+
+def beats_of(store: LocalStore, place: str) -> int:
+    """How often the child has shown that it lives."""
+    if not store.size_bytes(sign_of_life(place)):
+        return 0
+    return int(json.loads(store.read_bytes(sign_of_life(place)))["beat"])
 
 
 async def test_a_sign_of_life_changes_for_as_long_as_the_block_runs(
@@ -117,11 +125,10 @@ async def test_a_sign_of_life_changes_for_as_long_as_the_block_runs(
     signs = set()
     monkeypatch.setattr(children, "BEAT_SECONDS", 0.01)
     async with showing_life(store, place, lambda: (2, 1), Stop()):
-        for _ in range(20):
-            await asyncio.sleep(0.01)
-            if store.size_bytes(sign_of_life(place)):
-                signs.add(store.read_bytes(sign_of_life(place)))
-    assert len(signs) > 3
+        for beat in range(1, 5):
+            await eventually(lambda beat=beat: beats_of(store, place) >= beat)  # type: ignore[misc]
+            signs.add(store.read_bytes(sign_of_life(place)))
+    assert len(signs) > 1
     assert all({"done": 2, "failed": 1}.items() <= json.loads(sign).items() for sign in signs)
     last = store.read_bytes(sign_of_life(place))
     await asyncio.sleep(0.05)
@@ -146,8 +153,15 @@ class Account(LocalStore):
     def come_back(self) -> None:
         (self.root / ".away").unlink()
 
+    def refused(self) -> int:
+        """How often it did not answer."""
+        log = self.root / ".refused"
+        return log.stat().st_size if log.exists() else 0
+
     def _answer(self) -> None:
         if (self.root / ".away").exists():
+            with (self.root / ".refused").open("ab") as log:
+                log.write(b".")
             raise Transient("The storage account did not answer.")
 
 
@@ -161,16 +175,15 @@ def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Account:
 async def test_a_child_outlives_an_outage_of_storage_and_hears_its_parent_afterwards(account: Account) -> None:
     place, stop = segment_name(FACTS, 1), Stop()
     account.go_away()
-    async with asyncio.timeout(10), showing_life(account, place, lambda: (0, 0), stop):
-        await asyncio.sleep(0.1)
+    async with showing_life(account, place, lambda: (0, 0), stop):
+        await eventually(lambda: account.refused() > 1)
         account.come_back()
-        await asyncio.sleep(0.1)
-        assert account.size_bytes(sign_of_life(place))
+        await eventually(lambda: beats_of(account, place))
         account.write_bytes(f"{place}/stop", b"")
-        await asyncio.sleep(0.1)
-        assert stop.is_set()
+        await eventually(stop.is_set)
+        before = account.refused()
         account.go_away()
-        await asyncio.sleep(0.1)
+        await eventually(lambda: account.refused() > before + 1)
 
 
 def runs(account: Account, silence_seconds: float) -> SegmentRuns:
@@ -184,14 +197,14 @@ def runs(account: Account, silence_seconds: float) -> SegmentRuns:
 async def test_a_parent_waits_out_an_outage_of_storage(account: Account) -> None:
     place = segment_name(FACTS, 1)
     waiting = asyncio.create_task(
-        runs(account, 60)._until_over(Child(place, UUID(int=1), Life(60)), Stop(), lambda _: None)
+        runs(account, 600)._until_over(Child(place, UUID(int=1), Life(600)), Stop(), lambda _: None)
     )
     account.go_away()
-    await asyncio.sleep(0.1)
+    await eventually(lambda: account.refused() > 1)
     assert not waiting.done()
     account.come_back()
     account.write_bytes(f"{place}/outcome.json", b"{}")
-    assert await asyncio.wait_for(waiting, 5)
+    assert await asyncio.wait_for(waiting, PATIENCE_SECONDS)
 
 
 async def test_a_parent_does_not_wait_for_storage_for_ever(account: Account) -> None:
@@ -199,22 +212,24 @@ async def test_a_parent_does_not_wait_for_storage_for_ever(account: Account) -> 
     account.go_away()
     child = Child(segment_name(FACTS, 1), UUID(int=1), Life(0.2))
     with pytest.raises(Transient):
-        await asyncio.wait_for(runs(account, 0.2)._until_over(child, Stop(), lambda _: None), 5)
+        await asyncio.wait_for(runs(account, 0.2)._until_over(child, Stop(), lambda _: None), PATIENCE_SECONDS)
 
 
 async def test_word_to_stop_is_left_once_storage_takes_it(account: Account) -> None:
     place, stop = segment_name(FACTS, 1), Stop()
     account.write_bytes(sign_of_life(place), b"{}")
-    child = Child(place, UUID(int=1), Life(60))
-    waiting = asyncio.create_task(runs(account, 60)._until_over(child, stop, lambda _: None))
-    await asyncio.sleep(0.1)
+    child = Child(place, UUID(int=1), Life(600))
+    looked: list[object] = []
+    waiting = asyncio.create_task(runs(account, 600)._until_over(child, stop, looked.append))
+    await eventually(lambda: looked)
     account.go_away()
     stop.set("draining")
-    await asyncio.sleep(0.1)
+    before = account.refused()
+    await eventually(lambda: account.refused() > before + 2)  # looks, and tries to leave word
     assert not waiting.done()
     account.come_back()
     with pytest.raises(Stopped):
-        await asyncio.wait_for(waiting, 5)
+        await asyncio.wait_for(waiting, PATIENCE_SECONDS)
     assert account.size_bytes(f"{place}/stop") == 0
 
 

@@ -2,8 +2,7 @@
 
 import asyncio
 import inspect
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +19,7 @@ from prefect.states import Failed as FailedState
 from domain.contracts.runs import RunFacts
 from flows import attempt, children
 from flows.children import HANDED_OVER, ChildLost, SegmentRuns, segment_name, sign_of_life
-from flows.compiler import Cancelled, Failed, Item, RunError, Schedule, State
+from flows.compiler import Cancelled, Failed, Item, Outcome, RunError, Schedule, State
 from flows.engine import Engine, Place
 from flows.errors import InvalidInput, Stopped, Transient
 from flows.items import Share, Tell, do_items
@@ -33,6 +32,7 @@ from flows.task_runs import TaskRuns
 from flows.values import to_json
 from flows.work import Hands, Work
 from tests.flows.compiler.support import plan_of
+from tests.support.clock import PATIENCE_SECONDS, eventually
 
 FACTS = RunFacts(id="run", request_id="request", received_at=datetime(2026, 1, 1, tzinfo=UTC), attempt=1)
 PLAN = plan_of(
@@ -42,15 +42,15 @@ PLAN = plan_of(
     type: fan_out
     source: [0, 1, 2, 3]
     shards: 2
-    task: {handler: scripted, queue: gdal, params: {n: "{{ item }}"}, retry: {delays_seconds: [60]}}
+    task: {handler: scripted, queue: gdal, params: {n: "{{ item }}"}, retry: {delays_seconds: [600]}}
     next: all
   all: {type: fan_in, next: end}
   end: {type: end}"""
 )
 EACH = PLAN.nodes["each"]
 FAILS = {"fails": None, "partner_fault": True}  # at once, and is not tried again
-FAILS_ONCE = {"fails": 1}  # and waits a minute for its next try
-LASTS = {"seconds": 60}
+FAILS_ONCE = {"fails": 1}  # and waits ten minutes for its next try
+LASTS = {"seconds": 600}
 
 
 @pytest.fixture
@@ -66,21 +66,38 @@ def items(params: Sequence[dict[str, Any]]) -> list[Item]:
 
 
 async def share_done(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch, params: Sequence[dict[str, Any]]
+    engine: Engine,
+    monkeypatch: pytest.MonkeyPatch,
+    params: Sequence[dict[str, Any]],
+    stop_once: Callable[[set[int]], bool] = lambda _told: False,
 ) -> tuple[dict[int, Any], str]:
-    """What a child tells of these items, without task runs, when it is stopped soon after it began, and its end."""
+    """What a child tells of these items, without task runs, and its end.
+
+    It is stopped as soon as the question is answered with yes, which is asked with the items that were told.
+    """
+    heard: set[int] = set()
 
     async def unseen(hands: Hands, share: Share, tell: Tell, *, visible: bool) -> None:
-        await do_items(hands, share, tell, visible=not visible)
+        def hear(index: int, outcome: Outcome) -> None:
+            tell(index, outcome)
+            heard.add(index)
+
+        await do_items(hands, share, hear, visible=not visible)
+
+    async def stop() -> None:
+        await eventually(lambda: stop_once(heard))
+        engine.line.stop.set("over")
 
     monkeypatch.setattr(attempt, "do_items", unseen)
     place = segment_name(FACTS, 1)
     lines = "".join(to_json([item.index, item.key, item.params]) + "\n" for item in items(params))
     engine.zones.runs.write_bytes(f"{place}/items.jsonl", lines.encode())
     order = {"node": "each", "at_once": None, "task_runs_cap": 10}
-    asyncio.get_running_loop().call_later(0.5, engine.line.stop.set, "over")
-    async with asyncio.timeout(10):
+    stopping = asyncio.create_task(stop())
+    async with asyncio.timeout(PATIENCE_SECONDS):
         told, verdict = await attempt._do_share(engine, PLAN, Place(), order, place)
+    stopping.cancel()
+    await asyncio.gather(stopping, return_exceptions=True)
     return told["items"], attempt._segment_end(verdict).name or ""
 
 
@@ -88,7 +105,7 @@ async def test_an_item_that_a_stop_cut_short_is_not_told_as_failed(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its run applies what it is told in item order: the first failure would be "asked to stop", and speak for all."""
-    ended, end = await share_done(engine, monkeypatch, [LASTS, FAILS])
+    ended, end = await share_done(engine, monkeypatch, [LASTS, FAILS], lambda told: 1 in told)
     assert {index: outcome["error"]["code"] for index, outcome in ended.items()} == {1: "invalid-input"}
     assert end == "Cancelled"
 
@@ -106,9 +123,13 @@ async def test_a_handler_that_leaves_although_nobody_stops_it_has_failed(engine:
 async def test_a_share_that_is_stopped_waits_for_no_further_try(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun = time.monotonic()
-    assert await share_done(engine, monkeypatch, [FAILS_ONCE, LASTS]) == ({}, "Cancelled")
-    assert time.monotonic() - begun < 5
+    """Its next would be due in ten minutes, as the other item would end."""
+
+    def has_failed(_told: set[int]) -> bool:
+        runs = engine.zones.runs
+        return any(b'"failed": true' in runs.read_bytes(name) for name in runs.names(f"trials/{FACTS.id}"))
+
+    assert await share_done(engine, monkeypatch, [FAILS_ONCE, LASTS], has_failed) == ({}, "Cancelled")
 
 
 async def test_what_fails_while_its_run_stops_is_not_tried_again_and_has_not_failed_for_good(engine: Engine) -> None:
@@ -163,7 +184,7 @@ async def run_over(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> tuple[Fai
     monkeypatch.setattr(children, "ASK_PREFECT_SECONDS", 0.0)
     prefect = Draining(engine.zones.runs)
     engine.children = SegmentRuns(cast("PrefectClient", prefect), engine, silence_seconds=60)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         verdict = await Runner(engine, Schedule(PLAN), Stop(), visible=False).run()
     assert isinstance(verdict, Failed)
     return verdict, prefect.created

@@ -5,7 +5,7 @@ import contextvars
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event, Timer
@@ -21,6 +21,8 @@ from flows.storage import Zones
 from flows.tries import Care, Try
 from flows.workdir import PREFIX, Workdir, sweep
 from tests.support import probes
+from tests.support.clock import Clock, eventually, until
+from tests.support.held import held
 
 FACTS = RunFacts(id="run", request_id="request", received_at=datetime(2026, 1, 1, tzinfo=UTC), attempt=1)
 
@@ -53,27 +55,38 @@ def run(request: pytest.FixtureRequest) -> Run:
     return run
 
 
-def until(question: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 5
-    while not question():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of tries."""
+    made = Clock()
+    monkeypatch.setattr(threads, "time", made)
+    monkeypatch.setattr(tries, "time", made)
+    return made
+
+
+@pytest.fixture
+def let_go() -> Iterator[Callable[[], None]]:
+    """Lets handlers go that stay until then."""
+    probes.LET_GO.clear()
+    with probes.declared():
+        yield probes.LET_GO.set
+        probes.LET_GO.set()
+        until(lambda: tries.overstaying() == 0)
 
 
 def test_a_timeout_reaches_a_light_handler(run: Run, tmp_path: Path) -> None:
-    begun = time.monotonic()
+    """It leaves by itself: one that had to be given up would be counted."""
     with pytest.raises(TimedOut, match=r"longer than its 0\.3 s"):
-        run(attempt("sleep", 0.3, seconds=60), tmp_path)
-    assert time.monotonic() - begun < 2.3
+        run(attempt("sleep", 0.3, seconds=600), tmp_path)
     assert tries.overstaying() == 0
 
 
 def test_a_stop_reaches_a_light_handler(run: Run, tmp_path: Path) -> None:
-    stop, begun = Event(), time.monotonic()
+    stop = Event()
     Timer(0.3, stop.set).start()
     with pytest.raises(Stopped):
-        run(attempt("sleep", seconds=60), tmp_path, stop)
-    assert time.monotonic() - begun < 2.3
+        run(attempt("sleep", 600, seconds=600), tmp_path, stop)
+    assert tries.overstaying() == 0
 
 
 def test_nothing_is_begun_after_the_stop(run: Run, tmp_path: Path) -> None:
@@ -83,11 +96,24 @@ def test_nothing_is_begun_after_the_stop(run: Run, tmp_path: Path) -> None:
         run(attempt("echo"), tmp_path, stop)
 
 
-def test_phases_resume_at_the_checkpoint(run: Run, tmp_path: Path) -> None:
-    stop = Event()
-    phases = attempt("multi_phase", phases=4, seconds_per_phase=0.3)
+def test_phases_resume_at_the_checkpoint(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The handler goes on after its second phase only once it was asked to leave."""
+    stop, asked, judge = Event(), Event(), threads.Job.judge
+    phases = attempt("multi_phase", phases=4, seconds_per_phase=0)
+
+    def judged(job: threads.Job, *, stopping: bool) -> None:
+        judge(job, stopping=stopping)
+        if job.stop.is_set():
+            asked.set()
+
+    def told(fraction: float, _: str) -> None:
+        if fraction >= 0.5 and not asked.is_set():
+            stop.set()
+            asked.wait(60)
+
+    monkeypatch.setattr(threads.Job, "judge", judged)
     with pytest.raises(Stopped):
-        run(phases, tmp_path, stop, lambda fraction, _: stop.set() if fraction >= 0.5 else None)
+        run(phases, tmp_path, stop, told)
     assert run(phases, tmp_path) == {"phases_run": [2, 3], "resumed_at": 2}
 
 
@@ -99,49 +125,61 @@ def test_a_damaged_checkpoint_costs_its_work_not_the_run(run: Run, tmp_path: Pat
 
 
 def test_a_handler_that_overstays_is_abandoned_and_fenced(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock, let_go: Callable[[], None]
 ) -> None:
     monkeypatch.setattr(patience, "GRACE_SECONDS", 0.3)
     heard: list[str] = []
-    with probes.declared():
-        with pytest.raises(TimedOut):
-            run(attempt("probe.light", 0.3, what="stay", seconds=1.5), tmp_path, progress=lambda *_: heard.append("p"))
-        assert tries.overstaying() == 1
-        until(lambda: tries.overstaying() == 0)
+
+    def begun(*_: object) -> None:
+        heard.append("p")
+        clock.forward(60)
+
+    with pytest.raises(TimedOut):
+        run(attempt("probe.light", 60, what="stay until let go"), tmp_path, progress=begun)
+    assert tries.overstaying() == 1
+    let_go()
+    until(lambda: tries.overstaying() == 0)
     assert heard == ["p"]
     assert not (tmp_path / "runs/run/m1/checkpoints/n.json").exists()
 
 
-def test_a_result_is_kept_in_time_or_not_at_all(run: Run, tmp_path: Path) -> None:
+def test_a_result_is_kept_in_time_or_not_at_all(run: Run, tmp_path: Path, clock: Clock) -> None:
     kept: list[Any] = []
     with probes.declared():
         assert run(attempt("echo", a=1), tmp_path, keep=kept.append) == {"echoed_params": {"a": 1}}
+        late = attempt("probe.light", 60, what="finish when asked")
         with pytest.raises(TimedOut):
-            run(attempt("probe.light", 0.2, what="stay", seconds=0.6), tmp_path, keep=kept.append)
+            run(late, tmp_path, progress=lambda *_: clock.forward(60), keep=kept.append)
     assert kept == [{"echoed_params": {"a": 1}}]
     assert tries.overstaying() == 0
 
 
-def test_keeping_a_result_may_outlast_the_try(run: Run, tmp_path: Path) -> None:
+def test_keeping_a_result_may_outlast_the_try(run: Run, tmp_path: Path, clock: Clock) -> None:
     """What was done in time is not done again because writing it down was slow."""
-    assert run(attempt("echo", 0.2, a=1), tmp_path, keep=lambda _: time.sleep(0.5)) == {"echoed_params": {"a": 1}}
+
+    def keep_slowly(_: dict[str, Any]) -> None:
+        clock.forward(60)
+        time.sleep(2 * patience.LOOK_SECONDS)  # so that whoever waits looks at the clock
+
+    assert run(attempt("echo", 60, a=1), tmp_path, keep=keep_slowly) == {"echoed_params": {"a": 1}}
 
 
-def test_a_caller_that_goes_abandons_the_try(tmp_path: Path) -> None:
+def test_a_caller_that_goes_abandons_the_try(tmp_path: Path, let_go: Callable[[], None]) -> None:
     kept: list[Any] = []
+    begun: list[float] = []
 
     async def go() -> None:
-        care = Care(Zones.local(tmp_path), Event(), lambda *_: None, keep=kept.append)
-        one = asyncio.create_task(tries.run_light(attempt("probe.light", what="stay", seconds=0.5), care))
-        await asyncio.sleep(0.1)
+        care = Care(Zones.local(tmp_path), Event(), lambda fraction, _: begun.append(fraction), keep=kept.append)
+        one = asyncio.create_task(tries.run_light(attempt("probe.light", 600, what="stay until let go"), care))
+        await eventually(lambda: begun)
         one.cancel()
         with pytest.raises(asyncio.CancelledError):
             await one
 
-    with probes.declared():
-        asyncio.run(go())
-        assert tries.overstaying() == 1
-        until(lambda: tries.overstaying() == 0)
+    asyncio.run(go())
+    assert tries.overstaying() == 1
+    let_go()
+    until(lambda: tries.overstaying() == 0)
     assert kept == []
 
 
@@ -155,13 +193,13 @@ def test_handlers_keep_the_callers_context() -> None:
 def test_hundreds_of_tries_leave_nothing_behind(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     run(attempt("echo"), tmp_path)
-    before = (len(list(Path("/proc/self/fd").iterdir())), threading.active_count())
+    before = held()
     with probes.declared():
         for _ in range(150):
             run(attempt("echo"), tmp_path)
             with pytest.raises(HandlerError, match="after work"):
                 run(attempt("probe.light", what="fail with work done"), tmp_path)
-    assert (len(list(Path("/proc/self/fd").iterdir())), threading.active_count()) == before
+    assert held() <= before
     assert list(tmp_path.glob(f"{PREFIX}*")) == []
 
 

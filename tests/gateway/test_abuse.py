@@ -18,6 +18,7 @@ SUBMIT = b"POST /api/platform/submit HTTP/1.1\r\nhost: cairn.test\r\nx-api-key: 
 JSON = b"content-type: application/json\r\n"
 GET = b"GET /livez HTTP/1.1\r\nhost: cairn.test\r\n"
 GIGABYTE = 1_000_000_000
+CUT_SECONDS = 30.0  # ten times what a stranger has for a body; not one waits for the end of the test's patience
 CHUNK = b"%x\r\n%s\r\n" % (1 << 20, b"x" * (1 << 20))
 
 
@@ -30,16 +31,14 @@ async def door(cluster: TestCluster, tmp_path_factory: pytest.TempPathFactory) -
             yield running
 
 
-async def live_seconds(door: Door) -> float:
-    """How long somebody else waits for the simplest answer."""
-    began = time.perf_counter()
-    async with httpx.AsyncClient(base_url=door.url, trust_env=False) as client:
-        assert (await client.get("/livez")).status_code == 200
-    return time.perf_counter() - began
+async def lives(door: Door) -> bool:
+    """Whether somebody else gets the simplest answer."""
+    async with httpx.AsyncClient(base_url=door.url, trust_env=False, timeout=CUT_SECONDS) as client:
+        return (await client.get("/livez")).status_code == 200
 
 
 async def test_a_gigabyte_in_chunks_is_refused_and_not_kept(door: Door) -> None:
-    await live_seconds(door)
+    assert await lives(door)
     before, most, sent = door.resident_mb(), 0.0, 0
     reader, writer = await asyncio.open_connection("127.0.0.1", door.port)
     writer.write(SUBMIT + JSON + b"transfer-encoding: chunked\r\n\r\n")
@@ -55,7 +54,7 @@ async def test_a_gigabyte_in_chunks_is_refused_and_not_kept(door: Door) -> None:
     assert status_of(answer) == 413
     assert b"body-too-large" in answer
     assert most - before < 20
-    assert await live_seconds(door) < 1
+    assert await lives(door)
 
 
 async def test_a_gigabyte_that_is_announced_is_refused_too(door: Door) -> None:
@@ -76,7 +75,7 @@ async def test_a_gigabyte_that_is_announced_is_refused_too(door: Door) -> None:
     ids=["head", "body", "chunk", "silence", "empty lines"],
 )
 async def test_slow_ones_are_cut_off_and_others_served(door: Door, slow: bytes, status: int) -> None:
-    """200 sockets that drip a byte a second."""
+    """200 sockets that drip a byte a second. Somebody else has an answer before the first of them is cut off."""
     before = door.resident_mb()
     opened = [await asyncio.open_connection("127.0.0.1", door.port) for _ in range(200)]
 
@@ -90,8 +89,8 @@ async def test_slow_ones_are_cut_off_and_others_served(door: Door, slow: bytes, 
 
     began = time.monotonic()
     dripping = [asyncio.create_task(drip(writer)) for _, writer in opened]
-    answering = [asyncio.create_task(answer_of(reader)) for reader, _ in opened]
-    delays = [await live_seconds(door) for _ in range(10)]
+    answering = [asyncio.create_task(answer_of(reader, 2 * CUT_SECONDS)) for reader, _ in opened]
+    served = [(await lives(door), any(task.done() for task in answering)) for _ in range(10)]
     grown = door.resident_mb() - before
     answers = await asyncio.gather(*answering)
     took = time.monotonic() - began
@@ -99,8 +98,9 @@ async def test_slow_ones_are_cut_off_and_others_served(door: Door, slow: bytes, 
         task.cancel()
     for _, writer in opened:
         writer.close()
-    assert max(delays) < 1
-    assert took < 8
+    assert served[0] == (True, False)
+    assert all(answered for answered, _ in served)
+    assert took < CUT_SECONDS
     assert grown < 20
     assert Counter(map(status_of, answers)) == {status: 200}
 
@@ -141,7 +141,7 @@ UNCLEAR = {
 @pytest.mark.parametrize("sent", UNCLEAR.values(), ids=UNCLEAR.keys())
 async def test_what_two_servers_could_read_in_two_ways_is_refused(door: Door, sent: bytes) -> None:
     """One 400 and the end, also of a second request that was hidden behind."""
-    answer = await door.say(sent + b"GET /readyz HTTP/1.1\r\nhost: x\r\n\r\n", patience_seconds=8)
+    answer = await door.say(sent + b"GET /readyz HTTP/1.1\r\nhost: x\r\n\r\n")
     assert status_of(answer) == 400
     assert len(re.findall(rb"HTTP/1\.1 \d{3}", answer)) == 1
     assert json.loads(answer.partition(b"\r\n\r\n")[2])["status"] == 400

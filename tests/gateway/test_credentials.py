@@ -1,6 +1,5 @@
 """Who gets in at partners' door: keys and tokens as the domain judges them, and nobody who guesses."""
 
-import asyncio
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 
 from gateway.documents import Audience
 from tests.gateway.operations import code_of, operations
+from tests.support.clock import eventually
 from tests.support.cluster import TestDatabase
 from tests.support.issuer import EC, bad_tokens, running_issuer, token, trusting_settings
 from tests.support.platform import Platform, running_platform
@@ -112,9 +112,7 @@ async def test_a_revoked_key_is_refused_at_once(platform: Platform) -> None:
     assert (await knock(platform, "secret-ddh-dev")).status_code == 404
     async with platform.domain.as_("operator") as operator:
         assert (await operator.post("/api/v1/clients/ddh-dev/revoke")).is_success
-    began = time.monotonic()
     assert (await knock(platform, "secret-ddh-dev")).status_code == 401
-    assert time.monotonic() - began < 5
 
 
 async def test_who_is_let_in_here_is_written_down_by_the_domain(database: TestDatabase, tmp_path: Path) -> None:
@@ -122,11 +120,8 @@ async def test_who_is_let_in_here_is_written_down_by_the_domain(database: TestDa
     async with running_platform(database, tmp_path, last_used_seconds=0.1) as platform:
         assert (await knock(platform, "secret-arcgis-dew")).status_code == 401
         assert (await knock(platform, "secret-ddh-dev")).status_code == 404
-        deadline = time.monotonic() + 10
-        while not (found := platform.domain.rows(used)):
-            assert time.monotonic() < deadline, "nothing was written down"
-            await asyncio.sleep(0.1)
-    assert found == [("ddh-dev",)]
+        await eventually(lambda: platform.domain.rows(used))
+        assert platform.domain.rows(used) == [("ddh-dev",)]
 
 
 async def test_how_long_a_refusal_takes_tells_nothing_of_the_key(platform: Platform) -> None:

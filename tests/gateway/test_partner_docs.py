@@ -18,6 +18,7 @@ from domain.db import Database
 from domain.rules import callbacks
 from domain.security import new_callback_secret
 from gateway.proxying import ProxyTarget, is_allowed
+from tests.support.clock import PATIENCE_SECONDS
 from tests.support.cluster import TestDatabase
 from tests.support.doors import Door, running_door
 
@@ -55,7 +56,7 @@ async def process_one(door: Door) -> None:
 
 async def _due(database: Database) -> list[outbox.Dispatch]:
     """The attempt, as soon as there is one."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < deadline:
         if claimed := await outbox.claim(database, 1):
             return list(claimed)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ import pytest
 
 from gateway.errors import TooManyStreams
 from gateway.streams import Streams
+from tests.support.clock import PATIENCE_SECONDS
 from tests.support.cluster import TestDatabase
 from tests.support.doors import Door, running_door, status_of
 
@@ -55,8 +57,8 @@ class Endless:
         self.sending += change
         self._news.set()
 
-    async def wait_for(self, count: int, seconds: float) -> None:
-        async with asyncio.timeout(seconds):
+    async def wait_for(self, count: int) -> None:
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while self.sending != count:
                 self._news.clear()
                 await self._news.wait()
@@ -85,12 +87,12 @@ async def test_slow_readers_are_few_and_cut_off(database: TestDatabase, tmp_path
         serving = f"http://127.0.0.1:{endless.port}"
         async with running_door(database, tmp_path, CAIRN_SERVING_URL=serving, **settings) as door:
             slow = [await reading_nothing(door) for _ in range(PLACES)]
-            await endless.wait_for(PLACES, 10)
+            await endless.wait_for(PLACES)
             refused = await door.say(SHORT)
             assert status_of(refused) == 429
             assert b"retry-after: 1" in refused.lower()
             assert b"too-many-streams" in refused
-            await endless.wait_for(0, WRITE_SECONDS + 15)
+            await endless.wait_for(0)
             answers = [await door.say(SHORT) for _ in range(2 * PLACES)]  # each gives its place back
             for writer in slow:
                 writer.close()
@@ -98,17 +100,20 @@ async def test_slow_readers_are_few_and_cut_off(database: TestDatabase, tmp_path
 
 
 async def test_who_keeps_reading_is_served_for_longer(database: TestDatabase, tmp_path: Path) -> None:
-    """The control: it is not the length of an answer that ends it."""
+    """The control: it is not the length of an answer that ends it. It lasts longer than a reader may be slow."""
     async with running_endless() as endless:
         serving = f"http://127.0.0.1:{endless.port}"
-        async with running_door(database, tmp_path, CAIRN_SERVING_URL=serving, CAIRN_WRITE_SECONDS="1") as door:
+        async with running_door(
+            database, tmp_path, CAIRN_SERVING_URL=serving, CAIRN_WRITE_SECONDS=str(WRITE_SECONDS)
+        ) as door:
             reader, writer = await asyncio.open_connection("127.0.0.1", door.port)
             writer.write(TILE)
-            for _ in range(30):
+            until = time.monotonic() + 2 * WRITE_SECONDS
+            while time.monotonic() < until:
                 assert await reader.readexactly(1_000_000)
-                await asyncio.sleep(0.1)
+                await asyncio.sleep(0.05)
             writer.close()
-            await endless.wait_for(0, 10)
+            await endless.wait_for(0)
 
 
 @asynccontextmanager
@@ -145,7 +150,7 @@ async def test_an_answer_arrives_while_it_is_made(database: TestDatabase, tmp_pa
         async with running_door(database, tmp_path, CAIRN_SERVING_URL=url, CAIRN_PROXY_TARGETS=targets) as door:
             reader, writer = await asyncio.open_connection("127.0.0.1", door.port)
             writer.write(f"GET {path} HTTP/1.1\r\nhost: cairn.test\r\nx-api-key: secret-operator\r\n\r\n".encode())
-            async with asyncio.timeout(15):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
                 assert await reader.readexactly(6) == b"first "
                 assert not go_on.is_set()

@@ -21,6 +21,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from deployments.stack.ports import any_port
 from flows.storage import ZONES, Zones
 from flows.storage.account import Account
 from flows.storage.azure import azure_zones
@@ -70,7 +71,8 @@ class Azurite:
 def running_azurite(folder: Path) -> Iterator[Azurite]:
     """The emulator, with the identity of this process believed by it for as long."""
     certificate, key = _certificate(folder)
-    with _identity() as identity, _free_port() as port, (folder / "azurite.log").open("wb") as log:
+    port = any_port()
+    with _identity() as identity, (folder / "azurite.log").open("wb") as log:
         command = [
             "node", str(PROGRAM), "--blobHost", "127.0.0.1", "--blobPort", str(port),
             "--location", str(folder / "data"),
@@ -115,14 +117,6 @@ def _certificate(folder: Path) -> tuple[Path, Path]:
         capture_output=True,
     )  # fmt: skip
     return certificate, key
-
-
-@contextmanager
-def _free_port() -> Iterator[int]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
-    yield port
 
 
 @contextmanager

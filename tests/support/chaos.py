@@ -16,9 +16,10 @@ from uuid import UUID
 import httpx
 import psycopg
 
+from deployments.stack.ports import any_port
 from tests.support.chaos_invariants import DEEDS, INVARIANTS, UNREST
 from tests.support.chaos_stories import STORIES, all_done_again, new_asset
-from tests.support.cluster import TestDatabase, free_port
+from tests.support.cluster import TestDatabase
 from tests.support.platform import add_clients, submission
 from tests.support.prefect_standin import StandIn, standing_in
 
@@ -65,7 +66,7 @@ class Platform:
 
     async def start(self, failpoint: str | None = None) -> Process:
         """A domain process; an armed one is asked before the others."""
-        port = free_port()
+        port = any_port()
         process = Process(f"http://127.0.0.1:{port}", self._popen(port, failpoint))
         self.processes.insert(0 if failpoint else len(self.processes), process)
         await self._ready(process)

@@ -3,7 +3,6 @@
 import contextlib
 import itertools
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -16,13 +15,14 @@ from urllib.parse import urlsplit, urlunsplit
 import psycopg
 from psycopg import sql
 
+from deployments.stack.ports import any_port
 from deployments.stack.postgres import ADMIN, LOGIN_ROLES, find_cluster
 from deployments.stack.state import State
 from domain.migrations import upgrade
 
 TEMPLATE = "template_cairn"
 PASSWORD = "test"
-START_SECONDS = 30.0
+START_SECONDS = 120.0
 # What migrations say of the database itself: a copy takes over what is in it, and not who may do what with it.
 RIGHTS = (
     "revoke temporary on database {} from public",
@@ -88,7 +88,7 @@ class TestServer:
 
     def _end(self, how: signal.Signals) -> None:
         self.popen.send_signal(how)
-        self.popen.wait(30)
+        self.popen.wait(120)
 
 
 @dataclass
@@ -170,7 +170,7 @@ def running_cluster() -> Iterator[TestCluster]:
         cluster = find_cluster(state)
         password = state.secrets["postgres_admin"]
         cluster.initialise(password)
-        port = free_port()
+        port = any_port()
         url = f"postgresql://{ADMIN}:{password}@127.0.0.1:{port}/postgres"
         server = TestServer(cluster.server_command(port), state.log("postgres"), url)
         try:
@@ -191,11 +191,3 @@ def _wait_until_ready(url: str, server: "subprocess.Popen[bytes]") -> None:
         if server.poll() is not None or time.monotonic() > deadline:
             raise RuntimeError("The test cluster did not start.")
         time.sleep(0.05)
-
-
-def free_port() -> int:
-    """A port that nobody listens on right now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -15,11 +15,12 @@ from typing import Any
 import httpx
 import psycopg
 
+from deployments.stack.ports import any_port
 from deployments.stack.state import REPOSITORY
-from tests.support.cluster import TestDatabase, free_port
+from tests.support.cluster import TestDatabase
 from tests.support.platform import add_clients
 
-START_SECONDS = 40.0
+START_SECONDS = 120.0
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Door:
         with psycopg.connect(self.database.url()) as connection:
             return connection.execute(query.encode()).fetchall()
 
-    async def say(self, *parts: bytes, pause_seconds: float = 0.0, patience_seconds: float = 15.0) -> bytes:
+    async def say(self, *parts: bytes, pause_seconds: float = 0.0, patience_seconds: float = 60.0) -> bytes:
         """Everything that the gateway answers to these bytes until it or its patience ends the connection."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         try:
@@ -62,7 +63,7 @@ class Door:
             writer.close()
 
 
-async def answer_of(reader: asyncio.StreamReader, patience_seconds: float = 15.0) -> bytes:
+async def answer_of(reader: asyncio.StreamReader, patience_seconds: float = 60.0) -> bytes:
     """What comes until the connection ends or nothing more does."""
     answer = b""
     with contextlib.suppress(TimeoutError, ConnectionError):
@@ -81,7 +82,7 @@ def status_of(answer: bytes) -> int:
 async def running_door(database: TestDatabase, storage: Path, **settings: str) -> AsyncIterator[Door]:
     """Both processes, ready; ended together."""
     add_clients(database)
-    domain_port, port = free_port(), free_port()
+    domain_port, port = any_port(), any_port()
     domain = {
         "CAIRN_DATABASE_URL": database.url("cairn_app"),
         "CAIRN_PUBLIC_URL": "http://cairn.test",
@@ -114,7 +115,7 @@ def process(module: Sequence[str], environment: dict[str, str]) -> "Iterator[sub
         yield running
     finally:
         running.terminate()
-        running.wait(30)
+        running.wait(120)
 
 
 async def _ready(*urls: str) -> None:

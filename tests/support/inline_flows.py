@@ -4,6 +4,8 @@ import asyncio
 import signal
 import threading
 import time
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -15,6 +17,8 @@ from prefect.task_runners import ThreadPoolTaskRunner
 
 from flows.flow_engine import run_inside
 from flows.stopping import Stop, listed
+
+LEAVING = "leaving as told"
 
 
 @task
@@ -40,16 +44,16 @@ async def leaves_the_interpreter() -> None:
 
 
 @flow
-async def waits(seconds: float = 60.0) -> Any:
-    """Waits, and leaves when it is told to stop."""
+async def waits(seconds: float = 600.0, path: str | None = None) -> Any:
+    """Waits so long or until there is such a file, and leaves when it is told to stop."""
     stop = Stop()
-    if await waited(stop, seconds):
+    if await waited(stop, seconds, path):
         return "done"
     return Failed(name="Stopped", message=f"told to stop: {stop.reason}")
 
 
 @flow
-async def holds_another(seconds: float = 60.0) -> Any:
+async def holds_another(seconds: float = 600.0) -> Any:
     """Has another flow run inside itself, as a run with a sub-workflow; that one waits and leaves when told to."""
     stop = Stop()
 
@@ -62,10 +66,14 @@ async def holds_another(seconds: float = 60.0) -> Any:
 
 
 @flow
-async def heeds_sigterm(seconds: float = 60.0) -> Any:
-    """Waits in a process of its own, and leaves in a moment when that is told to end, as our runs do."""
+async def heeds_sigterm(path: str, seconds: float = 600.0) -> Any:
+    """Waits in a process of its own, and leaves in a moment when that is told to end, as our runs do.
+
+    Once it would hear of that, there is such a file.
+    """
     told, loop = asyncio.Event(), asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, told.set)
+    Path(path).touch()  # noqa: ASYNC240 - in a moment
     try:
         await asyncio.wait_for(told.wait(), seconds)
         await asyncio.sleep(1)
@@ -74,23 +82,25 @@ async def heeds_sigterm(seconds: float = 60.0) -> Any:
     return Cancelled(name="HandedOver")
 
 
-async def waited(stop: Stop, seconds: float) -> bool:
-    """Whether the time has passed; False where the flow was told to stop before."""
+async def waited(stop: Stop, seconds: float, path: str | None = None) -> bool:
+    """Whether the time has passed or the file is there; False where the flow was told to stop before."""
     told = asyncio.Event()
     loop = asyncio.get_running_loop()
     stop.on_set(lambda: loop.call_soon_threadsafe(told.set))
+    until = loop.time() + seconds
     with listed(UUID(flow_run.id), stop):
-        try:
-            await asyncio.wait_for(told.wait(), seconds)
-        except TimeoutError:
-            return True
-    return False
+        while loop.time() < until and not (path and Path(path).exists()):  # noqa: ASYNC240 - in a moment
+            with suppress(TimeoutError):
+                await asyncio.wait_for(told.wait(), 0.05)
+                get_run_logger().info(LEAVING)
+                return False
+    return True
 
 
 @flow
 async def ignores() -> None:
     """Never looks whether it is to stop."""
-    await asyncio.sleep(120)
+    await asyncio.sleep(600)
 
 
 @task

@@ -1,6 +1,5 @@
 """The domain and serving over one migrated database: products that real handlers made, decided by real decisions."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from gateway.serving.app import create_app
 from gateway.serving.memory import Memory
 from gateway.serving.settings import ServingSettings
 from tests.support.acts import Flow, dispatched, submit
+from tests.support.clock import eventually
 from tests.support.cluster import TestDatabase
 from tests.support.platform import Domain, running_domain
 from tests.support.rasters import bronze, context_in
@@ -63,12 +63,8 @@ class Library:
         return made
 
     async def heard(self) -> None:
-        """Wait until serving has been told of what was decided; give up after two seconds."""
-        for _ in range(200):
-            if not len(self.memory._kept):
-                return
-            await asyncio.sleep(0.01)
-        raise AssertionError("Serving was not told of a decision.")
+        """Wait until serving has been told of what was decided."""
+        await eventually(lambda: not len(self.memory._kept))
 
     async def raster(self, name: str, label: str = "1", source: str = SOURCE) -> str:
         """A processed version of the raster called so, with its item; returns the asset's id."""

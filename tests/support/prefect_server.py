@@ -13,10 +13,12 @@ from typing import Any
 
 import httpx
 
-from tests.support.cluster import TestCluster, free_port
+from deployments.stack.ports import any_port
+from tests.support.cluster import TestCluster
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 ENDED = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
+PATIENCE_SECONDS = 120.0  # with a busy machine: what takes longer hangs
 
 
 @dataclass
@@ -75,7 +77,7 @@ class PrefectServer:
                 stderr=log,
                 start_new_session=True,
             )
-        until(self._healthy, 90)
+        until(self._healthy)
 
     def _healthy(self) -> bool:
         assert self.process.poll() is None, (self.folder / "server.log").read_text()[-2000:]
@@ -121,7 +123,7 @@ class PrefectServer:
         history = self.http.get("/flow_run_states/", params={"flow_run_id": run}).raise_for_status().json()
         return [state["name"] for state in sorted(history, key=lambda state: state["timestamp"])]
 
-    def until_state(self, run: str, *wanted: str, seconds: float = 30) -> str:
+    def until_state(self, run: str, *wanted: str, seconds: float = PATIENCE_SECONDS) -> str:
         def there() -> bool:
             with suppress(httpx.HTTPError):
                 return self.state(run) in (wanted or ENDED)
@@ -155,7 +157,7 @@ class PrefectServer:
             start_new_session=True,
         )
         try:
-            until(lambda: self._online(pool, process), 60)
+            until(lambda: self._online(pool, process))
             yield process
         finally:
             with suppress(ProcessLookupError):
@@ -171,13 +173,17 @@ class PrefectServer:
     def worker_log(self, pool: str) -> str:
         return (self.folder / f"worker-{pool}.log").read_text()
 
+    def until_logged(self, pool: str, words: str) -> None:
+        """Until the pool's worker has said so."""
+        until(lambda: words in self.worker_log(pool), tell=lambda: self.worker_log(pool))
+
 
 @contextmanager
 def running_prefect(cluster: TestCluster, folder: Path) -> Iterator[PrefectServer]:
     """The server with a database of its own."""
     with cluster.database("template0") as database:
         url = database.url().replace("postgresql://", "postgresql+asyncpg://", 1)
-        server = PrefectServer(folder, free_port(), url)
+        server = PrefectServer(folder, any_port(), url)
         server.start()
         try:
             yield server
@@ -186,7 +192,9 @@ def running_prefect(cluster: TestCluster, folder: Path) -> Iterator[PrefectServe
             server.http.close()
 
 
-def until(question: Callable[[], bool], seconds: float, tell: Callable[[], str] = lambda: "") -> None:
+def until(
+    question: Callable[[], bool], seconds: float = PATIENCE_SECONDS, tell: Callable[[], str] = lambda: ""
+) -> None:
     """Ask until the answer is yes."""
     deadline = time.monotonic() + seconds
     while not question():

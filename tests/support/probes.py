@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Event
 from typing import Any
 from urllib.parse import unquote
 
@@ -22,11 +23,12 @@ from flows.handlers import registry
 from flows.handlers.registry import Pool, handler
 
 NAMES = ("probe.gdal", "probe.light")
+LET_GO = Event()  # of light handlers that stay until they are let go
 
 
 class Act(BaseModel):
     what: str
-    seconds: float = 60.0
+    seconds: float = 600.0
     name: str = ""
 
 
@@ -79,9 +81,22 @@ def _stay(params: Act, context: Context) -> None:
     context.checkpoint.save({"stayed": True})
 
 
+def _stay_until_let_go(params: Act, context: Context) -> None:
+    """Take no notice of a stop; for as long as a test wants."""
+    context.progress(0.1, "begun")
+    LET_GO.wait(params.seconds)
+    context.checkpoint.save({"stayed": True})
+
+
+def _finish_when_asked(params: Act, context: Context) -> None:
+    """Wait until told to leave, and then end well instead."""
+    context.progress(0.1, "begun")
+    context.stop_event.wait(params.seconds)
+
+
 def _stay_in_company(params: Act, context: Context) -> None:
     """Take no notice of anything, with a grandchild that takes none either."""
-    with subprocess.Popen(["sleep", "60"]) as sleeper:
+    with subprocess.Popen(["sleep", "600"]) as sleeper:
         context.progress(0.1, json.dumps([os.getpid(), sleeper.pid]))
 
 
@@ -198,7 +213,9 @@ def _log_past_all_bounds(params: Act, context: Context) -> None:
 
 
 ACTS: dict[str, Callable[[Act, Context], dict[str, Any] | None]] = {
-    "look": _look, "phases": _phases, "leave": _leave, "stay": _stay, "stay in company": _stay_in_company,
+    "look": _look, "phases": _phases, "leave": _leave, "stay": _stay,
+    "stay until let go": _stay_until_let_go, "finish when asked": _finish_when_asked,
+    "stay in company": _stay_in_company,
     "segfault": _segfault, "memory": _memory, "exit": _exit, "fail with work done": _fail,
     "raise": _raise, "store": _store, "send a pipe": _send_pipe, "repeat the url": _repeat_url,
     "raise the url": _raise_url, "ask without waiting": _ask_without_waiting,

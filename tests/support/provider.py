@@ -8,15 +8,15 @@ from contextlib import contextmanager
 
 import httpx
 
-from tests.support.cluster import free_port
+from deployments.stack.ports import any_port
 
-START_SECONDS = 20.0
+START_SECONDS = 120.0
 
 
 @contextmanager
 def running_provider() -> Iterator[str]:
     """Its issuer."""
-    port = free_port()
+    port = any_port()
     command = [sys.executable, "-W", "ignore", "-m", "oidc_provider_mock", "--port", str(port)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:

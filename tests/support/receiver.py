@@ -65,7 +65,7 @@ class Receiver:
         self._closing.set()
         await asyncio.gather(*(task for task in self._open if task))
 
-    async def wait_for(self, count: int, seconds: float = 5.0) -> None:
+    async def wait_for(self, count: int, seconds: float = 60.0) -> None:
         """Until so many requests came."""
         async with asyncio.timeout(seconds):
             while len(self.received) < count:

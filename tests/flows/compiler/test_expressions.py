@@ -250,10 +250,10 @@ BOMBS = [
 
 @pytest.mark.parametrize("template", BOMBS, ids=lambda template: template[:30])
 def test_a_bomb_is_a_fault_or_an_error_in_bounded_time(template: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(ExpressionError):
         render(template, NAMES)
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 1
 
 
 def test_long_text_passes_where_nothing_was_made_of_it() -> None:

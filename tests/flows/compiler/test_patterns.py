@@ -65,9 +65,9 @@ def test_usual_patterns(pattern: str, good: str, bad: str | None) -> None:
     ["(a?){30}a{30}", "^(a+)+$", "^(a|aa)+$", "(.*)*x", ".*.*.*.*x", "^(([a-z])+.)+[A-Z]([a-z])+$", "(a{100}){100}"],
 )
 def test_no_pattern_takes_long(pattern: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     found_in(pattern, "a" * 2000 + "!")
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
 
 
 @pytest.mark.parametrize(

@@ -226,10 +226,10 @@ def test_a_simulation_is_json() -> None:
 
 
 def test_a_thousand_children_take_no_time() -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     result = go(plan_of(FAN, inputs="{list: {type: array}}"), {"list": list(range(1000))})
     assert result.succeeded
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2
 
 
 def test_a_decision_nobody_knows_is_refused() -> None:

@@ -164,10 +164,10 @@ def test_refused_with_a_sentence_for_the_sender(
     make: Callable[[Path], None], sentence: str, context: Context, tmp_path: Path
 ) -> None:
     make(bronze(tmp_path, NAME))
-    started, before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    started, before = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(InvalidInput, match=sentence) as refusal:
         validated(context)
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 512 * 1024
     assert repr(NAME) in str(refusal.value)
     assert str(tmp_path) not in str(refusal.value)
