@@ -16,6 +16,9 @@ Json = dict[str, Any]
 COLUMNS: Final = ("id", "collection", "datetime", "end_datetime", "geometry", "content")
 _KEPT_IN_COLUMNS: Final = ("id", "collection", "geometry")
 _BASE_ITEM: Final = "pgstac:base_item"
+# GeoJSON's coordinates are always these. PostGIS before 3.4 gives a geometry no SRID unless the text names its CRS, and
+# no search by place can be compared with such a geometry.
+_WGS84: Final = {"type": "name", "properties": {"name": "EPSG:4326"}}
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,8 @@ def rows(items: Iterable[Json], base: BaseItem) -> Rows:
         moments.add(moment)
         words = "\t".join(map(_escaped, (item["id"], item["collection"], moment, moment))).encode()
         # PostGIS reads GeoJSON, too: to make its own text of it here would take longer.
-        lines.append(b"\t".join((words, orjson.dumps(item["geometry"]), _content(item, base))))
+        place = orjson.dumps({**item["geometry"], "crs": _WGS84})
+        lines.append(b"\t".join((words, place, _content(item, base))))
     parsed = [datetime.fromisoformat(moment) for moment in moments]
     return Rows(b"\n".join([*lines, b""]), min(parsed), max(parsed))
 

@@ -90,6 +90,10 @@ async def livez() -> dict[str, str]:
 
 
 async def readyz(request: Request) -> dict[str, str]:
-    """The database answers, so that requests can be served."""
-    await lookup_of(request).ping()
+    """The database answers, so that requests can be served. Why it does not, if it does not, is logged."""
+    try:
+        await lookup_of(request).ping()
+    except problems.DATABASE_ERRORS as error:
+        problems.of_database(error)
+        raise problems.NOT_READY from None
     return {"status": "ready"}

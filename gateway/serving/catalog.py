@@ -1,11 +1,12 @@
 """The STAC API over pgSTAC, cut down to what the reader may know of. Reads only; the domain writes the catalogue."""
 
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
+import orjson
 from buildpg import asyncpg
 from fastapi import Depends, FastAPI, Request
 from stac_fastapi.pgstac.app import instantiate_api
@@ -18,6 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.serving.access import identity_of, is_readable, lookup_of
 from gateway.serving.lookup import Product
+from gateway.serving.places import settle
 from gateway.serving.pools import pool_options
 from gateway.serving.previews import staged_item
 from gateway.serving.problems import CANNOT_SEARCH, NOT_FOUND
@@ -87,6 +89,7 @@ class ReadableCatalog(CoreCrudClient):  # type: ignore[misc]
     """The library's client; every question is first narrowed to the reader's own items."""
 
     async def _search_base(self, search_request: Any, request: Request) -> Any:
+        settle(search_request)
         allowed = await readable_items(request)
         if search_request.token and not allowed.includes(_page_start(search_request.token)):
             raise CANNOT_SEARCH
@@ -97,6 +100,14 @@ class ReadableCatalog(CoreCrudClient):  # type: ignore[misc]
         else:
             search_request.ids = sorted(allowed.wholes) or [_NOTHING]
         return await super()._search_base(search_request, request)
+
+    async def get_search(self, *given: Any, **named: Any) -> Any:
+        with _readers_json():
+            return await super().get_search(*given, **named)
+
+    async def item_collection(self, *given: Any, **named: Any) -> Any:
+        with _readers_json():
+            return await super().item_collection(*given, **named)
 
     async def landing_page(self, **options: Any) -> Any:
         page = await super().landing_page(**options)
@@ -115,6 +126,15 @@ class ReadableCatalog(CoreCrudClient):  # type: ignore[misc]
         found["collections"] = [collection for collection in found["collections"] if collection["id"] in allowed]
         found["numberMatched"] = found["numberReturned"] = len(found["collections"])
         return found
+
+
+@contextmanager
+def _readers_json() -> Iterator[None]:
+    """Parameters of an address may be JSON, which the library reads and whose faults it lets pass."""
+    try:
+        yield
+    except orjson.JSONDecodeError:
+        raise CANNOT_SEARCH from None
 
 
 def _narrow(search_request: Any, condition: dict[str, Any]) -> None:

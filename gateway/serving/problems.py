@@ -3,9 +3,10 @@
 import logging
 from collections.abc import Callable
 from http import HTTPStatus
+from typing import Final
 
 import psycopg
-from asyncpg.exceptions import DataError, InsufficientPrivilegeError, PostgresError, RaiseError, SyntaxOrAccessError
+from asyncpg.exceptions import PostgresError
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
@@ -19,6 +20,13 @@ from flows.errors import InvalidInput, Transient
 from gateway.serving.freshness import NotModified
 
 _log = logging.getLogger("cairn.serving")
+DATABASE_ERRORS: Final = (psycopg.Error, PostgresError, DatabaseError)
+# Classes of SQLSTATE. The database is away, stops, or has no room or time left for this:
+_AWAY: Final = frozenset({"08", "40", "53", "55", "57", "58"})
+# The catalogue's functions refuse what a reader made up: a value, an operator, what they check by themselves.
+_OF_READERS: Final = frozenset({"22", "42", "P0"})
+# Rights and tables, which no reader can name.
+_OURS: Final = frozenset({psycopg.errors.InsufficientPrivilege.sqlstate, psycopg.errors.UndefinedTable.sqlstate})
 
 
 class Problem(Exception):
@@ -84,9 +92,8 @@ def install(app: FastAPI) -> None:
         TiPgError: _of_layer,
         NotFoundError: lambda error: NOT_FOUND,
         InvalidQueryParameter: lambda error: CANNOT_SEARCH,
-        DatabaseError: lambda error: NOT_READY,
+        **dict.fromkeys(DATABASE_ERRORS, of_database),
         PostgresError: _of_catalogue,
-        psycopg.Error: lambda error: NOT_READY,
         HTTPException: _of_http,
     }
     for kind, translate in translations.items():
@@ -123,20 +130,36 @@ def _of_layer(error: Exception) -> Problem:
     return invalid("The layer cannot answer this: a property, limit or place in the question is not one of its own.")
 
 
+def of_database(error: Exception) -> Problem:
+    """That the database is away passes. Whatever else it says to serving's own questions is a fault of ours."""
+    state = getattr(error, "sqlstate", None)
+    facts = {"kind": type(error).__name__, "sqlstate": state}
+    if _is_away(error, state):
+        _log.warning("the database could not be asked", extra=facts)
+        return NOT_READY
+    _log.error("the database refused what serving asked", extra=facts, exc_info=error)
+    return INTERNAL
+
+
+def _is_away(error: Exception, state: str | None) -> bool:
+    """Of a connection that cannot be made there is no SQLSTATE."""
+    return isinstance(error, psycopg.OperationalError) if state is None else state[:2] in _AWAY
+
+
 def _of_catalogue(error: Exception) -> Problem:
-    """What pgSTAC refuses to compute is the reader's to change; that it takes too long or is gone is not."""
-    senseless = isinstance(error, DataError | RaiseError | SyntaxOrAccessError)
-    if senseless and not isinstance(error, InsufficientPrivilegeError):
-        return CANNOT_SEARCH
-    return NOT_READY
+    """What pgSTAC refuses to compute is the reader's to change."""
+    state = str(getattr(error, "sqlstate", ""))
+    return CANNOT_SEARCH if state[:2] in _OF_READERS and state not in _OURS else of_database(error)
 
 
 def _of_http(error: Exception) -> Problem:
     """What the framework refuses by itself: unknown routes, wrong methods."""
-    status = HTTPStatus(error.status_code) if isinstance(error, HTTPException) else HTTPStatus.INTERNAL_SERVER_ERROR
+    assert isinstance(error, HTTPException)  # noqa: S101 - registered for this class only
+    status = HTTPStatus(error.status_code)
     if status == HTTPStatus.NOT_FOUND:
         return NOT_FOUND
-    return Problem(status, status.phrase.lower().replace(" ", "-"), f"{status.phrase}.")
+    headers = {"Allow": allowed} if (allowed := (error.headers or {}).get("Allow")) else None
+    return Problem(status, status.phrase.lower().replace(" ", "-"), f"{status.phrase}.", headers)
 
 
 async def _not_modified(request: Request, error: Exception) -> Response:

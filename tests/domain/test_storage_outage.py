@@ -12,9 +12,9 @@ from domain.endings import Endings
 from domain.services.desks import review_desk
 from flows.errors import HandlerError, Transient
 from flows.storage import LocalStore
-from tests.domain.test_catalogue import hydrated, tiled
 from tests.support.acts import call, decide, started, submit
 from tests.support.platform import Domain
+from tests.support.tiled import hydrated, tiled
 
 TROUBLES = [Transient("It is busy: ServerBusy."), HandlerError("It does not know us."), PermissionError("secret/path")]
 STANDS = """

@@ -1,17 +1,31 @@
 """What a person does at the console, in a real browser."""
 
 import asyncio
+import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, Page, async_playwright, expect
 
 from tests.support.console import Assembly
 
 PATIENCE_MS = 15_000
+# WebGL by software, and pages' processes without a sandbox of their own where tests run as root.
+FLAGS = ["--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--no-sandbox", "--disable-dev-shm-usage"]
+
+
+@asynccontextmanager
+async def chromium() -> AsyncIterator[Browser]:
+    """Debian's Chromium, driven by Playwright's library."""
+    program = shutil.which("chromium")
+    assert program, "chromium is not installed: `make setup-dev` installs it"
+    async with async_playwright() as playwright:
+        launched = await playwright.chromium.launch(executable_path=program, args=FLAGS)
+        yield launched
+        await launched.close()
 
 
 @dataclass

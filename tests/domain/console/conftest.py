@@ -7,13 +7,11 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Browser, async_playwright
+from playwright.async_api import Browser
 
+from tests.support.browsing import chromium
 from tests.support.cluster import TestCluster, TestDatabase, open_folder
 from tests.support.console import Assembly, running_console
-
-# WebGL by software, and pages' processes without a sandbox of their own where tests run as root.
-FLAGS = ["--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--no-sandbox", "--disable-dev-shm-usage"]
 
 
 @pytest.fixture(scope="session")
@@ -31,13 +29,8 @@ def artifacts() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 async def browser() -> AsyncIterator[Browser]:
-    """Debian's Chromium, driven by Playwright's library."""
-    program = shutil.which("chromium")
-    assert program, "chromium is not installed: `make setup-dev` installs it"
-    async with async_playwright() as playwright:
-        launched = await playwright.chromium.launch(executable_path=program, args=FLAGS)
+    async with chromium() as launched:
         yield launched
-        await launched.close()
 
 
 @pytest.fixture(scope="module")

@@ -1,14 +1,20 @@
 """The process: what it opens and when, what it says of its health, what it may do in the database."""
 
+import logging
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
+import asyncpg
 import httpx
 import psycopg
 import pytest
 from fastapi import FastAPI
+from psycopg_pool import PoolTimeout
 from pydantic import SecretStr, ValidationError
 
+from gateway.serving import problems
 from gateway.serving.app import create_app
 from gateway.serving.settings import ServingSettings
 from tests.gateway.serving.conftest import Served
@@ -19,13 +25,82 @@ async def test_alive_and_ready(client: httpx.AsyncClient) -> None:
     assert (await client.get("/readyz")).json() == {"status": "ready"}
 
 
-async def test_not_ready_while_its_views_are_gone(client: httpx.AsyncClient, served: Served) -> None:
+@contextmanager
+def without(served: Served, relation: str) -> Iterator[None]:
+    """The database as a fault of ours leaves it: what serving asks for is not there."""
+    schema, name = relation.split(".")
     with psycopg.connect(served.admin_url, autocommit=True) as connection:
-        connection.execute("ALTER VIEW api.identities RENAME TO elsewhere")
+        connection.execute(f"ALTER TABLE {relation} RENAME TO elsewhere".encode())
+        try:
+            yield
+        finally:
+            connection.execute(f"ALTER TABLE {schema}.elsewhere RENAME TO {name}".encode())
+
+
+def faults(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
+    """What was logged as an error of ours, and by which SQLSTATE."""
+    found = [each for each in caplog.records if each.levelno == logging.ERROR and each.name == "cairn.serving"]
+    return [(each.getMessage(), vars(each)["sqlstate"]) for each in found if each.exc_info]
+
+
+REFUSED = "the database refused what serving asked"
+NO_TABLE, NO_RIGHT, CANCELLED, OUT_OF_MEMORY = "42P01", "42501", "57014", "53200"
+
+
+async def test_not_ready_while_its_views_are_gone(
+    client: httpx.AsyncClient, served: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    with without(served, "api.identities"):
         answer = await client.get("/readyz")
-        connection.execute("ALTER VIEW api.elsewhere RENAME TO identities")
     assert (answer.status_code, answer.json()["code"]) == (503, "not-ready")
+    assert faults(caplog) == [(REFUSED, NO_TABLE)]
     assert (await client.get("/readyz")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("relation", "path"),
+    [
+        ("api.served_products", "/tiles/open/info"),
+        ("api.served_products", "/stac/search"),
+        ("api.served_products", "/vector/collections/open/items"),
+        ("pgstac.items", "/stac/search?bbox=0,0,1,1"),
+    ],
+)
+async def test_a_fault_of_ours_in_the_database_is_logged_as_one(
+    relation: str, path: str, client: httpx.AsyncClient, served: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By whichever library it is asked. The reader is told no more than that."""
+    with without(served, relation):
+        answer = await client.get(path)
+    assert (answer.status_code, answer.json()["code"]) == (500, "internal")
+    assert relation.partition(".")[2] not in answer.text
+    assert faults(caplog) == [(REFUSED, NO_TABLE)]
+
+
+async def test_a_geometry_of_another_srid_is_a_fault_of_ours(
+    client: httpx.AsyncClient, served: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As it once stood in the catalogue, and was passed over as a database that does not answer."""
+    change = "UPDATE pgstac.items SET geometry = st_setsrid(geometry, %s)"
+    with psycopg.connect(served.admin_url, autocommit=True, options="-c search_path=pgstac,public") as connection:
+        connection.execute(change, [0])
+        try:
+            answer = await client.get("/stac/search", params={"bbox": "-180,-90,180,90"})
+        finally:
+            connection.execute(change, [4326])
+    assert (answer.status_code, answer.json()["code"]) == (500, "internal")
+    assert faults(caplog) == [(REFUSED, "XX000")]
+
+
+@pytest.mark.parametrize("library", [psycopg.errors.lookup, asyncpg.PostgresError.get_message_class_for_sqlstate])
+@pytest.mark.parametrize(("state", "status"), [(CANCELLED, 503), (OUT_OF_MEMORY, 503), (NO_RIGHT, 500)])
+def test_only_what_passes_is_called_away(library: Callable[[str], type[Exception]], state: str, status: int) -> None:
+    assert problems.of_database(library(state)()).status == status
+
+
+def test_a_connection_that_cannot_be_made_is_one_that_is_away() -> None:
+    assert problems.of_database(PoolTimeout()) is problems.NOT_READY
+    assert problems.of_database(psycopg.ProgrammingError()) is problems.INTERNAL
 
 
 async def test_a_downgrade_is_effective_at_once(client: httpx.AsyncClient, served: Served) -> None:

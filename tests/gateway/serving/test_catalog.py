@@ -1,5 +1,7 @@
 """The STAC API through the app: everyone finds what they may read, and only that."""
 
+from typing import Any
+
 import httpx
 import pytest
 
@@ -81,6 +83,19 @@ async def test_pages_lead_on_and_end(client: httpx.AsyncClient) -> None:
     assert sorted(seen) == sorted(PUBLIC)
 
 
+NO_SHAPES: list[Any] = [
+    {"type": "Polygon", "coordinates": None},
+    {"type": "Polygon", "coordinates": "all"},
+    {"type": "Polygon", "coordinates": [[[0, 0], [1, 1], [1, 0]]]},
+    {"type": "Point", "coordinates": [[[1, 2]]]},
+    {"type": "Blob", "coordinates": [1, 2]},
+    {"bbox": [1, 2, 3, 4]},
+    [1, 2],
+    ["a", 2, 3, 4],
+]
+WORLD = {"type": "Polygon", "coordinates": [[[-180, -90], [180, -90], [180, 90], [-180, 90], [-180, -90]]]}
+
+
 def token(collection: str, item: str) -> str:
     return f"next:{collection.encode().hex()}:{item.encode().hex()}"
 
@@ -106,6 +121,9 @@ async def test_a_made_up_page_tells_nothing_of_hidden_items(client: httpx.AsyncC
         {"datetime": "yesterday"},
         {"bbox": [1, 2]},
         {"limit": -1},
+        {"bbox": [10, 40, -50, 20, 50, 9000, 1]},
+        *({"filter": {"op": "s_intersects", "args": [{"property": "geometry"}, shape]}} for shape in NO_SHAPES),
+        {"filter": {"op": "not", "args": [{"op": "s_within", "args": [{"property": "geometry"}, NO_SHAPES[0]]}]}},
     ],
 )
 async def test_nonsense_is_the_readers_fault_or_finds_nothing_more(
@@ -116,6 +134,31 @@ async def test_nonsense_is_the_readers_fault_or_finds_nothing_more(
         assert {item["id"] for item in answer.json()["features"]} <= PUBLIC
     else:
         assert 400 <= answer.status_code < 500, answer.text
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [{"bbox": "nan,0,1,1"}, {"bbox": "0,0,inf,1"}, {"intersects": "x"}, {"query": "x"}, {"bbox": "1,2"}],
+    ids=str,
+)
+@pytest.mark.parametrize("path", ["/stac/search", "/stac/collections/open/items"])
+async def test_nonsense_in_an_address_is_the_readers_fault(
+    path: str, asked: dict[str, str], client: httpx.AsyncClient
+) -> None:
+    if "intersects" in asked and path.endswith("/items"):
+        return  # it has no such parameter
+    answer = await client.get(path, params=asked)
+    assert 400 <= answer.status_code < 500, answer.text
+
+
+async def test_a_shape_means_the_same_wherever_it_stands(client: httpx.AsyncClient) -> None:
+    """Members that RFC 7946 does not know are ignored, as the one that named a CRS before it."""
+    shape = WORLD | {"crs": {"type": "name", "properties": {"name": "EPSG:3857"}}}
+    condition = {"op": "s_intersects", "args": [{"property": "geometry"}, shape]}
+    solid = {"op": "s_intersects", "args": [{"property": "geometry"}, [-180, -90, -50, 180, 90, 9000]]}
+    for search in ({"intersects": shape}, {"filter": condition}, {"filter": solid}):
+        found = (await client.post("/stac/search", json=search)).json()
+        assert {item["id"] for item in found["features"]} == PUBLIC
 
 
 async def test_the_landing_page_leads_everywhere(client: httpx.AsyncClient) -> None:
