@@ -95,6 +95,10 @@ class NotPublishable(DomainError):
     code, status, title = "not-publishable", 409, "There is nothing to publish"
 
 
+class ScratchAsset(DomainError):
+    code, status, title = "scratch-asset", 409, "What an operator's own run made is never published"
+
+
 class NotConfigured(DomainError):
     code, status, title = "not-configured", 409, "This service is not set up for that"
 

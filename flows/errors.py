@@ -30,6 +30,13 @@ class Stopped(HandlerError):
     retryable = False
 
 
+class NoAsset(HandlerError):
+    """The handler describes or stores something of an asset, and its run is about none."""
+
+    code = "no-asset"
+    retryable = False
+
+
 class InvalidOutput(HandlerError):
     """The run returns more than can be kept: its workflow is at fault, not the submitted data."""
 
@@ -71,7 +78,7 @@ class Forbidden(HandlerError):
 
 # What one process may tell another by its code alone.
 TELLABLE: dict[str, type[HandlerError]] = {
-    error.code: error for error in (InvalidInput, Transient, Stopped, OutOfMemory, PlannedHandler, Forbidden)
+    error.code: error for error in (InvalidInput, Transient, Stopped, OutOfMemory, PlannedHandler, Forbidden, NoAsset)
 }
 
 

@@ -1,5 +1,6 @@
 """The face of work in Prefect: a task run for a node, for each of its items, or for a group of them."""
 
+import random
 from collections.abc import Callable, Coroutine, Sequence
 from copy import copy
 from functools import cache
@@ -14,7 +15,7 @@ from prefect.runtime import task_run
 from flows.compiler import Node, Outcome, State
 from flows.errors import Broken
 from flows.task_engine import run_task
-from flows.work import JITTER, Hands, Work
+from flows.work import Hands, Work
 
 PREFECT_RETRIES = 50  # Prefect takes no longer list of delays
 
@@ -36,7 +37,7 @@ class TaskRuns:
         index = work.item.index if work.item else 0
         self._works[index] = work, known
         with self.hands.at_work():
-            error = await run_task(self._task, index=index)
+            error = await run_task(_with_own_waits(self._task, self.node), index=index)
             made = self._tries.pop(index, 0)
             outcome = known or self._ended.pop(index, None)
             if isinstance(error, Broken):
@@ -105,7 +106,7 @@ def _prefect_task(
     may_retry: Callable[[object], bool] | None = None,
 ) -> Task[..., Any]:
     """A task like the prototype. Making one anew reads its function's source file, a third of what a node costs."""
-    delays = list(node.retry.delays()) if may_retry else []
+    retries = len(node.retry.delays()) if may_retry else 0
     task = copy(_prototype())
     vars(task).update(
         fn=body,
@@ -113,12 +114,21 @@ def _prefect_task(
         task_key=node.id,
         task_run_name=name,
         tags={tag for tag in (node.pool, node.handler) if tag},
-        retries=len(delays),
-        retry_delay_seconds=delays or 0,
-        retry_jitter_factor=JITTER if delays and node.retry.jitter else None,
-        retry_condition_fn=_condition(may_retry) if may_retry and delays else None,
+        retries=retries,
+        retry_jitter_factor=None,  # Prefect's makes waits longer than the longest; ours are in the delays
+        retry_condition_fn=_condition(may_retry) if may_retry and retries else None,
     )
     return task
+
+
+def _with_own_waits(task: Task[..., Any], node: Node) -> Task[..., Any]:
+    """The task with waits of its own: items that fail together must not come back together."""
+    if not task.retries:
+        return task
+    one = copy(task)
+    waits = [node.retry.wait(number, random.random()) for number in range(task.retries)]  # noqa: S311 - no secret
+    vars(one).update(retry_delay_seconds=waits)
+    return one
 
 
 @cache

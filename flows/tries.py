@@ -188,8 +188,11 @@ def facts_of(attempt: Try) -> dict[str, Any]:
 
 
 def call(handler: AnyHandler, params: Any, context: Context) -> dict[str, Any]:
-    """Run the handler in this process and thread."""
-    dumped: dict[str, Any] = handler(params, context).model_dump(mode="json")
+    """Run the handler in this process and thread. What does not fit a model of its own is told in a sentence."""
+    try:
+        dumped: dict[str, Any] = handler(params, context).model_dump(mode="json")
+    except ValidationError as error:
+        raise HandlerError(f"{handler.name} made a {error.title} that is none: {_faults(error)}") from None
     return dumped
 
 
@@ -198,11 +201,15 @@ def check_params(handler: AnyHandler, params: Mapping[str, Any]) -> Any:
     try:
         return handler.params.model_validate(dict(params))
     except ValidationError as error:
-        faults = "; ".join(
-            f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}"
-            for fault in error.errors(include_url=False, include_input=False)
-        )
-        raise BadParameters(f"{handler.name}: {faults}") from None
+        raise BadParameters(f"{handler.name}: {_faults(error)}") from None
+
+
+def _faults(error: ValidationError) -> str:
+    """What is wrong and where, without the values: they may be anybody's."""
+    return "; ".join(
+        f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}"
+        for fault in error.errors(include_url=False, include_input=False)
+    )
 
 
 def partner_may_read(error: BaseException) -> bool:

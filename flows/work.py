@@ -28,7 +28,6 @@ from flows.tries import Care, Progress, Try
 from flows.values import Stored, plain
 
 TIMEOUT_SECONDS = 3600.0
-JITTER = 0.5
 MESSAGE_LENGTH = 500
 
 
@@ -117,8 +116,7 @@ class Hands:
             except Exception as error:  # noqa: BLE001 - whatever a handler raises is its failure, not ours
                 if number >= len(delays) or not self.may_retry(error):
                     return await self.failed(work, number, error)
-            delay = delays[number] * (random.uniform(1 - JITTER, 1) if work.node.retry.jitter else 1)  # noqa: S311
-            await asyncio.sleep(delay)
+            await asyncio.sleep(work.node.retry.wait(number, random.random()))  # noqa: S311 - a spread, no secret
             number += 1
 
     async def failed(self, work: Work, number: int, error: BaseException) -> Outcome:

@@ -11,7 +11,7 @@ import click
 import httpx
 
 from deployments.cli.clients import Stack, answer, running_stack, say
-from deployments.cli.output import json_option, print_json
+from deployments.cli.output import bar, json_option, print_json
 from deployments.stack.storage import uploads_of, zones_of
 from flows.errors import InvalidInput
 
@@ -129,15 +129,8 @@ def progress_bar(*, quiet: bool = False) -> Iterator[Watcher]:
     elif not sys.stderr.isatty():
         yield _lines()
     else:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"))
-        with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True)) as bar:
-            task = bar.add_task("waiting", total=100)
-            yield lambda status: bar.update(
-                task, completed=status["progress"]["percent"], description=_describe(status)
-            )
+        with bar() as show:
+            yield lambda status: show(_describe(status), status["progress"]["percent"])
 
 
 def _lines() -> Watcher:

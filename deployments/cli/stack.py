@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from deployments.cli.output import fail, json_option, print_json, table
+from deployments.cli.output import fail, json_option, print_json, spinner, table
 from deployments.stack import control
 from deployments.stack.state import StackRunning, State, read_json
 
@@ -183,12 +183,10 @@ def start_progress(*, quiet: bool = False) -> Iterator[control.Progress]:
     elif not sys.stderr.isatty():
         yield plain
     else:
-        from rich.console import Console
-
-        with Console(stderr=True).status("starting") as spinner:
+        with spinner("starting") as say:
 
             def lively(facts: dict[str, Any]) -> None:
                 waiting = [name for name, service in facts["services"].items() if service["state"] == "starting"]
-                spinner.update(f"starting {', '.join(waiting)}")
+                say(f"starting {', '.join(waiting)}")
 
             yield lively

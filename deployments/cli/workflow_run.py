@@ -22,7 +22,10 @@ OPEN = ("pending", "running")
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Stay until the run has ended.")
 @json_option
 def run(workflow_id: str, inputs: tuple[str, ...], only: str, start_from: str, wait: bool, as_json: bool) -> None:
-    """Run WORKFLOW_ID on the running stack, as its operator. Nothing that it makes can be published."""
+    """Run WORKFLOW_ID on the running stack, as its operator.
+
+    Files that it makes belong to a scratch asset of their own, which staff may look at and nobody can publish.
+    """
     body = {"workflow_id": workflow_id, "inputs": dict(map(_pair, inputs))}
     body |= {"only": _names(only), "from": _names(start_from)}
     with running_stack().staff("operator", "domain") as domain:
@@ -31,6 +34,10 @@ def run(workflow_id: str, inputs: tuple[str, ...], only: str, start_from: str, w
             print_json(created) if as_json else click.echo(f"run {created['run_id']}")
             return
         ended = _follow(domain, created["run_id"], quiet=as_json)
+    if not as_json and (asset_id := created["asset_id"]):
+        say(
+            f"What it made is scratch: asset {asset_id}. Remove it with `cairn assets delete {asset_id} --reason done`."
+        )
     if as_json:
         print_json(ended)
     else:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Response
 
-from domain.api.dependencies import Session, allowed, asset_changes, decider
+from domain.api.dependencies import Session, allowed, asset_changes, decider, deleter, scratch_desk
 from domain.contracts.assets import (
     Approval,
     ArtifactPage,
@@ -31,12 +31,15 @@ from domain.rules.identity import written_refs
 from domain.rules.locking import etag
 from domain.security import STAFF, Identity
 from domain.services.assets import AssetChanges
+from domain.services.discarding import ScratchDesk
 
 router = APIRouter(prefix="/api/v1")
 STAFF_ONLY = [Depends(allowed(*STAFF))]
 Decider = Annotated[Identity, Depends(decider)]
+Deleter = Annotated[Identity, Depends(deleter)]
 Reviewer = Annotated[Identity, Depends(allowed(*sorted(REVIEWERS)))]
 Changes = Annotated[AssetChanges, Depends(asset_changes)]
+Scratch = Annotated[ScratchDesk, Depends(scratch_desk)]
 Reason = Annotated[str, Query(min_length=3, max_length=2000)]
 Limit = Annotated[int, Query(ge=1, le=500)]
 
@@ -174,9 +177,12 @@ async def change_exposure(
 
 
 @router.delete("/assets/{asset_id}", status_code=204, tags=["reviewers"])
-async def delete_asset(asset_id: str, reason: Reason, use_case: Changes, reviewer: Decider) -> None:
-    """Delete an asset none of whose versions is served."""
-    await use_case.delete_asset(asset_id, reason, reviewer)
+async def delete_asset(asset_id: str, reason: Reason, use_case: Changes, scratch: Scratch, who: Deleter) -> None:
+    """Delete an asset none of whose versions is served; of an operator's own run, with its files."""
+    if await scratch.holds(asset_id):
+        await scratch.discard(asset_id, reason, who)
+    else:
+        await use_case.delete_asset(asset_id, reason, who)
 
 
 @router.delete("/assets/{asset_id}/versions/{ordinal}", status_code=204, tags=["reviewers"])

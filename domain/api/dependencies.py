@@ -9,16 +9,19 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.contracts.submissions import SubmissionCreate
 from domain.doorkeeper import required_credential
-from domain.errors import Forbidden, NotFound
+from domain.errors import Forbidden
 from domain.repositories.assets import Assets
 from domain.repositories.platforms import Platforms
-from domain.rules.clearance import REVIEW_SCOPE, REVIEWERS, may_review
+from domain.rules.clearance import REVIEW_SCOPE, REVIEWERS, STAFF, may_review
+from domain.rules.scratch import is_scratch
 from domain.security import Identity, Role
 from domain.services.assets import AssetChanges
 from domain.services.callbacks import CallbackDesk
 from domain.services.clients import ClientDesk
 from domain.services.desks import exports_of, review_desk
+from domain.services.discarding import ScratchDesk
 from domain.services.exports import ExportDesk
+from domain.services.found import no_asset
 from domain.services.queueing import InternalRuns
 from domain.services.records import RecordDesk
 from domain.services.reviews import Reviews
@@ -96,8 +99,15 @@ async def decider(asset_id: str, session: Session, state: ServiceState, shown: S
         if REVIEW_SCOPE not in identity.scopes:
             raise Forbidden("This needs the scope review, which your credential has not.")
         if not may_review(identity, await Assets(session).platform_of(asset_id)):
-            raise NotFound(f"There is no asset {asset_id}.")
+            raise no_asset(asset_id)
     return identity
+
+
+async def deleter(asset_id: str, session: Session, state: ServiceState, shown: Shown) -> Identity:
+    """Who may delete this asset: who may decide about it, and operators where it is what their own runs made."""
+    if is_scratch(await Assets(session).platform_of(asset_id)):
+        return await _let_in(session, state, shown, tuple(sorted(STAFF)))
+    return await decider(asset_id, session, state, shown)
 
 
 async def _let_in(session: AsyncSession, state: Service, shown: Caller, roles: tuple[Role, ...]) -> Identity:
@@ -149,6 +159,10 @@ async def reviews(session: Session, state: ServiceState, if_match: IfMatch = Non
 
 async def asset_changes(session: Session, exports: Exports, if_match: IfMatch = None) -> AssetChanges:
     return AssetChanges(session, exports, if_match)
+
+
+async def scratch_desk(session: Session, state: ServiceState, if_match: IfMatch = None) -> ScratchDesk:
+    return ScratchDesk(session, state.zones, if_match)
 
 
 async def callback_desk(session: Session, state: ServiceState) -> CallbackDesk:

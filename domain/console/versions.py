@@ -28,6 +28,7 @@ from domain.errors import StorageUnavailable, Unstored
 from domain.repositories.approvals import Approvals
 from domain.repositories.console import ConsoleLists
 from domain.repositories.layers import Layers
+from domain.rules.scratch import refusal
 from domain.services.reading import content
 from domain.services.records import RecordDesk
 from domain.state import Service
@@ -93,6 +94,7 @@ async def version_page(
         links=links_of(shown, item),
         files=(await api.list_artifacts(asset_id, ordinal, session, after=0, limit=MOST_FILES)).artifacts,
         provenance=outline(item),
+        scratch=refusal(asset.asset_id, asset.platform_id),
         refused=SAID.get(refused.code, refused.detail) if refused else "",
         opened=opened,
         form=form or {},
@@ -120,7 +122,7 @@ async def _standing(
     session: AsyncSession, asset: AssetView, shown: VersionView, revisions: Sequence[RevisionView], who: Person
 ) -> Standing:
     given = await list_approvals(asset.asset_id, shown.ordinal, session)
-    [platform] = [each for each in await api.list_platforms(session) if each.platform_id == asset.platform_id]
+    platform = await api.read_platform(asset.platform_id, session)
     return standing_of(given, shown, revisions, platform, who.identity.client_id, await Approvals(session).now())
 
 

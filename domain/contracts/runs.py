@@ -145,6 +145,9 @@ class RunCreate(BaseModel):
 class RunCreated(BaseModel):
     run_id: UUID
     request_id: UUID
+    asset_id: str | None = Field(
+        default=None, description="The scratch asset that holds what the run makes; none where it leaves no files"
+    )
 
 
 class RunRegister(BaseModel):

@@ -3,7 +3,7 @@
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import ForeignKey, ForeignKeyConstraint, Index, text
+from sqlalchemy import CheckConstraint, ForeignKey, ForeignKeyConstraint, Index, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from domain.models.base import Base, CreatedAt, EnumText, Json, Moment
@@ -18,6 +18,7 @@ class Asset(Base):
     __table_args__ = (
         Index("ix_assets_refs", "refs", postgresql_using="gin"),
         Index("ix_assets_of_platform", "platform_id", "asset_id"),
+        CheckConstraint("platform_id <> 'internal' or clearance = 'uncleared'", name="scratch_is_never_cleared"),
     )
 
     asset_id: Mapped[str] = mapped_column(primary_key=True)

@@ -1,6 +1,6 @@
 """Who may talk to us: partner systems and the credentials of partners, people and services."""
 
-from sqlalchemy import ForeignKey
+from sqlalchemy import CheckConstraint, ForeignKey
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Mapped, mapped_column
 from sqlalchemy.types import Text
@@ -12,6 +12,7 @@ class Platform(Base):
     """A partner's system: which references name an asset there, and how its words map to ours."""
 
     __tablename__ = "platforms"
+    __table_args__ = (CheckConstraint("platform_id <> 'internal' or not is_active", name="scratch_is_nobodys"),)
 
     platform_id: Mapped[str] = mapped_column(primary_key=True)
     display_name: Mapped[str]
@@ -32,6 +33,7 @@ class Client(Base):
     """
 
     __tablename__ = "clients"
+    __table_args__ = (CheckConstraint("platform_id is distinct from 'internal'", name="scratch_has_no_client"),)
 
     client_id: Mapped[str] = mapped_column(primary_key=True)
     platform_id: Mapped[str | None] = mapped_column(ForeignKey(Platform.platform_id))

@@ -7,6 +7,7 @@ from sqlalchemy import func, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.models import Artifact, Asset, AssetVersion, Platform, Revision
+from domain.repositories.assets import partners_only
 
 LATEST = (
     select(func.max(AssetVersion.ordinal))
@@ -75,6 +76,9 @@ class AssetLists:
         )
         if asset_id is not None:
             query = query.where(AssetVersion.asset_id == asset_id)
+        else:  # of all assets, those that somebody may decide about
+            of_partners = select(Asset.asset_id).where(partners_only(Asset.platform_id))
+            query = query.where(AssetVersion.asset_id.in_(of_partners))
         if approval is not None:
             query = query.where(Revision.approval == approval)
         if processing is not None:
@@ -98,4 +102,6 @@ class AssetLists:
         return await self.session.get(Platform, platform_id)
 
     async def platforms(self) -> Sequence[Platform]:
-        return (await self.session.scalars(select(Platform).order_by(Platform.platform_id))).all()
+        """The partners' ones."""
+        query = select(Platform).where(partners_only(Platform.platform_id)).order_by(Platform.platform_id)
+        return (await self.session.scalars(query)).all()

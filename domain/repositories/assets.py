@@ -4,12 +4,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, select
 from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import InstrumentedAttribute
 
 from domain.models import Artifact, Asset, AssetVersion, Request, Revision
 from domain.models.base import FRESH
+from domain.rules import scratch
 from domain.rules.control import RevisionFacts
+
+
+def partners_only(platform_id: InstrumentedAttribute[str]) -> ColumnElement[bool]:
+    """The rule of `rules.scratch` as a condition: lists of what is to be decided hold no scratch."""
+    return platform_id != scratch.PLATFORM
 
 
 @dataclass(frozen=True)
@@ -18,6 +25,10 @@ class Assets:
 
     async def lock(self, asset_id: str) -> Asset | None:
         query = select(Asset).where(Asset.asset_id == asset_id, Asset.deleted_at.is_(None)).with_for_update()
+        return await self.session.scalar(query.execution_options(**FRESH))
+
+    async def lock_also_deleted(self, asset_id: str) -> Asset | None:
+        query = select(Asset).where(Asset.asset_id == asset_id).with_for_update()
         return await self.session.scalar(query.execution_options(**FRESH))
 
     async def platform_of(self, asset_id: str) -> str | None:

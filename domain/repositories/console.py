@@ -7,6 +7,7 @@ from sqlalchemy import ColumnElement, and_, func, or_, select, text, tuple_
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.models import Artifact, Asset, AssetVersion, AuditEntry, Request, Revision
+from domain.repositories.assets import partners_only
 from domain.rules.console import Filter, Shown
 from domain.rules.lifecycle import Approval, RequestState
 from domain.rules.paging import Place
@@ -101,7 +102,7 @@ class ConsoleLists:
             .join(AssetVersion, AssetVersion.asset_id == Asset.asset_id)
             .join(Revision, NEWEST)
             .join(Request, Request.request_id == Revision.request_id)
-            .where(AssetVersion.deleted_at.is_(None), Asset.deleted_at.is_(None))
+            .where(AssetVersion.deleted_at.is_(None), Asset.deleted_at.is_(None), partners_only(Asset.platform_id))
             .order_by(Revision.created_at.desc(), Revision.request_id.desc())
             .limit(limit)
         )
@@ -121,8 +122,9 @@ class ConsoleLists:
         query = (
             select(func.count())
             .select_from(AssetVersion)
+            .join(Asset, Asset.asset_id == AssetVersion.asset_id)
             .join(Revision, NEWEST)
-            .where(AssetVersion.deleted_at.is_(None), *_shown("waiting"))
+            .where(AssetVersion.deleted_at.is_(None), partners_only(Asset.platform_id), *_shown("waiting"))
         )
         return int(await self.session.scalar(query) or 0)
 

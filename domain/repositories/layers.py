@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.contracts.news import CACHE_CHANNEL
 from domain.models import Asset, AssetVersion, LayerCatalog, LayerMetadata
+from domain.repositories.assets import partners_only
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,9 @@ class Layers:
         return [(row[0], row[1] or 0) for row in await self.session.execute(query)]
 
     async def assets(self, after: str | None, limit: int) -> Sequence[str]:
-        query = select(Asset.asset_id).where(Asset.deleted_at.is_(None)).order_by(Asset.asset_id).limit(limit)
+        """Those that may have something in the catalogue."""
+        query = select(Asset.asset_id).where(Asset.deleted_at.is_(None), partners_only(Asset.platform_id))
+        query = query.order_by(Asset.asset_id).limit(limit)
         return (await self.session.scalars(query.where(Asset.asset_id > after) if after else query)).all()
 
     async def withdraw_others(self, asset_id: str, item_ids: Sequence[str]) -> int:

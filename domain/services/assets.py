@@ -20,7 +20,7 @@ from domain.security import Identity
 from domain.services.approvals import Ballot
 from domain.services.audit import record
 from domain.services.exports import ExportDesk
-from domain.services.found import locked_asset
+from domain.services.found import locked_asset, refuse_scratch
 from domain.services.runs import RunLifecycle
 
 
@@ -67,8 +67,9 @@ class AssetChanges:
         assets = Assets(self.session)
         asset = await assets.lock(asset_id)
         version = await assets.version(asset_id, ordinal) if asset else None
-        if version is None:
+        if asset is None or version is None:
             raise NotFound(f"Asset {asset_id} has no version {ordinal}.")
+        refuse_scratch(asset)
         require_unchanged(self.if_match, version.lock_version)
         await refuse_requester(self.session, asset_id, who)
         await self._delete(version, who)

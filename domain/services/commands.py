@@ -20,6 +20,7 @@ from domain.repositories.exports import Exports
 from domain.repositories.layers import Layers
 from domain.repositories.platforms import Platforms
 from domain.rules.exports import exposed
+from domain.rules.scratch import is_scratch
 from domain.security import Identity
 from domain.services.audit import record
 from domain.services.bootstrap import Bootstrap
@@ -143,6 +144,10 @@ class Commands:
 
     async def register_platform(self, given: words.RegisterPlatform) -> tuple[bool, dict[str, Any]]:
         async with self.service.database.transaction() as session:
+            if is_scratch(given.platform_id):
+                raise InvalidCommand(
+                    f"Platform id {given.platform_id!r} is reserved for what operators' own runs make. Choose another."
+                )
             differences = await Platforms(session).register(given.row())
             if differences is None:
                 raise InvalidCommand(

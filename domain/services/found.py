@@ -4,11 +4,12 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from domain.errors import NotFound
+from domain.errors import NotFound, ScratchAsset
 from domain.models import Asset, Request, Run
 from domain.repositories.assets import Assets
 from domain.repositories.requests import Requests
 from domain.repositories.runs import Runs
+from domain.rules.scratch import refusal
 
 
 async def found_request(session: AsyncSession, request_id: UUID, *, lock: bool = False) -> Request:
@@ -31,8 +32,20 @@ async def found_run(session: AsyncSession, run_id: UUID, *, lock: bool = False) 
 
 
 async def locked_asset(session: AsyncSession, asset_id: str) -> Asset:
-    """The asset, undeleted: decisions, changes and commands about one asset take turns."""
+    """The asset, undeleted and not scratch: decisions, changes and commands about one asset take turns."""
     asset = await Assets(session).lock(asset_id)
     if asset is None:
-        raise NotFound(f"There is no asset {asset_id}.")
+        raise no_asset(asset_id)
+    refuse_scratch(asset)
     return asset
+
+
+def no_asset(asset_id: str) -> NotFound:
+    """Also for an asset that this caller may not know of."""
+    return NotFound(f"There is no asset {asset_id}.")
+
+
+def refuse_scratch(asset: Asset) -> None:
+    """Every door at which something could be published, or prepared for it, asks this."""
+    if told := refusal(asset.asset_id, asset.platform_id):
+        raise ScratchAsset(told)

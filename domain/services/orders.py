@@ -8,6 +8,7 @@ from domain.contracts.runs import RunFacts, WorkOrder
 from domain.errors import NotFound
 from domain.models import Attempt, Request, Run
 from domain.repositories.runs import Runs
+from domain.rules import scratch
 
 
 async def work_order(
@@ -30,7 +31,7 @@ async def work_order(
 
 
 def _facts(run: Run, request: Request, attempt: Attempt) -> RunFacts:
-    submitted = request.submitted
+    submitted = request.submitted | _scratch_names(run, request)
     return RunFacts(
         id=str(run.run_id),
         request_id=str(request.request_id),
@@ -43,6 +44,13 @@ def _facts(run: Run, request: Request, attempt: Attempt) -> RunFacts:
         received_at=request.created_at,
         attempt=attempt.number,
     )
+
+
+def _scratch_names(run: Run, request: Request) -> dict[str, Any]:
+    """What nobody submitted is called as its scratch asset is."""
+    if not request.is_internal or request.asset_id is None:
+        return {}
+    return {"refs": scratch.refs(run.workflow_id, request.request_id), "version_label": scratch.LABEL}
 
 
 async def _pinned_plans(session: AsyncSession, run: Run) -> dict[str, dict[str, Any]]:

@@ -18,6 +18,7 @@ from domain.rules.lifecycle import AttemptState, RequestState, RunState
 from domain.security import Identity
 from domain.services.audit import THE_SERVICE, record
 from domain.services.definitions import Definition, Definitions
+from domain.services.scratch import open_scratch, refuse_publishing
 from domain.services.steps import queue_ready
 from flows.compiler import InputFault, OutOfTurn, Plan, RequestPlan, Schedule, Step, UnknownNode, selected
 from flows.segments import home_pool, priority_of
@@ -107,26 +108,23 @@ class InternalRuns:
     definitions: Definitions
 
     async def create(self, order: RunCreate, caller: Identity) -> RunCreated:
-        """Queue an operator's run."""
-        part = _part(self.definitions.named(order.workflow_id).plan, order)
-        run = await self.queue(order.workflow_id, order.inputs, caller, order.priority, part, order.callback_url)
+        """Queue an operator's run, or a part of one. What it makes belongs to a scratch asset of its own."""
+        definition = self.definitions.named(order.workflow_id)
+        part = _part(definition.plan, order)
+        refuse_publishing(definition, self.definitions)
+        inputs = checked_inputs(definition.plan, order.inputs)
+        request = self._request(definition.plan, inputs, caller, order.priority, part, order.callback_url)
+        open_scratch(self.session, request, definition, self.definitions, part)
+        run = await self._queued(request, definition, inputs)
         record(self.session, caller, "run.create", f"run/{run.run_id}", workflow=run.workflow_id)
-        return RunCreated(run_id=run.run_id, request_id=run.request_id)
+        return RunCreated(run_id=run.run_id, request_id=run.request_id, asset_id=request.asset_id)
 
-    async def queue(
-        self,
-        workflow_id: str,
-        given: dict[str, Any],
-        caller: Identity,
-        priority: str = "normal",
-        part: list[str] | None = None,
-        callback_url: str | None = None,
-    ) -> Run:
-        """A run of the workflow, or of a part of it, for a request of its own."""
+    async def queue(self, workflow_id: str, given: dict[str, Any], caller: Identity, priority: str = "normal") -> Run:
+        """A run that the service orders, for a request of its own. It makes nothing that is an asset's."""
         definition = self.definitions.named(workflow_id)
         inputs = checked_inputs(definition.plan, given)
-        request = await self._request(definition.plan, inputs, caller, priority, part, callback_url)
-        return await queue_run(self.session, request, definition, inputs)
+        request = self._request(definition.plan, inputs, caller, priority)
+        return await self._queued(request, definition, inputs)
 
     async def register(self, order: RunRegister, caller: Identity) -> Registered:
         """Make a run of a flow run that Prefect has already started: nothing is left to dispatch.
@@ -138,8 +136,11 @@ class InternalRuns:
         if attempt := await runs.attempt_of_flow_run(order.flow_run_id):
             return Registered(run_id=attempt.run_id, attempt_token=attempt.token)
         definition = self.definitions.named(order.workflow_id)
+        refuse_publishing(definition, self.definitions)
         inputs = checked_inputs(definition.plan, order.inputs)
-        request = await self._request(definition.plan, inputs, caller, "normal")
+        request = self._request(definition.plan, inputs, caller, "normal")
+        open_scratch(self.session, request, definition, self.definitions, None)
+        await self.session.flush()
         accept(self.session, request)
         run = await add_run(self.session, request, definition, inputs)
         attempt = runs.new_attempt(run.run_id, 1)
@@ -147,7 +148,11 @@ class InternalRuns:
         attempt.flow_run_id = order.flow_run_id
         return Registered(run_id=run.run_id, attempt_token=attempt.token)
 
-    async def _request(
+    async def _queued(self, request: Request, definition: Definition, inputs: dict[str, Any]) -> Run:
+        await self.session.flush()
+        return await queue_run(self.session, request, definition, inputs)
+
+    def _request(
         self,
         plan: Plan,
         inputs: dict[str, Any],
@@ -169,7 +174,6 @@ class InternalRuns:
             status=RequestState.PENDING,
         )
         self.session.add(request)
-        await self.session.flush()
         return request
 
 

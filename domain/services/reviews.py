@@ -20,6 +20,7 @@ from domain.services.approvals import Ballot
 from domain.services.assets import refuse_if_changed, refuse_requester, set_clearance
 from domain.services.audit import THE_SERVICE, record
 from domain.services.exports import ExportDesk
+from domain.services.found import refuse_scratch
 from domain.services.publishing import Publisher
 from domain.services.shelf import Shelf
 
@@ -140,7 +141,8 @@ class Reviews:
         found = await self._found(asset_id, ordinal, number)
         if found is None:
             raise NotFound(f"Asset {asset_id} has no version {ordinal} with revision {number}.")
-        _, version, revision = found
+        asset, version, revision = found
+        refuse_scratch(asset)
         refuse_if_changed(self.if_match, version.lock_version)
         request = await Requests(self.session).get(revision.request_id)
         if request and request.client_id == reviewer.client_id:

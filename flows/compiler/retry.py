@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 Backoff = Literal["fixed", "linear", "exponential"]
 DEFAULT_MAX_ATTEMPTS = 3
+JITTER = 0.5  # of a delay, at most, is waited less
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,12 @@ class Retry:
     def delays(self) -> tuple[float, ...]:
         """Seconds to wait before each retry, one per retry, before any jitter."""
         return tuple(self._delay(number) for number in range(self.max_attempts))
+
+    def wait(self, number: int, chance: float) -> float:
+        """Seconds to wait before the retry of this number, from 0. The chance, from 0 to 1, shortens it: no wait is
+        longer than its delay, nor than the policy's longest.
+        """
+        return self._delay(number) * (1 - JITTER * chance if self.jitter else 1)
 
     def _delay(self, number: int) -> float:
         if self.delays_seconds:

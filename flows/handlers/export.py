@@ -42,7 +42,7 @@ class ExportResult(BaseModel):
 EXPORTED = ExportResult(external_blob_path="asset/0-r1/export", artifacts=[COG.model_copy(update={"zone": "external"})])
 
 
-@handler("export.copy", pool="light", timeout_seconds=7200, example=EXPORTED)
+@handler("export.copy", pool="light", timeout_seconds=7200, example=EXPORTED, publishes=True)
 def copy(params: CopyParams, context: Context) -> ExportResult:
     """Copy the artifacts to the external zone, each verified by its checksum."""
     copies, before = list[Artifact](), 0
@@ -129,6 +129,7 @@ class AdfParams(CopyParams):
     "export.adf",
     pool="light",
     timeout_seconds=14_400,
+    publishes=True,
     example=EXPORTED.model_copy(update={"adf_run_id": "00000000-0000-0000-0000-000000000000"}),
 )
 def adf(params: AdfParams, context: Context) -> ExportResult:

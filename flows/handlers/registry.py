@@ -47,7 +47,13 @@ class Handler(Generic[Params, Result]):
     summary: str
     planned: bool
     database: bool
+    publishes: bool
     function: Callable[[Params, Context], Result]
+
+    @property
+    def leaves_artifacts(self) -> bool:
+        """Whether it leaves files that are to be kept, which belong to an asset."""
+        return "artifacts" in self.result.model_fields
 
     def __call__(self, params: Params, context: Context) -> Result:
         return self.function(params, context)
@@ -65,10 +71,12 @@ def handler(
     timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
     planned: bool = False,
     database: bool = False,
+    publishes: bool = False,
 ) -> Callable[[Callable[[Params, Context], Result]], Handler[Params, Result]]:
     """Declare the function as the handler of this name. `example` is a result that simulations may use.
 
     `database` handlers are given a credential, so they are light: a process that opens senders' files has none.
+    `publishes` handlers put something where everybody may read it: only the service orders runs of them.
     """
     if database and pool != "light":
         raise ValueError(f"Handler {name!r} asks for the database: only light handlers are given a credential.")
@@ -77,7 +85,9 @@ def handler(
         hints = get_type_hints(function)
         params, result = hints["params"], hints["return"]
         summary = (inspect.getdoc(function) or "").partition("\n")[0]
-        declared = Handler(name, pool, timeout_seconds, params, result, example, summary, planned, database, function)
+        declared = Handler(
+            name, pool, timeout_seconds, params, result, example, summary, planned, database, publishes, function
+        )
         if name in _declared and _declared[name].function.__module__ != function.__module__:
             raise ValueError(f"Handler {name!r} is declared twice: {function.__module__} and elsewhere.")
         _declared[name] = declared

@@ -101,13 +101,13 @@ async def test_objects_are_refused_wherever_a_submission_has_text(domain: Domain
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind["__prefect_kind"])
 async def test_even_where_an_input_is_an_object_it_never_gets_to_prefect(domain: Domain, kind: dict[str, Any]) -> None:
-    body = {"workflow_id": "adf_export", "inputs": {"artifacts": [kind], "destination": "out/x"}}
+    body = {"workflow_id": "create_stac_item", "inputs": {"product": kind, "source": "x", "source_sha256": "0" * 64}}
     made_run = await call(domain, "operator", "POST", "/runs", body)
     assert made_run.status_code < 300, made_run.text
     made, flow = await sent(domain)
     assert made["parameters"].keys() == {"run_id", "attempt_token"}
     assert "__prefect" not in json.dumps(made)
-    assert (await flow.start()).json()["inputs"]["artifacts"] == [kind]
+    assert (await flow.start()).json()["inputs"]["product"] == kind
 
 
 @pytest.mark.parametrize("text", TEXTS)

@@ -5,10 +5,10 @@ import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event, Timer
-from typing import Any
+from typing import Any, Literal
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from domain.contracts.runs import RunFacts
 from flows import patience, tries
@@ -38,6 +38,26 @@ def test_a_light_handler_runs_here(tmp_path: Path) -> None:
 def test_parameters_that_do_not_fit_are_named(tmp_path: Path) -> None:
     with pytest.raises(BadParameters, match=r"hello_world: n: Input should be greater than or equal to 1"):
         run(attempt("hello_world", n=0), tmp_path)
+
+
+@pytest.mark.parametrize("pool", ["light", "gdal"])
+def test_a_result_that_fits_no_model_is_told_in_a_sentence(tmp_path: Path, pool: Literal["light", "gdal"]) -> None:
+    class Percent(BaseModel):
+        share: float = Field(default=0, le=100)
+
+    @handler("test.unsound", pool=pool, example=Percent())
+    def unsound(params: Percent, context: Context) -> Percent:
+        return Percent(share=101)
+
+    try:
+        with pytest.raises(HandlerError) as told:
+            tries.call(
+                unsound, Percent(), Context(run_id="run", node_id="n", storage=Zones.local(tmp_path), workdir=tmp_path)
+            )
+    finally:
+        registry._declared.pop("test.unsound")
+    wrong = "share: Input should be less than or equal to 100"
+    assert str(told.value) == f"test.unsound made a Percent that is none: {wrong}"
 
 
 def test_a_planned_handler_is_not_run(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ from gateway.app import create_app as create_gateway
 from gateway.serving.app import create_app as create_serving
 from gateway.serving.settings import ServingSettings
 from gateway.settings import GatewaySettings
-from tests.support.acts import Flow, dispatched
+from tests.support.acts import Flow, call, dispatched
 from tests.support.cluster import TestDatabase
 from tests.support.platform import Domain, add_clients, domain_settings
 from tests.support.rasters import bronze, context_in
@@ -119,11 +119,21 @@ class Assembly:
     async def processed(self, version: str, source: str, seed: int, **changes: Any) -> str:
         """Submit, do the work, commit it."""
         asset_id = await self.submit(version, source, **changes)
-        flow, order = await self.started()
+        await self._work(*await self.started(), source, seed)
+        return asset_id
+
+    async def ran(self, source: str, seed: int) -> dict[str, Any]:
+        """The same as an operator's own run; gives what its creation answered."""
+        order = {"workflow_id": "raster_ingest", "inputs": {"source": source}}
+        made: dict[str, Any] = (await call(self.domain, "operator", "POST", "/runs", order)).json()
+        [flow] = [each for each in await dispatched(self.domain) if str(each.run_id) == made["run_id"]]
+        await self._work(flow, (await flow.start()).json(), source, seed)
+        return made
+
+    async def _work(self, flow: Flow, order: dict[str, Any], source: str, seed: int) -> None:
         outputs, artifacts = await asyncio.to_thread(self._made, order["facts"], source, seed)
         committed = await flow.commit(outputs, artifacts=artifacts)
         assert committed.status_code == 200, committed.text
-        return asset_id
 
     def _made(self, facts: dict[str, Any], source: str, seed: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         path = bronze(self.storage, source)

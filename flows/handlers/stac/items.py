@@ -14,6 +14,7 @@ from pydantic import AwareDatetime, BaseModel, Field
 
 from domain.contracts.artifacts import Artifact, Bounds
 from domain.rules.publication import item_id
+from flows.errors import NoAsset
 from flows.handlers.origins import shown
 from flows.handlers.stac.footprints import checked_bbox, footprint
 from flows.handlers.stac.models import PLATFORM_PREFIX, Asset, Item, Link, Properties
@@ -34,6 +35,17 @@ class Facts(BaseModel):
     request_id: str
     refs: dict[str, str] = Field(default_factory=dict)
     received_at: AwareDatetime | None = None
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> "Facts":
+        """What the run is about. An item without its asset's identifiers would be nobody's."""
+        missing = [name for name, field in cls.model_fields.items() if field.is_required() and told.get(name) is None]
+        if missing:
+            raise NoAsset(
+                f"A catalogue item needs an asset, and this run is about none: it has no {', '.join(missing)}. "
+                "Submit the data, or have an operator run the workflow anew: each such run has a scratch asset."
+            )
+        return cls.model_validate(told)
 
 
 @dataclass(frozen=True)

@@ -32,14 +32,14 @@ def register_item(params: RegisterItemParams, context: Context) -> RegisterItemR
 
 def staged_item(product: Product, source: Source, context: Context) -> RegisterItemResult:
     """Write the item of one product, of whichever kind."""
-    made = item(product, source, Facts.model_validate(context.facts), datetime.now(UTC))
+    made = item(product, source, Facts.of(context.facts), datetime.now(UTC))
     written = _write("stac_item", "item.json", _pretty(made.document()), ITEM_MEDIA_TYPE, context, bbox=made.bbox)
     return RegisterItemResult(item=written.name, item_id=made.id, collection_id=made.collection, artifacts=[written])
 
 
 def ensure_collection(params: EnsureCollectionParams, context: Context) -> EnsureCollectionResult:
     """Write the words about the collection, as far as there are any. What it holds, the catalogue knows."""
-    facts = Facts.model_validate(context.facts)
+    facts = Facts.of(context.facts)
     words = {"id": facts.asset_id, "title": plain_text(params.title), "description": params.description}
     said = {name: text for name, text in words.items() if text}
     written = _write("stac_collection", "collection.json", _pretty(said), "application/json", context)
@@ -48,7 +48,7 @@ def ensure_collection(params: EnsureCollectionParams, context: Context) -> Ensur
 
 def register_items(params: RegisterItemsParams, context: Context) -> RegisterItemsResult:
     """Describe the tiles, one item a line: a run of ten thousand leaves one file to be catalogued."""
-    facts, now = Facts.model_validate(context.facts), datetime.now(UTC)
+    facts, now = Facts.of(context.facts), datetime.now(UTC)
     if params.collection_id != facts.asset_id:
         raise InvalidInput(
             f"Items of asset {facts.asset_id} belong in its own collection, not {params.collection_id!r}."

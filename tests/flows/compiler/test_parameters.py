@@ -28,7 +28,7 @@ def _run(params: Pair, context: Context) -> Nothing:
     return Nothing()
 
 
-HANDLERS = {"pair": Handler("pair", "light", 60, Pair, Nothing, Nothing(), "A pair.", False, False, _run)}
+HANDLERS = {"pair": Handler("pair", "light", 60, Pair, Nothing, Nothing(), "A pair.", False, False, False, _run)}
 
 
 @pytest.mark.parametrize(

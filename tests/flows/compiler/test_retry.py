@@ -1,6 +1,8 @@
 """Retry policies: how many, how long."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from flows.compiler import Retry
 from flows.compiler.retry import merged
@@ -50,3 +52,27 @@ def test_a_node_overrides_its_workflow(
 def test_a_policy_survives_json() -> None:
     policy = Retry.of({"delays_seconds": [1, 2], "max_attempts": 4})
     assert Retry.from_json(policy.to_json()) == policy
+
+
+SECONDS = st.floats(min_value=0, max_value=86_400, allow_nan=False)
+POLICIES = st.builds(
+    Retry,
+    max_attempts=st.integers(min_value=1, max_value=50),
+    backoff=st.sampled_from(["fixed", "linear", "exponential"]),
+    initial_delay_seconds=SECONDS,
+    max_delay_seconds=SECONDS,
+    jitter=st.booleans(),
+)
+
+
+@given(policy=POLICIES, chance=st.floats(min_value=0, max_value=1))
+def test_no_wait_is_longer_than_the_longest_and_none_less_than_half_its_delay(policy: Retry, chance: float) -> None:
+    for number, delay in enumerate(policy.delays()):
+        wait = policy.wait(number, chance)
+        assert delay / 2 <= wait <= delay <= policy.max_delay_seconds
+        assert policy.jitter or wait == delay
+
+
+def test_chance_spreads_the_waits() -> None:
+    policy = Retry(max_delay_seconds=4)
+    assert [policy.wait(2, chance) for chance in (0, 0.5, 1)] == [4, 3, 2]

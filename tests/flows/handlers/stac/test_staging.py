@@ -10,10 +10,9 @@ from typing import Any
 
 import pystac
 import pytest
-from pydantic import ValidationError
 
 from flows.context import Context
-from flows.errors import HandlerError, InvalidInput, Stopped
+from flows.errors import HandlerError, InvalidInput, NoAsset, Stopped
 from flows.handlers.raster.declarations import COG_CREATED, CogResult, RegisterItemParams, RegisterItemResult
 from flows.handlers.raster.tile_declarations import TILE_DONE, TileResult
 from flows.handlers.stac.declarations import EnsureCollectionParams, RegisterItemsParams, RegisterItemsResult
@@ -135,12 +134,6 @@ def test_datetime_is_when_the_version_was_received_else_now(tmp_path: Path) -> N
     assert abs((datetime.now(UTC) - datetime.fromisoformat(now)).total_seconds()) < 60
 
 
-def test_a_run_without_the_domains_facts_writes_nothing(tmp_path: Path) -> None:
-    with pytest.raises(ValidationError):
-        registered(tmp_path, asset_id=None)
-    assert not (tmp_path / "silver").exists()
-
-
 def test_tiles_become_one_file_with_an_item_a_line(tmp_path: Path) -> None:
     made, items = registered_tiles(tmp_path, *(tile(number) for number in range(4)))
     assert made.item_ids == [f"alps-dem-2-r3-{number}_0" for number in range(4)] == [one["id"] for one in items]
@@ -189,3 +182,21 @@ def test_writing_items_loads_no_gdal() -> None:
     code = f"import sys, flows.handlers.stac.staging; print({loaded})"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("missing", ["asset_id", "version_ordinal", "revision", "version_label"])
+def test_a_run_about_no_asset_is_told_so_in_a_sentence_and_not_tried_again(tmp_path: Path, missing: str) -> None:
+    """A run as the domain words one that is about nothing: what it has not is None."""
+    context = context_of(tmp_path, **{missing: None})
+    tiles = RegisterItemsParams(collection_id="alps-dem", tiles=[tile(0)], source="up/dem.tif")
+    acts = (
+        lambda: register_item(RegisterItemParams(product=COG_CREATED, source="a", source_sha256="ab" * 32), context),
+        lambda: register_items(tiles, context),
+        lambda: ensure_collection(EnsureCollectionParams(), context),
+    )
+    for act in acts:
+        with pytest.raises(NoAsset, match=f"this run is about none: it has no {missing}") as told:
+            act()
+        assert not told.value.retryable
+        assert "pydantic" not in str(told.value)
+    assert not (tmp_path / "silver").exists() or not list((tmp_path / "silver").rglob("*.json"))
