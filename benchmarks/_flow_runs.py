@@ -11,6 +11,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks._stack import Stack
+from deployments.stack.owner import tied
 from deployments.stack.state import REPOSITORY
 
 
@@ -71,7 +72,7 @@ def flow_process(stack: Stack) -> Iterator[FlowProcess]:
     log = stack.state.logs / "flow-process.log"
     with log.open("a") as errors:
         popen = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks._flow_process"],
+            tied(sys.executable, "-m", "benchmarks._flow_process"),
             cwd=REPOSITORY,
             env=stack.worker_environment(),
             stdin=subprocess.PIPE,

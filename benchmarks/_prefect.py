@@ -11,6 +11,7 @@ import httpx
 import psycopg
 
 from benchmarks._servers import Postgres
+from deployments.stack.owner import tied
 from deployments.stack.ports import any_port
 from deployments.stack.state import REPOSITORY
 
@@ -26,7 +27,7 @@ def prefect_server(cluster: Postgres, folder: str) -> Iterator[dict[str, str]]:
     """
     port = any_port()
     environment = _environment(port, folder)
-    command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
+    command = tied(sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", port)
     with psycopg.connect(cluster.url(), autocommit=True) as connection:
         connection.execute(f"create database {DATABASE} owner cairn_prefect")
     process = subprocess.Popen(

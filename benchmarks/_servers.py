@@ -16,6 +16,7 @@ from pathlib import Path
 import psycopg
 from psycopg import sql
 
+from deployments.stack.owner import tied
 from deployments.stack.ports import any_port
 from deployments.stack.postgres import ADMIN, LOGIN_ROLES, data_folder, find_cluster
 from deployments.stack.state import REPOSITORY, State
@@ -117,7 +118,7 @@ def serving(factory: str, environment: dict[str, str]) -> Iterator[Server]:
 def started(module: Sequence[str], environment: dict[str, str]) -> Iterator[Server]:
     """`python -m` of this at a free port, listening."""
     port = any_port()
-    command = [sys.executable, "-m", *module, "--port", str(port)]
+    command = tied(sys.executable, "-m", *module, "--port", port)
     inherited = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     process = subprocess.Popen(command, cwd=REPOSITORY, env=inherited | environment)
     try:

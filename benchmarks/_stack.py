@@ -18,6 +18,7 @@ import psycopg
 from psycopg import sql
 
 from deployments.stack import control
+from deployments.stack.owner import owned
 from deployments.stack.state import REPOSITORY, State, read_json
 
 PAGE = 200
@@ -126,8 +127,9 @@ def running_stack(workflows: Mapping[str, str], **settings: str) -> Iterator[Sta
             (definitions / f"{name}.yaml").write_text(text)
         state = State(Path(folder, "state"))
         environment = os.environ | {"CAIRN_STATE": str(state.root), "CAIRN_WORKFLOWS_DIR": str(definitions), **settings}
-        subprocess.run([*CAIRN, "up", "--detach"], env=environment, cwd=REPOSITORY, check=True, capture_output=True)
+        environment |= owned()
         try:
+            subprocess.run([*CAIRN, "up", "--detach"], env=environment, cwd=REPOSITORY, check=True, capture_output=True)
             yield Stack(state)
         finally:
             control.stop(state)

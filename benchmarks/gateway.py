@@ -41,6 +41,7 @@ from benchmarks._load import (
     this_machine,
 )
 from benchmarks._servers import Connection, Postgres, Server, postgres, served, started
+from deployments.stack.owner import end_with_parent
 from deployments.stack.ports import any_port
 
 SECONDS, SHORT_SECONDS = 6.0, 2.0
@@ -153,7 +154,10 @@ def _sustained(steps: Sequence[Step], closed: float) -> dict[str, Any]:
 
 def _overload(cluster: Postgres, storage: str, seconds: float, rate: float) -> list[dict[str, Any]]:
     """Another partner's delays beside one that calls as often as it may, and beside one that calls ten times so."""
-    with _stand(cluster, storage, rate) as stand, ProcessPoolExecutor(1, get_context("spawn")) as other:
+    with (
+        _stand(cluster, storage, rate) as stand,
+        ProcessPoolExecutor(1, get_context("spawn"), end_with_parent) as other,
+    ):
         port = stand.gateway.port
         other.submit(_press, port, rate, 1.0).result()  # its process has started, and so has everything else
         calm, _ = asyncio.run(_beside(port, other, rate, rate, seconds))

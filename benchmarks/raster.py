@@ -23,6 +23,7 @@ from typing import Any
 from benchmarks._flow_runs import figure
 from benchmarks._load import this_machine
 from benchmarks._raster_process import NAME, SOURCE_CRS
+from deployments.stack.owner import tied
 from deployments.stack.state import REPOSITORY
 
 TARGET_CRS = "EPSG:4326"
@@ -214,7 +215,7 @@ def together(commands: Sequence[Sequence[str | Path]], folder: Path) -> Ran:
 def _started(command: Sequence[str | Path], folder: Path) -> "subprocess.Popen[str]":
     environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
     pipe = subprocess.PIPE
-    return subprocess.Popen(list(map(str, command)), cwd=folder, env=environment, stdin=pipe, stdout=pipe, text=True)
+    return subprocess.Popen(tied(*command), cwd=folder, env=environment, stdin=pipe, stdout=pipe, text=True)
 
 
 def _ended(popen: "subprocess.Popen[str]", began: float) -> Ran:

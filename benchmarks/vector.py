@@ -28,6 +28,7 @@ import psycopg
 
 from benchmarks._flow_runs import figure
 from benchmarks._servers import Postgres, postgres
+from deployments.stack.owner import tied
 from deployments.stack.state import REPOSITORY
 from domain.contracts.runs import RunFacts
 from flows import forks, tries
@@ -164,7 +165,7 @@ class _Bench:
 def _zygote() -> Iterator[None]:
     """The process that tries are forked from, as the gdal pool's worker keeps it."""
     os.environ[forks.ADDRESS] = f"cairn-bench-{uuid4().hex}"
-    process = subprocess.Popen([sys.executable, "-m", "deployments.warm.zygote", "gdal"], cwd=REPOSITORY)
+    process = subprocess.Popen(tied(sys.executable, "-m", "deployments.warm.zygote", "gdal"), cwd=REPOSITORY)
     try:
         deadline = time.monotonic() + WARM_SECONDS
         while (connection := forks.connect(os.environ[forks.ADDRESS])) is None:

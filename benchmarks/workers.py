@@ -27,6 +27,7 @@ from benchmarks._flow_runs import figure, told
 from benchmarks._load import this_machine
 from benchmarks._stack import Stack, running_stack
 from benchmarks.engine import TWO_POOLS
+from deployments.stack.owner import tied
 
 LIGHT_FLOW, GDAL_FLOW, PARENT_FLOW = "echo_test", "bench_on_gdal", "bench_two_pools"
 ON_GDAL = f"""
@@ -84,7 +85,7 @@ class Bench:
         body = {"name": STOCK, "flow_id": known["flow_id"], "entrypoint": known["entrypoint"]}
         deployment = str(self.post("/deployments/", body | {"work_pool_name": STOCK})["id"])
         process = subprocess.Popen(
-            [sys.executable, "-m", "prefect", "worker", "start", "--pool", STOCK, "--type", "process"],
+            tied(sys.executable, "-m", "prefect", "worker", "start", "--pool", STOCK, "--type", "process"),
             env=self.stack.worker_environment() | {"PREFECT_WORKER_QUERY_SECONDS": str(STOCK_POLL_SECONDS)},
             cwd="/",
             stdout=subprocess.DEVNULL,

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from deployments.cli.output import fail, json_option, print_json, table
+from deployments.stack.owner import interrupt_at_sigterm
 
 
 def known() -> list[str]:
@@ -30,7 +31,11 @@ def bench(name: str | None, as_json: bool) -> None:
         return
     if name not in known():
         fail(f"there is no benchmark {name!r}. Known are: {', '.join(known())}.")
-    outcome = importlib.import_module(f"benchmarks.{name}").run()
+    interrupt_at_sigterm()
+    try:
+        outcome = importlib.import_module(f"benchmarks.{name}").run()
+    except KeyboardInterrupt:
+        fail("interrupted; everything that was started is stopped.", 1)
     if as_json:
         print_json(outcome)
         return

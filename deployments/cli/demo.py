@@ -1,16 +1,14 @@
 """demo: the whole path in one command."""
 
-import signal
 import sys
 import time
 from contextlib import ExitStack
 from functools import partial
-from types import FrameType
-from typing import NoReturn
 
 import click
 
 from deployments.cli.output import json_option, print_json
+from deployments.stack.owner import interrupt_at_sigterm
 from deployments.stack.state import State
 
 
@@ -22,7 +20,7 @@ def demo(seed: int, as_json: bool) -> None:
 
     A stack that is already up is used and left running.
     """
-    signal.signal(signal.SIGTERM, _as_interrupt)
+    interrupt_at_sigterm()
     begun = time.monotonic()
     try:
         outcome = _run(seed, quiet=as_json)
@@ -51,8 +49,3 @@ def _run(seed: int, *, quiet: bool) -> dict[str, object]:
             show_services(facts)
         say = (lambda _text: None) if quiet else click.echo
         return Demo(running_stack(), seed, say, partial(progress_bar, quiet=quiet)).run()
-
-
-def _as_interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
-    """SIGTERM ends the demo as Ctrl-C does: in order, leaving nothing behind."""
-    raise KeyboardInterrupt

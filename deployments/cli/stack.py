@@ -13,6 +13,7 @@ import click
 
 from deployments.cli.output import fail, json_option, print_json, spinner, table
 from deployments.stack import control
+from deployments.stack.owner import interrupt_at_sigterm
 from deployments.stack.state import StackRunning, State, read_json
 
 
@@ -35,6 +36,7 @@ def up(detach: bool, as_json: bool) -> None:
 
 
 def _up_detached(state: State, as_json: bool) -> None:
+    interrupt_at_sigterm()
     try:
         with start_progress(quiet=as_json) as progress:
             facts = control.start(state, progress)
@@ -56,6 +58,9 @@ def _up_here(state: State) -> None:
 
     def announce(name: str, now: str, seconds: float) -> None:
         click.secho(f"{name:>14} │ {now}" + (f" after {seconds:.1f} s" if seconds else ""), bold=True)
+        if now == "slow":  # what else it says is shown as its log grows
+            reason = (read_json(state.stack_file) or {})["services"][name]["reason"]
+            click.secho(f"{name:>14} │ {reason}", bold=True)
         if name == "stack":
             show_services(read_json(state.stack_file) or {})
 
@@ -149,15 +154,21 @@ def show_services(facts: dict[str, Any], report: dict[str, Any] | None = None) -
         if service.get("step"):
             continue
         url = (service.get("url") or "").rpartition("@")[2] or "—"
-        rows.append((name, _health(name, service, report), url, str(service.get("pid") or "—"), _short(service["log"])))
-    table(("service", "state", "address", "pid", "log"), rows)
+        now = (_health(name, service, report), url, str(service.get("pid") or "—"), str(service.get("restarts", 0)))
+        rows.append((name, *now, _short(service["log"])))
+    table(("service", "state", "address", "pid", "restarts", "log"), rows)
+    for name, service in facts.get("services", {}).items():
+        if service.get("reason"):
+            click.echo(f"{name} at {service['reason_at']}: {service['reason']}")
 
 
 def _health(name: str, service: dict[str, Any], report: dict[str, Any] | None) -> str:
     if report is None:
         return str(service["state"])
     known = report["services"] | {worker["name"]: worker for worker in report["workers"]}
-    return "healthy" if known.get(name, {}).get("healthy") else "unhealthy"
+    if known.get(name, {}).get("healthy"):
+        return "healthy"
+    return "unhealthy" if service.get("pid") else "down"
 
 
 def _short(path: str) -> str:
@@ -177,6 +188,9 @@ def start_progress(*, quiet: bool = False) -> Iterator[control.Progress]:
             if service["state"] in {"ready", "done"} and (name, "up") not in told:
                 told.add((name, "up"))
                 click.echo(f"  {time.monotonic() - begun:5.1f} s  {name} {service['state']}", err=True)
+            elif (reason := service.get("reason")) and (name, reason) not in told:
+                told.add((name, reason))
+                click.echo(f"  {time.monotonic() - begun:5.1f} s  {name} {reason}", err=True)
 
     if quiet:
         yield lambda _facts: None
@@ -186,7 +200,16 @@ def start_progress(*, quiet: bool = False) -> Iterator[control.Progress]:
         with spinner("starting") as say:
 
             def lively(facts: dict[str, Any]) -> None:
-                waiting = [name for name, service in facts["services"].items() if service["state"] == "starting"]
-                say(f"starting {', '.join(waiting)}")
+                say(_waited_for(facts))
 
             yield lively
+
+
+def _waited_for(facts: dict[str, Any]) -> str:
+    """What starts now, and of each what keeps it, where something does."""
+    starting = {
+        name: service.get("reason")
+        for name, service in facts["services"].items()
+        if service["state"] not in {"waiting", "ready", "done"}
+    }
+    return "\n  ".join([f"starting {', '.join(starting)}", *(f"{name} {why}" for name, why in starting.items() if why)])

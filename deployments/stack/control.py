@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from deployments.stack.postgres import as_user
+from deployments.stack.owner import owned
 from deployments.stack.state import StackRunning, State, read_json
 from deployments.stack.supervisor import kill_strays
 
-START_SECONDS = 180.0
 STOP_SECONDS = 60.0
 LOOK_SECONDS = 0.2
 
@@ -26,19 +25,21 @@ class StartFailed(RuntimeError):
 
 
 def start(state: State, progress: Progress, *, tied: bool = False) -> dict[str, Any]:
-    """Start a stack in the background and wait until it is ready. A tied one ends with the calling process."""
+    """Start a stack in the background and wait until it is ready. A tied one ends with the calling process.
+
+    However long it takes: the supervisor gives up what cannot come up, and says why.
+    """
     if state.is_locked():
         raise StackRunning(f"A stack is already up in {state.root}.")
     state.create()
     log = state.log("supervisor")
-    prefix = as_user(None) if tied else []
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [*prefix, sys.executable, "-m", "deployments.stack.run"],
+            [sys.executable, "-m", "deployments.stack.run"],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            env={**os.environ, "CAIRN_STATE": str(state.root)},
+            env={**os.environ, "CAIRN_STATE": str(state.root), **(owned() if tied else {})},
             cwd="/",
             start_new_session=True,
         )
@@ -47,10 +48,9 @@ def start(state: State, progress: Progress, *, tied: bool = False) -> dict[str, 
 
 def _wait_until_ready(state: State, process: "subprocess.Popen[bytes]", progress: Progress) -> dict[str, Any]:
     """What the stack says once it is ready. If it fails, or the caller is interrupted, nothing of it is left."""
-    deadline = time.monotonic() + START_SECONDS
     facts: dict[str, Any] = {}
     try:
-        while process.poll() is None and time.monotonic() < deadline:
+        while process.poll() is None:
             facts = read_json(state.stack_file) or {}
             if facts.get("supervisor_pid") == process.pid:
                 progress(facts)

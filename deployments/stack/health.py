@@ -27,7 +27,7 @@ async def worker_online(api: str, pool: str, *, basic: str) -> bool:
 
 async def redis_answers(port: int, password: str) -> bool:
     """Whether Redis takes the password and answers a ping."""
-    with contextlib.suppress(OSError, TimeoutError):
+    with contextlib.suppress(OSError, TimeoutError, EOFError):
         async with asyncio.timeout(TIMEOUT_SECONDS):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(f"AUTH {password}\r\nPING\r\n".encode())

@@ -23,7 +23,7 @@ async def report(state: State, facts: dict[str, Any]) -> dict[str, Any]:
     # Whoever is ready has just asked PostgreSQL: three services that are cannot be without it.
     healthy["postgres"] = any(answers[: len(web)])
     services = {
-        name: {"url": service["url"], "healthy": healthy[name], "pid": service.get("pid"), "log": service["log"]}
+        name: {"url": service["url"], "healthy": healthy[name], "log": service["log"], **_condition(service)}
         for name, service in found.items()
         if name in healthy and not name.startswith("worker-")
     }
@@ -32,8 +32,14 @@ async def report(state: State, facts: dict[str, Any]) -> dict[str, Any]:
             "name": f"worker-{pool}",
             "pool": pool,
             "healthy": healthy[f"worker-{pool}"],
-            "pid": found[f"worker-{pool}"].get("pid"),
+            "log": found[f"worker-{pool}"]["log"],
+            **_condition(found[f"worker-{pool}"]),
         }
         for pool in POOLS
     ]
     return {"services": services, "workers": workers, "ready_seconds": facts["ready_seconds"]}
+
+
+def _condition(service: dict[str, Any]) -> dict[str, Any]:
+    """Its process, how often that had to be started again, and why it last had to."""
+    return {name: service.get(name) for name in ("pid", "state", "restarts", "reason", "reason_at")}

@@ -7,10 +7,12 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from deployments.stack.condition import Condition
+from deployments.stack.owner import OWNER, until_gone
 from deployments.stack.ports import NoFreePort, PortClaims
 from deployments.stack.postgres import PostgresMissing
 from deployments.stack.services import Layout, RedisMissing, plan_layout, services
@@ -29,6 +31,7 @@ class Journal:
     services: list[Service]
     announce: Announce
     pids: Callable[[], dict[str, int]] = dict
+    conditions: Mapping[str, Condition] = field(default_factory=dict)
     _facts: dict[str, dict[str, Any]] = field(default_factory=dict)
     _phase: str = "starting"
     _failure: dict[str, str] | None = None
@@ -38,8 +41,8 @@ class Journal:
     def note(self, name: str, state: str, seconds: float) -> None:
         """One service changed."""
         self._facts.setdefault(name, {}).update(state=state, seconds=round(seconds, 2))
-        self.announce(name, state, seconds)
         self.write()
+        self.announce(name, state, seconds)
 
     def phase(self, phase: str, failure: ServiceFailed | None = None) -> None:
         """The whole stack changed."""
@@ -56,6 +59,8 @@ class Journal:
             facts = self._facts.setdefault(service.name, {"state": "waiting"})
             facts |= {"url": service.url, "log": str(self.state.log(service.name)), "step": service.is_step}
             facts["pid"] = pids.get(service.name)
+            condition = self.conditions.get(service.name, Condition())
+            facts |= {name: value for name, value in asdict(condition).items() if name != "failures"}
         content = {
             "phase": self._phase,
             "supervisor_pid": os.getpid(),
@@ -69,6 +74,7 @@ class Journal:
 
 async def run_stack(state: State, announce: Announce) -> None:
     """Start everything, keep it up, and stop it when a signal says so. Raises what made it fail."""
+    _refuse_strange_owner()
     with state.supervisor_lock(), PortClaims() as claims:
         shutil.rmtree(state.temporary, ignore_errors=True)  # what a killed stack left there
         state.create()
@@ -78,8 +84,9 @@ async def run_stack(state: State, announce: Announce) -> None:
             _set_aside(state, service.name)
         journal = Journal(state, layout, declared, announce)
         supervisor = Supervisor(declared, state.log, str(state.root), journal.note)
-        journal.pids = supervisor.pids
+        journal.pids, journal.conditions = supervisor.pids, supervisor.conditions
         stop = _stop_signal()
+        looking = asyncio.create_task(_stop_without_owner(stop))
         try:
             await _unless_stopped(supervisor.start(), stop)
             if not stop.is_set():
@@ -90,6 +97,7 @@ async def run_stack(state: State, announce: Announce) -> None:
             journal.phase("failed", failure)
             raise
         finally:
+            looking.cancel()
             await supervisor.stop()
             if stop.is_set():
                 journal.phase("stopped")
@@ -101,6 +109,19 @@ def _stop_signal() -> asyncio.Event:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     return stop
+
+
+async def _stop_without_owner(stop: asyncio.Event) -> None:
+    """Of a stack that is some process's own: stop when that process is gone."""
+    if owner := os.environ.get(OWNER):
+        await until_gone(owner)
+        stop.set()
+
+
+def _refuse_strange_owner() -> None:
+    owner = os.environ.get(OWNER, "")
+    if owner and not all(part.isdecimal() for part in owner.split(":", 1)):
+        raise RuntimeError(f"{OWNER} is {owner!r}; it should read PID:STARTTIME, as in 4711:123456.")
 
 
 async def _unless_stopped(work: Coroutine[Any, Any, None], stop: asyncio.Event) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from deployments.stack import health, storage
+from deployments.stack.owner import OWNER
 from deployments.stack.ports import HOST, PREFERRED, PortClaims
 from deployments.stack.postgres import ADMIN, LOGIN_ROLES, Cluster, as_user, find_cluster
 from deployments.stack.state import State, read_json
@@ -23,7 +24,7 @@ POOLS = ("light", "gdal")
 PASSED_ON = ("PATH", "HOME", "LANG", "TZ")
 # A gdal run may take half a gigabyte and every core; what waits beyond the limit waits in Prefect's queues.
 GDAL_LIMIT = max(4, 2 * (os.cpu_count() or 1))
-OURS_ALONE = ("CAIRN_STATE", "CAIRN_DATABASE_URL")
+OURS_ALONE = ("CAIRN_STATE", "CAIRN_DATABASE_URL", OWNER)
 
 
 class RedisMissing(RuntimeError):

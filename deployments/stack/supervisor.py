@@ -1,4 +1,7 @@
-"""Starts processes in dependency order, keeps them up, stops them in reverse. Knows nothing of what they are."""
+"""Starts processes in dependency order, keeps each of them up, stops them in reverse. Knows nothing of what they are.
+
+A service that fails is started again, after pauses that grow, for as long as the stack runs: the others stay up.
+"""
 
 import asyncio
 import contextlib
@@ -10,17 +13,22 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from deployments.stack.condition import Condition, ended, with_last_words
+
 MARKER = "CAIRN_STACK"
 STOP_SECONDS = 12.0
 STRAY_GRACE_SECONDS = 3.0
 STRAY_KILL_SECONDS = 5.0
-RESTARTS = 5
-RESTART_WINDOW_SECONDS = 60.0
+FIRST_TRIES = 3
+LOOK_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
 class Service:
-    """One process. Without a readiness check it is a step: done when it exits with 0."""
+    """One process. Without a readiness check it is a step: done when it exits with 0.
+
+    A first start that takes longer than `slow_seconds` is told of, one that takes `start_timeout_seconds` is given up.
+    """
 
     name: str
     command: Sequence[str]
@@ -29,7 +37,8 @@ class Service:
     ready: Callable[[], Awaitable[bool]] | None = None
     url: str | None = None
     stop_signal: signal.Signals = signal.SIGTERM
-    start_timeout_seconds: float = 90.0
+    slow_seconds: float = 30.0
+    start_timeout_seconds: float = 900.0
 
     @property
     def is_step(self) -> bool:
@@ -37,19 +46,17 @@ class Service:
 
 
 class ServiceFailed(RuntimeError):
-    """A service did not come up or could not be kept up."""
+    """A service did not come up."""
 
     def __init__(self, name: str, log: Path, reason: str) -> None:
-        super().__init__(f"{name} {reason}. Its log is {log}")
+        super().__init__(f"{name} {with_last_words(reason, log)}. Its log is {log}")
         self.name = name
         self.log = log
+        self.reason = reason
 
 
-@dataclass
-class _Running:
-    process: asyncio.subprocess.Process
-    started: float
-    restarts: list[float] = field(default_factory=list)
+class TooSlow(ServiceFailed):
+    """It lives and is not ready. Another start would take as long."""
 
 
 Announce = Callable[[str, str, float], None]
@@ -63,20 +70,21 @@ class Supervisor:
     log_of: Callable[[str], Path]
     marker: str
     announce: Announce = lambda name, state, seconds: None
-    _running: dict[str, _Running] = field(default_factory=dict)
+    conditions: dict[str, Condition] = field(default_factory=dict)
+    _running: dict[str, asyncio.subprocess.Process] = field(default_factory=dict)
     _ready: dict[str, asyncio.Event] = field(default_factory=dict)
+    _keepers: list[asyncio.Task[None]] = field(default_factory=list)
     _stopping: bool = False
 
     def pids(self) -> dict[str, int]:
         """The processes that run now, by service."""
-        return {
-            name: running.process.pid for name, running in self._running.items() if running.process.returncode is None
-        }
+        return {name: process.pid for name, process in self._running.items() if process.returncode is None}
 
     async def start(self) -> None:
-        """Bring everything up, each service as soon as what it needs is ready."""
+        """Bring everything up, each service as soon as what it needs is ready. Raises what cannot come up."""
         kill_strays(self.marker)
         self._ready = {service.name: asyncio.Event() for service in self.services}
+        self.conditions |= {service.name: Condition() for service in self.services}
         try:
             async with asyncio.TaskGroup() as group:
                 for service in self.services:
@@ -85,97 +93,145 @@ class Supervisor:
             raise _reason(group) from None
 
     async def watch(self) -> None:
-        """Restart what dies; raise when one keeps dying."""
-        try:
-            async with asyncio.TaskGroup() as group:
-                for service in self.services:
-                    if not service.is_step:
-                        group.create_task(self._keep_up(service))
-        except BaseExceptionGroup as failed:
-            raise _reason(failed) from None
+        """Keep up what has been started, until stopped."""
+        ended_keepers, _ = await asyncio.wait(self._keepers, return_when=asyncio.FIRST_EXCEPTION)
+        for keeper in ended_keepers:
+            if not keeper.cancelled():
+                keeper.result()  # a fault of our own is none of a service's
 
     async def stop(self) -> None:
         """Stop everything, dependants first, and leave no process behind."""
         self._stopping = True
+        for keeper in self._keepers:
+            keeper.cancel()
+        await asyncio.gather(*self._keepers, return_exceptions=True)
         for level in reversed(self._levels()):
             await asyncio.gather(*(self._stop_one(service) for service in level))
         kill_strays(self.marker)
 
     async def _start_one(self, service: Service) -> None:
+        """The first start, tried again where it fails: a machine may be short of something for a moment."""
         for need in service.needs:
             await self._ready[need].wait()
         started = time.monotonic()
-        self.announce(service.name, "starting", 0.0)
-        await self._spawn(service)
-        await self._until_ready(service)
+        self._tell(service, "starting")
+        for tries_left in reversed(range(FIRST_TRIES)):
+            try:
+                await self._bring_up(service, service.start_timeout_seconds)
+                break
+            except ServiceFailed as failure:
+                pause = self._note(service, failure.reason, 0.0)
+                if isinstance(failure, TooSlow) or not tries_left:
+                    raise
+                self._tell(service, f"{failure.reason}, starting again")
+                await asyncio.sleep(pause)
+        self.conditions[service.name].failures = 0
         self._ready[service.name].set()
-        self.announce(service.name, "done" if service.is_step else "ready", time.monotonic() - started)
+        self._tell(service, "done" if service.is_step else "ready", time.monotonic() - started)
+        if not service.is_step:
+            self._keepers.append(asyncio.create_task(self._keep_up(service)))
+
+    async def _bring_up(self, service: Service, limit_seconds: float | None) -> None:
+        """Start the process and wait until it is ready; of a step, until it is done."""
+        self._end_group(service.name)
+        await self._spawn(service)
+        process = self._running[service.name]
+        if service.ready is None:
+            if code := await process.wait():
+                raise self._failure(service, f"failed with exit code {code}")
+            del self._running[service.name]
+        else:
+            await self._until_ready(service, process, limit_seconds)
 
     async def _spawn(self, service: Service) -> None:
         environment = {**service.environment, MARKER: self.marker}
-        with self.log_of(service.name).open("ab") as log:
-            process = await asyncio.create_subprocess_exec(
-                *service.command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env=environment,
-                cwd="/",
-                start_new_session=True,  # a Ctrl-C at the terminal reaches the supervisor, which stops things in order
-            )
-        earlier = self._running.get(service.name)
-        self._running[service.name] = _Running(process, time.monotonic(), earlier.restarts if earlier else [])
+        try:
+            with self.log_of(service.name).open("ab") as log:
+                self._running[service.name] = await asyncio.create_subprocess_exec(
+                    *service.command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    env=environment,
+                    cwd="/",
+                    start_new_session=True,  # a Ctrl-C at the terminal reaches the supervisor, which stops in order
+                )
+        except OSError as error:  # no memory or no room for another process: a moment later there may be some
+            raise self._failure(service, f"could not be started ({error.strerror})") from None
 
-    async def _until_ready(self, service: Service) -> None:
-        process = self._running[service.name].process
-        log = self.log_of(service.name)
-        if service.ready is None:
-            if code := await process.wait():
-                raise ServiceFailed(service.name, log, f"failed with exit code {code}")
-            del self._running[service.name]
-            return
-        deadline = time.monotonic() + service.start_timeout_seconds
-        while not await service.ready():
+    async def _until_ready(
+        self, service: Service, process: asyncio.subprocess.Process, limit_seconds: float | None
+    ) -> None:
+        """Wait for as long as the process lives; tell now and then that it takes long, and what its log says."""
+        started = time.monotonic()
+        slow = service.slow_seconds
+        while True:
+            is_ready = await _is_ready(service)
+            waited = time.monotonic() - started
             if process.returncode is not None:
-                raise ServiceFailed(service.name, log, f"ended at its start with exit code {process.returncode}")
-            if time.monotonic() > deadline:
-                raise ServiceFailed(service.name, log, f"was not ready after {service.start_timeout_seconds:.0f} s")
-            await asyncio.sleep(0.1)
+                raise self._failure(service, f"{ended(process.returncode)} at its start")
+            if is_ready:
+                return
+            if limit_seconds is not None and waited > limit_seconds:
+                raise self._failure(service, f"was not ready after {waited:.0f} s", TooSlow)
+            if waited > slow:
+                slow *= 2
+                reason = f"is slow: not ready after {waited:.0f} s"
+                self.conditions[service.name].say(with_last_words(reason, self.log_of(service.name)))
+                self._tell(service, "slow", waited)
+            await asyncio.sleep(LOOK_SECONDS)
 
     async def _keep_up(self, service: Service) -> None:
+        """Start the service again whenever it ends. Nothing that happens to it ends this, or the other services."""
+        ready_at = time.monotonic()
         while True:
-            running = self._running[service.name]
-            code = await running.process.wait()
-            if self._stopping:
-                return
-            now = time.monotonic()
-            recent = [at for at in running.restarts if now - at < RESTART_WINDOW_SECONDS]
-            if len(recent) >= RESTARTS:
-                raise ServiceFailed(service.name, self.log_of(service.name), f"keeps ending (exit code {code})")
-            running.restarts[:] = [*recent, now]
-            self.announce(service.name, f"ended with exit code {code}, starting again", 0.0)
-            await asyncio.sleep(0.5 * 2 ** len(recent))
-            if self._stopping:
-                return
-            await self._spawn(service)
-            await self._until_ready(service)
-            self.announce(service.name, "ready", time.monotonic() - now)
+            process = self._running[service.name]
+            reason = ended(await process.wait())
+            while True:
+                now = time.monotonic()
+                pause = self._note(service, reason, now - ready_at)
+                self._tell(service, f"{reason}, starting again")
+                await asyncio.sleep(pause)
+                self.conditions[service.name].restarts += 1
+                try:
+                    await self._bring_up(service, None)
+                    break
+                except ServiceFailed as failure:
+                    reason, ready_at = failure.reason, time.monotonic()
+            ready_at = time.monotonic()
+            self._tell(service, "ready", ready_at - now)
+
+    def _note(self, service: Service, reason: str, ready_seconds: float) -> float:
+        """Note a failure with how the service's log ends; returns how long to wait."""
+        words = with_last_words(reason, self.log_of(service.name))
+        return self.conditions[service.name].failed(words, ready_seconds)
+
+    def _tell(self, service: Service, state: str, seconds: float = 0.0) -> None:
+        """Announce a state. That a full disk cannot take it down must not end what looks after the service."""
+        with contextlib.suppress(OSError):
+            self.announce(service.name, state, seconds)
+
+    def _failure(self, service: Service, reason: str, kind: type[ServiceFailed] = ServiceFailed) -> ServiceFailed:
+        return kind(service.name, self.log_of(service.name), reason)
 
     async def _stop_one(self, service: Service) -> None:
-        running = self._running.get(service.name)
-        if running is None:
+        process = self._running.get(service.name)
+        if process is None:
             return
-        process = running.process
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 process.send_signal(service.stop_signal)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(process.wait(), STOP_SECONDS)
-        # Whatever the service started and left (a flow run of a worker) shares its session's process group.
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
+        self._end_group(service.name)
         await process.wait()
-        self.announce(service.name, "stopped", 0.0)
+        self._tell(service, "stopped")
+
+    def _end_group(self, name: str) -> None:
+        """End whatever the service started and left (a flow run of a worker): it shares its session's process group."""
+        if process := self._running.get(name):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
 
     def _levels(self) -> list[list[Service]]:
         """Services by how deep their needs go; a level needs only what lies below it."""
@@ -186,6 +242,14 @@ class Supervisor:
             [service for service in self.services if depth[service.name] == level]
             for level in range(max(depth.values(), default=-1) + 1)
         ]
+
+
+async def _is_ready(service: Service) -> bool:
+    """Whether it says so. A question that cannot be asked just now is not answered with yes."""
+    try:
+        return service.ready is not None and await service.ready()
+    except (OSError, EOFError):
+        return False
 
 
 def _reason(group: BaseExceptionGroup[BaseException]) -> BaseException:

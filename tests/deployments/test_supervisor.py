@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from deployments.stack.condition import STEADY_SECONDS, Condition, last_words
 from deployments.stack.supervisor import MARKER, Service, ServiceFailed, Supervisor, kill_strays, processes_marked
 
 SLEEP = (sys.executable, "-c", "import time; time.sleep(60)")
@@ -56,13 +57,16 @@ async def test_what_is_needed_is_ready_first_and_stops_last(tmp_path: Path) -> N
         (service("api", sys.executable, "-c", "import sys; sys.exit(3)", step=True), "failed with exit code 3"),
         (
             Service(
-                "api", (sys.executable, "-c", "import sys; sys.exit(4)"), {}, ready=lambda: asyncio.sleep(0, False)
+                "api",
+                (sys.executable, "-c", "import sys; sys.exit('no room')"),
+                {},
+                ready=lambda: asyncio.sleep(0, False),
             ),
-            "ended at its start with exit code 4",
+            "ended with exit code 1 at its start; its log ends with: .*no room",
         ),
         (
             Service("api", SLEEP, {}, ready=lambda: asyncio.sleep(0, False), start_timeout_seconds=0.3),
-            "was not ready after 0 s",
+            "was not ready after 0 s; its log is empty",
         ),
     ],
 )
@@ -86,7 +90,102 @@ async def test_what_dies_is_started_again(tmp_path: Path) -> None:
     await until(lambda: made.pids().get("api", first) != first and told[-1] == ("api", "ready"))
     await made.stop()
     await watching
-    assert ("api", "ended with exit code -9, starting again") in told
+    assert ("api", "was ended by SIGKILL, starting again") in told
+
+
+async def test_what_dies_again_and_again_stops_no_other(tmp_path: Path) -> None:
+    """Killed, then its replacement before it is ready, more often than any budget of restarts would allow."""
+    gate = tmp_path / "may-be-ready"
+    gate.touch()
+    api = Service("api", SLEEP, dict(os.environ), ready=lambda: asyncio.sleep(0, gate.exists()))
+    made, told = supervisor(tmp_path, api, service("other"))
+    await made.start()
+    watching = asyncio.create_task(made.watch())
+    other, last = made.pids()["other"], 0
+    gate.unlink()
+    for _ in range(4):
+        await until(lambda last=last: made.pids().get("api", last) != last)  # type: ignore[misc]
+        last = made.pids()["api"]
+        os.kill(last, signal.SIGKILL)
+    await until(lambda: made.conditions["api"].failures == 4)
+    gate.touch()
+    await until(lambda: told[-1] == ("api", "ready"))
+    assert not watching.done()
+    assert made.pids()["other"] == other
+    condition = made.conditions["api"]
+    assert (condition.restarts, condition.reason) == (4, "was ended by SIGKILL at its start; its log is empty")
+    await made.stop()
+    assert processes_marked(str(tmp_path)) == []
+
+
+async def test_what_dies_while_others_still_start_is_started_again(tmp_path: Path) -> None:
+    gate = tmp_path / "may-be-ready"
+    slow = Service("slow", SLEEP, dict(os.environ), ready=lambda: asyncio.sleep(0, gate.exists()))
+    made, told = supervisor(tmp_path, service("database"), slow)
+    starting = asyncio.create_task(made.start())
+    await until(lambda: ("database", "ready") in told)
+    first = made.pids()["database"]
+    os.kill(first, signal.SIGKILL)
+    await until(lambda: made.pids().get("database", first) != first and told[-1] == ("database", "ready"))
+    gate.touch()
+    await starting
+    await made.stop()
+
+
+async def test_what_is_slow_is_waited_for_and_says_what_it_does(tmp_path: Path) -> None:
+    """Once at its first start, and once when it is started again, which has no limit at all."""
+    gate = tmp_path / "may-be-ready"
+    command = (sys.executable, "-c", "import time; print('replaying the log', flush=True); time.sleep(60)")
+    slow = Service("api", command, dict(os.environ), ready=lambda: asyncio.sleep(0, gate.exists()), slow_seconds=0.2)
+    made, told = supervisor(tmp_path, slow)
+    starting = asyncio.create_task(made.start())
+    await until(lambda: ("api", "slow") in told and "replaying the log" in str(made.conditions["api"].reason))
+    gate.touch()
+    await starting
+    gate.unlink()
+    told.clear()
+    os.kill(made.pids()["api"], signal.SIGKILL)
+    await until(lambda: ("api", "slow") in told)
+    assert str(made.conditions["api"].reason).startswith("is slow: not ready after")
+    gate.touch()
+    await until(lambda: told[-1] == ("api", "ready"))
+    await made.stop()
+
+
+async def test_a_first_start_is_tried_again_where_a_step_fails_once(tmp_path: Path) -> None:
+    once = tmp_path / "failed-once"
+    code = (
+        f"import pathlib, sys; once = pathlib.Path({str(once)!r}); sys.exit(0 if once.exists() else once.touch() or 3)"
+    )
+    made, told = supervisor(tmp_path, service("migrate", sys.executable, "-c", code, step=True))
+    await made.start()
+    await made.stop()
+    assert told == [
+        ("migrate", "starting"),
+        ("migrate", "failed with exit code 3, starting again"),
+        ("migrate", "done"),
+    ]
+
+
+async def test_a_command_that_is_not_there_is_a_failed_start(tmp_path: Path) -> None:
+    made, _ = supervisor(tmp_path, service("api", "/nowhere/program"))
+    with pytest.raises(ServiceFailed, match=r"could not be started \(No such file"):
+        await made.start()
+    await made.stop()
+
+
+def test_pauses_grow_and_begin_anew_after_a_steady_time() -> None:
+    condition = Condition()
+    pauses = [condition.failed("ended", 0.0) for _ in range(9)]
+    assert pauses == [0.5, 1, 2, 4, 8, 16, 30, 30, 30]
+    assert condition.failed("ended", STEADY_SECONDS) == 0.5
+
+
+def test_last_words_cannot_move_a_terminals_cursor(tmp_path: Path) -> None:
+    log = tmp_path / "api.log"
+    log.write_text("first\nsecond\n\x1b[2Jthird\n\nfourth \u202e\n")
+    assert last_words(log) == "second |  [2Jthird | fourth"
+    assert last_words(tmp_path / "none.log") == ""
 
 
 async def test_children_of_a_service_end_with_it(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from uuid import uuid4
 
 import pytest
 
+from deployments.stack.owner import tied
 from flows.forks import ADDRESS
 from tests.support.clock import PATIENCE_SECONDS, until
 
@@ -44,7 +45,7 @@ class Zygote:
         self.name = f"cairn-test-{uuid4().hex}"
         self.mark = folder / "code-changed"
         environment = {ADDRESS: self.name, "PATH": os.environ["PATH"], "OWN": "of the zygote"}
-        self.process = subprocess.Popen([sys.executable, "-c", ZYGOTE, str(self.mark)], env=environment)
+        self.process = subprocess.Popen(tied(sys.executable, "-c", ZYGOTE, self.mark), env=environment)
         until(self.listens)
 
     def listens(self) -> bool:
@@ -54,7 +55,7 @@ class Zygote:
     def launch(self, code: str, **environment: str) -> "subprocess.Popen[str]":
         """A launcher as a process worker starts it."""
         return subprocess.Popen(
-            [sys.executable, "-I", "-S", str(LAUNCHER)],
+            tied(sys.executable, "-I", "-S", LAUNCHER),
             env={ADDRESS: self.name, "CODE": code, "LC_ALL": "C.UTF-8", **environment},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from deployments import pools
+from deployments.stack.owner import tied
 from deployments.stack.supervisor import MARKER, processes_marked
 from deployments.workers.drain import parse
 from tests.support.cluster import TestCluster
@@ -45,7 +46,7 @@ def started(prefect: PrefectServer, domain: Receiver, pool: str, name: str) -> I
     settings = {"CAIRN_DOMAIN_URL": domain.url.removesuffix("/hook"), "CAIRN_WORKER_TOKEN": "t", MARKER: marker(name)}
     log = (prefect.folder / f"worker-{name}.log").open("ab")
     process = subprocess.Popen(
-        [sys.executable, "-m", "deployments.cli", "worker", "start", "--pool", pool, "--name", name],
+        tied(sys.executable, "-m", "deployments.cli", "worker", "start", "--pool", pool, "--name", name),
         cwd=prefect.folder,
         env=prefect.environment | settings,
         stdout=log,

@@ -3,12 +3,19 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import pytest
 
+from deployments.stack.owner import tied
+from deployments.stack.state import REPOSITORY
 from tests.support.cluster import open_folder
+from tests.support.prefect_server import until
 from tests.support.stack import RunningStack
 
 pytestmark = pytest.mark.stack
@@ -53,6 +60,89 @@ def test_an_interrupted_demo_leaves_no_process(own: RunningStack, number: signal
     while own.processes() and time.monotonic() < deadline:
         time.sleep(0.2)
     assert own.processes() == []
+
+
+BENCHMARK = """
+import time
+from benchmarks._stack import running_stack
+with running_stack({}):
+    print("ready", flush=True)
+    time.sleep(600)
+"""
+SERVERS = """
+import time
+from benchmarks._servers import postgres, started
+with postgres(), started(["oidc_provider_mock"], {}):
+    print("ready", flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "number", "is_early"),
+    [(BENCHMARK, signal.SIGKILL, False), (BENCHMARK, signal.SIGTERM, True), (SERVERS, signal.SIGKILL, False)],
+    ids=["stack", "starting stack", "servers"],
+)
+def test_a_killed_benchmark_leaves_no_process(code: str, number: signal.Signals, is_early: bool) -> None:
+    """Told by the folder that each of its processes has in its environment, whatever its name and parent."""
+    with open_folder("killed") as folder, benchmark(code, folder) as bench:
+        if is_early:  # its first services are there, and it waits for the rest
+            until(lambda: any("postgres" in command for command in mentioning(folder).values()), 120)
+        else:
+            assert bench.stdout is not None
+            assert bench.stdout.readline() == b"ready\n"
+        assert len(mentioning(folder)) >= 3
+        bench.send_signal(number)
+        assert bench.wait(60) == -number
+        until(lambda: not mentioning(folder), 60, lambda: str(mentioning(folder)))
+
+
+@contextmanager
+def benchmark(code: str, folder: Path) -> Iterator["subprocess.Popen[bytes]"]:
+    """A process of its own that does this, with its files in the folder."""
+    environment = os.environ | {"TMPDIR": str(folder), "HOME": str(folder)}
+    command = tied(sys.executable, "-c", code)
+    with subprocess.Popen(command, cwd=REPOSITORY, env=environment, stdout=subprocess.PIPE) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def mentioning(folder: Path) -> dict[int, str]:
+    """Processes, and their command lines, that have the folder in their environment."""
+    found: dict[int, str] = {}
+    for place in Path("/proc").iterdir():
+        if place.name.isdigit() and int(place.name) != os.getpid():
+            with suppress(OSError):
+                if str(folder).encode() in (place / "environ").read_bytes():
+                    found[int(place.name)] = (place / "cmdline").read_text().replace("\0", " ")
+    return found
+
+
+def test_a_service_that_dies_twice_comes_back_and_stops_no_other(stack: RunningStack) -> None:
+    """Its replacement dies before it is ready, as under an operator's or the kernel's repeated kill."""
+    before = pids(stack)
+    last = before["gateway"]
+    for _ in range(2):
+        os.kill(last, signal.SIGKILL)
+        until(lambda last=last: pids(stack)["gateway"] not in {None, last}, 60)  # type: ignore[misc]
+        last = pids(stack)["gateway"]
+    down = stack.cairn("status")
+    until(lambda: stack.cairn("status").returncode == 0, 90)
+    after = pids(stack)
+    assert {name: pid for name, pid in after.items() if name != "gateway"} == {
+        name: pid for name, pid in before.items() if name != "gateway"
+    }
+    gateway = stack.json("status")["services"]["gateway"]
+    assert gateway["restarts"] == 2
+    assert gateway["reason"].startswith("was ended by SIGKILL")
+    assert f"gateway at {gateway['reason_at']}: was ended by SIGKILL" in down.stdout + stack.cairn("status").stdout
+
+
+def pids(stack: RunningStack) -> dict[str, int]:
+    """What runs now, as the stack says, and is its own process still."""
+    return {name: service["pid"] for name, service in stack.facts()["services"].items() if not service["step"]}
 
 
 def _slowness() -> float:

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from deployments.stack.owner import tied
 from domain.contracts.runs import RunFacts
 from flows import child, patience, tries
 from flows.context import LOGGER, LONGEST_LINE, MOST_LINES
@@ -225,7 +226,7 @@ def test_a_try_ends_with_its_flow(tmp_path: Path, warm: bool, request: pytest.Fi
     else:
         code = f"{FRESH}\n{FLOW}"
     with subprocess.Popen(
-        [sys.executable, "-c", code, str(tmp_path), "stay in company" if warm else "stay"],
+        tied(sys.executable, "-c", code, tmp_path, "stay in company" if warm else "stay"),
         env=environment,
         stdout=subprocess.PIPE,
         text=True,

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
+from deployments.stack.owner import tied
 from flows.compiler import Plan, State
 from tests.flows.compiler.support import compiled
 from tests.flows.flow_host import FAULTS
@@ -101,7 +102,7 @@ def flow_host(stack: RunningStack) -> Iterator["subprocess.Popen[str]"]:
     pid = stack.facts()["services"]["worker-light"]["pid"]
     pairs = Path(f"/proc/{pid}/environ").read_text().split("\0")
     environment = dict(pair.split("=", 1) for pair in pairs if "=" in pair)
-    command = [sys.executable, "-m", "tests.flows.flow_host"]
+    command = tied(sys.executable, "-m", "tests.flows.flow_host")
     with (stack.folder / "logs" / "flow-host.log").open("w") as log:
         host = subprocess.Popen(
             command,

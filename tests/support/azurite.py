@@ -21,6 +21,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from deployments.stack.owner import tied
 from deployments.stack.ports import any_port
 from flows.storage import ZONES, Zones
 from flows.storage.account import Account
@@ -80,7 +81,7 @@ def running_azurite(folder: Path) -> Iterator[Azurite]:
         ]  # fmt: skip
         # Copying, it fetches from itself, and must believe its own certificate.
         environment = {"PATH": os.environ["PATH"], "NODE_EXTRA_CA_CERTS": str(certificate), "HOME": str(folder)}
-        process = subprocess.Popen(command, env=environment, cwd=folder, stdout=log, stderr=log)
+        process = subprocess.Popen(tied(*command), env=environment, cwd=folder, stdout=log, stderr=log)
         try:
             _wait_for(process, port, certificate, folder / "azurite.log")
             with pytest.MonkeyPatch.context() as patch:

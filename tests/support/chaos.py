@@ -16,6 +16,7 @@ from uuid import UUID
 import httpx
 import psycopg
 
+from deployments.stack.owner import tied
 from deployments.stack.ports import any_port
 from tests.support.chaos_invariants import DEEDS, INVARIANTS, UNREST
 from tests.support.chaos_stories import STORIES, all_done_again, new_asset
@@ -89,7 +90,7 @@ class Platform:
             "PREFECT_CLIENT_MAX_RETRIES": "0",
             "PREFECT_HOME": str(self.folder / "prefect"),
         } | ({"CAIRN_FAILPOINT": f"{failpoint}:once"} if failpoint else {})
-        command = [sys.executable, "-m", "uvicorn", "--factory", "domain.app:create_app", "--port", str(port)]
+        command = tied(sys.executable, "-m", "uvicorn", "--factory", "domain.app:create_app", "--port", port)
         with (self.folder / f"domain-{port}.log").open("wb") as log:
             return subprocess.Popen(command, cwd=REPOSITORY, env=environment, stdout=log, stderr=log)
 

@@ -15,6 +15,7 @@ from typing import Any
 import httpx
 import psycopg
 
+from deployments.stack.owner import tied
 from deployments.stack.ports import any_port
 from deployments.stack.state import REPOSITORY
 from tests.support.cluster import TestDatabase
@@ -109,7 +110,7 @@ async def running_door(database: TestDatabase, storage: Path, **settings: str) -
 def process(module: Sequence[str], environment: dict[str, str]) -> "Iterator[subprocess.Popen[bytes]]":
     """`python -m` of this with these settings and no others of ours."""
     inherited = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-    command = [sys.executable, "-m", *module]
+    command = tied(sys.executable, "-m", *module)
     running = subprocess.Popen(command, cwd=REPOSITORY, env=inherited | environment, stderr=subprocess.DEVNULL)
     try:
         yield running

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from deployments.stack.owner import tied
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
@@ -47,7 +49,7 @@ def mortal(database_url: str, storage: Path) -> Iterator[Mortal]:
         "CAIRN_RELAY_ENABLED": "false",
         "CAIRN_CALLBACKS_ENABLED": "false",
     }
-    command = [sys.executable, "-m", "tests.support.mortal"]
+    command = tied(sys.executable, "-m", "tests.support.mortal")
     pipe = subprocess.PIPE
     with subprocess.Popen(command, cwd=REPOSITORY, env=environment, stdin=pipe, stdout=pipe, text=True) as popen:
         try:

@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 
+from deployments.stack.owner import tied
 from deployments.stack.ports import any_port
 from tests.support.cluster import TestCluster
 
@@ -67,7 +68,7 @@ class PrefectServer:
         )
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(self.port)]
+        command = tied(sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", self.port)
         with (self.folder / "server.log").open("ab") as log:
             self.process = subprocess.Popen(
                 command,
@@ -147,9 +148,9 @@ class PrefectServer:
     def worker(self, pool: str, **settings: str) -> Iterator["subprocess.Popen[bytes]"]:
         """A worker as anyone starts it."""
         log = (self.folder / f"worker-{pool}.log").open("ab")
-        command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", pool, "--type", "cairn-inline"]
+        named = ("--pool", pool, "--type", "cairn-inline", "--name", f"{pool}-1")
         process = subprocess.Popen(
-            [*command, "--name", f"{pool}-1"],
+            tied(sys.executable, "-m", "prefect", "worker", "start", *named),
             cwd=self.folder,
             env=self.environment | settings,
             stdout=log,

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import httpx
 
+from deployments.stack.owner import tied
 from deployments.stack.ports import any_port
 
 START_SECONDS = 120.0
@@ -17,7 +18,7 @@ START_SECONDS = 120.0
 def running_provider() -> Iterator[str]:
     """Its issuer."""
     port = any_port()
-    command = [sys.executable, "-W", "ignore", "-m", "oidc_provider_mock", "--port", str(port)]
+    command = tied(sys.executable, "-W", "ignore", "-m", "oidc_provider_mock", "--port", port)
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         yield _issuer(f"http://localhost:{port}/.well-known/openid-configuration")

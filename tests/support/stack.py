@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 import psycopg
 
+from deployments.stack.owner import owned, tied
 from deployments.stack.state import REPOSITORY
 from deployments.stack.supervisor import processes_marked
 
@@ -27,9 +28,9 @@ class RunningStack:
 
     @property
     def environment(self) -> dict[str, str]:
-        """A user's environment: nothing of ours but the state folder."""
+        """A user's environment: nothing of ours but the state folder, and that the stack is to end with the tests."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("CAIRN_", "PREFECT_"))}
-        return kept | {"CAIRN_STATE": str(self.folder), **self.settings}
+        return kept | {"CAIRN_STATE": str(self.folder), **owned(), **self.settings}
 
     def cairn(self, *arguments: str, timeout: float = 240) -> "subprocess.CompletedProcess[str]":
         """Run the command as a user would, outside a terminal."""
@@ -51,7 +52,7 @@ class RunningStack:
     def spawn(self, *arguments: str) -> "subprocess.Popen[bytes]":
         """Start the command and go on."""
         # A shell that runs the tests in its background has SIGINT ignored, which all that they start would inherit.
-        command = ["env", "--default-signal=INT", sys.executable, "-m", "deployments.cli", *arguments]
+        command = tied("env", "--default-signal=INT", sys.executable, "-m", "deployments.cli", *arguments)
         return subprocess.Popen(
             command, env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
         )

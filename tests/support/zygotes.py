@@ -7,6 +7,7 @@ import sys
 import time
 from uuid import uuid4
 
+from deployments.stack.owner import tied
 from flows.forks import ADDRESS
 
 CHILD = "from tests.support import probes; probes.declare(); from flows import sandbox; sandbox.main()"
@@ -38,7 +39,7 @@ class Zygote:
     def __init__(self, probes: str = "tests.support.probes", pool: str = "light") -> None:
         self.name = f"cairn-test-{uuid4().hex}"
         environment = {ADDRESS: self.name, "PATH": os.environ["PATH"], "CAIRN_WORKER_TOKEN": "canary"}
-        self.process = subprocess.Popen([sys.executable, "-c", ZYGOTE, probes, pool], env=environment)
+        self.process = subprocess.Popen(tied(sys.executable, "-c", ZYGOTE, probes, pool), env=environment)
         deadline = time.monotonic() + 180
         while not self.listens():
             assert time.monotonic() < deadline

@@ -15,6 +15,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 import httpx
 
+from deployments.stack.owner import tied
 from tests.gateway.serving.conftest import Served
 from tests.support.azurite import ACCOUNT, KEY
 
@@ -75,7 +76,7 @@ def _server(served: Served, account_url: str, log: Path) -> Iterator[str]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("CAIRN_")}
     with (
         log.open("wb") as output,
-        subprocess.Popen(command, env=inherited | own, cwd=REPOSITORY, stdout=output, stderr=output) as process,
+        subprocess.Popen(tied(*command), env=inherited | own, cwd=REPOSITORY, stdout=output, stderr=output) as process,
     ):
         try:
             yield _ready(f"http://127.0.0.1:{port}", process, log)

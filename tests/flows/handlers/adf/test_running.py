@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from deployments.stack.owner import tied
 from domain.contracts.artifacts import Artifact
 from flows.checkpoint import StoredCheckpoint
 from flows.context import Context
@@ -105,7 +106,7 @@ def test_a_run_whose_id_never_arrived_is_found(
         workers[0].wait()
 
     factory.on_start = copy_and_kill
-    command = [sys.executable, "-c", EXPORT.format(str(tmp_path))]
+    command = tied(sys.executable, "-c", EXPORT.format(str(tmp_path)))
     workers.append(subprocess.Popen(command, cwd=REPOSITORY, env=os.environ | factory.environment))
     assert workers[0].wait(120) == -signal.SIGKILL
     [run_id] = factory.runs

@@ -13,6 +13,7 @@ from uuid import uuid4
 
 import pytest
 
+from deployments.stack.owner import tied
 from domain.contracts.runs import RunFacts
 from flows import tries
 from flows.forks import ADDRESS
@@ -29,7 +30,7 @@ def warm(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A zygote of the gdal pool; starting cold in spite of it fails."""
     name = f"cairn-test-{uuid4().hex}"
     environment = {ADDRESS: name, "PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(sys.path)}
-    process = subprocess.Popen([sys.executable, "-c", ZYGOTE, "gdal"], env=environment)
+    process = subprocess.Popen(tied(sys.executable, "-c", ZYGOTE, "gdal"), env=environment)
     deadline = time.monotonic() + 60
     while not listens(name):
         assert process.poll() is None
