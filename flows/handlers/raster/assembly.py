@@ -70,8 +70,12 @@ class Picture:
     @property
     def columns(self) -> int:
         """How many blocks lie side by side."""
-        width, side = self.pixels[WIDTH].numbers()[0], self.pixels[TILE_WIDTH].numbers()[0]
-        return -(-width // side)
+        return -(-self.pixels[WIDTH].numbers()[0] // self.side)
+
+    @property
+    def side(self) -> int:
+        """Of its blocks, in pixels."""
+        return self.pixels[TILE_WIDTH].numbers()[0]
 
     def blocks(self) -> list[list[tuple[int, int]]]:
         """Offset and length of each block, row by row: of its pixels, then of its mask. Nothing is stored at 0."""
@@ -185,6 +189,7 @@ class Composition:
     out: BinaryIO
     form: Form
     parts: list[Directory]
+    side: int
     columns: int
     offsets: list[list[int]]
     lengths: list[list[int]]
@@ -229,6 +234,6 @@ def compose(header: Path, path: Path) -> Iterator[Composition]:
     zeros = [[0] * count for _ in empty.parts]
     with path.open("wb") as out:
         out.write(form.header + form.pack(0))
-        whole = Composition(out, form, empty.parts, empty.columns, zeros, [list(part) for part in zeros])
+        whole = Composition(out, form, empty.parts, empty.side, empty.columns, zeros, [list(part) for part in zeros])
         yield whole
         whole.close()

@@ -7,6 +7,8 @@ from flows.handlers.raster import grid
 
 FAT_BLOCK_BYTES: Final = 8 * 1024**2
 SMALLEST_BLOCK: Final = 64
+# Pixels a side: what the strict check of rio-cogeo lets pass without overviews, and in blocks as wide as the picture.
+LARGEST_PLAIN: Final = 512
 CELL_BYTES: Final = 16 * 1024**2
 LARGEST_CELL: Final = 2048
 # Beside its pixels a try holds libraries, GDAL's cache and what is being compressed.
@@ -79,13 +81,27 @@ def cell_side(block: int, bands: Bands) -> int:
     return side
 
 
+def block_sides(width: int, height: int, block: int) -> list[int]:
+    """The side of the blocks of each picture, the largest first."""
+    sizes = [halved(width, height, number) for number in range(len(factors(width, height, block)) + 1)]
+    return [_block_side_in(*size, block) for size in sizes]
+
+
+def _block_side_in(width: int, height: int, block: int) -> int:
+    """The usual side, half of it where one block would be exactly as wide as the picture.
+
+    Readers that do not look at the tags take such blocks for strips; rio-cogeo's check is one of them.
+    """
+    return block // 2 if width == block and max(width, height) > LARGEST_PLAIN else block
+
+
 def factors(width: int, height: int, block: int) -> list[int]:
-    """How many times smaller each overview is: halves, until one block holds it all.
+    """How many times smaller each overview is: halves, until one block holds it all, and no side is long.
 
     None of what is one pixel wide: readers tell by the width how many times smaller an overview is.
     """
     found, factor = list[int](), 2
-    while width > 1 and max(width, height) > block * (factor // 2):
+    while width > 1 and max(width, height) > min(block, LARGEST_PLAIN) * (factor // 2):
         found.append(factor)
         factor *= 2
     return found

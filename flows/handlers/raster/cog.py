@@ -19,6 +19,7 @@ from flows.handlers.raster.assembly import Assembled, assemble
 from flows.handlers.raster.copying import at_hand
 from flows.handlers.raster.declarations import CogResult, CreateCogParams, MakingParams
 from flows.handlers.raster.description import kept, statistics_of
+from flows.handlers.raster.directories import TILED, read_all
 from flows.handlers.raster.folding import folded
 from flows.handlers.raster.grid import Place
 from flows.handlers.raster.inspect import crs_of
@@ -61,7 +62,7 @@ def write_raster(
 ) -> tuple[Product, pictures.Written]:
     """Write the product's pixels at full size, of all of it or of one window, and the overviews that come with them.
 
-    A part has those of the whole.
+    A part has those of the whole, in blocks of the same sides.
     """
     source = at_hand(params.source, params.reading, context)
     with ExitStack() as held:
@@ -70,10 +71,10 @@ def write_raster(
         place = place or (0, 0, whole.width, whole.height)
         product = whole.part(*place)
         readers = [_moved(view.read, place) for view in views]
-        smaller = (whole if is_part else product).overviews_of_cells
-        paths = [pictures.path_of(path, number) for number in range(smaller + 1)]
+        layout = whole if is_part else product
+        paths = [pictures.path_of(path, number) for number in range(layout.overviews_of_cells + 1)]
         told = _told(context, 0.0, PIXELS_SHARE)
-        return product, pictures.write(paths, product, views[0].source, readers, told, context)
+        return product, pictures.write(paths, product, layout.block_sides, views[0].source, readers, told, context)
 
 
 def _views(params: MakingParams, place: Place | None, threads: int, source: Context, held: ExitStack) -> list[View]:
@@ -105,10 +106,18 @@ def finish(paths: Sequence[Path], product: Product, path: Path, threads: int, co
 
 
 def _check(path: Path) -> None:
-    """Refuse to hand out what is not strictly a cloud-optimised GeoTIFF."""
+    """Refuse to hand out what is not strictly a cloud-optimised GeoTIFF, by its tags and as readers judge it."""
     valid, errors, found = cog_validate(path, strict=True, quiet=True)
-    if not valid:
-        raise HandlerError(f"The product is not a valid cloud-optimised GeoTIFF: {'; '.join([*errors, *found])}")
+    faults = [*errors, *found, *_in_strips(path)]
+    if faults or not valid:
+        raise HandlerError(f"The product is not a valid cloud-optimised GeoTIFF: {'; '.join(faults)}")
+
+
+def _in_strips(path: Path) -> list[str]:
+    """The pictures that are not tiled by their own tags. rio-cogeo judges by widths, and large pictures only."""
+    with path.open("rb") as file:
+        found = read_all(file)
+    return [f"picture {number} is not tiled" for number, tags in enumerate(found) if not tags.keys() >= TILED]
 
 
 def _told(context: Context, begin: float, share: float) -> pictures.Told:

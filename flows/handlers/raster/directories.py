@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import BinaryIO, Final
 
 SUBFILE, WIDTH, TILE_WIDTH, TILE_OFFSETS, TILE_LENGTHS = 254, 256, 322, 324, 325
+# What makes a TIFF a tiled one. The size of its blocks does not tell: one tile may be as wide as the picture.
+TILED: Final = frozenset({TILE_WIDTH, TILE_OFFSETS, TILE_LENGTHS})
 REDUCED: Final = 1
 MASK: Final = 4
 _LONG, _LONG8 = 4, 16

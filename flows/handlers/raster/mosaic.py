@@ -32,7 +32,7 @@ def _written(params: MosaicParams, raster: Path, context: Context) -> tuple[Prod
         _refuse_gaps(params.tiles, product)
         paths = [pictures.path_of(raster, number) for number in range(product.overviews_of_cells + 1)]
         headers = [path.with_stem(f"{path.stem}-header") for path in paths]
-        with pictures.created(headers, product, source, cog.THREADS) as empty:
+        with pictures.created(headers, product, product.block_sides, source, cog.THREADS) as empty:
             if product.needs_mask:
                 for picture in empty:
                     pictures.write_empty_mask(picture)
@@ -40,23 +40,23 @@ def _written(params: MosaicParams, raster: Path, context: Context) -> tuple[Prod
         wholes = [held.enter_context(compose(*files)) for files in zip(headers, paths, strict=True)]
         for number, tile in enumerate(params.tiles, start=1):
             context.raise_if_stopping()
-            _add(tile, wholes, product, context)
+            _add(tile, wholes, context)
             context.progress(cog.PIXELS_SHARE * number / len(params.tiles), f"tile {number} of {len(params.tiles)}")
     return product, paths
 
 
-def _add(tile: PartResult, wholes: Sequence[Composition], product: Product, context: Context) -> None:
+def _add(tile: PartResult, wholes: Sequence[Composition], context: Context) -> None:
     """Move the blocks of a tile's pictures; each picture is half as far from the origin as the one before."""
-    column, row = tile.column // product.block, tile.row // product.block
     with _local(tile.cog, context) as path, path.open("rb") as part:
         own = Picture.all_of(part)
-        if len(own) != len(wholes):
+        sides, wanted = [picture.side for picture in own], [whole.side for whole in wholes]
+        if sides != wanted:
             raise HandlerError(
-                f"Tile {tile.id} has {len(own) - 1} overviews and its mosaic takes {len(wholes) - 1}: "
+                f"Tile {tile.id} has pictures in blocks of {sides} pixels and its mosaic takes {wanted}: "
                 "the parameters changed after it was made."
             )
         for level, (whole, picture) in enumerate(zip(wholes, own, strict=True)):
-            whole.add(picture, column >> level, row >> level)
+            whole.add(picture, (tile.column >> level) // whole.side, (tile.row >> level) // whole.side)
 
 
 def _refuse_gaps(tiles: Sequence[PartResult], product: Product) -> None:

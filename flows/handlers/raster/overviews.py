@@ -27,7 +27,7 @@ def complete(paths: Sequence[Path], product: Product, threads: int, told: Told, 
         width, height = sizes[number]
         share = width * height / whole
         pictures.append(path_of(pictures[0], number))
-        _halve(pictures[-2], pictures[-1], product, threads, _part(told, done, share), context)
+        _halve(pictures[-2], pictures[-1], product, number, threads, _part(told, done, share), context)
         done += share
     return pictures
 
@@ -36,12 +36,13 @@ def _part(told: Told, begin: float, share: float) -> Told:
     return lambda fraction: told(begin + share * fraction)
 
 
-def _halve(larger: Path, smaller: Path, product: Product, threads: int, told: Told, context: Context) -> None:
-    resampling = Resampling[product.overview_resampling]
+def _halve(
+    larger: Path, smaller: Path, product: Product, number: int, threads: int, told: Told, context: Context
+) -> None:
+    resampling, side = Resampling[product.overview_resampling], product.block_sides[number]
     with ExitStack() as held:
         sources = [held.enter_context(_opened(larger)) for _ in range(threads)]
-        width, height = choices.halved(sources[0].width, sources[0].height)
-        picture = held.enter_context(created_overview(smaller, product, width, height, sources[0], threads))
+        picture = held.enter_context(created_overview(smaller, product, number, side, sources[0], threads))
         readers = [_halving(source, resampling, masked=product.needs_mask) for source in sources]
         fill([picture], product, readers, told, context)
 

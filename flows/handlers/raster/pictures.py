@@ -45,6 +45,7 @@ class Written:
 def write(
     paths: Sequence[Path],
     product: Product,
+    block_sides: Sequence[int],
     source: DatasetReader,
     readers: Sequence[Reader],
     told: Told,
@@ -52,7 +53,7 @@ def write(
 ) -> Written:
     """Write the raster and the overviews that come with it, by as many threads as there are readers."""
     tallies = Tallies(product.bands.count, stride(product.width, product.height), product.nodata, product.bands.alpha)
-    with created(paths, product, source, len(readers)) as pictures:
+    with created(paths, product, block_sides, source, len(readers)) as pictures:
         is_empty = fill(pictures, product, readers, told, context, tallies)
     return Written(paths, tallies.each, is_empty)
 
@@ -72,46 +73,52 @@ def path_of(raster: Path, overview: int) -> Path:
 
 @contextmanager
 def created(
-    paths: Sequence[Path], product: Product, source: DatasetReader, threads: int
+    paths: Sequence[Path], product: Product, block_sides: Sequence[int], source: DatasetReader, threads: int
 ) -> Iterator[list[DatasetWriter]]:
-    """The files of the raster and its first overviews with their whole headers and no pixels yet."""
+    """The files of the raster and its first overviews with their whole headers and no pixels yet.
+
+    The sides of blocks are those of the whole where the product is a part, whose blocks are moved into the whole.
+    """
     with ExitStack() as held:
-        raster = held.enter_context(_created_raster(paths[0], product, source, threads))
-        sizes = [choices.halved(product.width, product.height, number) for number in range(1, len(paths))]
+        profile = _profile(product, block_sides[0], threads)
+        raster = held.enter_context(_created_raster(paths[0], product, source, profile))
         overviews = [
-            held.enter_context(created_overview(path, product, *size, source, threads))
-            for path, size in zip(paths[1:], sizes, strict=True)
+            held.enter_context(created_overview(path, product, number, block_sides[number], source, threads))
+            for number, path in enumerate(paths[1:], start=1)
         ]
         yield [raster, *overviews]
 
 
 @contextmanager
-def _created_raster(path: Path, product: Product, source: DatasetReader, threads: int) -> Iterator[DatasetWriter]:
+def _created_raster(
+    path: Path, product: Product, source: DatasetReader, profile: dict[str, Any]
+) -> Iterator[DatasetWriter]:
     place = {"crs": product.crs, "transform": product.transform, "width": product.width, "height": product.height}
-    with _created(path, _profile(product, threads) | place) as picture:
+    with _created(path, profile | place) as picture:
         describe(source, picture)
         yield picture
 
 
 @contextmanager
 def created_overview(
-    path: Path, product: Product, width: int, height: int, larger: DatasetReader, threads: int
+    path: Path, product: Product, number: int, block_side: int, larger: DatasetReader, threads: int
 ) -> Iterator[DatasetWriter]:
-    """The file of a smaller picture: it has no place of its own."""
-    with _created(path, _profile(product, threads) | {"width": width, "height": height}) as picture:
+    """The file of a smaller picture, by its number: it has no place of its own."""
+    width, height = choices.halved(product.width, product.height, number)
+    with _created(path, _profile(product, block_side, threads) | {"width": width, "height": height}) as picture:
         _colour(larger, picture)
         yield picture
 
 
-def _profile(product: Product, threads: int) -> dict[str, Any]:
+def _profile(product: Product, block_side: int, threads: int) -> dict[str, Any]:
     return {
         "driver": "GTiff",
         "count": product.bands.count,
         "dtype": product.bands.dtype,
         "nodata": product.nodata,
         "tiled": True,
-        "blockxsize": product.block,
-        "blockysize": product.block,
+        "blockxsize": block_side,
+        "blockysize": block_side,
         "interleave": "pixel",
         "compress": product.compression,
         "predictor": choices.predictor(product.bands),

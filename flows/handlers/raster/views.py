@@ -33,7 +33,6 @@ Pixels = np.ndarray[Any, Any]
 
 WARP_MEMORY_MB = 64
 EXACT_INTEGERS = 2**53
-MOST_WITHOUT_OVERVIEWS = 512  # pixels a side: what the strict check of rio-cogeo lets pass
 WEB_MERCATOR = "EPSG:3857"
 # Degrees counted from the antimeridian: what lies across it is one piece there.
 _FROM_ANTIMERIDIAN = "+proj=longlat +datum=WGS84 +pm=180 +no_defs"
@@ -71,6 +70,11 @@ class Product:
     def overviews(self) -> int:
         """How many smaller pictures there are."""
         return len(choices.factors(self.width, self.height, self.block))
+
+    @property
+    def block_sides(self) -> list[int]:
+        """The side of the blocks of each picture, the largest first."""
+        return choices.block_sides(self.width, self.height, self.block)
 
     @property
     def overviews_of_cells(self) -> int:
@@ -179,7 +183,7 @@ def planned(source: DatasetReader, params: MakingParams) -> Product:
         resampling=choices.resampling(params.resampling, bands),
         overview_resampling=choices.overview_resampling(params.overview_resampling, bands),
     )
-    if product.width == 1 and product.height > MOST_WITHOUT_OVERVIEWS:
+    if product.width == 1 and product.height > choices.LARGEST_PLAIN:
         raise InvalidInput(
             f"{params.source!r} would be one pixel wide and {product.height:,} high, a strip that can have no "
             "overviews. Send it with neighbouring columns."

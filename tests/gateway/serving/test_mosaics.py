@@ -237,6 +237,21 @@ def test_a_name_is_never_markup(tmp_path: Path) -> None:
         assert whole.read(1).sum() == 64 * 64
 
 
+def test_parts_in_blocks_of_other_sizes_are_one_raster(tmp_path: Path) -> None:
+    """A tile that one block would span has smaller blocks than the tile beside it; one of them is the sample."""
+    pixels, lines = sample.pixels(6, 1500), list[bytes]()
+    for name, column, block in (("left", 0, 512), ("right", 1024, 256)):
+        own = pixels[:, column : column + 1024]
+        write(tmp_path / name, own, nodata=0, blockxsize=block, blockysize=block)
+        said = {"proj:transform": [1, 0, column, 0, -1, 0], "proj:shape": [*own.shape]}
+        href = {"data": {"href": f"cairn://silver/{name}"}}
+        lines.append(json.dumps({"properties": said, "assets": href}).encode())
+    for order in (lines, lines[::-1]):
+        made = mosaic(order, lambda named: str(tmp_path / named), lambda named: rasterio.open(tmp_path / named))
+        with rasterio.open(made.document, driver="VRT") as whole:
+            np.testing.assert_array_equal(whole.read(1), pixels)
+
+
 @pytest.mark.parametrize(("side", "factors"), [(100, []), (256, [2]), (1024, [2, 4, 8]), (1023, [2, 4])])
 def test_which_smaller_pictures_there_are(side: int, factors: list[int]) -> None:
     parts = [Part("a", Grid(0, 0, PIXEL, -PIXEL, side, side))]

@@ -64,13 +64,24 @@ def test_halves_of_halves_are_quarters(width: int, height: int, times: int) -> N
     assert size == choices.halved(width, height, times)
 
 
-@given(st.integers(2, 500_000), st.integers(1, 500_000), st.sampled_from([128, 512]))
+@given(st.integers(2, 500_000), st.integers(1, 500_000), st.sampled_from([128, 512, 1024]))
 def test_the_last_overview_fits_one_block(width: int, height: int, block: int) -> None:
     factors = choices.factors(width, height, block)
     for _ in factors:
-        assert max(width, height) > block
+        assert max(width, height) > min(block, choices.LARGEST_PLAIN)
         width, height = choices.halved(width, height)
-    assert max(width, height) <= block
+    assert max(width, height) <= min(block, choices.LARGEST_PLAIN)
+
+
+@given(st.integers(1, 20_000), st.integers(1, 20_000), st.sampled_from([64, 128, 256, 512, 1024]), st.integers(0, 14))
+def test_no_block_of_a_large_picture_is_exactly_as_wide_as_it(width: int, height: int, block: int, power: int) -> None:
+    width = width if power > 10 else block * 2**power + width % 3 - 1  # most widths are around whole blocks
+    sides = choices.block_sides(width, height, block)
+    for side in sides:
+        assert side % 16 == 0
+        assert block % side == 0
+        assert width != side or max(width, height) <= choices.LARGEST_PLAIN
+        width, height = choices.halved(width, height)
 
 
 @given(st.integers(1, 20_000), st.integers(1, 20_000), st.integers(512, 9000), st.sampled_from([512, 2048]))
