@@ -212,4 +212,4 @@ def _waited_for(facts: dict[str, Any]) -> str:
         for name, service in facts["services"].items()
         if service["state"] not in {"waiting", "ready", "done"}
     }
-    return "\n  ".join([f"starting {', '.join(starting)}", *(f"{name} {why}" for name, why in starting.items() if why)])
+    return "; ".join([f"starting {', '.join(starting)}", *(f"{name} {why}" for name, why in starting.items() if why)])
