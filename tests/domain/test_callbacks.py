@@ -55,7 +55,7 @@ async def secret_of(domain: Domain, client_id: str = "ddh-dev") -> str:
     return secret
 
 
-async def state_of(domain: Domain, state: str, seconds: float = 5.0) -> dict[str, object]:
+async def state_of(domain: Domain, state: str, seconds: float = 60.0) -> dict[str, object]:
     """The only callback, once it is in this state."""
     async with asyncio.timeout(seconds), domain.as_("operator") as operator:
         while True:
@@ -282,7 +282,7 @@ async def test_two_instances_send_each_callback_once(
                 "from app.callbacks, generate_series(1, 99) where request_id = %s returning 1",
                 request_id,
             )
-            await receiver.wait_for(100, seconds=10)
+            await receiver.wait_for(100)
             await asyncio.sleep(0.3)
     sent = [message.headers["webhook-id"] for message in receiver.received]
     assert len(sent) == len(set(sent)) == 100
