@@ -276,7 +276,7 @@ async def test_every_listener_hears_that_a_cache_is_stale(domain: Domain) -> Non
     async with connection:
         await connection.execute("listen cairn_cache")
         await command(domain, "cache.invalidate", {"cache": "platforms"})
-        heard = [notice.payload async for notice in connection.notifies(timeout=5, stop_after=1)]
+        heard = [notice.payload async for notice in connection.notifies(timeout=60, stop_after=1)]
     assert heard == ["platforms"]
 
 

@@ -60,4 +60,5 @@ def is_ready(stack: RunningStack, name: str) -> bool:
     if not (stack.folder / "stack.json").exists():
         return False
     facts = stack.facts()
-    return facts["phase"] == "ready" if name == "stack" else facts["services"].get(name, {}).get("state") == "ready"
+    said = facts["phase"] if name == "stack" else facts["services"].get(name, {}).get("state")
+    return bool(said == "ready")
