@@ -19,6 +19,7 @@ from domain.adapters.sealing import Vault
 from domain.app import create_app
 from domain.repositories.callbacks import CLAIM, Callbacks
 from domain.rules import callbacks as rules
+from tests.support.clock import eventually
 from tests.support.cluster import TestDatabase
 from tests.support.lives import completed, failed, submitted
 from tests.support.platform import Domain, domain_settings, running_domain, submission
@@ -186,16 +187,20 @@ async def test_what_was_under_way_when_its_endpoint_said_gone_waits_for_a_replay
     first = await submitted(domain, callback_url=receiver.url)
     second = await submitted(domain, callback_url=receiver.url, refs={"dataset_id": "a", "resource_id": "b"})
 
+    both, gone = asyncio.Event(), asyncio.Event()
+
     def reply(request: Received) -> Reply:
-        return Reply(410, delay_seconds=0.3) if first.encode() in request.body else Reply(delay_seconds=30)
+        if len(receiver.received) == 2:
+            both.set()
+        is_first = first.encode() in request.body
+        return Reply(410 if is_first else 500, delay_seconds=60, once=both if is_first else gone)
 
     receiver.reply = reply
     await completed(domain, first)
     await completed(domain, second)
-    for _ in range(100):
-        if domain.rows("select distinct state from app.callbacks") == [("disabled",)]:
-            break
-        await asyncio.sleep(0.05)
+    await eventually(lambda: domain.rows("select 1 from app.callbacks where state = 'disabled'"))
+    gone.set()
+    await eventually(lambda: domain.rows("select distinct state from app.callbacks") == [("disabled",)])
     assert len(receiver.received) == 2, "both were under way"
     assert domain.rows("select distinct state from app.callbacks") == [("disabled",)]
     receiver.reply = lambda _request: Reply(200)
