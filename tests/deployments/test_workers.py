@@ -36,7 +36,7 @@ async def domain() -> AsyncIterator[Receiver]:
 
 def marker(name: str) -> str:
     """The state folder of the stack that a worker claims to be of."""
-    return f"/nowhere/{name}"
+    return f"/nowhere/{os.getpid()}/{name}"  # not that of the same test beside, in another clone
 
 
 @contextmanager
