@@ -86,7 +86,7 @@ async def at_rate(port: int, act: Callable[[Connection], Awaitable[None]], rate:
             free.put_nowait(connection)
             return time.perf_counter() - due
 
-        return await asyncio.gather(*(send(began + number / rate) for number in range(int(rate * seconds))))
+        return await asyncio.gather(*(send(began + number / rate) for number in range(max(1, int(rate * seconds)))))
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,27 @@
 """Fixtures for every room: a real PostgreSQL with fresh databases, and a real emulator of Azure Storage."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.support.azurite import Azurite, running_azurite
 from tests.support.cluster import TestCluster, TestDatabase, running_cluster
 
 BENCHMARKS = Path(__file__).parent / "benchmarks"
+LONG_FORMS = ("CAIRN_MACHINE_RUNS", "CAIRN_TRACES", "CAIRN_FUZZ_CASES", "CAIRN_CHAOS_RUNS")
+
+# Each run draws the same examples, whatever failed before and however slow the machine is; long forms draw others.
+settings.register_profile(
+    "cairn",
+    deadline=None,
+    database=None,
+    derandomize=not any(name in os.environ for name in LONG_FORMS),
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("cairn")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

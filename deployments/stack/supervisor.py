@@ -266,13 +266,26 @@ def kill_strays(marker: str) -> list[int]:
     """
     strays = processes_marked(marker)
     deadline = time.monotonic() + STRAY_GRACE_SECONDS
-    while (left := processes_marked(marker)) and time.monotonic() < deadline + STRAY_KILL_SECONDS:
+    while any(map(_is_there, strays)) and time.monotonic() < deadline + STRAY_KILL_SECONDS:
         if time.monotonic() > deadline:
-            for pid in left:
+            for pid in processes_marked(marker):
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
         time.sleep(0.1)
+        strays += [pid for pid in processes_marked(marker) if pid not in strays]
     return strays
+
+
+def _is_there(pid: int) -> bool:
+    """Whether anything is left of a process. One that dies has lost its environment before its memory and files.
+
+    A PostgreSQL that is started meanwhile finds its data folder in use, and ends.
+    """
+    try:
+        state, parent = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:2]
+    except OSError:
+        return False
+    return (state, int(parent)) != ("Z", os.getpid())  # our own dead are ours to ask how they died
 
 
 def processes_marked(marker: str) -> list[int]:

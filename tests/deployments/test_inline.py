@@ -21,9 +21,10 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from deployments.workers import inline
 from domain.adapters.prefect_runs import PrefectRuns
 from flows.patience import RUNS_DRAIN_SECONDS
+from tests.support.clock import until
 from tests.support.cluster import TestCluster
 from tests.support.inline_flows import LEAVING
-from tests.support.prefect_server import ENDED, PATIENCE_SECONDS, REPOSITORY, PrefectServer, running_prefect, until
+from tests.support.prefect_server import ENDED, PATIENCE_SECONDS, REPOSITORY, PrefectServer, running_prefect
 
 FLOWS = "tests.support.inline_flows"
 TOLD = "told to end"  # what a worker says as soon as it has heard a signal

@@ -209,6 +209,30 @@ def test_strays_of_a_killed_stack_are_ended_and_others_left_alone(tmp_path: Path
         others.wait()
 
 
+REAPED_LATE = """
+import os, subprocess, sys, time
+child = subprocess.Popen(["sleep", "600"], env={sys.argv[1]: sys.argv[2]})
+print(child.pid, flush=True)
+os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+time.sleep(1)
+child.wait()
+time.sleep(600)
+"""
+
+
+def test_a_stray_that_is_still_dying_is_waited_for(tmp_path: Path) -> None:
+    """Its environment, by which strays are found, is the first that it loses."""
+    command = [sys.executable, "-c", REAPED_LATE, MARKER, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
+        try:
+            assert parent.stdout is not None
+            stray = int(parent.stdout.readline())
+            assert kill_strays(str(tmp_path)) == [stray]
+            assert not Path(f"/proc/{stray}").exists()
+        finally:
+            parent.kill()
+
+
 def environment(pid: str) -> bytes:
     try:
         return Path(f"/proc/{pid}/environ").read_bytes()

@@ -14,8 +14,9 @@ from deployments import pools
 from deployments.stack.owner import tied
 from deployments.stack.supervisor import MARKER, processes_marked
 from deployments.workers.drain import parse
+from tests.support.clock import until
 from tests.support.cluster import TestCluster
-from tests.support.prefect_server import PATIENCE_SECONDS, REPOSITORY, PrefectServer, running_prefect, until
+from tests.support.prefect_server import PATIENCE_SECONDS, REPOSITORY, PrefectServer, running_prefect
 from tests.support.receiver import Receiver, running_receiver
 
 FLOWS = "tests.support.inline_flows"
@@ -37,7 +38,7 @@ async def domain() -> AsyncIterator[Receiver]:
 
 def marker(name: str) -> str:
     """The state folder of the stack that a worker claims to be of."""
-    return f"/nowhere/{name}"
+    return f"/nowhere/{os.getpid()}/{name}"  # not that of the same test beside, in another clone
 
 
 @contextmanager

@@ -74,7 +74,7 @@ async def test_after_an_outage_everything_arrives_and_nobody_else_waited(
         if way == "closed":
             await asyncio.sleep(max(0.0, back_at - time.monotonic()))
             domain.rows("update app.callback_endpoints set url = %s where url = %s returning 1", away.url, address)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             await all_delivered(domain)
         assert max(lags) < 5.0
     arrived = {message.headers["webhook-id"] for message in away.received}
@@ -93,5 +93,5 @@ async def lag(domain: Domain, receiver: Receiver, number: int) -> float:
     refs = {"dataset_id": "well", "resource_id": str(number)}
     await completed(domain, await submitted(domain, callback_url=receiver.url, refs=refs))
     ended = time.monotonic()
-    await receiver.wait_for(number + 1, seconds=10)
+    await receiver.wait_for(number + 1)
     return time.monotonic() - ended

@@ -17,7 +17,7 @@ from tests.support.prefect_server import REPOSITORY
 pytestmark = pytest.mark.stack
 WORDS = 3000  # of eleven bytes each in JSON: twice what travels between the processes of a run
 SILENCE_SECONDS = 10.0  # after which this stack's parents give up a child
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 300.0
 
 LARGE = """
 workflow_id: large

@@ -15,7 +15,7 @@ from tests.support.stack import RunningStack
 
 pytestmark = pytest.mark.stack
 REFS = ("--ref", "resource_id=dem", "--ref", "version_id=1")
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 300.0
 
 
 def until(question: Callable[[], Any]) -> Any:

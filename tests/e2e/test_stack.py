@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,8 +13,8 @@ import pytest
 
 from deployments.stack.owner import tied
 from deployments.stack.state import REPOSITORY
+from tests.support.clock import until
 from tests.support.cluster import open_folder
-from tests.support.prefect_server import until
 from tests.support.stack import RunningStack
 
 pytestmark = pytest.mark.stack
@@ -39,7 +38,7 @@ def test_a_killed_stack_leaves_nothing_that_hinders_the_next(own: RunningStack) 
     assert own.cairn("up", "--detach").returncode == 1  # a second one in the same folder is refused
     os.kill(own.facts()["supervisor_pid"], signal.SIGKILL)
     again = own.json("up", "--detach")
-    assert again["ready_seconds"] < 20 * _slowness()
+    assert again["ready_seconds"] < 200  # ten times what it usually takes: nothing was waited for in vain
     assert own.cairn("status").returncode == 0
     told = json.loads(own.cairn("doctor", "--json").stdout)["checks"]
     looked_at = {check["check"]: check["verdict"] for check in told}
@@ -50,16 +49,16 @@ def test_a_killed_stack_leaves_nothing_that_hinders_the_next(own: RunningStack) 
     assert own.json("down") == {"stopped": False, "wiped": False}
 
 
-@pytest.mark.parametrize(("number", "after_seconds"), [(signal.SIGINT, 3), (signal.SIGTERM, 12), (signal.SIGKILL, 6)])
-def test_an_interrupted_demo_leaves_no_process(own: RunningStack, number: signal.Signals, after_seconds: float) -> None:
+@pytest.mark.parametrize(
+    ("number", "at"), [(signal.SIGINT, "postgres"), (signal.SIGTERM, "stack"), (signal.SIGKILL, "domain")]
+)
+def test_an_interrupted_demo_leaves_no_process(own: RunningStack, number: signal.Signals, at: str) -> None:
+    """Once this is ready: while the stack starts, or while the demo is at work."""
     demo = own.spawn("demo")
-    time.sleep(after_seconds)
+    until(lambda: is_ready(own, at), seconds=180)
     demo.send_signal(number)
-    assert demo.wait(60) != 0
-    deadline = time.monotonic() + 40
-    while own.processes() and time.monotonic() < deadline:
-        time.sleep(0.2)
-    assert own.processes() == []
+    assert demo.wait(120) != 0
+    until(lambda: not own.processes(), seconds=120)
 
 
 BENCHMARK = """
@@ -122,7 +121,7 @@ def mentioning(folder: Path) -> dict[int, str]:
 
 def test_a_service_that_dies_twice_comes_back_and_stops_no_other(stack: RunningStack) -> None:
     """Its replacement dies before it is ready, as under an operator's or the kernel's repeated kill."""
-    before = pids(stack)
+    before, restarts = pids(stack), stack.facts()["services"]["gateway"]["restarts"]
     last = before["gateway"]
     for _ in range(2):
         os.kill(last, signal.SIGKILL)
@@ -135,7 +134,7 @@ def test_a_service_that_dies_twice_comes_back_and_stops_no_other(stack: RunningS
         name: pid for name, pid in before.items() if name != "gateway"
     }
     gateway = stack.json("status")["services"]["gateway"]
-    assert gateway["restarts"] == 2
+    assert gateway["restarts"] == restarts + 2
     assert gateway["reason"].startswith("was ended by SIGKILL")
     assert f"gateway at {gateway['reason_at']}: was ended by SIGKILL" in down.stdout + stack.cairn("status").stdout
 
@@ -145,6 +144,10 @@ def pids(stack: RunningStack) -> dict[str, int]:
     return {name: service["pid"] for name, service in stack.facts()["services"].items() if not service["step"]}
 
 
-def _slowness() -> float:
-    """How much slower than promised the machine may be while other work shares it."""
-    return 3.0 if os.getloadavg()[0] > 2 else 1.5
+def is_ready(stack: RunningStack, name: str) -> bool:
+    """Whether the stack says so of a service, or of itself."""
+    if not (stack.folder / "stack.json").exists():
+        return False
+    facts = stack.facts()
+    said = facts["phase"] if name == "stack" else facts["services"].get(name, {}).get("state")
+    return bool(said == "ready")

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.clock import until
 from tests.support.cluster import TestCluster, open_folder
-from tests.support.prefect_server import PrefectServer, running_prefect, until
+from tests.support.prefect_server import PrefectServer, running_prefect
 from tests.support.task_runs import AT_ONCE, TAG
 
 

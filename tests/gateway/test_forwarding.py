@@ -44,13 +44,13 @@ async def inside() -> AsyncIterator[Receiver]:
 
 @pytest.fixture
 async def platform(database: TestDatabase, tmp_path: Path, inside: Receiver) -> AsyncIterator[Platform]:
-    """Each door has one connection, and waits no longer than a second for it."""
+    """Each door has one connection, and waits no longer than ten seconds for it."""
     url, limits = inside.url.removesuffix("/hook"), httpx.Limits(max_connections=1)
-    target = ProxyTarget.model_validate({"url": url, "paths": ["**"], "timeout_seconds": 1})
+    target = ProxyTarget.model_validate({"url": url, "paths": ["**"], "timeout_seconds": 10})
     async with contextlib.AsyncExitStack() as stack:
         running = await stack.enter_async_context(running_platform(database, tmp_path))
         clients = [
-            await stack.enter_async_context(httpx.AsyncClient(base_url=url, limits=limits, timeout=1, trust_env=False))
+            await stack.enter_async_context(httpx.AsyncClient(base_url=url, limits=limits, timeout=10, trust_env=False))
             for _ in DOORS
         ]
         state = running.gateway.app.state  # type: ignore[attr-defined]

@@ -138,10 +138,11 @@ async def test_what_takes_too_long_ends_before_the_host_ends_the_worker(
     monkeypatch.setattr(function_app, "LONGEST_SECONDS", 0.5)
     targets = host.app.middleware._app._app.state.gateway.settings.proxy_targets
     async with running_receiver() as slow:
-        slow.reply = lambda _request: Reply(200, {}, b"done", delay_seconds=20)
+        slow.reply = lambda _request: Reply(200, {}, b"done", delay_seconds=600)
         targets["slow"] = ProxyTarget.model_validate({"url": slow.url, "paths": ["*"]})
         late = await host.call("GET", "/api/proxy/slow/report", x_api_key="secret-operator")
         slow.reply = lambda _request: Reply(200, {}, b"done")
+        monkeypatch.setattr(function_app, "LONGEST_SECONDS", 60)
         soon = await host.call("GET", "/api/proxy/slow/report", x_api_key="secret-operator")
     assert (late.status_code, json.loads(late.get_body())["code"]) == (503, "temporarily-unavailable")
     assert (soon.status_code, soon.get_body()) == (200, b"done")

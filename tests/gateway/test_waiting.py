@@ -6,6 +6,7 @@ import time
 import httpx
 import pytest
 
+from domain.notices import REQUEST_CHANNEL
 from gateway.queries import Queries
 from tests.gateway.world import Known, call, failed, finish, processed, start, submitted
 from tests.support.clock import eventually
@@ -16,6 +17,7 @@ LONGEST = 30  # seconds that anybody may wait: an answer within them was not wai
 
 async def waiting_for(platform: Platform, known: Known) -> "asyncio.Task[httpx.Response]":
     """Somebody who waits for news of the request, as long as one may."""
+    await platform.domain.until_listened(REQUEST_CHANNEL)
     path = f"/api/platform/status/{known.request_id}?wait={LONGEST}"
     waiting = asyncio.create_task(call(platform, "ddh-dev", "GET", path))
     await eventually(lambda: platform.gateway.app.state.gateway.notices._waiting)  # type: ignore[attr-defined]

@@ -21,12 +21,16 @@ class Clock:
         self.ahead += seconds
 
 
-def until(question: Callable[[], object], seconds: float = PATIENCE_SECONDS) -> None:
-    """Ask until the answer is yes."""
+def until(
+    question: Callable[[], object],
+    seconds: float = PATIENCE_SECONDS,
+    tell: Callable[[], str] = lambda: "it did not come true",
+) -> None:
+    """Ask until the answer is yes; where it never is, `tell` says what was there instead."""
     deadline = time.monotonic() + seconds
     while not question():
-        assert time.monotonic() < deadline, "it did not come true"
-        time.sleep(0.01)
+        assert time.monotonic() < deadline, tell()
+        time.sleep(0.02)
 
 
 async def eventually(question: Callable[[], object], seconds: float = PATIENCE_SECONDS) -> None:

@@ -19,6 +19,7 @@ from gateway.app import create_app as create_gateway
 from gateway.domain_client import DomainClient
 from gateway.settings import GatewaySettings
 from gateway.state import Gateway
+from tests.support.clock import eventually
 from tests.support.cluster import TestDatabase
 
 # client id, role, platform. A client's secret is `secret-` and its id.
@@ -73,6 +74,15 @@ class Domain:
         """What the database holds, asked as its administrator."""
         with psycopg.connect(self.database.url()) as connection:
             return connection.execute(query.encode(), values).fetchall()
+
+    async def until_listened(self, channel: str, processes: int = 1) -> None:
+        """Until so many processes listen there: what is told before that, nobody hears."""
+        await eventually(lambda: self.rows(LISTENING, f'listen "{channel}"') == [(processes,)])
+
+
+LISTENING = """
+select count(*) from pg_stat_activity where datname = current_database() and state = 'idle' and query = %s
+"""
 
 
 @asynccontextmanager

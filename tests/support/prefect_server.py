@@ -4,8 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ import httpx
 
 from deployments.stack.owner import tied
 from deployments.stack.ports import any_port
+from tests.support.clock import until
 from tests.support.cluster import TestCluster
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -191,13 +191,3 @@ def running_prefect(cluster: TestCluster, folder: Path) -> Iterator[PrefectServe
         finally:
             server.kill()
             server.http.close()
-
-
-def until(
-    question: Callable[[], bool], seconds: float = PATIENCE_SECONDS, tell: Callable[[], str] = lambda: ""
-) -> None:
-    """Ask until the answer is yes."""
-    deadline = time.monotonic() + seconds
-    while not question():
-        assert time.monotonic() < deadline, tell()
-        time.sleep(0.05)

@@ -1,7 +1,6 @@
 """A partner's callback receiver: a real HTTP server on loopback that keeps what it got and answers as it is told."""
 
 import asyncio
-import contextlib
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -23,6 +22,7 @@ class Reply:
     headers: dict[str, str] = field(default_factory=dict)
     body: bytes = b""
     delay_seconds: float = 0.0
+    once: asyncio.Event | None = None  # which ends the delay
 
 
 @dataclass
@@ -48,8 +48,7 @@ class Receiver:
             self.received.append(request)
             self._news.set()
             reply = self.reply(request)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._closing.wait(), reply.delay_seconds)
+            await self._delay(reply)
             lines = [f"HTTP/1.1 {reply.status} x", f"content-length: {len(reply.body)}", "connection: close"]
             lines += [f"{name}: {value}" for name, value in reply.headers.items()]
             writer.write("\r\n".join([*lines, "", ""]).encode() + reply.body)
@@ -59,6 +58,13 @@ class Receiver:
         finally:
             writer.close()
             self._open.discard(asyncio.current_task())
+
+    async def _delay(self, reply: Reply) -> None:
+        if reply.delay_seconds:
+            ends = [asyncio.create_task(event.wait()) for event in (self._closing, reply.once) if event]
+            await asyncio.wait(ends, timeout=reply.delay_seconds, return_when=asyncio.FIRST_COMPLETED)
+            for end in ends:
+                end.cancel()
 
     async def close(self) -> None:
         """Answer at once whoever still waits."""

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Iterator
@@ -22,6 +21,7 @@ from pypgstac.db import PgstacDB
 from pypgstac.migrate import Migrate
 
 from deployments import sample
+from deployments.stack.ports import any_port
 from flows.handlers.raster.declarations import (
     CogResult,
     CreateCogParams,
@@ -92,9 +92,7 @@ def scratch_cluster() -> Iterator[str]:
     account = "postgres" if os.geteuid() == 0 else None  # PostgreSQL refuses to run as root
     if account:
         shutil.chown(folder, account)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = any_port()
 
     def run(program: str, *arguments: str) -> None:
         command = [str(binaries / program), "-D", str(folder / "data"), *arguments]

@@ -2,7 +2,6 @@
 
 import os
 import re
-import socket
 import subprocess
 import sys
 import time
@@ -16,11 +15,12 @@ from urllib.parse import parse_qs, quote, urlsplit
 import httpx
 
 from deployments.stack.owner import tied
+from deployments.stack.ports import any_port
 from tests.gateway.serving.conftest import Served
 from tests.support.azurite import ACCOUNT, KEY
 
 REPOSITORY = Path(__file__).parents[3]
-START_SECONDS = 60.0
+START_SECONDS = 120.0
 
 
 class _Refusing(BaseHTTPRequestHandler):
@@ -66,9 +66,7 @@ def _command_of_the_image() -> list[str]:
 
 @contextmanager
 def _server(served: Served, account_url: str, log: Path) -> Iterator[str]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
+    port = str(any_port())
     command = _command_of_the_image()
     command[command.index("--port") + 1], command[command.index("--host") + 1] = port, "127.0.0.1"
     connection = f"DefaultEndpointsProtocol=http;AccountName={ACCOUNT};AccountKey={KEY};BlobEndpoint={account_url};"

@@ -85,7 +85,7 @@ async def test_an_approval_that_ended_serves_nothing_before_anybody_noticed(
 
 LISTENERS = """
 select pid from pg_stat_activity where application_name = 'cairn-serving-news' and datname = current_database()
-    and state = 'idle' and query like 'listen %'
+    and state = 'idle' and starts_with(query, 'listen')
 """
 
 

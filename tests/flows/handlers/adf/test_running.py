@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from threading import Event, Timer
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -24,6 +24,7 @@ from flows.handlers.adf.answers import Busy, PipelineCancelled, PipelineFailed, 
 from flows.handlers.adf.settings import AdfSettings
 from flows.handlers.export import AdfParams, ExportResult, Withdrawn, WithdrawParams, adf, withdraw
 from flows.storage import Zones
+from tests.support.clock import until
 from tests.support.data_factory import FORBIDDEN, PIPELINE, StandIn, data_factory_stand_in
 
 DESTINATION = "asset/0-r1/export"
@@ -78,10 +79,16 @@ def test_a_pipeline_copies_and_its_run_is_told(factory: StandIn, tmp_path: Path)
     assert factory.calls == ["start", "run", "run", "run"]
 
 
+def stop_once_watched(factory: StandIn, stop: Event) -> None:
+    """Stop an export whose pipeline runs, and was asked after."""
+    until(lambda: "run" in factory.calls)
+    stop.set()
+
+
 def test_a_try_that_was_stopped_is_taken_up_where_it_was(factory: StandIn, tmp_path: Path) -> None:
     factory.statuses = ["InProgress"]
     stop = Event()
-    Timer(0.3, stop.set).start()
+    Thread(target=stop_once_watched, args=(factory, stop)).start()
     with pytest.raises(Stopped):
         export(tmp_path, stop)
     [run_id] = factory.runs
@@ -189,7 +196,7 @@ def test_a_worker_without_identity_says_so(factory: StandIn, tmp_path: Path, mon
 def test_a_withdrawal_first_ends_the_pipeline(factory: StandIn, tmp_path: Path) -> None:
     factory.statuses = ["InProgress"]
     stop = Event()
-    Timer(0.3, stop.set).start()
+    Thread(target=stop_once_watched, args=(factory, stop)).start()
     with pytest.raises(Stopped):
         export(tmp_path, stop)
     late = Zones.local(tmp_path).external
