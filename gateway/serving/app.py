@@ -12,6 +12,7 @@ from domain.last_uses import LastUses
 from domain.metrics import METRICS_PATH, Metering, RequestMeter
 from gateway.serving import catalog, downloads, layers, metrics, problems, tiles
 from gateway.serving.access import lookup_of
+from gateway.serving.budget import Budget
 from gateway.serving.freshness import ResponseHeaders
 from gateway.serving.handles import Handles
 from gateway.serving.links import Links
@@ -20,6 +21,8 @@ from gateway.serving.memory import Memory
 from gateway.serving.news import News
 from gateway.serving.settings import ServingSettings
 from gateway.serving.sources import OPEN_SECONDS, Sources
+
+MEGABYTE = 1024**2
 
 
 def create_app(settings: ServingSettings | None = None) -> FastAPI:
@@ -35,6 +38,9 @@ def create_app(settings: ServingSettings | None = None) -> FastAPI:
     app.state.doorkeeper = stac.state.doorkeeper = features.state.doorkeeper = Doorkeeper(settings.token_verifier())
     app.state.links = Links([key.get_secret_value() for key in settings.link_keys], settings.link_seconds)
     app.state.zones = stac.state.zones = settings.zones()
+    app.state.budget = Budget(
+        settings.serving_pixels_mb * MEGABYTE, settings.serving_request_mb * MEGABYTE, settings.serving_patience_seconds
+    )
     app.state.sources = Sources(app.state.zones, Handles(settings.serving_open_files, OPEN_SECONDS))
     for each in (app, stac, features):
         problems.install(each)

@@ -1,4 +1,4 @@
-"""A tiled raster as one: GDAL's virtual raster over the files of a revision's parts, which share one grid.
+"""A tiled raster as one, and any raster with fewer bands: GDAL's virtual raster over files that share one grid.
 
 The catalogue's items say where each part lies, the first part's file how its pixels look. Nobody but this module writes
 such a document, and it names nothing but the files that these items name.
@@ -6,12 +6,15 @@ such a document, and it names nothing but the files that these items name.
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from threading import Lock
 from typing import Any, Final
 from xml.etree.ElementTree import Element, SubElement, tostring
 
-from rasterio.enums import ColorInterp
+from cachetools import LRUCache
 from rasterio.io import DatasetReader
+
+from domain.rules.rendering import HIGHEST_PERCENT, LOWEST_PERCENT, percentile_of_parts
 
 _OURS: Final = "cairn://silver/"
 _TYPES: Final = {
@@ -21,6 +24,7 @@ _TYPES: Final = {
 # Columns and rows of parts are whole numbers of pixels; what is left of them is rounding.
 _SLACK: Final = 0.01
 _SMALLEST: Final = 128  # pixels
+_DOCUMENTS: Final = 4  # remembered ones of a mosaic: the picture that most ask for, and a few others
 
 
 class NoMosaic(Exception):
@@ -48,11 +52,100 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Mosaic:
-    """What GDAL opens, and the range that each band's values have in all parts together."""
+class Header:
+    """What a raster's file says of its bands: the same for all parts of one."""
 
-    document: str
+    crs: str
+    nodata: float | None
+    dtypes: tuple[str, ...]
+    meanings: tuple[str, ...]
+    descriptions: tuple[str | None, ...]
+    units: tuple[str | None, ...]
+    offsets: tuple[float, ...]
+    scales: tuple[float, ...]
+    colours: Mapping[int, Mapping[int, tuple[int, ...]]]
+    """The colours of the bands that are numbers of a palette."""
+    block: int
+    place: Grid
+
+    @property
+    def alpha(self) -> int | None:
+        """The number of the band that says which pixels count."""
+        return self.meanings.index("alpha") + 1 if "alpha" in self.meanings else None
+
+    @property
+    def all(self) -> tuple[int, ...]:
+        """The numbers of all bands."""
+        return tuple(range(1, len(self.dtypes) + 1))
+
+    @property
+    def data(self) -> list[int]:
+        """The numbers of the bands that hold values."""
+        return [number for number, meaning in enumerate(self.meanings, start=1) if meaning != "alpha"]
+
+    @property
+    def is_alpha_legible(self) -> bool:
+        """False where the library takes alpha for transparent unless it is as large as its type allows."""
+        return self.alpha is None or self.dtypes[self.alpha - 1] in {"uint8", "uint16"}
+
+    def known(self, stored: Sequence[Mapping[str, Any]] | None) -> list[dict[str, Any]]:
+        """What is known of each band: what was counted when it was made, and what the file says."""
+        count = len(self.dtypes)
+        is_of_these = isinstance(stored, list) and len(stored) == count
+        counted = [dict(band) if isinstance(band, dict) else {} for band in (stored or [])] if is_of_these else []
+        said = zip(self.dtypes, self.meanings, self.descriptions, counted or [{}] * count, strict=True)
+        return [
+            band | {"dtype": dtype, "meaning": meaning, "description": name or band.get("description")}
+            for dtype, meaning, name, band in said
+        ]
+
+
+@dataclass(frozen=True)
+class Mosaic:
+    """Files of one grid, and the range that each band's values have in all of them together."""
+
+    parts: list[Part]
+    grid: Grid
+    header: Header
     bands: list[dict[str, Any]]
+    _written: LRUCache[tuple[int, ...], str] = field(default_factory=lambda: LRUCache(_DOCUMENTS), compare=False)
+    _turn: Lock = field(default_factory=Lock, compare=False)
+
+    def document(self, numbers: Sequence[int]) -> str:
+        """The virtual raster of these bands, in this order, and of the transparency that comes with them.
+
+        GDAL reprojects all bands of what it opens, whichever are asked for.
+        """
+        with self._turn:  # readers are threads, and the cache is for one at a time
+            known: str | None = self._written.get(tuple(numbers))
+            if known is None:
+                known = self._written[tuple(numbers)] = _document(self, numbers)
+            return known
+
+
+def header_of(raster: DatasetReader) -> Header:
+    """What an open raster says of itself."""
+    meanings = tuple(meaning.name for meaning in raster.colorinterp)
+    palettes = [number for number, meaning in enumerate(meanings, start=1) if meaning == "palette"]
+    transform = raster.transform
+    return Header(
+        crs=raster.crs.to_wkt() if raster.crs else "",
+        nodata=raster.nodata,
+        dtypes=tuple(raster.dtypes),
+        meanings=meanings,
+        descriptions=tuple(raster.descriptions),
+        units=tuple(raster.units),
+        offsets=tuple(raster.offsets),
+        scales=tuple(raster.scales),
+        colours={number: raster.colormap(number) for number in palettes},
+        block=raster.block_shapes[0][0],
+        place=Grid(transform.c, transform.f, transform.a, transform.e, raster.width, raster.height),
+    )
+
+
+def single(name: str, header: Header) -> Mosaic:
+    """One file as a mosaic of itself. GDAL calls it by this name."""
+    return Mosaic([Part(name, header.place)], header.place, header, [])
 
 
 def parts_of(items: Iterable[Mapping[str, Any]]) -> list[Part]:
@@ -93,43 +186,57 @@ def _offset(place: Grid, grid: Grid) -> tuple[int, int]:
     return round((place.left - grid.left) / grid.pixel_width), round((place.top - grid.top) / grid.pixel_height)
 
 
-def ranges(items: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Each band's type and range over all items; nothing where one does not tell."""
-    told = [item["assets"]["data"].get("bands") or [] for item in items]
-    if not told or not all(all("minimum" in band.get("statistics", {}) for band in bands) for bands in told):
+def counted(items: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """What each band holds over all items; nothing where one does not tell."""
+    told = [(_pixels(item), item["assets"]["data"].get("bands") or []) for item in items]
+    if not told or not all(all("minimum" in band.get("statistics", {}) for band in bands) for _, bands in told):
         return []
-    return [
-        {
-            "dtype": column[0]["data_type"],
-            "minimum": min(band["statistics"]["minimum"] for band in column),
-            "maximum": max(band["statistics"]["maximum"] for band in column),
-        }
-        for column in zip(*told, strict=True)
-    ]
+    columns = zip(*(bands for _, bands in told), strict=True)
+    return [_together([(pixels, band) for (pixels, _), band in zip(told, column, strict=True)]) for column in columns]
+
+
+def _pixels(item: Mapping[str, Any]) -> int:
+    height, width = item["properties"]["proj:shape"]
+    return int(height) * int(width)
+
+
+def _together(parts: Sequence[tuple[int, Mapping[str, Any]]]) -> dict[str, Any]:
+    """One band of all parts: the range of its values, and between which of them nearly all lie."""
+    each = [(pixels, band["statistics"]) for pixels, band in parts]
+    valid = [(pixels * said.get("valid_percent", 100) / 100, said) for pixels, said in each]
+    some = [said for weight, said in valid if weight] or [said for _, said in valid]
+    return {
+        "dtype": parts[0][1]["data_type"],
+        "minimum": min(said["minimum"] for said in some),
+        "maximum": max(said["maximum"] for said in some),
+        "percentile_2": percentile_of_parts(valid, LOWEST_PERCENT),
+        "percentile_98": percentile_of_parts(valid, HIGHEST_PERCENT),
+    } | ({} if any(weight for weight, _ in valid) else {"valid_percent": 0})
 
 
 def mosaic(lines: Sequence[bytes], named: Callable[[str], str], opened: Callable[[str], DatasetReader]) -> Mosaic:
-    """The virtual raster over the parts of these items. `named` tells what GDAL calls a file."""
+    """The mosaic of the parts of these items. `named` tells what GDAL calls a file."""
     items = [json.loads(line) for line in lines]
     parts = parts_of(items)
     grid = grid_of(parts)
     with opened(parts[0].name) as sample:
-        document = _document(parts, grid, sample, named)
-        meanings = [meaning.name for meaning in sample.colorinterp]
-    told = zip(ranges(items), meanings, strict=False)
-    return Mosaic(document, [band | {"meaning": meaning} for band, meaning in told])
+        header = header_of(sample)
+    return Mosaic([replace(part, name=named(part.name)) for part in parts], grid, header, counted(items))
 
 
-def _document(parts: Sequence[Part], grid: Grid, sample: DatasetReader, named: Callable[[str], str]) -> str:
+def _document(whole: Mosaic, numbers: Sequence[int]) -> str:
+    grid, header = whole.grid, whole.header
     root = Element("VRTDataset", rasterXSize=str(grid.width), rasterYSize=str(grid.height))
-    _text(root, "SRS", sample.crs.to_wkt())
+    _text(root, "SRS", header.crs)
     corners = (grid.left, grid.pixel_width, 0.0, grid.top, 0.0, grid.pixel_height)
     _text(root, "GeoTransform", ", ".join(map(repr, corners)))
-    for number in sample.indexes:
-        _band(root, number, sample, parts, grid, named)
-    if sample.nodata is None and ColorInterp.alpha not in sample.colorinterp:
+    has_alpha = header.alpha is not None and header.is_alpha_legible
+    last = [header.alpha] if has_alpha and header.alpha and header.alpha not in numbers else []
+    for place, number in enumerate([*numbers, *last], start=1):
+        _band(root, place, number, whole)
+    if header.nodata is None and not has_alpha:
         mask = SubElement(SubElement(root, "MaskBand"), "VRTRasterBand", dataType="Byte")
-        _sources(mask, "mask,1", sample, parts, grid, named)
+        _sources(mask, "mask,1", whole)
     if factors := smaller_pictures(grid):
         _text(root, "OverviewList", " ".join(map(str, factors)), resampling="nearest")
     return tostring(root, encoding="unicode")
@@ -141,48 +248,39 @@ def smaller_pictures(grid: Grid) -> list[int]:
     return [factor for factor in factors if min(grid.width, grid.height) // factor >= _SMALLEST]
 
 
-def _band(
-    root: Element, number: int, sample: DatasetReader, parts: Sequence[Part], grid: Grid, named: Callable[[str], str]
-) -> None:
-    band = SubElement(root, "VRTRasterBand", dataType=_TYPES[sample.dtypes[number - 1]], band=str(number))
-    _meaning(band, number - 1, sample)
-    if sample.nodata is not None:
-        _text(band, "NoDataValue", repr(sample.nodata))
-    meaning = sample.colorinterp[number - 1]
-    _text(band, "ColorInterp", meaning.name.capitalize())
-    if meaning is ColorInterp.palette:
+def _band(root: Element, place: int, number: int, whole: Mosaic) -> None:
+    header, meaning = whole.header, whole.header.meanings[number - 1]
+    band = SubElement(root, "VRTRasterBand", dataType=_TYPES[header.dtypes[number - 1]], band=str(place))
+    _meaning(band, number - 1, header)
+    if header.nodata is not None:
+        _text(band, "NoDataValue", repr(header.nodata))
+    is_illegible = meaning == "alpha" and not header.is_alpha_legible
+    _text(band, "ColorInterp", "Undefined" if is_illegible else meaning.capitalize())
+    if meaning == "palette":
         table = SubElement(band, "ColorTable")
-        for _, colour in sorted(sample.colormap(number).items()):
-            SubElement(table, "Entry", {f"c{place}": str(value) for place, value in enumerate(colour, start=1)})
-    _sources(band, str(number), sample, parts, grid, named)
+        for _, colour in sorted(header.colours[number].items()):
+            SubElement(table, "Entry", {f"c{at}": str(value) for at, value in enumerate(colour, start=1)})
+    _sources(band, str(number), whole)
 
 
-def _meaning(band: Element, place: int, sample: DatasetReader) -> None:
+def _meaning(band: Element, place: int, header: Header) -> None:
     """What the numbers stand for. A file that says nothing of it is not made to say what is usual."""
-    said = {"Description": sample.descriptions[place], "UnitType": sample.units[place]}
-    shift, factor = sample.offsets[place], sample.scales[place]
+    said = {"Description": header.descriptions[place], "UnitType": header.units[place]}
+    shift, factor = header.offsets[place], header.scales[place]
     said |= {"Offset": repr(shift) if shift != 0.0 else None, "Scale": repr(factor) if factor != 1.0 else None}
     for name, text in said.items():
         if text:
             _text(band, name, text)
 
 
-def _sources(
-    band: Element,
-    source_band: str,
-    sample: DatasetReader,
-    parts: Sequence[Part],
-    grid: Grid,
-    named: Callable[[str], str],
-) -> None:
+def _sources(band: Element, source_band: str, whole: Mosaic) -> None:
     """Every part at its place. Its size is told, so that GDAL opens only those that are looked at."""
-    block = str(sample.block_shapes[0][0])
-    kind = _TYPES[sample.dtypes[0]]
-    for part in parts:
-        column, row = _offset(part.place, grid)
+    block, kind = str(whole.header.block), _TYPES[whole.header.dtypes[0]]
+    for part in whole.parts:
+        column, row = _offset(part.place, whole.grid)
         width, height = str(part.place.width), str(part.place.height)
         source = SubElement(band, "SimpleSource")
-        _text(source, "SourceFilename", named(part.name), relativeToVRT="0", shared="0")
+        _text(source, "SourceFilename", part.name, relativeToVRT="0", shared="0")
         _text(source, "SourceBand", source_band)
         SubElement(
             source, "SourceProperties", RasterXSize=width, RasterYSize=height, DataType=kind,

@@ -56,6 +56,12 @@ STORAGE_AWAY = Problem(
     "The storage does not give what is asked for, or not in time. Ask again.",
     {"Retry-After": "5"},
 )
+BUSY = Problem(
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    "busy",
+    "Others read as much as there is memory for. Ask again.",
+    {"Retry-After": "5"},
+)
 CANNOT_SEARCH = Problem(HTTPStatus.BAD_REQUEST, "cannot-search", "The catalogue cannot answer this search.")
 OUTSIDE = Problem(HTTPStatus.NOT_FOUND, "outside-bounds", "The product does not cover this place.")
 
@@ -63,6 +69,16 @@ OUTSIDE = Problem(HTTPStatus.NOT_FOUND, "outside-bounds", "The product does not 
 def invalid(detail: str) -> Problem:
     """A parameter that no library may see."""
     return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-parameters", detail)
+
+
+def cannot_draw(detail: str) -> Problem:
+    """There is such a raster, and no such picture of it."""
+    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "cannot-render", detail)
+
+
+def too_large(detail: str) -> Problem:
+    """More pixels at once than one request may have."""
+    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "too-large", detail)
 
 
 def response(problem: Problem) -> JSONResponse:

@@ -1,46 +1,93 @@
 """Which raster a request reads: the product's file, or the mosaic of its parts. Its name comes from the database."""
 
-from collections.abc import Hashable, Iterator, Mapping
+import math
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+import numpy as np
 import rasterio
 from cachetools import LRUCache, TTLCache
 from rasterio.io import DatasetReader
 from starlette.concurrency import run_in_threadpool
 
+from domain.rules.rendering import HIGHEST_PERCENT, LOWEST_PERCENT, Range, are_colours, is_blank, range_of, usable
 from flows.storage import Zones
 from flows.storage.reading import gdal_name, gdal_options, is_remote
 from gateway.serving.handles import Handles
 from gateway.serving.lookup import PARTS, Lookup, Product
-from gateway.serving.mosaics import Mosaic, NoMosaic, mosaic
-from gateway.serving.problems import NOT_FOUND
+from gateway.serving.mosaics import Header, Mosaic, NoMosaic, header_of, mosaic, single
+from gateway.serving.problems import NOT_FOUND, cannot_draw
 
 _ENVIRONMENT: Final = {"GDAL_DISABLE_READDIR_ON_OPEN": "EMPTY_DIR", "GDAL_PAM_ENABLED": "NO", "PROJ_NETWORK": "OFF"}
 _NO_NETWORK: Final = {"CPL_VSIL_CURL_ALLOWED_EXTENSIONS": "{none}"}
 # A signed URL is good for longer than twice this: it is remembered so long, and so is what was opened by it then.
 OPEN_SECONDS: Final = 300.0
-_FILES: Final = 1000  # remembered names
+_FILES: Final = 1000  # remembered names and headers
+_MEASURED_SIDE: Final = 256  # pixels
+_ANY_RANGE: Final = (0.0, 1.0)  # of a picture that is transparent all over
 _MOSAICS: Final = 16  # remembered ones: a document of ten thousand parts has some megabytes
 
 
 @dataclass(frozen=True)
 class Source:
-    """One raster that may be opened, and what is known of its bands. `name` may be a secret."""
+    """One raster that may be opened, and what is known of its bands. `name` may be a secret.
+
+    With `numbers` it is a virtual raster of these bands of the whole.
+    """
 
     key: Hashable
     name: str
-    driver: str
     handles: Handles
     environment: Mapping[str, Any]
+    whole: Mosaic
     bands: list[dict[str, Any]] = field(default_factory=list)
+    numbers: tuple[int, ...] | None = None
+
+    @property
+    def header(self) -> Header:
+        return self.whole.header
 
     @contextmanager
     def opened(self) -> Iterator[DatasetReader]:
         """A handle of it, opened by nothing but its driver."""
-        with self.handles.lent(self.key, lambda: rasterio.open(self.name, driver=self.driver)) as dataset:
+        with self.handles.lent((self.key, self.numbers), self._open) as dataset:
             yield dataset
+
+    def _open(self) -> DatasetReader:
+        if self.numbers is None:
+            return rasterio.open(self.name, driver="GTiff")
+        return rasterio.open(self.whole.document(self.numbers), driver="VRT")
+
+    def narrowed(self, numbers: Sequence[int]) -> "Source":
+        """A raster of these bands, whose numbers begin at 1 again; the file itself where it has no others."""
+        if self.numbers is None and self.header.is_alpha_legible and list(numbers) == self.header.data:
+            return self
+        return replace(self, numbers=tuple(numbers))
+
+    def legible(self) -> "Source":
+        """All bands, with a transparency that the library reads as it is meant."""
+        is_so = self.numbers is not None or self.header.is_alpha_legible
+        return self if is_so else replace(self, numbers=self.header.all)
+
+    def measured(self, numbers: Sequence[int]) -> Range | None:
+        """Between which values most of these bands' pixels lie, from a small picture of them."""
+        with rasterio.Env(**self.environment), self.narrowed(numbers).opened() as raster:
+            height, width = shrunk(raster.height, raster.width, _MEASURED_SIDE)
+            pixels = raster.read(list(range(1, len(numbers) + 1)), out_shape=(len(numbers), height, width), masked=True)
+        values = pixels.compressed().astype("float64")
+        values = values[np.isfinite(values)]
+        if not values.size:
+            return None
+        low, high = np.percentile(values, (LOWEST_PERCENT, HIGHEST_PERCENT))
+        return usable(*((low, high) if low < high else (float(values.min()), float(values.max()))))
+
+
+def shrunk(height: int, width: int, longest: int) -> tuple[int, int]:
+    """Height and width of a picture of these proportions whose sides are at most so long."""
+    factor = min(1.0, longest / max(height, width))
+    return max(1, math.ceil(height * factor)), max(1, math.ceil(width * factor))
 
 
 @dataclass(frozen=True)
@@ -50,7 +97,9 @@ class Sources:
     zones: Zones
     handles: Handles
     _readable: TTLCache[str, str] = field(default_factory=lambda: TTLCache(_FILES, OPEN_SECONDS))
+    _headers: LRUCache[str, Header] = field(default_factory=lambda: LRUCache(_FILES))
     _mosaics: LRUCache[tuple[str, ...], Mosaic] = field(default_factory=lambda: LRUCache(_MOSAICS))
+    _ranges: LRUCache[Hashable, Range | None] = field(default_factory=lambda: LRUCache(_FILES))
 
     async def of(self, product: Product, lookup: Lookup) -> Source:
         """The product's raster; no such thing where it has neither a file nor parts of one grid."""
@@ -58,10 +107,36 @@ class Sources:
             return await self._file(product, product.cog_name)
         return await self._mosaic(product, lookup)
 
+    async def range_of(self, source: Source, numbers: Sequence[int]) -> Range | None:
+        """Over which values a picture of these bands is stretched; None where they are shown as they are."""
+        told = range_of(source.bands, numbers)
+        if told is not None or are_colours(source.bands, numbers):
+            return told
+        measured = None if is_blank(source.bands, numbers) else await self._measured(source, numbers)
+        return measured or _ANY_RANGE
+
+    async def _measured(self, source: Source, numbers: Sequence[int]) -> Range | None:
+        """The range of a product of whose values nothing was counted when it was made."""
+        question = (source.key, tuple(numbers))
+        if question not in self._ranges:
+            self._ranges[question] = await run_in_threadpool(source.measured, numbers)
+        known: Range | None = self._ranges[question]
+        return known
+
     async def _file(self, product: Product, name: str) -> Source:
         readable = await self._path(name)
         environment = {**_ENVIRONMENT, **_NO_NETWORK, **self.zones.reader_environment, **gdal_options(readable)}
-        return Source(name, gdal_name(readable), "GTiff", self.handles, environment, product.bands or [])
+        header = self._headers.get(name)
+        if header is None:
+            header = self._headers[name] = await run_in_threadpool(self._read_header, name, readable, environment)
+        whole = single(gdal_name(readable), header)
+        bands = header.known(product.bands)
+        return Source(name, gdal_name(readable), self.handles, environment, whole, bands)
+
+    def _read_header(self, name: str, readable: str, environment: Mapping[str, Any]) -> Header:
+        opened = lambda: rasterio.open(gdal_name(readable), driver="GTiff")  # noqa: E731
+        with rasterio.Env(**environment), self.handles.lent((name, None), opened) as raster:
+            return header_of(raster)
 
     async def _mosaic(self, product: Product, lookup: Lookup) -> Source:
         names = tuple(await lookup.descriptions(product, PARTS))
@@ -71,7 +146,8 @@ class Sources:
         made = self._mosaics.get(names) or await run_in_threadpool(self._joined, names, environment)
         if _NO_NETWORK.items() <= environment.items():  # signed names of parts end within the hour
             self._mosaics[names] = made
-        return Source(names, made.document, "VRT", self.handles, environment, made.bands)
+        bands = made.header.known(product.bands or made.bands)
+        return Source(names, "", self.handles, environment, made, bands, made.header.all)
 
     def _joined(self, names: tuple[str, ...], environment: Mapping[str, Any]) -> Mosaic:
         silver = self.zones.silver
@@ -80,8 +156,10 @@ class Sources:
         try:
             with rasterio.Env(**environment):
                 return mosaic(lines, named, lambda name: rasterio.open(named(name), driver="GTiff"))  # type: ignore[no-untyped-call]
-        except NoMosaic:
-            raise NOT_FOUND from None
+        except NoMosaic as error:
+            raise cannot_draw(
+                f"{error} So this version is no single raster; its parts can be read one by one."
+            ) from None
 
     async def _path(self, name: str) -> str:
         """The file's path or signed URL."""

@@ -1,30 +1,38 @@
 """Tiles and their kin: TiTiler over the one product that the URL names. No other file can be asked for."""
 
+import math
 import re
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 import attr
+import numpy as np
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.routing import APIRoute
 from rio_tiler.io import Reader
+from rio_tiler.models import ImageData
 from starlette.datastructures import QueryParams
 from titiler.core.dependencies import BidxParams, ImageRenderingParams
 from titiler.core.factory import TilerFactory
+from titiler.core.utils import render_image
 
-from gateway.serving import layers, parameters
+from gateway.serving import layers, parameters, pictures
 from gateway.serving.access import lookup_of, readable_product
+from gateway.serving.budget import Budget
 from gateway.serving.lookup import Product
 from gateway.serving.problems import invalid
 from gateway.serving.sources import Source, Sources
 
 PREFIX: Final = "/tiles/{asset_id}"
 MAX_PIXELS: Final = 2048
-MAX_BANDS: Final = 8
 _USUAL_TILE: Final = 512  # no smaller than a tile whose size is not asked for
 _SIZES: Final = {"tilesize", "buffer", "padding", "max_size", "width", "height", "histogram_bins"}
 _PARTS_OF_A_SIDE: Final = ("tilesize", "buffer", "padding")
-_FORMATS_OF_VALUES: Final = {"tif", "tiff", "npy", "pngraw"}
+_FORMATS_OF_ALL_BANDS: Final = {"tif", "tiff", "npy"}
+_FORMATS_OF_VALUES: Final = _FORMATS_OF_ALL_BANDS | {"pngraw"}
+_PICTURES: Final = {"tile", "preview"}
+_COLORMAPS: Final = {"colormap", "colormap_name"}
 _EPSG: Final = re.compile(r"EPSG:[0-9]{4,6}", re.IGNORECASE)
 
 
@@ -81,12 +89,15 @@ class _Tiler(TilerFactory):
 def router() -> APIRouter:
     """The routes below /tiles/{asset_id}."""
     tiler = _Tiler(
-        router=_Router(dependencies=[Depends(_within_limits)], route_class=_ByKind),
+        router=_Router(
+            dependencies=[Depends(_within_limits), Depends(_within_memory, scope="function")], route_class=_ByKind
+        ),
         router_prefix=PREFIX,
         reader=ProductReader,
-        path_dependency=_source,
+        render_func=_drawn,
+        path_dependency=_read_source,
         reader_dependency=parameters.READER,
-        layer_dependency=parameters.BANDS,
+        layer_dependency=_read_bands,  # type: ignore[arg-type]
         dataset_dependency=parameters.DATASET,
         tile_dependency=parameters.TILE,
         colormap_dependency=parameters.COLORMAP,
@@ -110,8 +121,8 @@ async def _within_limits(request: Request) -> None:
             raise invalid(f"{name} must be an EPSG code such as EPSG:3857.")
         if name in _SIZES and not _is_size(value):
             raise invalid(f"{name} must be a number up to {MAX_PIXELS}.")
-    if len(request.query_params.getlist("bidx")) > MAX_BANDS:
-        raise invalid(f"bidx may be given up to {MAX_BANDS} times.")
+    if len(request.query_params.getlist("bidx")) > pictures.MAX_BANDS:
+        raise invalid(f"bidx may be given up to {pictures.MAX_BANDS} times.")
     if _widest_tile(request.query_params) > MAX_PIXELS:
         raise invalid(f"tilesize, with twice the buffer and twice the padding, must be a number up to {MAX_PIXELS}.")
 
@@ -137,6 +148,76 @@ async def _source(request: Request, product: Annotated[Product, Depends(readable
     return await sources.of(product, lookup_of(request))
 
 
+@dataclass(frozen=True)
+class _Reading:
+    """What a request reads: a raster, these of its bands, and what that takes. `numbers` are those of the product."""
+
+    source: Source
+    numbers: list[int]
+    indexes: list[int]
+    size_bytes: int
+
+
+async def _reading(
+    request: Request,
+    source: Annotated[Source, Depends(_source)],
+    named: Annotated[BidxParams, Depends(parameters.BANDS)],
+) -> _Reading:
+    """Decide what is read before anything is; a reader who names no bands gets those that are drawn."""
+    header, what = source.header, _what(request)
+    pictures.refuse_strangers(named.indexes, header)
+    if what in _PICTURES and request.path_params.get("format") not in _FORMATS_OF_ALL_BANDS:
+        has_colormap = not _COLORMAPS.isdisjoint(request.query_params)
+        numbers = pictures.bands_of_picture(source.bands, named.indexes, has_colormap=has_colormap)
+    else:
+        numbers = list(named.indexes or header.data or header.all)
+    size = _size(request, what, source)
+    budget: Budget = request.app.state.budget
+    needed = pictures.refuse_too_much(len(numbers), header.dtypes[0], size, budget.one_bytes)
+    if what not in _PICTURES:  # nothing is reprojected
+        return _Reading(source.legible(), numbers, numbers, needed)
+    narrowed = source.narrowed(numbers)
+    return _Reading(narrowed, numbers, numbers if narrowed is source else _counted(numbers), needed)
+
+
+def _counted(numbers: list[int]) -> list[int]:
+    return list(range(1, len(numbers) + 1))
+
+
+def _what(request: Request) -> str:
+    """Which of the asset's addresses is asked: `tile`, or the address's first word."""
+    return "tile" if "z" in request.path_params else re.split(r"[/.]", request.url.path.removeprefix("/tiles/"))[1]
+
+
+def _size(request: Request, what: str, source: Source) -> pictures.Size:
+    if what == "tile":
+        side = math.ceil(_widest_tile(request.query_params))
+        return pictures.Size(side, side)
+    if what not in {"preview", "statistics"}:
+        return pictures.Size(1, 1)
+    given = [*request.query_params.multi_items(), *request.path_params.items()]
+    sides: dict[str, int] = {}
+    for name, value in given:
+        if name in {"width", "height", "max_size"}:
+            sides[name] = max(sides.get(name, 0), math.ceil(float(value)))
+    return pictures.size_of_preview(sides, source.header, is_reprojected="dst_crs" in request.query_params)
+
+
+async def _within_memory(request: Request, reading: Annotated[_Reading, Depends(_reading)]) -> AsyncIterator[None]:
+    """Read when there is memory for it, beside what others read at the same time."""
+    budget: Budget = request.app.state.budget
+    async with budget.share(reading.size_bytes):
+        yield
+
+
+async def _read_source(reading: Annotated[_Reading, Depends(_reading)]) -> Source:
+    return reading.source
+
+
+async def _read_bands(reading: Annotated[_Reading, Depends(_reading)]) -> BidxParams:
+    return BidxParams(indexes=reading.indexes)
+
+
 async def _environment(source: Annotated[Source, Depends(_source)]) -> dict[str, Any]:
     """GDAL may read this product and nothing else."""
     return dict(source.environment)
@@ -148,28 +229,27 @@ async def _no_algorithm() -> None:
 
 async def _rendering(
     request: Request,
-    source: Annotated[Source, Depends(_source)],
-    bands: Annotated[BidxParams, Depends(parameters.BANDS)],
+    reading: Annotated[_Reading, Depends(_reading)],
     given: Annotated[ImageRenderingParams, Depends(parameters.RENDERING)],
 ) -> ImageRenderingParams:
-    """Stretch what is not bytes over the range its statistics name, unless the reader wants it otherwise.
+    """Stretch the values as the raster's rendering says, unless the reader wants it otherwise.
 
     Formats for computing keep the values as they are, and so do colours that are given value by value.
     """
     pictured = request.path_params.get("format") not in _FORMATS_OF_VALUES
-    if given.rescale is None and pictured and "colormap" not in request.query_params:
-        given.rescale = stored_range(source.bands, bands.indexes)  # type: ignore[assignment]
+    if given.rescale is None and pictured and _what(request) in _PICTURES and "colormap" not in request.query_params:
+        sources: Sources = request.app.state.sources
+        values = await sources.range_of(reading.source, reading.numbers)
+        given.rescale = [values] if values else None  # type: ignore[list-item]
     return given
 
 
-def stored_range(bands: list[dict[str, Any]], indexes: list[int] | None) -> list[tuple[float, float]] | None:
-    """One range for all shown bands, so that their colours keep their proportions.
+def _drawn(image: ImageData, **options: Any) -> tuple[bytes, str]:
+    """TiTiler's picture. It keeps stretched values in the pixels' own type, and 255 is more than int8 can hold.
 
-    None where they are bytes, or numbers of a palette's colours: those are categories and mean nothing in between.
+    What lies under the mask is told by nodata, which a byte cannot hold either, and which is not looked at.
     """
-    shown = [band for number, band in enumerate(bands, start=1) if indexes is None or number in indexes]
-    shown = [band for band in shown if band.get("meaning") != "alpha"]
-    if not shown or any(band["dtype"] == "uint8" or band.get("meaning") == "palette" for band in shown):
-        return None
-    lowest, highest = min(band["minimum"] for band in shown), max(band["maximum"] for band in shown)
-    return [(lowest, highest if highest > lowest else lowest + 1)]
+    if options.get("rescale"):
+        values = image.array.astype("int16") if image.array.dtype == "int8" else image.array
+        image.array = np.ma.MaskedArray(values.data, values.mask)
+    return render_image(image, **options)

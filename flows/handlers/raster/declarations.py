@@ -115,6 +115,8 @@ class BandStatistics(BaseModel):
     mean: float
     stddev: float
     valid_percent: float
+    percentile_2: float | None = None
+    percentile_98: float | None = None
     scale: float = 1.0
     offset: float = 0.0
     unit: str | None = None

@@ -13,6 +13,7 @@ from rasterio.crs import CRS
 from rasterio.io import DatasetReader
 
 from domain.contracts.artifacts import Artifact, Bounds
+from domain.rules.rendering import HIGHEST_PERCENT, LOWEST_PERCENT, rendering_of
 from flows.context import Context
 from flows.handlers.raster import footprint, grid, thumbnail
 from flows.handlers.raster.assembly import Assembled
@@ -28,7 +29,7 @@ def kept(path: Path, made: Assembled, statistics: Sequence[BandStatistics], sour
         stored = beside.submit(context.storage.silver.put_file, name, path, context.check)
         with rasterio.open(path, driver="GTiff") as raster:
             facts = facts_of(raster, statistics, source)
-            shown = thumbnail_of(raster, context.output_name("thumbnail.png"), context)
+            shown = thumbnail_of(raster, statistics, context.output_name("thumbnail.png"), context)
         stored.result()
     cog = artifact("cog", name, path, made, facts)
     context.progress(1.0, "stored")
@@ -73,6 +74,8 @@ def statistics_of(raster: DatasetReader, tallies: Sequence[Tally]) -> list[BandS
             mean=tally.mean,
             stddev=tally.stddev,
             valid_percent=tally.valid_percent,
+            percentile_2=tally.percentile(LOWEST_PERCENT),
+            percentile_98=tally.percentile(HIGHEST_PERCENT),
             scale=raster.scales[band],
             offset=raster.offsets[band],
             unit=raster.units[band],
@@ -101,13 +104,13 @@ def _outline(raster: DatasetReader, crs: CRS) -> footprint.Coordinates | None:
     return footprint.outline(raster.dataset_mask(out_shape=(height, width)), place, crs)
 
 
-def thumbnail_of(raster: DatasetReader, name: str, context: Context) -> Artifact:
+def thumbnail_of(raster: DatasetReader, statistics: Sequence[BandStatistics], name: str, context: Context) -> Artifact:
     """Put a small picture of the raster into the silver zone."""
     shape = grid.shrunk(raster.width, raster.height, thumbnail.LONGEST_SIDE)
-    shown_bands = thumbnail.bands_of(raster)
-    pixels: np.ndarray[Any, Any] = raster.read(shown_bands, out_shape=(len(shown_bands), *shape))
+    rendering = rendering_of([band.model_dump() for band in statistics])
+    pixels: np.ndarray[Any, Any] = raster.read(rendering.bands, out_shape=(len(rendering.bands), *shape))
     path = context.workdir / "thumbnail.png"
-    thumbnail.write(raster, pixels, raster.dataset_mask(out_shape=shape), path)
+    thumbnail.write(raster, rendering, pixels, raster.dataset_mask(out_shape=shape), path)
     context.storage.silver.put_file(name, path, context.check)
     shown = Artifact(
         role="thumbnail",

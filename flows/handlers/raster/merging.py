@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Protocol
 
+from domain.rules.rendering import HIGHEST_PERCENT, LOWEST_PERCENT, percentile_of_parts
 from flows.handlers.raster.declarations import BandStatistics
 
 
@@ -34,6 +35,7 @@ def _merged(parts: Sequence[tuple[int, BandStatistics]]) -> BandStatistics:
         return parts[0][1]
     mean = sum(pixels * part.mean for pixels, part in valid) / count
     variance = sum(pixels * (part.stddev**2 + (part.mean - mean) ** 2) for pixels, part in valid) / count
+    told = [(pixels, part.model_dump()) for pixels, part in valid]
     return parts[0][1].model_copy(
         update={
             "minimum": min(part.minimum for _, part in valid),
@@ -41,5 +43,7 @@ def _merged(parts: Sequence[tuple[int, BandStatistics]]) -> BandStatistics:
             "mean": mean,
             "stddev": math.sqrt(variance),
             "valid_percent": 100 * count / total,
+            "percentile_2": percentile_of_parts(told, LOWEST_PERCENT),
+            "percentile_98": percentile_of_parts(told, HIGHEST_PERCENT),
         }
     )

@@ -24,7 +24,7 @@ from rasterio.windows import Window
 from flows.context import Context
 from flows.handlers.raster import choices, grid
 from flows.handlers.raster.opening import CACHE_BYTES
-from flows.handlers.raster.statistics import Tallies, Tally, stride
+from flows.handlers.raster.statistics import Tallies, Tally, sampling, stride
 from flows.handlers.raster.views import Product
 
 Pixels = np.ndarray[Any, Any]
@@ -52,7 +52,9 @@ def write(
     context: Context,
 ) -> Written:
     """Write the raster and the overviews that come with it, by as many threads as there are readers."""
-    tallies = Tallies(product.bands.count, stride(product.width, product.height), product.nodata, product.bands.alpha)
+    step = stride(product.width, product.height)
+    every = sampling(product.width * product.height // step**2)
+    tallies = Tallies(product.bands.count, step, product.nodata, product.bands.alpha, every)
     with created(paths, product, block_sides, source, len(readers)) as pictures:
         is_empty = fill(pictures, product, readers, told, context, tallies)
     return Written(paths, tallies.each, is_empty)

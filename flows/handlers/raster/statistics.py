@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 COUNTED_PIXELS: Final = 4 * 1024**2
+SAMPLED_VALUES: Final = 16_384  # of each band: they tell percentiles to a tenth of a per cent
 Pixels = np.ndarray[Any, Any]
 _NOTHING: Final = np.longdouble(0)
 
@@ -17,6 +18,11 @@ _NOTHING: Final = np.longdouble(0)
 def stride(width: int, height: int) -> int:
     """Every how manieth row and column counts."""
     return max(1, math.isqrt(width * height // COUNTED_PIXELS))
+
+
+def sampling(counted: int) -> int:
+    """Every how manieth counted value is kept. Odd, so that it is not of the same few columns in every row."""
+    return max(1, counted // SAMPLED_VALUES) | 1
 
 
 @dataclass
@@ -31,6 +37,9 @@ class Tally:
     # In the widest floats there are: squares of what a file may hold fit in no others.
     sum: np.longdouble = _NOTHING
     squares: np.longdouble = _NOTHING
+    every: int = 1
+    """Every how manieth valid value is kept for percentiles."""
+    sample: list[Pixels] = field(default_factory=list)
 
     def add(self, pixels: Pixels, valid: Pixels) -> None:
         self.seen += pixels.size
@@ -41,12 +50,19 @@ class Tally:
             return
         if not self.valid:
             self.base = float(values[0])
+        self.sample.append(values[-self.valid % self.every :: self.every].copy())
         self.valid += values.size
         self.minimum = min(self.minimum, float(values.min()))
         self.maximum = max(self.maximum, float(values.max()))
         distances = _distances(values, self.base)
         self.sum += distances.sum()
         self.squares += np.square(distances).sum()
+
+    def percentile(self, percent: float) -> float | None:
+        """The value below which that much of the band lies; None without one valid pixel."""
+        if not self.valid:
+            return None
+        return float(np.percentile(np.concatenate(self.sample).astype("float64"), percent))
 
     @property
     def mean(self) -> float:
@@ -79,10 +95,11 @@ class Tallies:
     nodata: float | None
     alpha: int | None
     """The index of the band that says which pixels count, where there is one."""
+    every: int = 1
     each: list[Tally] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.each = [Tally() for _ in range(self.bands)]
+        self.each = [Tally(every=self.every) for _ in range(self.bands)]
 
     def add(self, pixels: Pixels, mask: Pixels | None) -> None:
         """Count one cell."""

@@ -10,18 +10,17 @@ from rasterio.enums import ColorInterp
 from rasterio.errors import NotGeoreferencedWarning
 from rasterio.io import DatasetReader
 
+from domain.rules.rendering import Range, Rendering
+
 MEDIA_TYPE: Final = "image/png"
 LONGEST_SIDE: Final = 512
-# Rare bright and dark pixels do not decide how the others look.
-PERCENTILES: Final = (2, 98)
-_COLOURS: Final = (ColorInterp.red, ColorInterp.green, ColorInterp.blue)
 
 Pixels = np.ndarray[Any, Any]
 
 
-def write(raster: DatasetReader, pixels: Pixels, mask: Pixels, path: Path) -> None:
+def write(raster: DatasetReader, rendering: Rendering, pixels: Pixels, mask: Pixels, path: Path) -> None:
     """Write a PNG of what was read of the bands that are shown; what the mask leaves out is transparent."""
-    colours = _colours(raster, pixels, mask)
+    colours = _colours(raster, rendering, pixels)
     bands = np.concatenate([colours, mask[np.newaxis]]).astype("uint8")
     count, height, width = bands.shape
     with rasterio.Env(GDAL_PAM_ENABLED="NO"), warnings.catch_warnings():
@@ -30,31 +29,22 @@ def write(raster: DatasetReader, pixels: Pixels, mask: Pixels, path: Path) -> No
             picture.write(bands)
 
 
-def bands_of(raster: DatasetReader) -> list[int]:
-    """The numbers of the bands that are shown: red, green and blue, or the first."""
-    if all(colour in raster.colorinterp for colour in _COLOURS):
-        return [raster.colorinterp.index(colour) + 1 for colour in _COLOURS]
-    return [1]
-
-
-def _colours(raster: DatasetReader, pixels: Pixels, mask: Pixels) -> Pixels:
+def _colours(raster: DatasetReader, rendering: Rendering, pixels: Pixels) -> Pixels:
     """Red, green and blue, or one grey."""
-    if raster.colorinterp[0] is ColorInterp.palette:
+    if raster.colorinterp[rendering.bands[0] - 1] is ColorInterp.palette:
         table = np.zeros((65_536, 3), "uint8")
-        for value, colour in raster.colormap(1).items():
+        for value, colour in raster.colormap(rendering.bands[0]).items():
             table[value] = colour[:3]
         painted: Pixels = table[pixels[0]].transpose(2, 0, 1)
         return painted
-    return np.stack([_stretched(band, mask) for band in pixels])
+    return np.stack([_stretched(band, rendering.range) for band in pixels])
 
 
-def _stretched(band: Pixels, mask: Pixels) -> Pixels:
-    """The band's values over the whole range of a byte; bytes stay as they are."""
-    if band.dtype == "uint8":
-        return band
-    values = band.astype("float64")
-    shown = values[(mask > 0) & np.isfinite(values)]
-    low, high = np.percentile(shown, PERCENTILES) if shown.size else (0.0, 1.0)
-    share = (np.clip(np.nan_to_num(values, nan=low), low, high) - low) / ((high - low) or 1.0)
+def _stretched(band: Pixels, values: Range | None) -> Pixels:
+    """The range of values over the whole range of a byte; bytes that are colours stay as they are."""
+    if values is None:
+        return band.astype("uint8")  # what has no range and is no byte has no valid pixel
+    low, high = values
+    share = (np.clip(np.nan_to_num(band.astype("float64"), nan=low), low, high) - low) / (high - low)
     stretched: Pixels = (share * 255).astype("uint8")
     return stretched

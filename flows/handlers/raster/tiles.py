@@ -108,10 +108,11 @@ def _kept(path: Path, made: Assembled, seen: Written, tile: Tile, options: TileO
     folder, store = ("parts", context.storage.runs) if options.is_part else ("tiles", context.storage.silver)
     name = context.output_name(f"{folder}/{tile.id}.tif")
     with rasterio.open(path, driver="GTiff") as raster:
-        facts = facts_of(raster, statistics_of(raster, seen.tallies), options.source, outlined=not options.is_part)
+        statistics = statistics_of(raster, seen.tallies)
+        facts = facts_of(raster, statistics, options.source, outlined=not options.is_part)
         picture = f"{folder}/{tile.id}.png"
         is_shown = not options.is_part and not seen.is_empty
-        shown = [thumbnail_of(raster, context.output_name(picture), context)] if is_shown else []
+        shown = [thumbnail_of(raster, statistics, context.output_name(picture), context)] if is_shown else []
     store.put_file(name, path, context.check)
     return TileResult(
         **vars(facts),
