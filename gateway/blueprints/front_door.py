@@ -27,12 +27,15 @@ PASSED_IN = (
 PASSED_OUT = (
     "accept-ranges",
     "cache-control",
+    "cairn-features-matched",
+    "cairn-features-shown",
     "content-disposition",
     "content-encoding",
     "content-length",
     "content-range",
     "content-type",
     "etag",
+    "link",
     "location",
     "vary",
 )

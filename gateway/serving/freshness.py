@@ -6,7 +6,7 @@ is approved: answers are known by the names of what they are read from, and by t
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Final
 
@@ -23,7 +23,7 @@ _NOT_AT_ALL: Final = "no-store"
 # Who asks is told by headers here, and by a cookie at the front door, which makes a header of it.
 _ALWAYS: Final = {"Vary": "Accept, Authorization, Cookie, X-API-Key", "X-Content-Type-Options": "nosniff"}
 # Told apart by it are answers of another rendering: raise it where pixels or words come out otherwise than before.
-_EDITION: Final = "1"
+_EDITION: Final = "2"
 
 
 class NotModified(Exception):
@@ -47,6 +47,11 @@ def entity_tag(request: Request, product: Product, parts: Sequence[str]) -> str:
     asked = (_EDITION, str(request.url), request.headers.get("accept", ""))
     read = (product.item_id, product.cog_name or "", product.parquet_name or "", product.table_name or "", *parts)
     return f'"{hashlib.sha256(chr(0).join((*asked, *read)).encode()).hexdigest()[:32]}"'
+
+
+def tell_later(request: Request, told: Callable[[], Mapping[str, str]]) -> None:
+    """Have more headers asked for when the answer is made, by whoever knows them then."""
+    request.scope.setdefault("state", {})["told"] = told
 
 
 def is_known(if_none_match: str | None, tag: str) -> bool:
@@ -76,6 +81,8 @@ class ResponseHeaders:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 headers.update(_ALWAYS)
+                if message["status"] < HTTPStatus.BAD_REQUEST and "told" in state:
+                    headers.update(state["told"]())
                 tag, is_public = state.get("freshness", ("", False))
                 if message["status"] >= HTTPStatus.BAD_REQUEST:
                     headers["Cache-Control"] = _NOT_AT_ALL

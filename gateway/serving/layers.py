@@ -17,22 +17,22 @@ from morecantile.errors import InvalidIdentifier
 from pydantic import BaseModel
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Receive, Scope, Send
-from tipg.collections import Collection, CollectionList, Column, PgCollection
+from tipg.collections import Collection, CollectionList, Column
 from tipg.factory import OGCFeaturesFactory
 from tipg.model import Landing, Link
 from tipg.resources.enums import MediaType
 
 from gateway.serving.access import Version, identity_of, is_readable, lookup_of, readable_product
+from gateway.serving.freshness import tell_later
 from gateway.serving.lookup import Product
 from gateway.serving.pools import pool_options
 from gateway.serving.problems import NOT_FOUND, invalid
 from gateway.serving.settings import ServingSettings
+from gateway.serving.vector_tiles import LAYER_IN_TILE, MATCHED, MAX_BYTES, MAX_FEATURES, SHOWN, Layer
 
 MVT: Final = "application/vnd.mapbox-vector-tile"
 MAX_ZOOM: Final = 24
-MAX_TILE_FEATURES: Final = 10_000
 _TILE_FORMATS: Final = (None, "pbf", "mvt")
-_LAYER_IN_TILE: Final = "default"
 _NUMBER: Final = r"-?[0-9]{1,3}(\.[0-9]{1,20})?"
 _MOMENT: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{8,15}(Z|[+-][0-9]{2}:[0-9]{2})"
 # How a parameter must look before a library reads it; its own faults would be faults of the server's.
@@ -62,7 +62,7 @@ class _Facts(BaseModel):
     bounds_wgs84: tuple[float, float, float, float]
 
 
-def collection_of(product: Product) -> PgCollection:
+def collection_of(product: Product) -> Layer:
     """The layer as tipg sees a collection: named after its asset, its properties as the table has them."""
     facts = _Facts.model_validate(product.layer)
     shape = Column(
@@ -75,7 +75,7 @@ def collection_of(product: Product) -> PgCollection:
     # Bytes have no form in JSON.
     columns = [Column(name=each.name, type=each.type, description=each.title) for each in facts.columns]
     shown = [column for column in columns if column.type != "bytea"]
-    return PgCollection(
+    return Layer(
         type="Table",
         id=product.asset_id,
         schema="geo",
@@ -97,12 +97,22 @@ async def readable_layer(
     request: Request,
     collectionId: Annotated[str, Path(description="The asset's id")],  # noqa: N803 - the library's name for it
     version: Version = "latest",
-) -> PgCollection:
-    """The layer that the address names, if this reader may have it."""
+) -> Layer:
+    """The layer that the address names, if this reader may have it. What it tells of a page goes into the headers."""
     product = await readable_product(request, collectionId, version)
     if product.table_name is None:
         raise NOT_FOUND
-    return collection_of(product)
+    layer = collection_of(product)
+    tell_later(request, lambda: _told(request, layer))
+    return layer
+
+
+def _told(request: Request, layer: Layer) -> dict[str, str]:
+    """How many features the answer has of how many, and where it goes on: not every format has a place for it."""
+    if layer.counted is None:
+        return {}
+    following = request.url.include_query_params(offset=layer.next_offset)
+    return layer.counted.headers | ({"Link": f'<{following}>; rel="next"'} if layer.next_offset else {})
 
 
 async def readable_layers(request: Request) -> CollectionList:
@@ -190,8 +200,8 @@ async def answer(request: Request, product: Product) -> Response:
 async def _tile(request: Request, product: Product) -> Response:
     tms, place = _matrix(request), _place(request)
     async with request.app.state.pool.acquire() as connection:
-        content = await collection_of(product).get_tile(connection, tms=tms, tile=place, limit=MAX_TILE_FEATURES)
-    return Response(content, media_type=MVT)
+        tile = await collection_of(product).tile(connection, tms, place)
+    return Response(tile.content, media_type=MVT, headers=tile.counted.headers)
 
 
 def _matrix(request: Request) -> morecantile.TileMatrixSet:
@@ -211,22 +221,38 @@ def _place(request: Request) -> morecantile.Tile:
 def _tilejson(request: Request, product: Product) -> Response:
     """Where the tiles are, and what is in them."""
     _matrix(request)
-    layer = collection_of(product)
+    layer, features = collection_of(product), _Facts.model_validate(product.layer).feature_count
     base = str(request.url.replace(query="")).removesuffix("/tilejson.json").rstrip("?")
     query = f"?{request.url.query}" if request.url.query else ""
     fields = {column.name: column.description or column.name for column in layer.properties}
     content = {
         "tilejson": "3.0.0",
         "name": product.asset_id,
+        "description": _described(features),
         "version": "1.0.0",
         "scheme": "xyz",
         "tiles": [f"{base}/{{z}}/{{x}}/{{y}}{query}"],
         "minzoom": 0,
         "maxzoom": MAX_ZOOM,
         "bounds": layer.bounds,
-        "vector_layers": [{"id": _LAYER_IN_TILE, "fields": fields}],
+        "vector_layers": [{"id": LAYER_IN_TILE, "fields": fields}],
+        "features": {
+            "total": features,
+            "most_in_a_tile": min(features, MAX_FEATURES),
+            "most_bytes_in_a_tile": MAX_BYTES,
+            "told_by": [SHOWN, MATCHED],
+        },
     }
     return Response(orjson.dumps(content), media_type="application/json")
+
+
+def _described(features: int) -> str:
+    if features <= MAX_FEATURES:
+        return f"{features:,} features."
+    return (
+        f"{features:,} features. A tile shows at most {MAX_FEATURES:,} of them, spread evenly, and says in its headers "
+        f"{SHOWN} and {MATCHED} how many of how many. Zoom in for the rest."
+    )
 
 
 # --- the library's own connections ---

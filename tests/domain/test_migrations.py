@@ -136,3 +136,23 @@ def test_where_the_server_is_somebody_elses_its_functions_stay_as_they_are(datab
         connection.add_notice_handler(lambda notice: heard.append(notice.message_primary or ""))
         connection.execute(rights)
     assert ["stay open to every role: permission denied" in each for each in heard] == [True]
+
+
+LAYERS_BEFORE = """
+create table geo.v_000000000000000000000001 (fid bigint not null);
+create table geo.v_000000000000000000000002 (fid bigint not null);
+insert into geo.layers (table_name, product, run_id, description, is_ready) values
+    ('v_000000000000000000000001', 'ready', '', '{}', true), ('v_000000000000000000000002', 'loading', '', '{}', false),
+    ('v_000000000000000000000003', 'gone', '', '{}', true)
+"""
+
+
+def test_layers_that_are_ready_get_the_index_of_their_tiles(database: TestDatabase) -> None:
+    ranked = "select tablename from pg_indexes where schemaname = 'geo' and indexname like '%_rank'"
+    downgrade(database.url(), "0020")
+    with psycopg.connect(database.url()) as connection:
+        connection.execute(LAYERS_BEFORE.encode())
+    upgrade(database.url())
+    assert told(database, ranked) == [("v_000000000000000000000001",)]
+    downgrade(database.url(), "0020")
+    assert told(database, ranked) == []

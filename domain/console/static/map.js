@@ -3,6 +3,7 @@
 
 const facts = () => document.getElementById("map-data");
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const MOST_ZOOM = 18; // of a layer's tiles; nearer, those are drawn larger
 let maps = [];
 let stamp = "";
 
@@ -39,7 +40,7 @@ function withTiles(style, tiles) {
   const address = window.location.origin + tiles;
   const where = tiles === staged ? { bounds: reach() } : {};
   if (kind === "vector") {
-    style.sources.data = { type: "vector", tiles: [address], maxzoom: 18, ...where };
+    style.sources.data = { type: "vector", tiles: [COUNTED + address], maxzoom: MOST_ZOOM, ...where };
     const common = { source: "data", "source-layer": "default" };
     const of = (type) => ["==", ["geometry-type"], type];
     style.layers.push(
@@ -121,7 +122,7 @@ function draw() {
   maps = [];
   const frame = document.getElementById("map");
   frame.replaceChildren();
-  document.getElementById("map-trouble").hidden = true;
+  for (const name of ["map-trouble", "map-features"]) document.getElementById(name).hidden = true;
   try {
     fill(frame);
   } catch {
@@ -130,7 +131,7 @@ function draw() {
 }
 
 function fill(frame) {
-  const { staged, latest } = facts().dataset;
+  const { kind, staged, latest } = facts().dataset;
   if (latest) maps.push(make(layer(frame, "latest"), latest, "Map of what is served as latest"));
   if (staged || !latest) {
     const upper = layer(frame, "staged");
@@ -138,11 +139,15 @@ function fill(frame) {
     if (latest) slider(frame, upper);
   }
   if (maps.length === 2) tie(maps[0], maps[1]);
-  maps.at(-1).addControl(new maplibregl.NavigationControl({ showCompass: false }), "top-right");
+  const top = maps.at(-1);
+  const tiles = staged || latest;
+  if (kind === "vector" && tiles) top.on("idle", () => sayHowMany(top, window.location.origin + tiles, MOST_ZOOM));
+  top.addControl(new maplibregl.NavigationControl({ showCompass: false }), "top-right");
 }
 
 document.addEventListener("DOMContentLoaded", () => {
   maplibregl.setWorkerUrl(new URL(facts().dataset.worker, window.location.origin).href);
+  maplibregl.addProtocol(COUNTED.replace("://", ""), countedTile);
   draw();
 });
 document.addEventListener("cairn:changed", draw);

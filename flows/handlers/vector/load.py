@@ -110,7 +110,7 @@ def finalize(params: FinalizeParams, context: Context) -> FinalizeResult:
             )
         for done, command in enumerate(_finishing(table)):
             context.raise_if_stopping()
-            context.progress(done / 5, "indexing")
+            context.progress(done / 6, "indexing")
             connection.execute(command)
         connection.execute("update geo.layers set is_ready = true where table_name = %s", [table])
     for chunk in product.chunks:
@@ -124,6 +124,9 @@ def _finishing(table: str) -> Iterator[sql.Composed | sql.SQL]:
     yield sql.SQL("set local maintenance_work_mem = '256MB'")
     yield sql.SQL("create unique index if not exists {} on {} (fid)").format(sql.Identifier(f"{table}_fid"), name)
     yield sql.SQL("create index if not exists {} on {} using gist (geom)").format(sql.Identifier(f"{table}_geom"), name)
+    # Serving takes a layer's features in this order where a tile has no room for all of them.
+    ranked = sql.SQL("create index if not exists {} on {} (hashint8(fid))")
+    yield ranked.format(sql.Identifier(f"{table}_rank"), name)
     yield sql.SQL("analyze {}").format(name)
     yield sql.SQL("grant select on {} to {}").format(name, sql.Identifier(READER))
 

@@ -4,7 +4,9 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
+import morecantile
 import psycopg
+from numpy import array_split
 from playwright.async_api import Browser, Page, expect
 from psycopg.types.json import Jsonb
 
@@ -14,6 +16,7 @@ from tests.support.pictures import greys, pixels
 
 ZOOM = 11
 EFFECTIVE_SECONDS = 5.0
+WEB_MERCATOR = morecantile.tms.get("WebMercatorQuad")
 AREA = (170, 193, 187)  # the colour of areas over that of land, in light
 AREA_AT_SEA = (154, 185, 187)
 TABLE = """
@@ -106,10 +109,42 @@ async def test_a_layer_that_waits_is_drawn_with_its_attributes(
         assert (abs(shown - AREA).max(axis=2) <= 8).sum() > 20_000
         attributes = visit.page.get_by_role("region", name="Attributes")
         await expect(attributes).to_contain_text("lanes")
+        await expect(visit.page.locator("#map-features")).to_have_text("All features in view are shown.")
         await keep(visit, artifacts, "layer")
         assert (
             await assembly.ask("ddh-dev", "GET", f"/vector/collections/{asset_id}/items?version=0")
         ).status_code == 404
+
+
+async def test_a_map_that_leaves_features_out_leaves_no_hole_and_says_how_many_it_shows(
+    browser: Browser, assembly: Assembly, artifacts: Path
+) -> None:
+    """Twenty thousand parcels within one tile, in rows from south to north; nearer, there is room for all in view."""
+    tile = WEB_MERCATOR.bounds(morecantile.Tile(276, 179, 9))
+    across, up = (tile.right - tile.left) * 0.8 / 200, (tile.top - tile.bottom) * 0.5 / 100
+    west, south = tile.left + across * 25, tile.bottom + up * 50
+    boxes = [
+        (west + x * across, south + y * up, west + (x + 0.9) * across, south + (y + 0.9) * up)
+        for y in range(100)
+        for x in range(200)
+    ]
+    asset_id = await _layer(assembly, "parcels", (west, south, west + 200 * across, south + 100 * up), boxes)
+    async with visiting(browser, assembly, "reviewer") as visit:
+        await visit.go(f"/console/versions/{asset_id}/0")
+        is_area = abs(pixels(await visit.map_drawn()) - AREA).max(axis=2) <= 24
+        said = visit.page.locator("#map-features")
+        await expect(said).to_have_text(
+            "10,000 of 20,000 features in view are shown, spread evenly. Zoom in to see the others.",
+            timeout=PATIENCE_MS,
+        )
+        await keep(visit, artifacts, "parcels")
+        rows, columns = is_area.any(axis=1).nonzero()[0], is_area.any(axis=0).nonzero()[0]
+        drawn = is_area[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
+        shares = [part.mean() for band in array_split(drawn, 4) for part in array_split(band, 4, axis=1)]
+        assert min(shares) > 0.6 * max(shares), shares
+        for _ in range(2):
+            await visit.page.get_by_role("button", name="Zoom in").click()
+        await expect(said).to_have_text("All features in view are shown.", timeout=PATIENCE_MS)
 
 
 async def test_a_layer_across_the_antimeridian_is_drawn_on_both_of_its_sides(

@@ -70,6 +70,20 @@ def test_every_format_becomes_the_same_table(
     assert not list((tmp_path / "silver" / "assets/a/0-r1/a1/rows").iterdir())
 
 
+def test_a_finished_table_has_its_indexes_and_the_order_of_its_tiles(
+    tmp_path: Path, new_context: NewContext, loading: Loading, shared_database: TestDatabase
+) -> None:
+    product = converted(tmp_path, new_context, "gpkg")
+    table = loaded(product, loading)
+    finalize(FinalizeParams(table=table.table, product=product, loaded_features=250), loading())
+    with psycopg.connect(shared_database.url()) as connection:
+        found = connection.execute("select indexname from pg_indexes where tablename = %s", [table.table]).fetchall()
+        assert {name for (name,) in found} == {f"{table.table}_{kind}" for kind in ("fid", "geom", "rank")}
+        connection.execute("set enable_seqscan = off")
+        plan = connection.execute(f"explain select from geo.{table.table} order by hashint8(fid) limit 9".encode())
+        assert f"{table.table}_rank" in str(plan.fetchall())
+
+
 def test_a_chunk_is_there_once_however_often_it_is_tried(
     tmp_path: Path, new_context: NewContext, loading: Loading, shared_database: TestDatabase
 ) -> None:

@@ -1,0 +1,153 @@
+"""Vector tiles: which features of a layer a tile holds, and how many there are. Writes SQL, opens no connection.
+
+A tile holds so many features and so many bytes. Where there are more, those with the lowest hashes of their numbers are
+kept: whatever order the rows have, the gaps are spread evenly over the map. The order is the same in every tile and at
+every zoom, so a feature stays when a map is zoomed in. What is left out is told.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import morecantile
+from tipg.collections import Column, ItemList, PgCollection
+
+MAX_FEATURES: Final = 10_000
+MAX_BYTES: Final = 4 * 1024**2
+# A feature heavier than this comes after the lighter ones: it goes in where there is room left.
+_HEAVY_BYTES: Final = MAX_BYTES // 8
+# So many are counted one by one; of more, the number is told from how densely the hashes lie, within about one percent.
+MAX_COUNTED: Final = 50_000
+LAYER_IN_TILE: Final = "default"
+SHOWN, MATCHED = "Cairn-Features-Shown", "Cairn-Features-Matched"
+_UNITS: Final = 4096  # a side of the tile, in the numbers that are written into it
+_SPECK_UNITS: Final = 4  # half a side of what stands for a feature smaller than one of them
+_HASHES: Final = 2**32
+# What a tile takes at most for a feature, for a corner of it, for a number, and for a text beside its letters.
+_FEATURE_BYTES, _CORNER_BYTES, _NUMBER_BYTES, _TEXT_BYTES = 32, 6, 20, 16
+
+
+@dataclass(frozen=True)
+class Counted:
+    """How many features an answer holds of those that it was asked for."""
+
+    shown: int
+    matched: int
+    is_exact: bool = True
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """As whole numbers; one that was not counted to its end says so behind it."""
+        return {SHOWN: str(self.shown), MATCHED: str(self.matched) + ("" if self.is_exact else ";about")}
+
+
+@dataclass(frozen=True)
+class VectorTile:
+    content: bytes
+    counted: Counted
+
+
+class Layer(PgCollection):
+    """A layer's table as tipg sees a collection, which makes tiles of its own and tells how many features it gave."""
+
+    _counted: Counted | None = None
+    _next_offset: int | None = None
+
+    async def features(self, *given: Any, **wanted: Any) -> ItemList:
+        """A page of features, by tipg. How many they are of how many is kept in `counted` and `next_offset`."""
+        found = await super().features(*given, **wanted)
+        self._counted, self._next_offset = Counted(len(found["items"]), found["matched"] or 0), found["next"]
+        return found
+
+    @property
+    def counted(self) -> Counted | None:
+        """Of the page that was asked for; None before."""
+        return self._counted
+
+    @property
+    def next_offset(self) -> int | None:
+        """Where the page after it begins, if there is one."""
+        return self._next_offset
+
+    async def tile(self, connection: Any, tms: morecantile.TileMatrixSet, place: morecantile.Tile) -> VectorTile:
+        """The tile at that place, on a connection of asyncpg's."""
+        where = self._where_clause(self.cql_where(tms=tms, tile=place))
+        row = await connection.fetchrow(self._question(where, tms, place), LAYER_IN_TILE)
+        return VectorTile(bytes(row["content"] or b""), await self._counted_in(connection, where, row))
+
+    async def _counted_in(self, connection: Any, where: str, row: Mapping[str, Any]) -> Counted:
+        """Of a box around the tile in the layer's CRS, what lies beside the tile is not counted."""
+        found, inside = row["found"], row["inside"]
+        if found < MAX_FEATURES:
+            return Counted(row["shown"], inside)
+        bounded = f"SELECT FROM {self._qualified_name} {where} LIMIT {MAX_COUNTED + 1}"
+        matched = await connection.fetchval(f"SELECT count(*) FROM ({bounded}) AS bounded")  # noqa: S608 - see below
+        is_exact = matched <= MAX_COUNTED and inside == found
+        matched = matched if matched <= MAX_COUNTED else max(matched, estimated(found, row["last_hash"]))
+        return Counted(row["shown"], round(matched * inside / found), is_exact)
+
+    def _question(self, where: str, tms: morecantile.TileMatrixSet, place: morecantile.Tile) -> str:
+        """The tile and four numbers. Names are the register's, quoted; no column's has a dot, as ours have."""
+        names = self._select_property_columns(None)
+        columns = ", ".join([*names, '"tile.fid"', "geom"])
+        return f"""
+            WITH found AS MATERIALIZED (
+                SELECT {", ".join([*names, "geom"])}, fid AS "tile.fid", hashint8(fid) AS "tile.hash"
+                FROM {self._qualified_name} {where} ORDER BY hashint8(fid), fid LIMIT {MAX_FEATURES}
+            ), drawn AS MATERIALIZED (
+                SELECT {", ".join([*names, '"tile.fid"', '"tile.hash"'])}, {self._drawn(tms, place)} AS geom
+                FROM (SELECT *, ST_PointOnSurface(geom) AS "tile.point" FROM found) AS pointed
+            ), weighed AS (
+                SELECT *, {self._weight()} AS "tile.weight" FROM drawn WHERE geom IS NOT NULL
+            ), summed AS (
+                SELECT *, sum("tile.weight") OVER (
+                    ORDER BY "tile.weight" > {_HEAVY_BYTES}, "tile.hash", "tile.fid" ROWS UNBOUNDED PRECEDING
+                ) AS "tile.bytes" FROM weighed
+            ), kept AS MATERIALIZED (
+                SELECT {columns} FROM summed WHERE "tile.bytes" <= {MAX_BYTES}
+            )
+            SELECT
+                (SELECT ST_AsMVT(kept, $1, {_UNITS}, 'geom', 'tile.fid' ORDER BY "tile.fid") FROM kept) AS content,
+                (SELECT count(*) FROM kept) AS shown,
+                (SELECT count(*) FROM found) AS found,
+                (SELECT count(*) FROM weighed) AS inside,
+                (SELECT max("tile.hash") FROM found) AS last_hash
+        """  # noqa: S608
+
+    def _drawn(self, tms: morecantile.TileMatrixSet, place: morecantile.Tile) -> str:
+        """The shape in the tile's units. One that vanishes between them is a speck: its place is seen, not its form."""
+        shape, point = (self._in_units(name, tms, place) for name in ("geom", "tile.point"))
+        square = f"ST_Expand({point}, {_SPECK_UNITS})"
+        speck = (
+            f"CASE ST_Dimension(geom) WHEN 2 THEN ST_ForcePolygonCCW({square}) "
+            f"WHEN 1 THEN ST_BoundingDiagonal({square}) END"
+        )
+        return f"COALESCE({shape}, {speck})"
+
+    def _in_units(self, name: str, tms: morecantile.TileMatrixSet, place: morecantile.Tile) -> str:
+        """What tipg selects for a geometry column: reprojected, cut to the tile, in whole units."""
+        column = Column(name=name, type="geometry")
+        selected = self._select_mvt(properties=[], geometry_column=column, tms=tms, tile=place)
+        return selected.removeprefix("SELECT ").removesuffix(" AS geom")
+
+    def _weight(self) -> str:
+        """What the row takes in a tile at most. The length of a long text is known without reading it."""
+        texts = [name for name, each in zip(self._select_property_columns(None), self._shown(), strict=True) if each]
+        numbers = len(self._shown()) - len(texts)
+        parts = [
+            f"{_FEATURE_BYTES + _TEXT_BYTES * len(texts) + _NUMBER_BYTES * numbers}",
+            f"{_CORNER_BYTES} * ST_NPoints(geom)::bigint",
+            *(f"coalesce(octet_length({name}), 0)" for name in texts),
+        ]
+        return " + ".join(parts)
+
+    def _shown(self) -> list[bool]:
+        """Of each column in the tile, whether it holds text."""
+        types = {column.name: column.type for column in self.properties}
+        return [types[name] == "text" for name in self.columns(None)]
+
+
+def estimated(count: int, last_hash: int) -> int:
+    """How many there are, where so many have a hash up to this one: hashes lie evenly between -2³¹ and 2³¹."""
+    share = (last_hash + _HASHES // 2 + 1) / _HASHES
+    return round((count - 1) / share)
