@@ -14,7 +14,7 @@ import httpx
 
 from deployments import sample
 from deployments.cli.clients import Stack
-from deployments.cli.partner import Watcher, follow, send, upload
+from deployments.cli.partner import Watcher, follow, put_in_bronze, send
 
 PLATFORM = "ddh"
 TILE_ZOOM = 11
@@ -77,7 +77,7 @@ class Demo:
             file = Path(folder) / f"{name}.tif"
             sample.write(file, self.seed)
             size_mb = file.stat().st_size / 1e6
-            source = upload(self.stack, file, PLATFORM)
+            source = put_in_bronze(self.stack, file, PLATFORM)
         self.say(
             f"raster of {sample.SIZE_PIXELS} × {sample.SIZE_PIXELS} pixels, {sample.CRS}, {size_mb:.1f} MB: {source}"
         )

@@ -1,10 +1,11 @@
-"""A raster made from a formula: what the demo submits and the tests check, pixel for pixel. Knows no service.
+"""Files made from a formula: the raster that the demo submits and the tests check, pixel for pixel, and some fields.
 
 The value of a pixel is a pure function of a seed and of the 32 x 32 block it lies in. So anyone can say what a
 tile must show without reading the file, and nearest resampling, which moves a pixel by less than a block's half,
-keeps the value at a block's centre exactly.
+keeps the value at a block's centre exactly. Knows no service.
 """
 
+import json
 import random
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +20,11 @@ NORTH_METRES: Final = 16_365 * 320
 NODATA: Final = 0
 WEDGE_BLOCKS: Final = 8
 HIGHEST: Final = 3_900
+# Fields in the valley below, in degrees: so many in a row and in a column, each of this side.
+FIELDS_WEST: Final = 12.7
+FIELDS_SOUTH: Final = 47.0
+FIELDS_ACROSS: Final = 10
+FIELD_DEGREES: Final = 0.002
 
 # Direction (down, right), half period in blocks and height in metres: three mountain ranges that cross each other.
 _RANGES: Final = ((3, 1, 61, 1_700), (-2, 1, 37, 1_300), (1, 5, 83, 900))
@@ -83,3 +89,24 @@ def write(path: Path, seed: int, size: int = SIZE_PIXELS) -> None:
         raster.write(pixels(seed, size), 1)
         raster.set_band_description(1, "elevation")
         raster.set_band_unit(1, "metre")
+
+
+def write_fields(path: Path, seed: int) -> None:
+    """Write a hundred square fields as GeoJSON, each with a name and the elevation of a block."""
+    places = [(row, col) for row in range(FIELDS_ACROSS) for col in range(FIELDS_ACROSS)]
+    features = [_field(seed, number, row, col) for number, (row, col) in enumerate(places, start=1)]
+    path.write_text(json.dumps({"type": "FeatureCollection", "features": features}, indent=1))
+
+
+def _field(seed: int, number: int, row: int, col: int) -> dict[str, Any]:
+    """A field leaves a path beside it free."""
+    west, south = FIELDS_WEST + col * FIELD_DEGREES * 1.2, FIELDS_SOUTH + row * FIELD_DEGREES * 1.2
+    east, north = west + FIELD_DEGREES, south + FIELD_DEGREES
+    ring = [(west, south), (east, south), (east, north), (west, north), (west, south)]
+    corners = [[round(x, 6), round(y, 6)] for x, y in ring]
+    elevation = int(_elevation(seed, row + WEDGE_BLOCKS, col))
+    return {
+        "type": "Feature",
+        "properties": {"name": f"Field {number}", "elevation": elevation},
+        "geometry": {"type": "Polygon", "coordinates": [corners]},
+    }

@@ -50,3 +50,9 @@ def test_every_make_target_is_explained() -> None:
     assert {"help", "setup", "demo", "up", "down", "test", "check", "bench", "chaos", "clean"} <= {
         name for name, _ in targets
     }
+
+
+def test_no_page_names_a_file_that_no_partner_may_name() -> None:
+    """Each platform has its folder of uploads: a name above them is nobody's."""
+    named = {page.name: re.findall(r"\buploads/[\w.-]+(?![\w./-])", page.read_text()) for page in PAGES}
+    assert {name: found for name, found in named.items() if found and name != "CHANGELOG.md"} == {}

@@ -15,6 +15,8 @@ VERBS: Mapping[str, tuple[str, str]] = {
     "doctor": ("doctor", "Look whether everything is there that is needed."),
     "demo": ("demo", "Send one raster all the way through, and check what comes out."),
     "deploy": ("deploy", "Roll out workflows to Prefect."),
+    "sample": ("sample", "Write a file to try things with."),
+    "upload": ("partner", "Put a file where a partner submits from."),
     "submit": ("partner", "Submit a file as a partner."),
     "approve": ("staff", "Approve what a request produced."),
     "reject": ("staff", "Reject what a request produced."),

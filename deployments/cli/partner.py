@@ -1,4 +1,4 @@
-"""submit, and the status of a request: what a partner does, from the command line."""
+"""submit, upload, and the status of a request: what a partner does, from the command line."""
 
 import hashlib
 import time
@@ -54,7 +54,7 @@ def submit(
     cairn submit dem.tif --ref dataset_id=elevation --ref resource_id=dem --ref version_id=1
     """
     stack = running_stack()
-    source = upload(stack, file, platform)
+    source = put_in_bronze(stack, file, platform)
     optional = {"priority": priority, "callback_url": callback_url}
     body = {
         **_pairs(refs, "--ref"),
@@ -78,7 +78,20 @@ def submit(
         raise SystemExit(1)
 
 
-def upload(stack: Stack, file: Path, platform: str) -> str:
+@click.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--as", "platform", default="ddh", show_default=True, help="The platform that will submit it.")
+@json_option
+def upload(file: Path, platform: str, as_json: bool) -> None:
+    """Copy FILE into the platform's folder of bronze, and print its name there: what a submission's `source` says."""
+    source = put_in_bronze(running_stack(), file, platform)
+    if as_json:
+        print_json({"source": source})
+    else:
+        click.echo(source)
+
+
+def put_in_bronze(stack: Stack, file: Path, platform: str) -> str:
     """Copy a file into the platform's folder of bronze, under its content's name.
 
     The same file twice is one blob, and one submission.

@@ -44,7 +44,9 @@ class Blocked:
 
     ordinal: int
     label: str
+    revision: int
     approval: Approval
+    processing: RequestState
 
 
 Placement = NewVersion | Resubmission | Duplicate | Blocked
@@ -58,7 +60,7 @@ def place(label: str, fingerprint: str, versions: Sequence[VersionFacts], next_o
         return _again(same, fingerprint)
     for version in versions:
         if not version.served:
-            return Blocked(version.ordinal, version.label, version.approval)
+            return Blocked(version.ordinal, version.label, version.revision, version.approval, version.processing)
     return NewVersion(next_ordinal)
 
 

@@ -9,7 +9,7 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.contracts.submissions import SubmissionAnswer, SubmissionCreate
-from domain.errors import InvalidSubmission, KeyReused, NotFound, RequestIdTaken, VersionBlocked
+from domain.errors import InvalidSubmission, KeyReused, NotFound, RequestIdTaken
 from domain.repositories.assets import Assets
 from domain.repositories.intake import Accepted, FirstRun, Intake
 from domain.repositories.precedents import Precedent, Precedents, References, Seen, Taken
@@ -18,6 +18,7 @@ from domain.rules import identity, keys, versions
 from domain.rules.lifecycle import RequestState
 from domain.rules.sources import RefusedSource, SourcePolicy, check
 from domain.services.assets import revive
+from domain.services.blocking import blocked
 from domain.services.definitions import Definitions
 from domain.services.queueing import checked_inputs, first_run, queue_steps
 from domain.services.quotas import Quotas
@@ -73,7 +74,7 @@ class Submissions:
             await self.quotas.refuse_over(self.session, submission.platform_id)
         match placement:
             case versions.Blocked():
-                raise _blocked(submission.version_label, placement)
+                raise await blocked(self.session, submission, asset_id, placement)
             case versions.Duplicate(ordinal, revision):
                 request_id = await Assets(self.session).request_of(asset_id, ordinal, revision)
                 return await self._duplicate(submission, request_id)
@@ -191,12 +192,3 @@ def _fingerprint(submission: SubmissionCreate) -> str:
 
 def _id_taken(submission: SubmissionCreate) -> RequestIdTaken:
     return RequestIdTaken(f"Request {submission.request_id} is another submission. Send this one under a new id.")
-
-
-def _blocked(label: str, blocked: versions.Blocked) -> VersionBlocked:
-    return VersionBlocked(
-        f"Version {label!r} cannot be accepted while version {blocked.label!r} is {blocked.approval.value}. "
-        f"Have {blocked.label!r} approved, resubmit it under its own label, or delete it.",
-        blocking_version=blocked.label,
-        blocking_state=blocked.approval.value,
-    )

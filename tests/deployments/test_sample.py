@@ -1,14 +1,19 @@
 """The sample raster is its formula."""
 
+import json
 import subprocess
 import sys
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pytest
 import rasterio
+import shapely
+from click.testing import CliRunner
 
 from deployments import sample
+from deployments.cli import cairn
 
 
 def test_the_file_holds_what_the_formula_says(tmp_path: Path) -> None:
@@ -57,3 +62,26 @@ def test_importing_the_formula_loads_no_raster_library() -> None:
     code = "import sys; from deployments import sample; sample.value_at(1, 2, 3); print('rasterio' in sys.modules)"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "False"
+
+
+def test_the_command_writes_what_the_formula_says_and_leaves_alone_what_is_there(tmp_path: Path) -> None:
+    raster, fields = tmp_path / "dem.tif", tmp_path / "fields.geojson"
+    for file in (raster, fields):
+        for written in (True, False):
+            done = CliRunner().invoke(cairn, ["sample", str(file), "--seed", "3", "--json"])
+            assert (done.exit_code, json.loads(done.stdout)["written"]) == (0, written)
+    with rasterio.open(raster) as opened:
+        row, col = sample.pick_pixel(3)
+        assert opened.read(1)[row, col] == sample.value_at(3, row, col)
+    collection = json.loads(fields.read_text())
+    assert len({feature["properties"]["name"] for feature in collection["features"]}) == 100
+    squares = [shapely.from_geojson(json.dumps(feature["geometry"])) for feature in collection["features"]]
+    assert all(square.is_valid for square in squares)
+    assert not any(one.intersects(other) for one, other in combinations(squares, 2))
+
+
+@pytest.mark.parametrize("name", ["dem.gpkg", "dem", "nowhere/dem.tif"])
+def test_the_command_says_what_it_cannot_write(tmp_path: Path, name: str) -> None:
+    done = CliRunner().invoke(cairn, ["sample", str(tmp_path / name)])
+    assert done.exit_code == 2
+    assert not list(tmp_path.iterdir())

@@ -31,6 +31,7 @@ async def door(database: TestDatabase, tmp_path: Path, monkeypatch: pytest.Monke
     async with running_door(database, tmp_path) as running:
         monkeypatch.setenv("CAIRN_URL", running.url)
         monkeypatch.setenv("CAIRN_KEY", "secret-ddh-dev")
+        monkeypatch.setenv("CAIRN_SOURCE", "uploads/ddh/dem.tif")
         monkeypatch.setenv("CAIRN_CALLBACK_SECRET", SECRET)
         yield running
 

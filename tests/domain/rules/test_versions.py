@@ -43,7 +43,9 @@ def test_the_same_label_again(version: VersionFacts) -> None:
 def test_a_new_label_waits_until_every_version_is_approved(version: VersionFacts) -> None:
     """A staged revision beside a served one blocks nothing: the order rule reads what is approved."""
     placed = place("2", "any", [version], 1)
-    assert placed == (NewVersion(1) if version.served else Blocked(0, "1", version.approval))
+    assert placed == (
+        NewVersion(1) if version.served else Blocked(0, "1", version.revision, version.approval, version.processing)
+    )
 
 
 @given(st.lists(st.booleans(), max_size=6))
