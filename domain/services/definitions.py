@@ -100,6 +100,10 @@ class Definitions:
     ) -> "Definitions":
         """These workflows with their pins, and the plans whose workflows are all there."""
         known = pinned(workflows)
+        plans_of = {name: definition.plan for name, definition in workflows.items()}
+        for name in workflows.keys() - known.keys():
+            if culprits := sorted(_below(plans_of[name], plans_of) & refused.keys()):
+                refused = {**refused, name: f"it runs {', '.join(culprits)}, whose file is refused"}
         earlier = [plan for plan in (before.plans if before else ()) if plan.plan_id in refused]
         plans = [*self.plans, *earlier]
         whole = tuple(plan for plan in plans if known.keys() >= {step.workflow for step in plan.steps})

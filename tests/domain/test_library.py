@@ -27,6 +27,16 @@ nodes:
 """
 
 
+CALLER = """
+workflow_id: {name}
+version: 1
+nodes:
+  start: {{type: start, next: sub}}
+  sub: {{type: workflow, workflow: {calls}, next: end}}
+  end: {{type: end}}
+"""
+
+
 class Author:
     """Who writes a workflow's file. Its name is nobody else's: what is published stays in the tests' database."""
 
@@ -154,6 +164,18 @@ async def test_a_workflow_that_never_was_is_refused_by_name(domain: Domain, auth
     problem = await run(domain, author.name)
     assert problem["code"] == "no-workflow"
     assert "Its file is refused" in problem["detail"]
+
+
+async def test_a_workflow_that_runs_a_refused_one_says_so(domain: Domain, author: Author) -> None:
+    author.writes(1, "first")
+    author.file.write_text(author.file.read_text().replace("handler: echo", "handler: nobody.knows"))
+    caller = author.file.with_name(f"{author.name}_caller.yaml")
+    caller.write_text(CALLER.format(name=caller.stem, calls=author.name))
+    refused = (await publish(domain))["refused"]
+    assert set(refused) == {author.name, caller.stem}
+    assert author.name in refused[caller.stem]
+    author.writes(1, "first")
+    assert (await publish(domain))["refused"] == {}
 
 
 async def test_what_approvals_need_stays_when_its_file_goes(domain: Domain, author: Author) -> None:
