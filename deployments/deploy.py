@@ -64,17 +64,22 @@ def targets(plans: Sequence[Plan]) -> Iterator[Target]:
         )
 
 
-def runnable_plans(folder: Path) -> tuple[list[Plan], dict[str, list[str]]]:
-    """Plans that can run, and why the others cannot. A workflow with faults stops the rollout."""
+def runnable_plans(folder: Path, *, spare_faulty: bool = False) -> tuple[list[Plan], dict[str, list[str]]]:
+    """Plans that can run, and why the others cannot. A workflow with faults stops the rollout, unless it is spared."""
     compiled = compile_files(sorted(folder.glob("*.yaml")), registry())
-    faults = [f"{fault.file}:{fault.line}: {fault.message}" for result in compiled for fault in result.faults]
-    if faults:
+    faulty = {
+        Path(result.file).stem: [f"{fault.file}:{fault.line}: {fault.message}" for fault in result.faults]
+        for result in compiled
+        if result.faults
+    }
+    if faulty and not spare_faulty:
+        faults = [fault for faults in faulty.values() for fault in faults]
         raise SystemExit("\n".join(["Nothing was deployed; these workflows have faults:", *faults]))
     plans = [result.plan for result in compiled if result.plan is not None]
     by_id = {plan.workflow_id: plan for plan in plans}
     reasons = {plan.workflow_id: unready(plan, by_id) for plan in plans}
     runnable = [plan for plan in plans if not reasons[plan.workflow_id]]
-    return runnable, {name: why for name, why in reasons.items() if why}
+    return runnable, faulty | {name: why for name, why in reasons.items() if why}
 
 
 def prefect_yaml(plans: Sequence[Plan]) -> str:

@@ -7,6 +7,7 @@ import ssl
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
+from uuid import uuid4
 
 import psycopg
 from fastapi import FastAPI, Request
@@ -45,13 +46,12 @@ from domain.last_uses import LastUses
 from domain.metrics import Metering, RequestMeter
 from domain.notices import FENCE_CHANNEL, Notices
 from domain.recall import Recall
-from domain.repositories.processes import Processes
-from domain.repositories.runs import Runs
+from domain.repositories.published import WORKFLOW_CHANNEL
 from domain.routing import Router
 from domain.sealer import Sealer
-from domain.services.definitions import Definitions
 from domain.services.desks import review_desk
 from domain.services.exports import WITHDRAWAL
+from domain.services.library import Library
 from domain.services.outside import OutsideWords
 from domain.services.quotas import Quotas
 from domain.services.turns import Turns
@@ -73,15 +73,11 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        definitions = Definitions.load(config.workflows_dir)
-        for workflow_id in (config.export_workflow, WITHDRAWAL):
-            definitions.named(workflow_id)  # refused now rather than at an approval
         address = config.address(config.database_url)
         database = Database(address, config.pool_size)
         try:
             await database.refuse_stale_schema()
-            async with database.transaction() as session:
-                await definitions.publish(Runs(session), Processes(session))
+            library = await _library(config, database)
             quotas = Quotas(config.open_requests_per_platform, config.quota_cache_seconds)
             vault = Vault([key.get_secret_value() for key in config.secrets_keys])
             zones = config.zones()
@@ -89,13 +85,13 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
             fences = Notices(address, FENCE_CHANNEL)
             turns = Turns(config.submission_wait_seconds)
             app.state.service = console.state.service = Service(
-                config, database, definitions, zones, quotas, vault, doorkeeper, fences, turns, _last_lines(config)
+                config, database, library, zones, quotas, vault, doorkeeper, fences, turns, _last_lines(config)
             )
             service: Service = app.state.service
             _watch(app, database)
             loops = [*_loops(config, database, fences), *_couriers(config, database, vault), *_sweeps(service)]
             uses = LastUses(address, doorkeeper.seen, config.last_used_seconds)
-            loops += [uses.hear(), uses.write()]
+            loops += [uses.hear(), uses.write(), library.notices.run(), library.follow()]
             async with in_background(*loops):
                 if configured is None:  # a server's own start; what it has loaded stays until its end
                     on_stop(fences.close)
@@ -123,6 +119,17 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
     app.state.console = console
     app.mount("/console", Guard(console))
     return app
+
+
+async def _library(config: DomainSettings, database: Database) -> Library:
+    """The workflows, published; refused without those that approvals need."""
+    needed = (config.export_workflow, WITHDRAWAL)
+    notices = Notices(config.address(config.database_url), WORKFLOW_CHANNEL, own=str(uuid4()))
+    library = Library(database, config.workflows_dir, needed, notices)
+    definitions = await library.publish()
+    for workflow_id in needed:
+        definitions.named(workflow_id)
+    return library
 
 
 def _checked(config: DomainSettings) -> DomainSettings:

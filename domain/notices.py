@@ -24,11 +24,12 @@ RETRY_SECONDS = 1.0
 
 
 class Notices:
-    """Wakes waiters early. What it does not hear of, they find out when their wait ends."""
+    """Wakes waiters early. What it does not hear of, they find out when their wait ends. `own` is not heard."""
 
-    def __init__(self, address: DatabaseAddress, channel: LiteralString) -> None:
+    def __init__(self, address: DatabaseAddress, channel: LiteralString, own: str | None = None) -> None:
         self.address = address
         self.channel = channel
+        self.own = own
         self._waiting: dict[UUID, set[asyncio.Event]] = defaultdict(set)
         self._any = asyncio.Event()
         self.closed = False
@@ -73,6 +74,8 @@ class Notices:
 
     def _wake(self, payload: str) -> None:
         """Any role may notify: what is no list of ids wakes nobody in particular."""
+        if payload == self.own:
+            return
         self._any.set()
         with contextlib.suppress(ValueError):
             for named in map(UUID, payload.split(",")):

@@ -10,6 +10,7 @@ from domain.db import Database
 from domain.doorkeeper import Doorkeeper
 from domain.notices import Notices
 from domain.services.definitions import Definitions
+from domain.services.library import Library
 from domain.services.quotas import Quotas
 from domain.services.turns import Turns
 from domain.settings import DomainSettings
@@ -24,7 +25,7 @@ class Service:
 
     settings: DomainSettings
     database: Database
-    definitions: Definitions
+    library: Library
     zones: Zones
     quotas: Quotas
     vault: Vault
@@ -32,3 +33,8 @@ class Service:
     fences: Notices
     turns: Turns
     last_lines: LastLines | None = None  # where this process talks to Prefect
+
+    @property
+    def definitions(self) -> Definitions:
+        """The workflows as they are now. A use case takes them once and goes by them to its end."""
+        return self.library.current

@@ -51,6 +51,17 @@ def build_flow(plan: Plan) -> Flow[..., Any]:
     return _flow(run, plan.workflow_id, str(plan.version), plan.description or plan.name)
 
 
+def build_bare_flow(workflow_id: str) -> Flow[..., Any]:
+    """The flow of a workflow whose file cannot be read now, for runs of the domain: they bring their plan along."""
+
+    async def run(run_id: str, attempt_token: str) -> PrefectState[Any]:
+        async with AsyncExitStack() as stack:
+            settings, http = await connect(stack)
+            return await run_attempt(Line(http, UUID(run_id), attempt_token), settings)
+
+    return _flow(run, workflow_id, None, "Its file has faults; runs go by what was published.")
+
+
 def build_segment_flow() -> Flow[..., Any]:
     """The flow that executes a stretch of any plan on the pool it is deployed to."""
 

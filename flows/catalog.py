@@ -3,6 +3,7 @@
 Built when asked for: a flow run needs one of them and should not wait for the others.
 """
 
+import logging
 import os
 from functools import lru_cache
 from pathlib import Path
@@ -10,10 +11,11 @@ from typing import Any
 
 from prefect import Flow
 
-from flows.build import build_flow, build_segment_flow
+from flows.build import build_bare_flow, build_flow, build_segment_flow
 from flows.compiler import Plan, compile_files
 from flows.handlers.registry import registry
 
+log = logging.getLogger("cairn.catalog")
 WORKFLOWS = Path(os.environ.get("CAIRN_WORKFLOWS_DIR") or Path(__file__).resolve().parent.parent / "workflows")
 KEPT = 256
 SEGMENT = "segment"
@@ -38,7 +40,13 @@ def flow(name: str) -> Flow[..., Any]:
 
 @lru_cache(maxsize=KEPT)
 def _built(name: str, _: tuple[int, int] | None) -> Flow[..., Any]:
-    return build_segment_flow() if name == SEGMENT else build_flow(plan_of(name))
+    if name == SEGMENT:
+        return build_segment_flow()
+    try:
+        return build_flow(plan_of(name))
+    except BrokenWorkflow as error:  # somebody writes it just now; the runs that come go by what was published
+        log.warning("a workflow's file has faults; its runs go on", extra={"workflow": name, "faults": str(error)})
+        return build_bare_flow(name)
 
 
 def _written(name: str) -> tuple[int, int]:

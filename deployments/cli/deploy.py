@@ -1,13 +1,17 @@
 """deploy: roll out workflows."""
 
+import importlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from deployments.cli.aim import aim
 from deployments.cli.output import fail, json_option, print_json
+from deployments.cli.publishing import ADDRESS, Domain, Unanswered, differing, known_domain, refuse_reused
 from deployments.stack.state import REPOSITORY
 
 if TYPE_CHECKING:
@@ -55,8 +59,8 @@ LIMITED = (*POOLS, *(f"{pool}/{queue}" for pool in POOLS for queue in QUEUES))
 @click.option(
     "--workflows",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    default=REPOSITORY / "workflows",
     envvar="CAIRN_WORKFLOWS_DIR",
+    help="Folder of the workflows; else the running stack's, else the clone's.",
 )
 @click.option("--write", is_flag=True, help="Write prefect.yaml instead of deploying.")
 @click.option("--check", is_flag=True, help="Fail if prefect.yaml is stale; deploy nothing.")
@@ -67,7 +71,11 @@ LIMITED = (*POOLS, *(f"{pool}/{queue}" for pool in POOLS for queue in QUEUES))
     help="Also save the block azure-zones/cairn, which names this account, as in https://name.blob.core.windows.net.",
 )
 @click.option("--container-prefix", envvar="CAIRN_STORAGE_CONTAINER_PREFIX", default="cairn-", show_default=True)
-@click.option("--warm", is_flag=True, help="Have workers of this machine fork runs from their zygote.")
+@click.option(
+    "--warm/--no-warm",
+    default=None,
+    help="Have workers of this machine fork runs from their zygote. Unsaid, a pool stays as it is; a stack's is warm.",
+)
 @click.option(
     "--pool-type",
     type=Choices("type", POOLS),
@@ -88,45 +96,89 @@ LIMITED = (*POOLS, *(f"{pool}/{queue}" for pool in POOLS for queue in QUEUES))
 )
 @click.option("--replace-pools", is_flag=True, help="Delete and make anew a pool whose type is another.")
 @click.option("--prune", is_flag=True, help="Remove deployments whose workflow is gone.")
+@click.option("--spare-faulty", is_flag=True, help="Leave workflows with faults out, and roll out the others.")
 @json_option
 def deploy(
-    workflows: Path,
+    workflows: Path | None,
     write: bool,
     check: bool,
     storage_root: str | None,
     storage_account: str | None,
     container_prefix: str,
-    warm: bool,
+    warm: bool | None,
     pool_type: dict[str, str] | None,
     image: dict[str, str] | None,
     limit: dict[str, int | None] | None,
     replace_pools: bool,
     prune: bool,
+    spare_faulty: bool,
     as_json: bool,
 ) -> None:
     """Create work pools, queues, limits, automations and one deployment per workflow, on the running stack or at
-    PREFECT_API_URL.
+    PREFECT_API_URL, and have the domain publish what is new.
 
     Says what it created, changed and found unchanged. Workflows whose handlers are only planned are named and left out.
+    The domain is the running stack's, or the one that CAIRN_DOMAIN_URL and CAIRN_OPERATOR_TOKEN name. Refuses a file
+    with other content than what is published there under its version.
     """
-    from deployments import deploy as rollout
+    if check or write:
+        _generated(workflows or REPOSITORY / "workflows", is_check=check)
+        return
+    where = aim(workflows)
+    plans, skipped = _rollout().runnable_plans(where.workflows, spare_faulty=spare_faulty)
+    domain = known_domain(where.stack)
+    if domain:
+        refuse_reused(domain, plans)
 
-    plans, skipped = rollout.runnable_plans(workflows)
+    from deployments.rollout.apply import Options
+    from deployments.rollout.blocks import AzurePlace
+
+    account = AzurePlace(storage_account, container_prefix, _ca_file()) if storage_account else None
+    if where.stack:  # its workers have zygotes
+        warm = True if warm is None else warm
+        storage_root = storage_root or (None if account else str(where.stack.storage))
+    options = Options(storage_root, account, pool_type or {}, image or {}, limit or {}, warm, prune, replace_pools)
+    changes = _apply(plans, options)
+    before = domain.published() if domain else {}
+    done = _publish(domain)
+    _show(changes, skipped, _new(done, before) if done else None, as_json=as_json)
+    if done and (told := differing(plans, done)):
+        fail("\n".join(told), 1)
+
+
+def _rollout() -> ModuleType:
+    """What is rolled out; it compiles, and so loads the handlers' declarations."""
+    return importlib.import_module("deployments.deploy")
+
+
+def _generated(workflows: Path, *, is_check: bool) -> None:
+    """Write prefect.yaml, or look whether it is current."""
+    plans, _ = _rollout().runnable_plans(workflows)
     file = REPOSITORY / "prefect.yaml"
-    if check:
-        if not file.exists() or file.read_text() != rollout.prefect_yaml(plans):
-            raise SystemExit("prefect.yaml is stale. Run `cairn deploy --write` and commit it.")
-        click.echo("prefect.yaml is current")
-    elif write:
-        file.write_text(rollout.prefect_yaml(plans))
+    if not is_check:
+        file.write_text(_rollout().prefect_yaml(plans))
         click.echo("wrote prefect.yaml")
-    else:
-        from deployments.rollout.apply import Options
-        from deployments.rollout.blocks import AzurePlace
+        return
+    if not file.exists() or file.read_text() != _rollout().prefect_yaml(plans):
+        raise SystemExit("prefect.yaml is stale. Run `cairn deploy --write` and commit it.")
+    click.echo("prefect.yaml is current")
 
-        account = AzurePlace(storage_account, container_prefix, _ca_file()) if storage_account else None
-        options = Options(storage_root, account, pool_type or {}, image or {}, limit or {}, warm, prune, replace_pools)
-        _show(_apply(plans, options), skipped, as_json=as_json)
+
+def _publish(domain: Domain | None) -> dict[str, Any] | None:
+    """Have the domain take the workflows; runs that are submitted from now on go by them."""
+    if domain is None:
+        click.echo(f"cairn: no domain was told: it takes workflows at its start, or name it by {ADDRESS}.", err=True)
+        return None
+    try:
+        return domain.publish()
+    except Unanswered as error:
+        fail(f"{error} Prefect is up to date; deploy again to have the domain publish.")
+
+
+def _new(done: Mapping[str, Any], before: Mapping[tuple[str, str], str]) -> list[str]:
+    """What was published just now."""
+    rows = [(row["workflow_id"], row["version"]) for row in done["workflows"]]
+    return [f"{name} version {version}" for name, version in rows if (name, version) not in before]
 
 
 def _ca_file() -> Path | None:
@@ -134,32 +186,29 @@ def _ca_file() -> Path | None:
     return Path(name) if name else None
 
 
-def _show(changes: "Sequence[Change]", skipped: dict[str, list[str]], *, as_json: bool) -> None:
+def _show(
+    changes: "Sequence[Change]", skipped: dict[str, list[str]], published: list[str] | None, *, as_json: bool
+) -> None:
     from deployments.rollout.report import summary
 
     if as_json:
-        print_json({"changes": [change.as_json() for change in changes], "skipped": skipped})
+        print_json({"changes": [change.as_json() for change in changes], "skipped": skipped, "published": published})
         return
     for change in changes:
         click.echo(change)
     for name, reasons in skipped.items():
         click.echo(f"left out   {name} ({'; '.join(reasons)})")
+    for name in published or ():
+        click.echo(f"published  {name}")
     click.echo(summary(changes))
 
 
 def _apply(plans: "Sequence[Plan]", options: "Options") -> "Sequence[Change]":
-    """Deploy to the server that the environment names, else to the running stack's."""
+    """Bring the server that the environment names up to date."""
     import asyncio
-    from dataclasses import replace
 
-    if "PREFECT_API_URL" not in os.environ:
-        from deployments.cli.clients import running_stack
+    import httpx
 
-        stack = running_stack()
-        os.environ["PREFECT_API_URL"] = f"{stack.url('prefect')}/api"
-        os.environ["PREFECT_API_AUTH_STRING"] = stack.credentials["prefect"]["auth_string"]
-        own = None if options.storage_account else str(stack.state.storage)
-        options = replace(options, warm=True, storage_root=options.storage_root or own)  # its workers have zygotes
     from deployments.pools import UnknownType
     from deployments.rollout.apply import apply
     from deployments.rollout.pools import WrongType
@@ -168,3 +217,6 @@ def _apply(plans: "Sequence[Plan]", options: "Options") -> "Sequence[Change]":
         return asyncio.run(apply(plans, options))
     except (WrongType, UnknownType) as error:
         fail(str(error))
+    except (httpx.HTTPError, RuntimeError) as error:  # it was there a moment ago
+        words = str(error).splitlines() or [type(error).__name__]
+        fail(f"the Prefect server did not take everything: {words[0]}. Deploy again; what is done stays.")

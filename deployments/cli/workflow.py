@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from flows.compiler import Compilation, Plan
+    from flows.compiler import Compilation, Fault, Plan
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Answer with JSON on stdout.")
 _SUFFIXES = (".yaml", ".yml")
@@ -46,12 +46,17 @@ def workflow() -> None:
 @click.option("--format", "style", type=click.Choice(("text", "json", "github")), default="text", help="How to report.")
 @_JSON
 def validate(paths: tuple[Path, ...], style: str, as_json: bool) -> None:
-    """Report every fault of every file. Folders are searched; without PATHS, workflows/."""
+    """Report every fault of every file. Folders are searched; without PATHS, workflows/.
+
+    Where a stack is up, or CAIRN_DOMAIN_URL and CAIRN_OPERATOR_TOKEN name a domain, other content under a version that
+    is published there is a fault too.
+    """
     from flows.compiler.report import report
 
     files, unreadable = _readable(list(_files(paths or (Path("workflows"),))))
     compilations = _compile(files)
     faults = [fault for compilation in compilations for fault in compilation.faults]
+    faults += _reused(compilations)
     sources = {compilation.file: compilation.text for compilation in compilations}
     told = report(faults, sources, "json" if as_json else style)
     if told:
@@ -59,6 +64,36 @@ def validate(paths: tuple[Path, ...], style: str, as_json: bool) -> None:
     if style == "text" and not as_json:
         click.echo(_verdict(len(files), len(faults)), err=bool(faults))
     sys.exit(_UNREADABLE if unreadable else 1 if faults else 0)
+
+
+def _reused(compilations: "Sequence[Compilation]") -> "Iterator[Fault]":
+    """Files with other content than what a domain that can be asked has published under their version."""
+    from deployments.cli.publishing import Unanswered, identities, known_domain
+    from deployments.stack.state import State
+
+    domain = known_domain(State.default())
+    if domain is None:
+        return
+    from domain.rules.workflows import reused_versions
+
+    try:
+        published = domain.published()
+    except Unanswered as error:
+        click.echo(f"cairn: {error} Published versions were not looked at.", err=True)
+        return
+    compiled = {compilation.plan.workflow_id: compilation for compilation in compilations if compilation.plan}
+    plans = [compilation.plan for compilation in compilations if compilation.plan]
+    for name, (_, sentence) in reused_versions(identities(plans), published).items():
+        yield _version_fault(compiled[name], sentence)
+
+
+def _version_fault(compilation: "Compilation", sentence: str) -> "Fault":
+    """The fault, where the file says its version."""
+    from flows.compiler import Fault
+
+    lines = compilation.text.split("\n")
+    line = next((number for number, text in enumerate(lines, 1) if text.startswith("version:")), 1)
+    return Fault(compilation.file, line, 1, "published-version", sentence, "/version")
 
 
 def _verdict(files: int, faults: int) -> str:

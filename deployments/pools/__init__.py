@@ -1,8 +1,10 @@
 """Base job templates of the work pools: a file for each type of worker, filled in for a pool."""
 
+import copy
 import json
 import shlex
 import sys
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,18 @@ LAUNCHER = Path(__file__).resolve().parent.parent / "warm" / "launcher.py"
 
 class UnknownType(ValueError):
     """There is no template for workers of this type."""
+
+
+def keeping(wanted: dict[str, Any], found: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    """The wanted template with the values that another one has for these variables: nobody said that they change."""
+    content = copy.deepcopy(wanted)
+    variables, known = content["variables"]["properties"], found.get("variables", {}).get("properties", {})
+    for name in names:
+        if name in variables and "default" in known.get(name, {}):
+            variables[name]["default"] = known[name]["default"]
+    if "image" in names and "image" in variables:
+        variables["env"]["default"][IMAGE] = variables["image"]["default"]
+    return content
 
 
 def template(kind: str, pool: str, *, image: str | None = None, warm: bool = False) -> dict[str, Any]:

@@ -17,14 +17,17 @@ from flows.compiler import Plan
 
 @dataclass(frozen=True)
 class Options:
-    """What an operator may choose. `limits` by pool or pool/queue, `types` and `images` by pool."""
+    """What an operator may choose. `limits` by pool or pool/queue, `types` and `images` by pool.
+
+    Where nobody says whether runs are forked (`warm`), or from which image they start, a pool stays as it is.
+    """
 
     storage_root: str | None = None
     storage_account: AzurePlace | None = None
     types: Mapping[str, str] = field(default_factory=dict)
     images: Mapping[str, str] = field(default_factory=dict)
     limits: Mapping[str, int | None] = field(default_factory=dict)
-    warm: bool = False
+    warm: bool | None = None
     prune: bool = False
     replace_pools: bool = False
 
@@ -50,5 +53,7 @@ async def apply(plans: Sequence[Plan], options: Options) -> list[Change]:
 
 def _pool(name: str, options: Options) -> WantedPool:
     kind = options.types.get(name, pools.PREFERRED[name])
-    template = pools.template(kind, name, image=options.images.get(name), warm=options.warm)
-    return WantedPool(name, kind, POOLS[name], template, options.limits)
+    template = pools.template(kind, name, image=options.images.get(name), warm=bool(options.warm))
+    unsaid = [("command", options.warm is None), ("image", name not in options.images)]
+    kept = tuple(variable for variable, is_unsaid in unsaid if is_unsaid)
+    return WantedPool(name, kind, POOLS[name], template, options.limits, kept)

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from prefect.client.orchestration import PrefectClient
@@ -17,6 +17,7 @@ from prefect.client.schemas.filters import (
 from prefect.client.schemas.objects import StateType, WorkPool
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 
+from deployments import pools
 from deployments.rollout.report import Change, Verdict, differing
 from flows.segments import QUEUES
 
@@ -29,13 +30,21 @@ class WrongType(RuntimeError):
 
 @dataclass(frozen=True)
 class WantedPool:
-    """A pool as it should be. `limits` go by pool and pool/queue; what they do not name is left as operators set it."""
+    """A pool as it should be. `limits` go by pool and pool/queue; what they do not name is left as operators set it.
+
+    `unsaid` are variables of the template that nobody chose a value for: a pool that is there keeps its own.
+    """
 
     name: str
     type: str
     description: str
     template: Mapping[str, Any]
     limits: Mapping[str, int | None]
+    unsaid: tuple[str, ...] = ()
+
+    def beside(self, found: WorkPool) -> "WantedPool":
+        """The same, with what is unsaid as it is found."""
+        return replace(self, template=pools.keeping(dict(self.template), found.base_job_template, self.unsaid))
 
     def fields(self) -> dict[str, Any]:
         named = {"concurrency_limit": self.limits[self.name]} if self.name in self.limits else {}
@@ -55,6 +64,8 @@ async def ensure_pool(client: PrefectClient, wanted: WantedPool, *, replace: boo
         await _refuse_while_used(client, wanted)
         await client.delete_work_pool(wanted.name)
         detail, found = f"was of type {found.type}", None
+    if found is not None:
+        wanted = wanted.beside(found)
     if found is None:
         create = WorkPoolCreate(name=wanted.name, type=wanted.type, **wanted.fields())
         with contextlib.suppress(ObjectAlreadyExists):  # another rollout was faster

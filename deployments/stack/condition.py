@@ -3,6 +3,7 @@
 Knows processes by their exit codes and logs by their last lines, and starts nothing.
 """
 
+import json
 import signal
 import time
 from dataclasses import dataclass
@@ -63,10 +64,20 @@ def last_words(log: Path) -> str:
             lines = file.read().decode(errors="replace").splitlines()
     except OSError:
         return ""
-    told = [line.strip() for line in lines if line.strip()][-LAST_LINES:]
+    told = [_words(line.strip()) for line in lines if line.strip()][-LAST_LINES:]
     words = "".join(letter if letter.isprintable() else " " for letter in " | ".join(told))
     words = words.strip()
     return words if len(words) <= LONGEST_WORDS else f"…{words[-LONGEST_WORDS:]}"
+
+
+def _words(line: str) -> str:
+    """Of a line of JSON, as our services write them, the message and the error it is about."""
+    try:
+        facts = json.loads(line)
+        told = [str(facts[name]).splitlines()[-1] for name in ("message", "error", "exception") if facts.get(name)]
+        return " ".join(told) or line
+    except (ValueError, TypeError, AttributeError):
+        return line
 
 
 def with_last_words(reason: str, log: Path) -> str:

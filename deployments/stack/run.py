@@ -66,6 +66,7 @@ class Journal:
             "supervisor_pid": os.getpid(),
             "ready_seconds": self._ready_seconds,
             "ports": dict(self.layout.ports),
+            "workflows": str(self.layout.workflows),
             "services": self._facts,
             "failure": self._failure,
         }

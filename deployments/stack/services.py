@@ -16,7 +16,7 @@ from deployments.stack import health, storage
 from deployments.stack.owner import OWNER
 from deployments.stack.ports import HOST, PREFERRED, PortClaims
 from deployments.stack.postgres import ADMIN, LOGIN_ROLES, Cluster, as_user, find_cluster
-from deployments.stack.state import State, read_json
+from deployments.stack.state import REPOSITORY, State, read_json
 from deployments.stack.supervisor import Service
 from flows.forks import ADDRESS
 
@@ -38,6 +38,11 @@ class Layout:
     state: State
     ports: Mapping[str, int]
     external_database: str | None = None
+
+    @property
+    def workflows(self) -> Path:
+        """Where the definitions are, for services whose current folder is another."""
+        return Path(os.environ.get("CAIRN_WORKFLOWS_DIR") or REPOSITORY / "workflows").resolve()
 
     def url(self, service: str) -> str:
         return f"http://{HOST}:{self.ports[service]}"
@@ -99,6 +104,7 @@ def base_environment(layout: Layout) -> dict[str, str]:
         for name, value in os.environ.items()
         if name in PASSED_ON or (name.startswith("CAIRN_") and name not in OURS_ALONE)
     }
+    passed["CAIRN_WORKFLOWS_DIR"] = str(layout.workflows)
     # A developer's machine: a database of theirs elsewhere need not speak TLS.
     return passed | {"CAIRN_DEVELOPMENT": "true", "PYTHONUNBUFFERED": "1", "TMPDIR": str(layout.state.temporary)}
 
@@ -232,7 +238,7 @@ def _deploy(layout: Layout) -> Service:
     """Work pools and one deployment per workflow. Nothing runs yet, so a pool of another type may be replaced."""
     zones = storage.settings_of(layout.state)
     block = ("--storage-root", str(zones.storage_root)) if zones.storage_root else ()
-    command = _python("-m", "deployments.cli", "deploy", "--warm", "--replace-pools", *block)
+    command = _python("-m", "deployments.cli", "deploy", "--warm", "--replace-pools", "--spare-faulty", *block)
     environment = {"CAIRN_POOL_LIMITS": f"gdal={GDAL_LIMIT}"} | prefect_client_environment(layout)
     return Service("deploy", command, environment, needs=("prefect",))
 

@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import secrets
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
+LOCK = "supervisor.lock"
+LOCK_TRIES, LOCK_PAUSE_SECONDS = 5, 0.1
 SECRET_NAMES = (
     "postgres_admin",
     "role_app",
@@ -112,27 +115,46 @@ class State:
         return read_json(self.stack_file) if self.is_locked() else None
 
     def is_locked(self) -> bool:
-        """Whether a supervisor lives. The lock dies with its holder, so it is never stale as a pid file can be."""
+        """Whether a supervisor lives. The lock dies with its holder, so it is never stale as a pid file can be.
+
+        Looking makes no folder: commands that only ask run where nothing may be written.
+        """
         try:
-            with self.supervisor_lock():
-                return False
-        except StackRunning:
+            descriptor = os.open(self.root / LOCK, os.O_RDONLY | os.O_CLOEXEC)
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            return False
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
             return True
+        finally:
+            os.close(descriptor)
+        return False
 
     @contextmanager
     def supervisor_lock(self) -> Iterator[None]:
         """Hold the right to run a stack in this folder."""
         self.root.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self.root / "supervisor.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        descriptor = os.open(self.root / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        if not _locked(descriptor):
             os.close(descriptor)
-            raise StackRunning(f"A stack is already up in {self.root}.") from None
+            raise StackRunning(f"A stack is already up in {self.root}.")
         try:
             yield
         finally:
             os.close(descriptor)
+
+
+def _locked(descriptor: int) -> bool:
+    """Whether the lock is ours. Who only looks holds it for a moment, which must not pass for a stack."""
+    for _ in range(LOCK_TRIES):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(LOCK_PAUSE_SECONDS)
+        else:
+            return True
+    return False
 
 
 def read_json(path: Path) -> dict[str, Any] | None:

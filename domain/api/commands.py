@@ -9,7 +9,7 @@ from fastapi import APIRouter, Body, Depends
 from fastapi.responses import PlainTextResponse
 
 from domain.api.dependencies import ServiceState, allowed_beforehand
-from domain.contracts.bootstrap import BootstrapDone, BootstrapStatus, TableFacts
+from domain.contracts.bootstrap import BootstrapDone, BootstrapStatus, PublishedDefinition, TableFacts
 from domain.contracts.commands import CommandDone
 from domain.security import Identity
 from domain.services.bootstrap import Bootstrap
@@ -29,7 +29,7 @@ async def run_command(
 
 
 async def _bootstrap(state: ServiceState) -> Bootstrap:
-    return Bootstrap(state.database, state.settings, state.definitions)
+    return Bootstrap(state.database, state.settings, state.library)
 
 
 Door = Annotated[Bootstrap, Depends(_bootstrap)]
@@ -55,8 +55,17 @@ async def bootstrap_ddl(bootstrap: Door, _caller: Operator) -> str:
 
 @router.post("/bootstrap/deploy")
 async def bootstrap_deploy(bootstrap: Door, caller: Operator) -> BootstrapDone:
-    """Publish this image's workflow definitions."""
-    return BootstrapDone(done="deploy", changed=False, details=await bootstrap.deploy(caller))
+    """Read the workflows' folder again and publish what is new in it. Every other process of the domain then does so.
+
+    A file with faults, or with other content under a published version, is refused by name; what it was stays.
+    """
+    return await bootstrap.deploy(caller)
+
+
+@router.get("/bootstrap/definitions")
+async def bootstrap_definitions(bootstrap: Door, _caller: Operator) -> list[PublishedDefinition]:
+    """Every definition that was ever published: what a file's version must not be used again for."""
+    return await bootstrap.published()
 
 
 @router.post("/bootstrap/migrate")

@@ -57,10 +57,11 @@ async def livez() -> dict[str, str]:
 
 
 @probes.get("/readyz")
-async def readyz(session: Session) -> dict[str, str]:
-    """The process and its database answer."""
+async def readyz(session: Session, state: ServiceState) -> dict[str, str | list[str]]:
+    """The process and its database answer. A workflow whose file is refused is named, and hinders no other."""
     await session.execute(text("select 1"))
-    return {"status": "ready"}
+    refused = sorted(state.definitions.refused)
+    return {"status": "ready"} | ({"refused_workflows": refused} if refused else {})
 
 
 @api.post("/submit", status_code=202, tags=["gateway"])

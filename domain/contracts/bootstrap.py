@@ -1,6 +1,8 @@
 """The database's state, for administrators."""
 
-from pydantic import BaseModel
+from datetime import datetime
+
+from pydantic import BaseModel, Field
 
 
 class BootstrapStatus(BaseModel):
@@ -11,6 +13,7 @@ class BootstrapStatus(BaseModel):
     postgis: str | None
     pgstac: str | None
     workflows: list[str]
+    refused: dict[str, str] = Field(description="Files that are not what runs, by workflow, and why")
     may_migrate: bool
     development: bool
 
@@ -23,7 +26,18 @@ class TableFacts(BaseModel):
     size_bytes: int
 
 
+class PublishedDefinition(BaseModel):
+    """A version of a workflow. Its content is never another."""
+
+    workflow_id: str
+    version: str
+    digest: str
+    published_at: datetime | None = None
+
+
 class BootstrapDone(BaseModel):
     done: str
     changed: bool
     details: list[str] = []
+    workflows: list[PublishedDefinition] = Field(default=[], description="What runs from now on")
+    refused: dict[str, str] = Field(default={}, description="Files that are not what runs, by workflow, and why")

@@ -137,6 +137,7 @@ class WorkflowSummary(BaseModel):
     type: Literal["offline", "realtime"]
     accepts: list[str] = Field(description="data_type/operation of the submissions that it serves")
     sla_seconds: float | None
+    refused: str | None = Field(default=None, description="Why the workflow's file is not what runs")
 
 
 class WorkflowDetail(WorkflowSummary):

@@ -4,15 +4,15 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
-from domain.contracts.bootstrap import BootstrapStatus, TableFacts
+from domain.contracts.bootstrap import BootstrapDone, BootstrapStatus, PublishedDefinition, TableFacts
 from domain.db import Database
 from domain.errors import NotConfigured, NotInDevelopment
 from domain.repositories import schema
-from domain.repositories.processes import Processes
-from domain.repositories.runs import Runs
+from domain.repositories.published import Published
 from domain.security import Identity
 from domain.services.audit import record
 from domain.services.definitions import Definitions
+from domain.services.library import Library
 from domain.settings import DomainSettings
 
 
@@ -20,7 +20,7 @@ from domain.settings import DomainSettings
 class Bootstrap:
     database: Database
     settings: DomainSettings
-    definitions: Definitions
+    library: Library
 
     async def status(self) -> BootstrapStatus:
         """Whether the database is what this service was written for."""
@@ -34,7 +34,8 @@ class Bootstrap:
             postgresql=facts["postgresql"],
             postgis=facts["postgis"],
             pgstac=facts["pgstac"],
-            workflows=sorted(self.definitions.by_id),
+            workflows=sorted(self.library.current.by_id),
+            refused=dict(self.library.current.refused),
             may_migrate=self.settings.admin_url is not None,
             development=self.settings.development,
         )
@@ -46,13 +47,22 @@ class Bootstrap:
     def ddl(self) -> str:
         return schema.ddl()
 
-    async def deploy(self, caller: Identity) -> list[str]:
-        """Publish the workflows of this image. Published ones stay as they are."""
-        names = sorted(self.definitions.by_id)
+    async def deploy(self, caller: Identity) -> BootstrapDone:
+        """Publish the workflows of this process's folder as it is now. Published ones stay as they are."""
+        before = _versions(self.library.current)
+        after = await self.library.publish(caller)
+        return BootstrapDone(
+            done="deploy",
+            changed=_versions(after) != before,
+            details=sorted(after.by_id),
+            workflows=[PublishedDefinition(**facts) for facts in _versions(after)],
+            refused=dict(after.refused),
+        )
+
+    async def published(self) -> list[PublishedDefinition]:
+        """Every definition that was ever published."""
         async with self.database.transaction() as session:
-            await self.definitions.publish(Runs(session), Processes(session))
-            record(session, caller, "workflows.publish", "workflows", workflows=names)
-        return names
+            return [PublishedDefinition(**row) for row in await Published(session).all()]
 
     async def migrate(self, caller: Identity) -> bool:
         """Bring the schema up to date; False where it was."""
@@ -92,3 +102,9 @@ class Bootstrap:
                 "`python -m domain.migrations` as an administrator."
             )
         return self.settings.admin_url.get_secret_value()
+
+
+def _versions(known: Definitions) -> list[dict[str, str]]:
+    """Which definition of each workflow runs."""
+    plans = [known.by_id[name].plan for name in sorted(known.by_id)]
+    return [{"workflow_id": plan.workflow_id, "version": str(plan.version), "digest": plan.digest} for plan in plans]

@@ -133,7 +133,7 @@ class Commands:
             return await self._desk(session).rebuild(await locked_asset(session, asset_id))
 
     async def migrate(self, _given: words.Nothing) -> tuple[bool, dict[str, Any]]:
-        made = Bootstrap(self.service.database, self.service.settings, self.service.definitions)
+        made = Bootstrap(self.service.database, self.service.settings, self.service.library)
         return await made.migrate(self.caller), {}
 
     async def invalidate(self, given: words.Invalidate) -> tuple[bool, dict[str, Any]]:

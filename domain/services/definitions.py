@@ -1,6 +1,10 @@
-"""The workflows this service knows: compiled from its image at start, published, and looked up by what they accept."""
+"""The workflows this service knows: compiled from a folder, published, and looked up by what they accept.
 
-from collections.abc import Mapping
+What is published never changes. A file that has faults, or other content under a published version, is refused: its
+workflow stays as it was published, and every other one is taken as it is.
+"""
+
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -9,19 +13,12 @@ from domain.models import WorkflowDefinition
 from domain.repositories.processes import Processes
 from domain.repositories.runs import Runs
 from domain.rules.offers import offers
+from domain.rules.workflows import reused_version
 from flows.compiler import Fault, Plan, RequestPlan, compile_files
 from flows.handlers.registry import registry
 from flows.readiness import unready
 
-
-class BrokenDefinitions(RuntimeError):
-    """A workflow file has faults: the service refuses to start on it."""
-
-
-class ChangedDefinition(RuntimeError):
-    """A published (workflow, version) has other content now."""
-
-
+GONE = "its file is gone, and the service cannot do without it"
 Pins = Mapping[str, Mapping[str, str]]
 
 
@@ -36,28 +33,28 @@ class Definition:
 
 @dataclass(frozen=True)
 class Definitions:
-    """The newest definition of every workflow of this image."""
+    """The definition of every workflow that runs now, and why files are not what runs, by workflow."""
 
     by_id: dict[str, Definition]
     plans: tuple[RequestPlan, ...] = ()
+    refused: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def load(cls, folder: Path) -> "Definitions":
-        """Compile every workflow of the folder, or refuse with every fault of every file."""
+    def read(cls, folder: Path) -> "Definitions":
+        """Compile every workflow of the folder. One with faults is refused, with the first of them."""
         compiled = compile_files([*sorted(folder.glob("*.yaml")), *sorted(folder.glob("plans/*.yaml"))], registry())
-        faults = [fault for result in compiled for fault in result.faults]
-        if faults:
-            raise BrokenDefinitions("\n".join(_line(fault) for fault in faults))
         ready = {
             result.plan.workflow_id: Definition(result.plan, result.text)
             for result in compiled
             if result.plan is not None and not unready(result.plan)
         }
-        workflows = pinned(ready)
-        plans = [result.request_plan for result in compiled if result.request_plan is not None]
-        return cls(
-            workflows, tuple(plan for plan in plans if workflows.keys() >= {step.workflow for step in plan.steps})
-        )
+        faults = {Path(result.file).stem: _line(result.faults[0]) for result in compiled if result.faults}
+        return cls(ready, tuple(result.request_plan for result in compiled if result.request_plan), faults)
+
+    def lacking(self, needed: Iterable[str]) -> "Definitions":
+        """The same, with those that the service cannot do without refused where they are missing."""
+        missing = {name: GONE for name in needed if name not in self.by_id and name not in self.refused}
+        return replace(self, refused={**self.refused, **missing})
 
     def accepting(self, data_type: str, operation: str) -> Plan | RequestPlan:
         """The workflow or plan that serves such a submission, or a refusal that lists what would be served."""
@@ -77,30 +74,56 @@ class Definitions:
             return self.by_id[workflow_id]
         except KeyError:
             known = ", ".join(sorted(self.by_id))
-            raise NoWorkflow(f"There is no workflow {workflow_id!r}. Known are: {known}.") from None
+            why = f" Its file is refused: {self.refused[workflow_id]}" if workflow_id in self.refused else ""
+            raise NoWorkflow(f"There is no workflow {workflow_id!r}. Known are: {known}.{why}") from None
 
-    async def publish(self, runs: Runs, processes: Processes) -> None:
-        """Make the definitions known, refusing other content under a known version: runs rely on what they pinned.
+    async def publish(self, runs: Runs, processes: Processes, before: "Definitions | None" = None) -> "Definitions":
+        """Make the definitions known; returns what runs from now on: runs rely on what they pinned.
 
-        What partners may have done is what this image serves, and nothing else.
+        What is refused stays as it was published: as `before`, or else the newest. What partners may have done is what
+        is served now, and nothing else.
         """
-        for definition in self.by_id.values():
-            plan = definition.plan
-            kept = await runs.publish(
-                WorkflowDefinition(
-                    workflow_id=plan.workflow_id,
-                    version=str(plan.version),
-                    digest=plan.digest,
-                    source=definition.source,
-                    plan=plan.to_json(),
-                )
-            )
-            if kept != plan.digest:
-                raise ChangedDefinition(
-                    f"Workflow {plan.workflow_id} version {plan.version} is published with other content. "
-                    f"Give the changed file a new version."
-                )
-        await processes.replace(offers(self.served()))
+        kept, refused = dict(self.by_id), dict(self.refused)
+        for name, definition in self.by_id.items():
+            if await runs.publish(_row(definition)) != definition.plan.digest:
+                refused[name] = reused_version(name, str(definition.plan.version))
+        for name in refused:
+            kept.pop(name, None)
+            if published := await runs.published(name, _version(self, name) or _version(before, name)):
+                kept[name] = Definition(Plan.from_json(published.plan), published.source)
+        settled = self._settled(kept, refused, before)
+        await processes.replace(offers(settled.served()))
+        return settled
+
+    def _settled(
+        self, workflows: dict[str, Definition], refused: dict[str, str], before: "Definitions | None"
+    ) -> "Definitions":
+        """These workflows with their pins, and the plans whose workflows are all there."""
+        known = pinned(workflows)
+        plans_of = {name: definition.plan for name, definition in workflows.items()}
+        for name in workflows.keys() - known.keys():
+            if culprits := sorted(_below(plans_of[name], plans_of) & refused.keys()):
+                refused = {**refused, name: f"it runs {', '.join(culprits)}, whose file is refused"}
+        earlier = [plan for plan in (before.plans if before else ()) if plan.plan_id in refused]
+        plans = [*self.plans, *earlier]
+        whole = tuple(plan for plan in plans if known.keys() >= {step.workflow for step in plan.steps})
+        return Definitions(known, whole, refused)
+
+
+def _row(definition: Definition) -> WorkflowDefinition:
+    plan = definition.plan
+    return WorkflowDefinition(
+        workflow_id=plan.workflow_id,
+        version=str(plan.version),
+        digest=plan.digest,
+        source=definition.source,
+        plan=plan.to_json(),
+    )
+
+
+def _version(known: Definitions | None, name: str) -> str | None:
+    definition = known.by_id.get(name) if known else None
+    return str(definition.plan.version) if definition else None
 
 
 def pinned(ready: Mapping[str, Definition]) -> dict[str, Definition]:

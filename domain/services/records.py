@@ -33,7 +33,7 @@ from domain.repositories.runs import Runs
 from domain.rules.lifecycle import RequestState, RunState
 from domain.rules.paging import Place, to_token
 from domain.services.callbacks import place_of
-from domain.services.definitions import Definition, Definitions
+from domain.services.definitions import Definitions
 from domain.services.found import found_request
 from flows.compiler import Node, Plan
 
@@ -122,14 +122,14 @@ class RecordDesk:
 
     def workflows(self) -> list[WorkflowSummary]:
         """The newest definition of each workflow that this service can run."""
-        return [_workflow(self.definitions.by_id[name]) for name in sorted(self.definitions.by_id)]
+        return [_workflow(self.definitions, name) for name in sorted(self.definitions.by_id)]
 
     def workflow(self, workflow_id: str) -> WorkflowDetail:
         if workflow_id not in self.definitions.by_id:
             raise NotFound(f"There is no workflow {workflow_id!r}.")
         known = self.definitions.by_id[workflow_id]
         return WorkflowDetail(
-            **_workflow(known).model_dump(),
+            **_workflow(self.definitions, workflow_id).model_dump(),
             input_schema=known.plan.input_schema(),
             source=known.source,
             stages=list(known.plan.nodes),
@@ -228,8 +228,8 @@ def _stage(node: RunNode, planned: Node | None, newest: Sequence[Attempt]) -> St
     )
 
 
-def _workflow(known: Definition) -> WorkflowSummary:
-    plan = known.plan
+def _workflow(definitions: Definitions, workflow_id: str) -> WorkflowSummary:
+    plan = definitions.by_id[workflow_id].plan
     return WorkflowSummary(
         workflow_id=plan.workflow_id,
         name=plan.name,
@@ -239,4 +239,5 @@ def _workflow(known: Definition) -> WorkflowSummary:
         type=plan.type,
         accepts=["/".join(pair) for pair in plan.accepted_pairs()],
         sla_seconds=plan.sla_seconds,
+        refused=definitions.refused.get(workflow_id),
     )

@@ -109,6 +109,58 @@ def test_a_senseless_limit_is_refused(prefect_server: PrefectServer, limit: str)
     assert "Invalid value for '--limit'" in done.stderr
 
 
+def launcher(prefect: httpx.Client) -> str:
+    """What the gdal pool's workers start for each run."""
+    variables = prefect.get("/work_pools/gdal").json()["base_job_template"]["variables"]["properties"]
+    return str(variables["command"]["default"])
+
+
+def test_a_pool_keeps_what_nobody_says_anything_about(prefect_server: PrefectServer, prefect: httpx.Client) -> None:
+    deploy(prefect_server, "--warm")
+    warm = launcher(prefect)
+    assert warm.endswith("launcher.py")
+    assert not_unchanged(deploy(prefect_server)) == []
+    assert not_unchanged(deploy(prefect_server, "--limit", "gdal=3")) == [("changed", "pool gdal")]
+    assert launcher(prefect) == warm
+    deploy(prefect_server, "--no-warm", "--limit", "gdal=none")
+    assert launcher(prefect) == "None"
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"PREFECT_API_URL": ""}, "no stack is running here, and PREFECT_API_URL names no server"),
+        ({"PREFECT_API_URL": "http://127.0.0.1:9/api"}, "the Prefect server at http://127.0.0.1:9/api does not answer"),
+        ({"PREFECT_API_URL": "http://me:secret@127.0.0.1:9/api"}, "the Prefect server at http://127.0.0.1:9/api does"),
+        (
+            {"CAIRN_DOMAIN_URL": "http://127.0.0.1:9", "CAIRN_OPERATOR_TOKEN": "t"},
+            "the domain at http://127.0.0.1:9 does",
+        ),
+    ],
+)
+def test_what_does_not_answer_is_told_in_a_sentence(
+    prefect_server: PrefectServer, tmp_path: Path, settings: dict[str, str], says: str
+) -> None:
+    """And no server of Prefect's own is started in its place: its home stays empty."""
+    home = {"CAIRN_STATE": str(tmp_path), "PREFECT_HOME": str(tmp_path / "prefect")}
+    done = prefect_server.run_module("deployments.cli", "deploy", **home, **settings)
+    assert (done.returncode, done.stdout) == (2, "")
+    [line] = done.stderr.splitlines()
+    assert line.startswith(f"cairn: {says}")
+    assert not list(tmp_path.rglob("*.db"))
+
+
+def test_a_workflow_with_faults_is_spared_when_told_to(prefect_server: PrefectServer, tmp_path: Path) -> None:
+    deploy(prefect_server)
+    folder = tmp_path / "workflows"
+    shutil.copytree(REPOSITORY / "workflows", folder)
+    (folder / "echo_test.yaml").write_text("nodes: [")
+    refused = prefect_server.run_module("deployments.cli", "deploy", "--workflows", str(folder))
+    assert (refused.returncode, refused.stdout) == (1, "")
+    left = deploy(prefect_server, "--workflows", str(folder), "--spare-faulty")
+    assert not_unchanged(left) == [("left over", "deployment echo_test/echo_test")]
+
+
 def test_what_somebody_changed_is_put_right_and_named(prefect_server: PrefectServer, prefect: httpx.Client) -> None:
     deploy(prefect_server)
     deployment = prefect.get("/deployments/name/echo_test/echo_test").json()

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.cluster import open_folder
-from tests.support.stack import RunningStack
+from tests.support.stack import RunningStack, with_workflows
 
 
 @pytest.fixture(scope="session")
 def stack() -> Iterator[RunningStack]:
     with open_folder("stack") as folder:
-        with RunningStack(folder).up() as running:
+        with with_workflows(folder, {}).up() as running:
             yield running
         assert running.processes() == []

@@ -37,6 +37,10 @@ def test_a_file_that_changes_is_another_form(file: Path) -> None:
     assert form() == {"first"}
     file.write_text(WORKFLOW % "another")
     assert form() == {"another"}
+    file.write_text("nodes: [")  # as while it is being written
+    assert set(catalog.form.parameters.properties) == {"run_id", "attempt_token"}
+    file.write_text(WORKFLOW % "third")
+    assert form() == {"third"}
     file.unlink()
     with pytest.raises(AttributeError, match="no workflow 'form'"):
         _ = catalog.form

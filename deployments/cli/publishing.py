@@ -1,0 +1,89 @@
+"""The domain as the `cairn` command asks it about workflows: what was ever published, and to publish what is new."""
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from deployments.cli.output import fail
+from deployments.stack.state import State, read_json
+
+if TYPE_CHECKING:
+    from flows.compiler import Plan
+
+TIMEOUT_SECONDS = 30.0
+ADDRESS, TOKEN = "CAIRN_DOMAIN_URL", "CAIRN_OPERATOR_TOKEN"
+
+
+class Unanswered(RuntimeError):
+    """The domain did not answer, or refused to."""
+
+
+@dataclass(frozen=True)
+class Domain:
+    """Where the domain is, and an operator's credential for it."""
+
+    url: str
+    token: str
+
+    def published(self) -> dict[tuple[str, str], str]:
+        """The digest of every definition that was ever published, by workflow and version."""
+        rows = self._ask("GET", "/api/v1/bootstrap/definitions")
+        return {(row["workflow_id"], row["version"]): row["digest"] for row in rows}
+
+    def publish(self) -> dict[str, Any]:
+        """Have it, and every other process of the domain, read its folder again."""
+        done: dict[str, Any] = self._ask("POST", "/api/v1/bootstrap/deploy")
+        return done
+
+    def _ask(self, method: str, path: str) -> Any:
+        import httpx
+
+        try:
+            headers = {"Authorization": f"Bearer {self.token}"}
+            answer = httpx.request(method, f"{self.url}{path}", headers=headers, timeout=TIMEOUT_SECONDS)
+        except httpx.HTTPError as error:
+            raise Unanswered(f"the domain at {self.url} does not answer ({type(error).__name__}).") from None
+        if not answer.is_success:
+            raise Unanswered(f"the domain at {self.url} answered {answer.status_code} to {method} {path}.")
+        return answer.json()
+
+
+def known_domain(state: State | None) -> Domain | None:
+    """The domain that the environment names with an operator's credential, else that of this stack if it is up."""
+    if (url := os.environ.get(ADDRESS)) and (token := os.environ.get(TOKEN)):
+        return Domain(url.rstrip("/"), token)
+    if state is None:
+        return None
+    facts, credentials = state.running(), read_json(state.credentials_file)
+    if facts is None or credentials is None or facts.get("phase") != "ready":
+        return None
+    return Domain(str(facts["services"]["domain"]["url"]), credentials["operator"]["token"])
+
+
+def refuse_reused(domain: Domain, plans: "Iterable[Plan]") -> None:
+    """End the command where a file has other content than what is published under its version."""
+    from domain.rules.workflows import reused_versions
+
+    try:
+        found = reused_versions(identities(plans), domain.published())
+    except Unanswered as error:
+        fail(str(error))
+    if found:
+        fail("\n".join(["nothing was deployed:", *(sentence for _, sentence in found.values())]), 1)
+
+
+def identities(plans: "Iterable[Plan]") -> list[tuple[str, str, str]]:
+    return [(plan.workflow_id, str(plan.version), plan.digest) for plan in plans]
+
+
+def differing(plans: "Iterable[Plan]", done: Mapping[str, Any]) -> list[str]:
+    """What of these files is not what the domain runs, after it was told to publish."""
+    runs = {row["workflow_id"]: (row["version"], row["digest"]) for row in done["workflows"]}
+    told = [f"{name} is refused: {why}" for name, why in done["refused"].items()]
+    for name, version, digest in identities(plans):
+        if name in done["refused"] or runs.get(name) == (version, digest):
+            continue
+        now = f"version {runs[name][0]}" if name in runs else "no version"
+        told.append(f"the domain runs {now} of {name}, the file is version {version}: it reads another folder.")
+    return told

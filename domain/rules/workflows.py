@@ -1,0 +1,22 @@
+"""When a workflow's file may not be published: its version is taken by other content. Pure."""
+
+from collections.abc import Iterable, Mapping
+
+
+def reused_version(workflow_id: str, version: str) -> str:
+    """What is wrong, and what would be right."""
+    return (
+        f"Workflow {workflow_id} version {version} is published with other content, "
+        "and what is published never changes: count up `version`."
+    )
+
+
+def reused_versions(
+    files: Iterable[tuple[str, str, str]], published: Mapping[tuple[str, str], str]
+) -> dict[str, tuple[str, str]]:
+    """Of these files, by id, version and digest, those whose version has another digest; version and what is wrong."""
+    return {
+        workflow_id: (version, reused_version(workflow_id, version))
+        for workflow_id, version, digest in files
+        if published.get((workflow_id, version), digest) != digest
+    }
