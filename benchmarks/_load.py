@@ -57,7 +57,7 @@ def submission() -> bytes:
             "version_label": "1",
             "data_type": "raster",
             "operation": "ingest",
-            "source": "uploads/bench.tif",
+            "source": "uploads/ddh/bench.tif",
         }
     ).encode()
 

@@ -45,7 +45,9 @@ def add_staff(cluster: Postgres) -> None:
 def add_processed(cluster: Postgres, root: Path, product: CogResult, asset_id: str) -> None:
     """One asset whose first version waits for its review."""
     facts: dict[str, object] = {"asset_id": asset_id, "version_ordinal": 0, "revision": 1}
-    context = _context(root, facts | {"version_label": "1", "request_id": "bench"}, f"assets/{asset_id}")
+    home = f"assets/{asset_id}/0-r1/a1"
+    context = _context(root, facts | {"version_label": "1", "request_id": "bench"}, home)
+    product = moved(product, root, home)
     item = register_item(RegisterItemParams(product=product, source=SOURCE), context)
     request_id, run_id = uuid4(), uuid4()
     outputs = {"bands": [band.model_dump(mode="json") for band in product.bands], "bounds": product.bounds_wgs84}
@@ -76,6 +78,18 @@ def add_processed(cluster: Postgres, root: Path, product: CogResult, asset_id: s
         )
         for artifact in [*product.artifacts, *item.artifacts]:
             _add_artifact(connection, artifact, run_id, asset_id)
+
+
+def moved(product: CogResult, root: Path, home: str) -> CogResult:
+    """The same files under names of another revision, which may be told of no others. Nothing is copied."""
+    artifacts = []
+    for made in product.artifacts:
+        name = f"{home}/{made.name.rpartition('/')[2]}"
+        place = root / made.zone / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.hardlink_to(root / made.zone / made.name)
+        artifacts.append(made.model_copy(update={"name": name}))
+    return product.model_copy(update={"cog": artifacts[0].name, "artifacts": artifacts})
 
 
 def _add_artifact(connection: psycopg.Connection, artifact: Artifact, run_id: object, asset_id: str) -> None:

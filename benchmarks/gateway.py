@@ -247,15 +247,15 @@ async def _one_request(port: int) -> str:
 
 def _partners_submission() -> bytes:
     """Of an asset of its own, in ddh's words."""
-    return json.dumps({"dataset_id": "bench", "resource_id": uuid4().hex, "version_id": "1"} | _work()).encode()
+    return json.dumps({"dataset_id": "bench", "resource_id": uuid4().hex, "version_id": "1"} | _work("ddh")).encode()
 
 
 def _other_partners_submission() -> bytes:
-    return json.dumps({"item_id": uuid4().hex, "layer_index": "0", "version": "1"} | _work()).encode()
+    return json.dumps({"item_id": uuid4().hex, "layer_index": "0", "version": "1"} | _work("arcgis")).encode()
 
 
-def _work() -> dict[str, str]:
-    return {"data_type": "raster", "operation": "ingest", "source": "uploads/bench.tif"}
+def _work(platform: str) -> dict[str, str]:
+    return {"data_type": "raster", "operation": "ingest", "source": f"uploads/{platform}/bench.tif"}
 
 
 def _quantiles(name: str, note: str, delays: Sequence[float]) -> list[dict[str, Any]]:

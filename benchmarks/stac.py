@@ -101,20 +101,22 @@ def _stage(bench: Bench, asset_id: str) -> ArtifactModel:
         node_id="register",
         storage=bench.zones,
         workdir=bench.folder,
-        output_prefix=f"assets/{asset_id}",
+        output_prefix=f"assets/{asset_id}/0-r1/a1",
         facts=facts,
     )
-    tiles = list(_tiles(bench.items))
+    tiles = list(_tiles(bench.items, context.output_prefix))
     params = RegisterItemsParams(collection_id=asset_id, tiles=tiles, source="up/dem.tif", source_sha256="0" * 64)
     [artifact] = register_items(params, context).artifacts
     return artifact
 
 
-def _tiles(count: int) -> Iterator[TileResult]:
+def _tiles(count: int, home: str) -> Iterator[TileResult]:
+    [file] = TILE_DONE.artifacts
     for number in range(count):
         column, row = number % 100, number // 100
         west, south = -180 + column * 3.6, -90 + row * 1.8 * 100 / max(100, count // 100)
-        changes = {"id": f"{column}_{row}", "bounds_wgs84": (west, south, west + 3.6, south + 1.8)}
+        made = file.model_copy(update={"name": f"{home}/tiles/{column}_{row}.tif"})
+        changes = {"id": f"{column}_{row}", "bounds_wgs84": (west, south, west + 3.6, south + 1.8), "artifacts": [made]}
         yield TILE_DONE.model_copy(update=changes)
 
 

@@ -151,7 +151,9 @@ async def _commit(line: Line, engine: Engine, finished: Finished) -> PrefectStat
     if fault := result_fault(outputs):
         await line.fail(RunProblem(code=InvalidOutput.code, message=fault))
         return FailedState(message=fault)
-    await line.commit(outputs, engine.left)
+    outcome = await line.commit(outputs, engine.left)
+    if outcome.state == "failed":
+        return FailedState(message="Nothing of the outcome was taken. The run's problem says why.")
     return Completed(message="Committed.")
 
 

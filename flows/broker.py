@@ -6,17 +6,16 @@ read by itself are URLs of single blobs, whose signatures are struck from everyt
 """
 
 import os
-import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import suppress
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 from queue import SimpleQueue
 from threading import Event, Thread
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 from flows.errors import Crashed, Forbidden, HandlerError, Stopped
+from flows.handed import Bounds, HandedFile, fill
 from flows.patience import BROKER_LEAVE_SECONDS
 from flows.storage import Store, Zones, checked_name
 from flows.storage.reading import is_remote
@@ -25,6 +24,7 @@ READS: Final = frozenset({"readable_path", "size_bytes", "read_range", "fetch", 
 WRITES: Final = frozenset({"put", "append", "copy_from", "delete", "delete_below"})
 WRITABLE: Final = frozenset({"silver", "runs"})
 LONGEST_RANGE: Final = 64 * 2**20
+LONGEST_APPEND: Final = 4 * 2**20  # as much as every kind of store takes at once
 MOST_WAITING: Final = 4  # an honest child waits for each answer
 STRUCK: Final = b"[redacted]"
 
@@ -37,33 +37,20 @@ class Grants:
     home: str
     output: str
 
+    @classmethod
+    def of(cls, named: Set[str], output_prefix: str) -> "Grants":
+        """What a try may do whose parameters name these blobs."""
+        return cls(frozenset(named), output_prefix.rpartition("/")[0] or output_prefix, output_prefix)
+
     def allow(self, act: str, zone: str, name: str) -> bool:
-        """Whether this call is the try's business."""
+        """Whether this call is the try's business: its sources as they came, and what its run has made."""
         if act in READS:
-            return name in self.named or (zone in WRITABLE and _is_below(name, self.home))
+            return (zone == "bronze" and name in self.named) or (zone in WRITABLE and _is_below(name, self.home))
         return act in WRITES and zone in WRITABLE and _is_below(name, self.output)
 
 
 def _is_below(name: str, folder: str) -> bool:
     return name == folder or name.startswith(f"{folder}/")
-
-
-def grants(params: Mapping[str, Any], output_prefix: str) -> Grants:
-    """What a try with these parameters may do."""
-    home = output_prefix.rpartition("/")[0] or output_prefix
-    return Grants(frozenset(_texts(params)), home, output_prefix)
-
-
-def _texts(value: object) -> Iterator[str]:
-    """Every text in the parameters: any of them may be a blob's name."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for member in value.values():
-            yield from _texts(member)
-    elif isinstance(value, list | tuple):
-        for member in value:
-            yield from _texts(member)
 
 
 @dataclass
@@ -74,6 +61,7 @@ class Broker:
     grants: Grants
     stop: Event
     answer: Callable[[dict[str, Any]], None]
+    bounds: Bounds
     _calls: "SimpleQueue[tuple[Mapping[str, Any], int | None] | None]" = field(default_factory=SimpleQueue)
     _signatures: frozenset[bytes] = frozenset()  # made anew for each, because other threads go through it
     _closed: Event = field(default_factory=Event)
@@ -135,14 +123,15 @@ class Broker:
                 source = self._store("fetch", str(call["source_zone"]), source_name)
                 store.copy_from(name, source, source_name, self._check)
             case "read_range":
-                length = min(int(call["length"]), LONGEST_RANGE)
-                _write_all(_regular(file), store.read_range(name, int(call["start"]), length))
+                fill(file, [store.read_range(name, *_range(call))], self.bounds)
             case "fetch":
-                self._fetch(store, name, _regular(file))
+                fill(file, self._fetched(store, name), self.bounds)
             case "append":
-                store.append(name, _path(file).read_bytes())
+                added = HandedFile(file, replace(self.bounds, most_bytes=LONGEST_APPEND))
+                store.append(name, added.read(added.size))
             case _:
-                store.put_file(name, _path(file), self._check if call.get("stops") else self._go_on)
+                handed = HandedFile(file, self.bounds)
+                store.put_stream(name, handed, handed.size, self._check if call.get("stops") else self._go_on)
 
     def _store(self, act: str, zone: str, name: str) -> Store:
         if not self.grants.allow(act, zone, name):
@@ -150,10 +139,10 @@ class Broker:
         store: Store = getattr(self.zones, zone)
         return store
 
-    def _fetch(self, store: Store, name: str, file: int) -> None:
+    def _fetched(self, store: Store, name: str) -> Iterator[bytes]:
         for chunk in store.chunks(name):
             self._check()
-            _write_all(file, chunk)
+            yield chunk
 
     def _check(self, moved: int = 0) -> None:
         """Bring nothing more to a try that is to leave, and take nothing long from it."""
@@ -175,22 +164,12 @@ class Broker:
         return readable
 
 
-def _regular(file: int | None) -> int:
-    """The file, if it is one: a pipe would have us wait for the child."""
-    if file is None or not stat.S_ISREG(os.fstat(file).st_mode):
-        raise Forbidden("Content goes through a file.")
-    return file
-
-
-def _path(file: int | None) -> Path:
-    """The open file by a name of ours; opened so, it is read from its beginning."""
-    return Path(f"/proc/self/fd/{_regular(file)}")
-
-
-def _write_all(file: int, content: bytes) -> None:
-    view = memoryview(content)
-    while view:
-        view = view[os.write(file, view) :]
+def _range(call: Mapping[str, Any]) -> tuple[int, int]:
+    """Start and length as numbers that a store may be asked for: of a negative length, some would read everything."""
+    start, length = int(call["start"]), int(call["length"])
+    if start < 0 or length < 0:
+        raise Forbidden("A range begins at 0 or later and has no negative length.")
+    return start, min(length, LONGEST_RANGE)
 
 
 def close_quietly(file: int | None) -> None:

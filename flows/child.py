@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, Any
 
 from domain.logs import redact
 from flows import forks
-from flows.broker import Broker, close_quietly, grants
+from flows.broker import Broker, Grants, close_quietly
 from flows.context import LOGGER, LONGEST_LINE, MOST_LINES, Checkpoint
 from flows.errors import TELLABLE, Crashed, HandlerError
+from flows.handed import Bounds
 from flows.patience import Patience, Step
 from flows.settings import TryLimits
 from flows.storage import ZONES, LocalStore, Zones
@@ -36,8 +37,11 @@ log = logging.getLogger(LOGGER)
 PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ")
 LARGEST_ANSWER = 64 * 2**20
 CHUNK = 64 * 1024
+MEGABYTE = 2**20
 LONGEST_COMPLAINT = 16 * 1024
 LAST_WORDS_SECONDS = 1.0
+MOST_METRICS = 100
+LONGEST_METRIC = 100
 SEND_SECONDS = 2.0
 
 
@@ -50,16 +54,17 @@ class Ears:
     checkpoint: Checkpoint
 
 
-def run(attempt: "Try", zones: Zones, stop: Event, ears: Ears, patience: Patience) -> dict[str, Any]:
-    """Run the try in a child process and return its result."""
+def run(attempt: "Try", named: Set[str], zones: Zones, stop: Event, ears: Ears, patience: Patience) -> dict[str, Any]:
+    """Run the try in a child process and return what it says is its result. It may read the blobs that are named."""
     with Workdir() as workdir:
         order = _order(attempt, zones, ears.checkpoint, workdir.path())
         ours, theirs = socket.socketpair()
         ours.settimeout(SEND_SECONDS)  # a child that does not listen must not hold up who watches it
         with ours, theirs:
             conversation = Conversation(ours, ears)
-            rights = grants(order["try"]["params"], attempt.output_prefix)
-            broker = conversation.broker = Broker(zones, rights, stop, conversation.tell)
+            rights = Grants.of(named, attempt.output_prefix)
+            bounds = Bounds.of(workdir.path(), order["limits"]["file_mb"] * MEGABYTE)
+            broker = conversation.broker = Broker(zones, rights, stop, conversation.tell, bounds)
             complaints = Complaints(broker)
             try:
                 process = start(order, theirs, complaints.mouth)
@@ -194,6 +199,7 @@ class Conversation:
     broker: Broker | None = None
     _unfinished: bytearray = field(default_factory=bytearray)
     _lines: int = 0
+    _measured: set[str] = field(default_factory=set)
     _file: int | None = None
     _telling: Lock = field(default_factory=Lock)
 
@@ -238,7 +244,7 @@ class Conversation:
                 case {"progress": [float() | int() as fraction, str() as text]}:
                     self.ears.progress(fraction, text)
                 case {"metric": [str() as name, float() | int() as value]}:
-                    self.ears.metric(name, value)
+                    self._measure(name, value)
                 case {"log": [int() as level, str() as text]}:
                     self._log(level, text)
                 case {"checkpoint": dict() as state}:
@@ -254,6 +260,12 @@ class Conversation:
         except ValueError:
             raise Crashed("The handler's process said what is not JSON.") from None
         return None
+
+    def _measure(self, name: str, value: float) -> None:
+        """Kept by name until the try ends, so that not everything is a name."""
+        self._measured |= {name} if len(self._measured) < MOST_METRICS and len(name) <= LONGEST_METRIC else set()
+        if name in self._measured:
+            self.ears.metric(name, value)
 
     def _log(self, level: int, text: str) -> None:
         """As a light handler's line is: this thread knows whose run it is. The child's bounds are not relied on."""
@@ -307,6 +319,8 @@ def _received(channel: socket.socket) -> tuple[bytes, int | None]:
         content, files, _, _ = socket.recv_fds(channel, CHUNK, 1, socket.MSG_CMSG_CLOEXEC)
     except ConnectionError:  # it died with something unread
         return b"", None
+    for more in files[1:]:
+        close_quietly(more)
     return content, files[0] if files else None
 
 

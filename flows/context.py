@@ -9,7 +9,8 @@ from typing import Protocol
 
 from pydantic import SecretStr
 
-from flows.errors import Stopped
+from domain.contracts.names import is_inside
+from flows.errors import ForeignProduct, Stopped
 from flows.storage import Zones
 
 LOGGER = "cairn.handler"
@@ -82,6 +83,12 @@ class Context:
     def output_name(self, filename: str) -> str:
         """The blob name for a product of this attempt: generated, so that no attempt overwrites another's."""
         return f"{self.output_prefix}/{filename}"
+
+    def own(self, name: str) -> str:
+        """The name, if it means a blob that this run has made, in this attempt or an earlier one."""
+        if not is_inside(name, self.output_prefix.rpartition("/")[0] or self.output_prefix):
+            raise ForeignProduct(f"{name[:200]!r} is not the run's own. Nothing was done with it.")
+        return name
 
     @property
     def stopping(self) -> bool:

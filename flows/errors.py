@@ -76,6 +76,13 @@ class Forbidden(HandlerError):
     retryable = False
 
 
+class ForeignProduct(HandlerError):
+    """The try named blobs as made by it that are not its run's."""
+
+    code = "foreign-product"
+    retryable = False
+
+
 # What one process may tell another by its code alone.
 TELLABLE: dict[str, type[HandlerError]] = {
     error.code: error for error in (InvalidInput, Transient, Stopped, OutOfMemory, PlannedHandler, Forbidden, NoAsset)

@@ -21,6 +21,7 @@ from domain.contracts.runs import (
     Heartbeat,
     HeartbeatAnswer,
     NodeEvent,
+    Outcome,
     Registered,
     RunProblem,
     RunRegister,
@@ -87,11 +88,11 @@ class Line:
         self._events.append(event)
         self._wake.set()
 
-    async def commit(self, outputs: dict[str, Any], artifacts: list[Artifact]) -> None:
-        """Hand in the outcome. Once this returns, the run is completed."""
+    async def commit(self, outputs: dict[str, Any], artifacts: list[Artifact]) -> Outcome:
+        """Hand in the outcome. Once this returns, the run is completed, or failed where nothing of it was taken."""
         await self.flush()
         message = Commit(attempt_token=self.token, outputs=outputs, artifacts=artifacts)
-        await self._post("commit", message.model_dump(mode="json"))
+        return Outcome.model_validate(await self._post("commit", message.model_dump(mode="json")))
 
     async def fail(self, problem: RunProblem, verdict: Verdict = "failed") -> None:
         """Report that the run ended without an outcome, and whose doing that was."""

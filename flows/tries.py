@@ -9,11 +9,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from domain.contracts.names import FOREIGN, Named, Taken
 from domain.contracts.runs import RunFacts
+from domain.rules import places
 from flows import child, threads
 from flows.checkpoint import StoredCheckpoint, checkpoint_name
 from flows.context import Checkpoint, Context, NoCheckpoint, ignore_metric
-from flows.errors import HandlerError, InvalidInput, PlannedHandler, Stopped
+from flows.errors import Crashed, ForeignProduct, HandlerError, InvalidInput, PlannedHandler, Stopped
 from flows.handlers.registry import AnyHandler, registry
 from flows.patience import Patience, usual_grace
 from flows.secrets import without_secrets
@@ -72,10 +74,7 @@ class Try:
     @property
     def output_prefix(self) -> str:
         """Where products go: by generated ids and attempt, so that nothing is overwritten and no name is trusted."""
-        facts = self.facts
-        if facts.asset_id is None:
-            return f"runs/{facts.id}/a{facts.attempt}"
-        return f"assets/{facts.asset_id}/{facts.version_ordinal}-r{facts.revision}/a{facts.attempt}"
+        return places.output_prefix(self.facts)
 
 
 def keep_nothing(_: dict[str, Any]) -> None:
@@ -103,9 +102,11 @@ def run(attempt: Try, care: Care) -> dict[str, Any]:
     if handler.pool != "gdal":
         with _told_without_secrets():
             return threads.run(_light(handler, attempt, care), care.stop, _patience(attempt, care))
-    check_params(handler, attempt.params)
+    named = Named()
+    check_params(handler, attempt.params, named)
     ears = child.Ears(care.progress, care.metric, checkpoint_of(attempt, care.zones))
-    result = child.run(attempt, care.zones, care.stop, ears, _patience(attempt, care))
+    claimed = child.run(attempt, named.names, care.zones, care.stop, ears, _patience(attempt, care))
+    result = taken(handler, attempt, claimed, named)
     care.keep(result)
     return result
 
@@ -196,10 +197,30 @@ def call(handler: AnyHandler, params: Any, context: Context) -> dict[str, Any]:
     return dumped
 
 
-def check_params(handler: AnyHandler, params: Mapping[str, Any]) -> Any:
+def taken(handler: AnyHandler, attempt: Try, claimed: Mapping[str, Any], named: Named) -> dict[str, Any]:
+    """What a process that may have been taken over says came of it, as far as it can be the handler's result.
+
+    Every blob that it names as made lies in the run's own folder, every source is one that the try was given: what
+    follows in the run reads, loads, deletes and publishes by these names.
+    """
+    allowed = Taken(places.home(attempt.facts), frozenset(named.names))
+    try:
+        result: dict[str, Any] = handler.result.model_validate(claimed, context=allowed).model_dump(mode="json")
+    except ValidationError as error:
+        faults = error.errors(include_url=False, include_input=False)
+        if told := [fault["msg"] for fault in faults if fault["type"] == FOREIGN]:
+            raise ForeignProduct(
+                f"{handler.name} handed in what is not its run's: {told[0]}. Nothing of it was taken: "
+                "look into the file that it opened before it is run again."
+            ) from None
+        raise Crashed(f"{handler.name} handed in what is no result of it ({len(faults)} faults).") from None
+    return result
+
+
+def check_params(handler: AnyHandler, params: Mapping[str, Any], named: Named | None = None) -> Any:
     """The parameters as the handler's own model. Partner values are what fails here, so the partner may read why."""
     try:
-        return handler.params.model_validate(dict(params))
+        return handler.params.model_validate(dict(params), context=named)
     except ValidationError as error:
         raise BadParameters(f"{handler.name}: {_faults(error)}") from None
 

@@ -181,5 +181,5 @@ def _version_row(version: dict[str, Any]) -> tuple[str, ...]:
 
 def _platform_rest(row: dict[str, Any]) -> tuple[str, ...]:
     references = ", ".join([*row["required_refs"], *(f"[{name}]" for name in row["optional_refs"])])
-    sources = ", ".join(row["source_prefixes"]) or "anywhere"
+    sources = ", ".join(row["source_prefixes"]) or "no files"
     return references, row["version_ref"], sources, "yes" if row["is_active"] else "no"

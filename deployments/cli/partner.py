@@ -12,7 +12,8 @@ import httpx
 
 from deployments.cli.clients import Stack, answer, running_stack, say
 from deployments.cli.output import bar, json_option, print_json
-from deployments.stack.storage import uploads_of, zones_of
+from deployments.stack.storage import zones_of
+from domain.contracts.platforms import own_folder
 from flows.errors import InvalidInput
 
 OPEN = ("pending", "processing")
@@ -98,7 +99,7 @@ def put_in_bronze(stack: Stack, file: Path, platform: str) -> str:
     """
     with file.open("rb") as content:
         digest = hashlib.file_digest(content, "sha256").hexdigest()
-    source = f"{uploads_of(platform)}{digest[:16]}/{file.name}"
+    source = f"{own_folder(platform)}{digest[:16]}/{file.name}"
     try:
         zones_of(stack.state).bronze.put_file(source, file)
     except InvalidInput as error:

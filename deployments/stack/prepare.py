@@ -10,7 +10,6 @@ from psycopg import sql
 
 from deployments.stack.postgres import LOGIN_ROLES
 from deployments.stack.state import State, write_private_json
-from deployments.stack.storage import uploads_of
 
 # Who may connect to which database. What they may do there is for the migrations to say.
 DATABASES = {"cairn": ("cairn_app", "cairn_gateway", "cairn_serving", "cairn_loader"), "prefect": ("cairn_prefect",)}
@@ -56,7 +55,6 @@ def schema(admin_url: str, state: State) -> None:
 
     upgrade(admin_url)
     with psycopg.connect(admin_url) as connection:
-        _give_folders(connection)
         for client_id, role, platform_id, secret in identities(state):
             connection.execute(
                 """insert into app.clients (client_id, role, platform_id, display_name, secret_hash)
@@ -66,16 +64,6 @@ def schema(admin_url: str, state: State) -> None:
             )
         _give_callback_secrets(connection, state)
     write_private_json(state.credentials_file, credentials(state))
-
-
-def _give_folders(connection: psycopg.Connection) -> None:
-    """In a new stack each partner submits what lies in its own folder; what operators set later is left alone."""
-    for name in PARTNERS:
-        connection.execute(
-            """update app.platforms p set source_prefixes = array[%s] where platform_id = %s
-               and not exists (select from app.clients c where c.platform_id = p.platform_id)""",
-            [uploads_of(name), name],
-        )
 
 
 def first_clients(admin_url: str) -> None:

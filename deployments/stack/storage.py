@@ -22,11 +22,6 @@ def zones_of(state: State) -> Zones:
     return settings_of(state).zones()
 
 
-def uploads_of(platform: str) -> str:
-    """The folder of bronze that a platform's files are put into, and that it may submit from."""
-    return f"uploads/{platform}/"
-
-
 def environment(state: State) -> Mapping[str, str]:
     """What a process of the stack that works with the zones needs beside the settings it is passed anyway."""
     if StorageSettings().names_storage:

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from domain.contracts.platforms import FieldName, FieldRule, Identifier, SourcePrefix, mapping_faults
+from domain.contracts.platforms import FieldName, FieldRule, Identifier, SourcePrefix, mapping_faults, own_folder
 
 AssetId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 Word = Annotated[str, Field(min_length=1, max_length=100)]
@@ -71,10 +71,13 @@ class RegisterPlatform(BaseModel):
     approval_days: int | None = Field(
         default=None, ge=1, le=3650, description="How long an approval holds that names no end; None: until withdrawn"
     )
-    source_prefixes: list[SourcePrefix] = Field(
-        default_factory=list,
+    source_prefixes: list[SourcePrefix] | None = Field(
+        default=None,
         max_length=20,
-        description="Folders of bronze that its submissions may name, each with its last '/'; none: all but ours",
+        description=(
+            "Folders of bronze that its submissions may name, each with its last '/'; `uploads/` and its id where it "
+            "is left out, and with an empty list nothing of bronze"
+        ),
     )
 
     @model_validator(mode="after")
@@ -86,8 +89,12 @@ class RegisterPlatform(BaseModel):
 
     def row(self) -> dict[str, Any]:
         """The registry row; of each rule only what it says."""
-        return self.model_dump(exclude={"field_mapping"}) | {
-            "field_mapping": {name: rule.model_dump(exclude_defaults=True) for name, rule in self.field_mapping.items()}
+        folders = [own_folder(self.platform_id)] if self.source_prefixes is None else self.source_prefixes
+        return self.model_dump(exclude={"field_mapping", "source_prefixes"}) | {
+            "source_prefixes": folders,
+            "field_mapping": {
+                name: rule.model_dump(exclude_defaults=True) for name, rule in self.field_mapping.items()
+            },
         }
 
 

@@ -16,6 +16,11 @@ NEEDED = ("data_type", "operation", "source")
 PARAMETER = "parameters."
 
 
+def own_folder(platform_id: str) -> str:
+    """The folder that a platform submits from where nobody has said another."""
+    return f"uploads/{platform_id}/"
+
+
 class FieldRule(BaseModel):
     """Where one field of ours comes from. Without a rule it stands in the body under its own name."""
 

@@ -23,7 +23,9 @@ class Platform(Base):
     is_active: Mapped[bool] = mapped_column(server_default="true")
     approvals_required: Mapped[int] = mapped_column(server_default="1")
     approval_days: Mapped[int | None]  # how long an approval holds that names no end itself
-    source_prefixes: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default="{}")  # where its blobs lie, if said
+    source_prefixes: Mapped[list[str]] = mapped_column(
+        ARRAY(Text), server_default="{}"
+    )  # where its blobs lie; none: nowhere
 
 
 class Client(Base):

@@ -8,10 +8,10 @@ from uuid import UUID
 from sqlalchemy import func, select, text, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from domain.contracts.artifacts import STAGED_ITEMS, STAGED_WORDS
 from domain.models import Artifact, Asset, Export
 from domain.repositories.layers import Layers
 from domain.rules.exports import Publicity, Served
-from domain.rules.publication import STAGED_ITEMS, STAGED_WORDS
 
 # Copies are told apart by what they hold, and count only below the destination that this export was given.
 PUBLISH = text("""

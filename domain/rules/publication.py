@@ -7,16 +7,16 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from domain.contracts.artifacts import Bounds
+from domain.contracts.names import is_inside
 from domain.rules.extents import union
+from domain.rules.places import revision_home
 from flows.handlers.stac.models import Collection, Extent, SpatialExtent, TemporalExtent
 
 Json = dict[str, Any]
 WORLD: Bounds = (-180.0, -90.0, 180.0, 90.0)
-# Staged JSON names internal places: it is read at approval and never leaves by any other way.
-STAGED_ITEMS: Final = ("stac_item", "stac_items")
-STAGED_WORDS: Final = "stac_collection"
 _MULTIHASH_PREFIX: Final = 4
 _KEY_LENGTH: Final = 16
+OURS: Final = "cairn://silver/"  # what hrefs of staged items begin with
 # The product as a whole has an address of its own, by its kind.
 _WHOLE_NAMES: Final = {"image/tiff": "data.tif", "application/vnd.apache.parquet": "data.parquet"}
 
@@ -34,6 +34,19 @@ class Holdings:
 def item_id(asset_id: str, ordinal: int, revision: int) -> str:
     """The catalogue's name for one revision. Items of its parts begin with it and go on after a dash."""
     return f"{asset_id}-{ordinal}-r{revision}"
+
+
+def is_own(staged: Mapping[str, Any], asset_id: str, ordinal: int, revision: int) -> bool:
+    """Whether a staged item describes this revision, or a part of it, by files of this revision and no others."""
+    whole, home = item_id(asset_id, ordinal, revision), revision_home(asset_id, ordinal, revision)
+    named, files = str(staged.get("id")), [str(asset.get("href")) for asset in staged.get("assets", {}).values()]
+    links = [str(link.get("href")) for link in staged.get("links", [])]
+    return (
+        staged.get("collection") == asset_id
+        and (named == whole or named.startswith(f"{whole}-"))
+        and all(href.startswith(OURS) and is_inside(href.removeprefix(OURS), home) for href in files)
+        and all(href.startswith("cairn://") for href in links)
+    )
 
 
 def public_item(staged: Mapping[str, Any], public_url: str, whole: str, ordinal: int) -> Json:

@@ -6,6 +6,7 @@ Whoever fetches an address judges it once more, and by what its name resolves to
 import re
 from dataclasses import dataclass, field
 
+from domain.contracts.names import is_inside
 from domain.rules.addresses import AddressPolicy, RefusedAddress, Target, parse
 from flows.errors import InvalidInput
 from flows.storage.protocol import checked_name
@@ -17,7 +18,7 @@ _ADDRESS = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:")
 
 @dataclass(frozen=True)
 class SourcePolicy:
-    """The hosts whose files may be fetched, none unless operators name some; and the folders that blobs may lie in."""
+    """The hosts whose files may be fetched, and the folders that blobs may lie in. What is not named is refused."""
 
     hosts: frozenset[str] = frozenset()
     addresses: AddressPolicy = field(default_factory=AddressPolicy)
@@ -47,7 +48,9 @@ def check(source: str, policy: SourcePolicy) -> None:
 
 def _refuse_foreign(name: str, prefixes: tuple[str, ...]) -> None:
     """Refuse what is not the platform's. Nothing is looked up: whether there is such a blob must not be told."""
-    if prefixes and not name.startswith(prefixes):
+    if not prefixes:
+        raise RefusedSource("This platform has no folder that it may submit from. Its operators register one.")
+    if not any(is_inside(name, prefix.rstrip("/")) for prefix in prefixes):
         allowed = " or ".join(repr(prefix) for prefix in prefixes)
         raise RefusedSource(f"Sources of this platform begin with {allowed}.")
     if name.casefold().startswith(INTERNAL):

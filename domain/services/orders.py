@@ -23,14 +23,15 @@ async def work_order(
         plans=await _pinned_plans(session, run),
         inputs=run.inputs,
         only=request.asked_nodes,
-        facts=_facts(run, request, attempt),
+        facts=run_facts(run, request, attempt),
         memory=run.memory,
         heartbeat_seconds=heartbeat_seconds,
         attempt_token=attempt.token,
     )
 
 
-def _facts(run: Run, request: Request, attempt: Attempt) -> RunFacts:
+def run_facts(run: Run, request: Request, attempt: Attempt) -> RunFacts:
+    """What the attempt is about. Where its products lie follows from it, for the worker and at the commit."""
     submitted = request.submitted | _scratch_names(run, request)
     return RunFacts(
         id=str(run.run_id),

@@ -31,9 +31,11 @@ from domain.rules.lifecycle import (
     next_state,
     request_state,
 )
+from domain.rules.places import foreign_artifact, home
 from domain.rules.reconcile import Action, FlowState, Patience, decide
 from domain.services.audit import PREFECT, THE_SERVICE, record
 from domain.services.fence import end_attempt, fenced, locked_request, locked_run, tell
+from domain.services.orders import run_facts
 from domain.services.steps import queue_ready, result_of
 from domain.services.wording import EXHAUSTED, NO_OUTCOME, partner_problem, why_lost
 from flows.compiler.expressions import ExpressionError
@@ -63,8 +65,10 @@ class RunLifecycle:
         run, attempt = await fenced(self.session, run_id, message.attempt_token)
         if attempt.state is AttemptState.COMMITTED:  # the answer was lost on its way: say it again
             return Outcome(run_id=run_id, state=run.state.value)
-        end_attempt(self.session, attempt, AttemptEvent.COMMITTED)
         request = await locked_request(self.session, run)
+        if problem := _foreign(run, request, attempt, message):
+            return await self._refuse(run, attempt, problem)
+        end_attempt(self.session, attempt, AttemptEvent.COMMITTED)
         run.state = RunState.COMPLETED
         run.reason = run.unroutable_pool = run.unroutable_since = None  # it found its pool after all
         run.outputs = message.outputs
@@ -78,6 +82,14 @@ class RunLifecycle:
         else:  # a run beside this one has failed: what would have come next does not
             await self._cancel_later(run)
         return Outcome(run_id=run_id, state=run.state.value)
+
+    async def _refuse(self, run: Run, attempt: Attempt, problem: RunProblem) -> Outcome:
+        """Take nothing of an outcome that names what is not the run's own."""
+        end_attempt(self.session, attempt, AttemptEvent.FAILED)
+        attempt.problem = problem.model_dump(mode="json")
+        record(self.session, THE_SERVICE, "commit.refused", f"run/{run.run_id}", attempt=attempt.number)
+        await self._fail_run(run, problem)
+        return Outcome(run_id=run.run_id, state=run.state.value)
 
     async def fail(self, run_id: UUID, message: Fail) -> Outcome:
         """Accept a run's failure. Work that failed stays failed; what machinery or operators ended goes its own way."""
@@ -234,3 +246,10 @@ class RunLifecycle:
             if status is RequestState.COMPLETED and request.result is not None:
                 revision.outputs = request.result
                 revision.content_hash = (request.result.get("validation") or {}).get("sha256")
+
+
+def _foreign(run: Run, request: Request, attempt: Attempt, message: Commit) -> RunProblem | None:
+    """What of an outcome is not the run's own. Copies belong where an internal run was told to make them."""
+    told = run.inputs.get("destination") if request.is_internal else None
+    copies = told if isinstance(told, str) else None
+    return foreign_artifact(message.artifacts, home(run_facts(run, request, attempt)), copies)

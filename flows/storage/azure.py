@@ -1,17 +1,18 @@
 """A zone in a container of Azure Blob Storage."""
 
 import contextlib
+import os
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final, cast
 
 from flows.errors import HandlerError, Transient
 from flows.storage.account import Account
-from flows.storage.protocol import Check, Store, checked_name, go_on, missing
+from flows.storage.protocol import Check, Store, Stream, checked_name, go_on, missing
 from flows.storage.signing import SasUrls
 from flows.storage.zones import ZONES, Zones
 
@@ -98,10 +99,18 @@ class AzureStore:
                 blob.append_block(content)
 
     def put_file(self, name: str, source: Path, check: Check = go_on) -> None:
+        with source.open("rb") as file:
+            self.put_stream(name, file, os.fstat(file.fileno()).st_size, check)
+
+    def put_stream(self, name: str, source: Stream, size_bytes: int, check: Check = go_on) -> None:
         check(0)
-        with _faults(name), source.open("rb") as file:
+        with _faults(name):
             self._blob(name).upload_blob(
-                file, overwrite=True, max_concurrency=AT_ONCE, progress_hook=lambda moved, _: check(moved)
+                cast("IO[bytes]", source),
+                length=size_bytes,
+                overwrite=True,
+                max_concurrency=AT_ONCE,
+                progress_hook=lambda moved, _: check(moved),
             )
 
     def copy_from(self, name: str, source: Store, source_name: str, check: Check = go_on) -> None:

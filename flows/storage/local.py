@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flows.errors import InvalidInput
-from flows.storage.protocol import CHUNK_BYTES, Check, Store, checked_name, go_on, missing
+from flows.storage.protocol import CHUNK_BYTES, Check, Store, Stream, checked_name, go_on, missing
 
 _PARTIAL = ".partial-"
 # Even a slow disk takes so much in a fraction of the two seconds in which a stop is heard.
@@ -80,6 +80,13 @@ class LocalStore:
         check(0)
         with self._made(name) as temporary:
             _copy(source, temporary, check)
+
+    def put_stream(self, name: str, source: Stream, size_bytes: int, check: Check = go_on) -> None:
+        check(0)
+        with self._made(name) as temporary, temporary.open("wb") as out:
+            while piece := source.read(PIECE_BYTES):
+                out.write(piece)
+                check(out.tell())
 
     def copy_from(self, name: str, source: Store, source_name: str, check: Check = go_on) -> None:
         if isinstance(source, LocalStore):

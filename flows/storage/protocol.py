@@ -35,6 +35,16 @@ def go_on(moved: int) -> None:
     """Never leave a transfer early."""
 
 
+class Stream(Protocol):
+    """What can be read in pieces, and again from another place."""
+
+    def read(self, size: int, /) -> bytes: ...
+
+    def seek(self, offset: int, whence: int = 0, /) -> int: ...
+
+    def tell(self) -> int: ...
+
+
 class Store(Protocol):
     """One zone: blobs by name. Names are `container/path` and never leave the zone."""
 
@@ -67,6 +77,9 @@ class Store(Protocol):
 
     def put_file(self, name: str, source: Path, check: Check = go_on) -> None:
         """Copy a local file in; readers see the whole blob or nothing."""
+
+    def put_stream(self, name: str, source: Stream, size_bytes: int, check: Check = go_on) -> None:
+        """The same of so many bytes that something open gives. What it raises while it is read leaves no blob."""
 
     def copy_from(self, name: str, source: "Store", source_name: str, check: Check = go_on) -> None:
         """Copy a blob of another zone in, by the store's own means where both are of one kind."""

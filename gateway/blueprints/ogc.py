@@ -44,7 +44,7 @@ EXAMPLE = {
         "dataset_id": "elevation",
         "resource_id": "dem-10m",
         "version_id": "2026-11",
-        "source": "uploads/dem.tif",
+        "source": "uploads/ddh/dem.tif",
         "target_crs": "EPSG:4326",
     }
 }

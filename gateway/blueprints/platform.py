@@ -34,7 +34,7 @@ SUBMISSION_EXAMPLE = {
     "version_id": "2026-11",
     "data_type": "raster",
     "operation": "ingest",
-    "source": "uploads/dem.tif",
+    "source": "uploads/ddh/dem.tif",
     "parameters": {"target_crs": "EPSG:4326"},
 }
 

@@ -12,6 +12,8 @@ from cachetools import LRUCache, TTLCache
 from rasterio.io import DatasetReader
 from starlette.concurrency import run_in_threadpool
 
+from domain.contracts.names import is_inside
+from domain.rules.places import revision_home
 from domain.rules.rendering import HIGHEST_PERCENT, LOWEST_PERCENT, Range, are_colours, is_blank, range_of, usable
 from flows.storage import Zones
 from flows.storage.reading import gdal_name, gdal_options, is_remote
@@ -143,19 +145,26 @@ class Sources:
         if not names:
             raise NOT_FOUND
         environment = self._environment_of_parts(await self._path(names[0]))
-        made = self._mosaics.get(names) or await run_in_threadpool(self._joined, names, environment)
+        home = revision_home(product.asset_id, product.ordinal, product.revision)
+        made = self._mosaics.get(names) or await run_in_threadpool(self._joined, names, home, environment)
         if _NO_NETWORK.items() <= environment.items():  # signed names of parts end within the hour
             self._mosaics[names] = made
         bands = made.header.known(product.bands or made.bands)
         return Source(names, "", self.handles, environment, made, bands, made.header.all)
 
-    def _joined(self, names: tuple[str, ...], environment: Mapping[str, Any]) -> Mosaic:
+    def _joined(self, names: tuple[str, ...], home: str, environment: Mapping[str, Any]) -> Mosaic:
+        """What the items' files make together. A file of another revision is none of theirs, whatever an item says."""
         silver = self.zones.silver
         lines = [line for name in names for line in silver.read_bytes(name).splitlines()]
-        named = lambda name: gdal_name(silver.readable_path(name))  # noqa: E731
+
+        def named(name: str) -> str:
+            if not is_inside(name, home):
+                raise NoMosaic("A part is a file of something else.")
+            return gdal_name(silver.readable_path(name))
+
         try:
             with rasterio.Env(**environment):
-                return mosaic(lines, named, lambda name: rasterio.open(named(name), driver="GTiff"))  # type: ignore[no-untyped-call]
+                return mosaic(lines, named, lambda name: rasterio.open(named(name), driver="GTiff"))
         except NoMosaic as error:
             raise cannot_draw(
                 f"{error} So this version is no single raster; its parts can be read one by one."

@@ -1,6 +1,7 @@
 """Commands: done at once and once; the catalogue follows what is stored; other systems may be away."""
 
 import asyncio
+import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -52,12 +53,13 @@ async def approved_version(domain: Domain, storage: Path, label: str, ordinal: i
     staged = {
         "type": "Feature", "stac_version": "1.1.0", "id": f"{asset_id}-{ordinal}-r1", "collection": asset_id,
         "geometry": {"type": "Point", "coordinates": [0, 0]}, "bbox": [0, 0, 0, 0], "links": [],
-        "properties": {"datetime": "2026-01-01T00:00:00Z"}, "assets": {"data": {"href": "cairn://silver/a.tif"}},
+        "properties": {"datetime": "2026-01-01T00:00:00Z"}, "assets": {"data": {"href": f"cairn://silver/assets/{asset_id}/{ordinal}-r1/a1/a.tif"}},
     }  # fmt: skip
-    Zones.local(storage).silver.write_bytes(f"stac/{ordinal}.json", json.dumps(staged).encode())
+    name, content = f"assets/{asset_id}/{ordinal}-r1/a1/item.json", json.dumps(staged).encode()
+    Zones.local(storage).silver.write_bytes(name, content)
     artifact = {
-        "role": "stac_item", "zone": "silver", "name": f"stac/{ordinal}.json", "media_type": "application/geo+json",
-        "sha256": "0" * 64, "size_bytes": 1,
+        "role": "stac_item", "zone": "silver", "name": name, "media_type": "application/geo+json",
+        "sha256": hashlib.sha256(content).hexdigest(), "size_bytes": len(content),
     }  # fmt: skip
     await worker(domain, f"{run_id}/commit", {"attempt_token": token, "outputs": {}, "artifacts": [artifact]})
     async with domain.as_("reviewer") as reviewer:
@@ -119,11 +121,10 @@ async def test_reindexing_many_goes_on_behind_one_that_cannot_be_done(
     domain: Domain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its staged file is lost; another is deleted after the assets were listed. What stands there of it stays."""
-    await served_asset(domain, tmp_path)
-    Zones.local(tmp_path).silver.delete("stac/0.json")
+    lost_id = await served_asset(domain, tmp_path)
+    Zones.local(tmp_path).silver.delete(f"assets/{lost_id}/0-r1/a1/item.json")
     good = await submitted(domain, refs={"dataset_id": "elevation", "resource_id": "other"})
     [(good_id,)] = domain.rows("select asset_id from app.requests where request_id = %s", good)
-    [(lost_id,)] = domain.rows("select asset_id from app.assets where asset_id <> %s", good_id)
     listed = Layers.assets
 
     async def with_one_deleted(self: Layers, after: str | None, limit: int) -> list[str]:
@@ -242,7 +243,9 @@ async def test_a_platform_is_a_row_and_its_names_stay(domain: Domain) -> None:
     assert (await command(domain, "platform.register", PLATFORM))["changed"] is False
     renamed = PLATFORM | {"display_name": "Open data", "required_refs": ["resource_id"]}
     assert (await command(domain, "platform.register", renamed))["changed"] is True
-    await submitted(domain, platform_id="ckan", client_id="ddh-dev", refs={"resource_id": "a"})
+    await submitted(
+        domain, platform_id="ckan", client_id="ddh-dev", refs={"resource_id": "a"}, source="uploads/ckan/a.tif"
+    )
     assert (await command(domain, "platform.register", PLATFORM, 422))["code"] == "invalid-command"
     assert (await command(domain, "platform.register", renamed | {"is_active": False}))["changed"] is True
 
@@ -259,7 +262,7 @@ async def test_the_audit_tells_what_of_a_platform_was_changed(domain: Domain) ->
         "fields": {
             "display_name": {"before": "CKAN", "after": "Open data"},
             "approvals_required": {"before": 1, "after": 2},
-            "source_prefixes": {"before": [], "after": ["ckan/"]},
+            "source_prefixes": {"before": ["uploads/ckan/"], "after": ["ckan/"]},
         },
     }
 

@@ -231,11 +231,11 @@ async def test_a_completed_run_is_done_again_on_demand_and_leaves_one_set_of_art
     await submit(domain)
     flow = await started(domain)
     cog = {"role": "cog", "zone": "silver", "name": "a/b.tif", "media_type": "image/tiff", "size_bytes": 5}
-    await flow.commit(artifacts=[cog | {"sha256": "a" * 64}])
+    await flow.commit(artifacts=[flow.own(cog, sha256="a" * 64)])
     assert (await order(domain, f"/runs/{flow.run_id}/rerun", {})).json()["code"] == "not-rerunnable"
     assert (await order(domain, f"/runs/{flow.run_id}/rerun", {"scope": "all", "definition": "current"})).is_success
     again = await started(domain)
-    await again.commit(artifacts=[cog | {"sha256": "b" * 64}])
+    await again.commit(artifacts=[again.own(cog, sha256="b" * 64)])
     assert domain.rows("select sha256 from app.artifacts") == [("b" * 64,)]
 
 

@@ -17,7 +17,7 @@ async def made(domain: Domain, label: str = "1", source: str = "dem", sha256: st
     """A processed version with a file; returns the asset's id."""
     await submit(domain, version_label=label, source=f"uploads/{source}.tif")
     flow = await started(domain)
-    assert (await flow.commit(artifacts=[COG | {"sha256": sha256}])).is_success
+    assert (await flow.commit(artifacts=[flow.own(COG, sha256=sha256)])).json()["state"] == "completed"
     [(asset_id,)] = domain.rows("select asset_id from app.assets")
     return str(asset_id)
 
@@ -249,7 +249,7 @@ async def test_copies_elsewhere_than_the_destination_get_no_address(domain: Doma
     await decide(domain, asset_id, 0, "approve", clearance_level="public")
     flow = await started(domain)
     stray = COG | {"sha256": SHA256, "zone": "external", "name": "elsewhere/cog.tif"}
-    assert (await flow.commit({}, artifacts=[stray])).is_success
+    assert (await flow.commit({}, artifacts=[stray])).json()["state"] == "failed"
     assert addresses(domain) == [(0, 1, None)]
 
 

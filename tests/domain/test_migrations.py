@@ -65,6 +65,31 @@ def test_every_migration_goes_down_and_up_again(database: TestDatabase) -> None:
     assert shape(database) == before
 
 
+def test_platforms_without_folders_are_given_their_own_and_it_is_said(
+    database: TestDatabase, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Those that operators have given folders keep them; a new database has nobody to tell."""
+    folders = "select platform_id, source_prefixes from app.platforms order by 1"
+    own = [(name, [f"uploads/{name}/"]) for name in ("arcgis", "ddh", "geonode")]
+    assert told(database, folders) == own
+    before = ScriptDirectory(str(MIGRATIONS)).get_revision("0025").down_revision
+    assert isinstance(before, str)
+    downgrade(database.url(), before)
+    with psycopg.connect(database.url()) as connection:
+        connection.execute("update app.platforms set source_prefixes = '{}' where platform_id <> 'arcgis'")
+        connection.execute("update app.platforms set source_prefixes = '{shared/}' where platform_id = 'arcgis'")
+        connection.execute(
+            "insert into app.clients (client_id, role, display_name, secret_hash) values ('a', 'admin', 'A', 'x')"
+        )
+    caplog.clear()
+    upgrade(database.url())
+    assert told(database, folders) == [("arcgis", ["shared/"]), *own[1:]]
+    [line] = [one.getMessage() for one in caplog.records if one.name == "cairn.migrations"]
+    assert "ddh, geonode" in line
+    assert "arcgis" not in line
+    assert '["uploads/"]' in line
+
+
 def told(database: TestDatabase, command: str) -> list[tuple[object, ...]]:
     with psycopg.connect(database.url()) as connection:
         return connection.execute(command.encode()).fetchall()

@@ -159,13 +159,17 @@ async def test_a_timeline_tells_a_request_s_life_in_order(domain: Domain) -> Non
         {"node_id": "validate", "state": "completed", "items_total": 3, "items_done": 2, "items_failed": 1},
     ]
     await worker(domain, f"{run_id}/heartbeat", {"attempt_token": token, "events": events})
-    place = {"zone": "silver", "name": "a/b", "media_type": "image/tiff"}
+    asset_id = domain.rows("select asset_id from app.assets")[0][0]
+    place = {"zone": "silver", "name": f"assets/{asset_id}/0-r1/a1/b", "media_type": "image/tiff"}
     artifact = {"role": "tile", "sha256": "0" * 64, "size_bytes": 5, **place}
-    body = {"attempt_token": token, "outputs": {}, "artifacts": [artifact, artifact | {"name": "a/c"}]}
+    body = {
+        "attempt_token": token,
+        "outputs": {},
+        "artifacts": [artifact, artifact | {"name": f"assets/{asset_id}/0-r1/a1/c"}],
+    }
     await worker(domain, f"{run_id}/commit", body)
     async with domain.as_("reviewer") as reviewer:
         decision = {"revision": 1, "reason": "Wrong place."}
-        asset_id = domain.rows("select asset_id from app.assets")[0][0]
         assert (await reviewer.post(f"/api/v1/assets/{asset_id}/versions/0/reject", json=decision)).status_code == 200
     timeline = await read(domain, f"requests/{request_id}/timeline")
     assert [entry["kind"] for entry in timeline["entries"]] == [

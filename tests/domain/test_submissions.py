@@ -228,13 +228,28 @@ async def test_a_platform_submits_what_lies_in_its_folders_and_is_told_nothing_o
         assert (await submit(domain, source=own, refs=refs)).status_code == 202
 
 
+async def test_where_no_folder_is_said_a_platform_has_its_own_and_where_none_is_it_submits_no_files(
+    domain: Domain,
+) -> None:
+    body = {"platform_id": "ddh", "display_name": "DDH", "required_refs": ["dataset_id", "resource_id"]}
+    command, body = "/commands/platform.register", body | {"version_ref": "version_id"}
+    for said, folders_of_it in (({}, ["uploads/ddh/"]), ({"source_prefixes": []}, [])):
+        assert (await call(domain, "operator", "POST", command, body | said)).is_success
+        [(kept,)] = domain.rows("select source_prefixes from app.platforms where platform_id = 'ddh'")
+        assert kept == folders_of_it
+        for number, source in enumerate(("uploads/ddh/dem.tif", "uploads/arcgis/dem.tif", "dem.tif")):
+            answer = await submit(domain, source=source, refs={"dataset_id": str(said), "resource_id": str(number)})
+            allowed = [202] if source.startswith("uploads/ddh/") and folders_of_it else [422]
+            assert [answer.status_code] == allowed, source
+
+
 @pytest.mark.parametrize("source", ["quarantine/5f0c/1.tif", "Quarantine/5f0c/1.tif"])
 async def test_nobody_submits_what_runs_keep_for_themselves(domain: Domain, source: str) -> None:
     for prefixes in ((), ("quarantine/",)):
         await folders(domain, *prefixes)
         refused = await submit(domain, source=source)
         assert (refused.status_code, refused.json()["code"]) == (422, "invalid-submission")
-    await folders(domain)
+    await folders(domain, "anywhere/")
     assert (await submit(domain, source="anywhere/else.tif")).status_code == 202
 
 

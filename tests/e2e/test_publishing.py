@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.prefect_server import until
+from tests.support.clock import until
 from tests.support.stack import RunningStack
 
 pytestmark = pytest.mark.stack

@@ -11,10 +11,12 @@ from uuid import uuid4
 
 import pytest
 
+from domain.contracts.names import Named
 from domain.contracts.runs import RunFacts
 from flows import tries
-from flows.broker import Grants, grants
+from flows.broker import Grants
 from flows.errors import Crashed, Forbidden, HandlerError, InvalidInput
+from flows.handlers.registry import registry
 from flows.storage import Zones
 from flows.tries import Care, Try
 from tests.support.azurite import Azurite
@@ -27,7 +29,7 @@ MINE = Grants(frozenset({"in/a.tif"}), home="runs/run", output="runs/run/a2")
     ("act", "zone", "name", "allowed"),
     [
         ("readable_path", "bronze", "in/a.tif", True),
-        ("fetch", "silver", "in/a.tif", True),
+        ("fetch", "silver", "in/a.tif", False),
         ("fetch", "bronze", "in/b.tif", False),
         ("names", "bronze", "in", False),
         ("fetch", "silver", "runs/run/a1/plain.tif", True),
@@ -50,9 +52,20 @@ def test_what_a_try_may_do(act: str, zone: str, name: str, allowed: bool) -> Non
     assert MINE.allow(act, zone, name) is allowed
 
 
-def test_names_are_found_wherever_parameters_hold_them() -> None:
-    found = grants({"source": "in/a.tif", "tiles": [{"name": "t/1.tif"}, ["t/2.tif"]], "n": 3}, "assets/x/0-r1/a2")
-    assert found.named == {"in/a.tif", "t/1.tif", "t/2.tif"}
+def test_of_parameters_a_try_may_read_what_they_name_as_blobs_and_no_other_words() -> None:
+    """A text that an earlier result made up is no name: it would have the next try read what nobody gave it."""
+    handler = registry()["raster.mosaic"]
+    part = {"id": "0_0", "column": 0, "row": 0, "width": 1, "height": 1, "cog": "assets/x/0-r1/a1/0.tif"}
+    band = {"dtype": "uint8", "nodata": None, "minimum": 0, "maximum": 0, "mean": 0, "stddev": 0, "valid_percent": 0}
+    told = {"unit": "uploads/other/b.tif", "description": "uploads/other/c.tif"}
+    named = Named()
+    tries.check_params(
+        handler,
+        {"source": "in/a.tif", "tiles": [{**part, "bands": [{**band, **told}], "crs": "uploads/other/d.tif"}]},
+        named,
+    )
+    found = Grants.of(named.names, "assets/x/0-r1/a2")
+    assert found.named == {"in/a.tif", "assets/x/0-r1/a1/0.tif"}
     assert (found.home, found.output) == ("assets/x/0-r1", "assets/x/0-r1/a2")
 
 

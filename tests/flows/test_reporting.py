@@ -22,6 +22,8 @@ from flows.stopping import Stop
 from flows.work import Hands, Work, run_error
 from tests.flows.compiler.support import plan_of
 
+ENDED = {"run_id": str(UUID(int=1)), "state": "completed"}
+
 
 @dataclass
 class Answers:
@@ -33,7 +35,9 @@ class Answers:
     def __call__(self, request: httpx.Request) -> httpx.Response:
         verb = request.url.path.rpartition("/")[2]
         self.heard.append((verb, json.loads(request.content)))
-        return httpx.Response(self.status if verb == "heartbeat" else 200, json={"stop": False, "detail": "why"})
+        return httpx.Response(
+            self.status if verb == "heartbeat" else 200, json={**ENDED, "stop": False, "detail": "why"}
+        )
 
     def line(self) -> Line:
         http = httpx.AsyncClient(base_url="http://domain.test", transport=httpx.MockTransport(self))

@@ -46,6 +46,19 @@ class Flow:
     async def commit(self, outputs: dict[str, Any] | None = None, **more: Any) -> httpx.Response:
         return await self.say("commit", outputs=OUTPUTS if outputs is None else outputs, **more)
 
+    def own(self, file: dict[str, Any], **changes: Any) -> dict[str, Any]:
+        """The file, named as one that this run has made."""
+        return file | changes | {"name": f"{self.home}/a1/{file['name']}"}
+
+    @property
+    def home(self) -> str:
+        """Where what this run makes for its revision lies."""
+        query = (
+            "select asset_id, ordinal, revision from app.runs join app.requests using (request_id) where run_id = %s"
+        )
+        [(asset_id, ordinal, revision)] = self.domain.rows(query, self.run_id)
+        return f"assets/{asset_id}/{ordinal}-r{revision}"
+
     async def fail(self, verdict: str = "failed", **problem: Any) -> httpx.Response:
         told = {"code": "broken-raster", "message": "It is broken.", "partner_may_read": True} | problem
         return await self.say("fail", problem=told, verdict=verdict)

@@ -12,6 +12,7 @@ import psycopg
 from psycopg.types.json import Jsonb
 from pydantic import SecretStr
 
+from benchmarks._products import moved
 from deployments import sample
 from domain.contracts.artifacts import Artifact
 from flows.handlers.raster.declarations import CogResult, CreateCogParams, RegisterItemParams, create_cog
@@ -97,16 +98,16 @@ class Library:
 
     def _raster_files(self, asset_id: str, ordinal: int, revision: int) -> tuple[dict[str, Any], list[Artifact]]:
         facts = {"asset_id": asset_id, "version_ordinal": ordinal, "revision": revision, "version_label": "1"}
-        context = context_in(
-            self.root, output_prefix=f"assets/{asset_id}/{ordinal}-r{revision}", facts={**facts, "request_id": "r"}
-        )
-        item = register_item(RegisterItemParams(product=self.cog, source=SOURCE), context)
+        home = f"assets/{asset_id}/{ordinal}-r{revision}/a1"
+        context = context_in(self.root, output_prefix=home, facts={**facts, "request_id": "r"})
+        cog = moved(self.cog, self.root, home)
+        item = register_item(RegisterItemParams(product=cog, source=SOURCE), context)
         bands = [band.model_dump(mode="json") for band in self.cog.bands]
         outputs = {"bands": bands, "bounds": self.cog.bounds_wgs84, "validation": {"sha256": "f" * 64}}
-        return outputs, [*self.cog.artifacts, *item.artifacts]
+        return outputs, [*cog.artifacts, *item.artifacts]
 
     def _vector_files(self, asset_id: str, ordinal: int, revision: int) -> tuple[dict[str, Any], list[Artifact]]:
-        name, content = f"vectors/{asset_id}/{ordinal}-r{revision}/layer.parquet", b"PAR1 of no importance PAR1"
+        name, content = f"assets/{asset_id}/{ordinal}-r{revision}/a1/layer.parquet", b"PAR1 of no importance PAR1"
         path = self.root / "silver" / name
         path.parent.mkdir(parents=True)
         path.write_bytes(content)
@@ -116,8 +117,9 @@ class Library:
             connection.execute(TABLE.format(table).encode())
             connection.execute(
                 "insert into geo.layers (table_name, product, run_id, description, is_ready)"
-                " values (%s, %s, %s, %s, true)",
-                [table, name, digest, Jsonb(LAYER)],
+                " select %s, %s, run_id::text, %s, true from app.runs join app.requests using (request_id)"
+                " where (asset_id, ordinal, revision) = (%s, %s, %s)",
+                [table, name, Jsonb(LAYER), asset_id, ordinal, revision],
             )
         file = {"zone": "silver", "name": name, "media_type": "application/vnd.apache.parquet", "sha256": digest}
         made = Artifact(role="geoparquet", size_bytes=len(content), **file)

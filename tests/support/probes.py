@@ -1,12 +1,14 @@
 """Handlers that misbehave on order, for tests of tries. Declared by whoever asks, so that no catalogue shows them."""
 
 import ctypes
+import gc
 import hashlib
 import json
 import logging
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -17,23 +19,48 @@ from urllib.parse import unquote
 
 from pydantic import BaseModel
 
+from domain.contracts.artifacts import Artifact
+from domain.contracts.names import GivenName, MadeName
+from flows import sandbox
 from flows.context import LONGEST_LINE, MOST_LINES, Context
 from flows.errors import HandlerError
 from flows.handlers import registry
 from flows.handlers.registry import Pool, handler
 
-NAMES = ("probe.gdal", "probe.light")
+NAMES = ("probe.gdal", "probe.light", "probe.claim")
 LET_GO = Event()  # of light handlers that stay until they are let go
 
 
 class Act(BaseModel):
     what: str
     seconds: float = 600.0
-    name: str = ""
+    name: GivenName = ""
+    target: str = ""
+    flow: int = 0
+    only: str = ""
 
 
 class Seen(BaseModel):
     seen: dict[str, Any] = {}
+
+
+class Claim(BaseModel):
+    """What a try is to say that it made."""
+
+    source: GivenName
+    claimed: dict[str, Any]
+
+
+class Made(BaseModel):
+    source: GivenName
+    product: MadeName
+    parts: list[MadeName] = []
+    artifacts: list[Artifact] = []
+
+
+def claim(params: Claim, context: Context) -> Made:
+    """Say it, unchecked: whoever has taken the process over says what they like."""
+    return Made.model_construct(**params.claimed)
 
 
 def act(params: Act, context: Context) -> Seen:
@@ -165,6 +192,77 @@ def _send_pipe(params: Act, context: Context) -> None:
     silver.ask({"zone": "silver", "act": "put", "name": context.output_name("x")}, ears)
 
 
+def _line() -> Any:
+    """The line to the flow's process, as whoever has taken this one over would find it."""
+    return next(each for each in gc.get_objects() if isinstance(each, sandbox.Channel))
+
+
+def _hand_over(params: Act, context: Context) -> dict[str, Any]:
+    """Send descriptors that no honest try sends; what came of each."""
+    own = context.workdir / "own"
+    own.write_bytes(b"own")
+    attempts: dict[str, tuple[str, Callable[[], int]]] = {
+        "honest put": ("put", lambda: os.open(own, os.O_RDONLY)),
+        "honest append": ("append", lambda: os.open(own, os.O_RDWR)),
+        "another's file, named only": ("put", lambda: os.open(params.target, os.O_PATH)),
+        "another's file, appended": ("append", lambda: os.open(params.target, os.O_PATH)),
+        "the flow's environment": ("put", lambda: os.open(f"/proc/{params.flow}/environ", os.O_PATH)),
+        "the flow's memory": ("append", lambda: os.open(f"/proc/{params.flow}/mem", os.O_PATH)),
+        "the parent's environment": ("put", lambda: os.open(f"/proc/{os.getppid()}/environ", os.O_PATH)),
+        "own environment": ("put", lambda: os.open("/proc/self/environ", os.O_RDONLY)),
+        "for writing only": ("put", lambda: os.open(own, os.O_WRONLY)),
+        "memory": ("put", lambda: os.memfd_create("m")),
+        "a folder": ("put", lambda: os.open(context.workdir, os.O_RDONLY)),
+        "a pipe": ("put", lambda: os.pipe()[0]),
+        "a device": ("put", lambda: os.open("/dev/null", os.O_RDONLY)),
+        "fetched into another's file": ("fetch", lambda: os.open(params.target, os.O_PATH)),
+        "fetched into what is open for reading": ("fetch", lambda: os.open(own, os.O_RDONLY)),
+    }
+    seen: dict[str, Any] = {}
+    for number, (what, (act, opened)) in enumerate(attempts.items()):
+        if params.only not in {"", what}:
+            continue
+        name = params.name if act == "fetch" else context.output_name(f"taken-{number}")
+        seen[what] = _asked(name, act, opened)
+    return seen
+
+
+def _asked(name: str, act: str, opened: Callable[[], int]) -> str:
+    try:
+        file = opened()
+    except OSError as error:  # the kernel did not even let it be opened
+        return type(error).__name__
+    try:
+        _line().ask({"zone": "bronze" if act == "fetch" else "silver", "act": act, "name": name}, file)
+    except Exception as error:  # noqa: BLE001 - the test tells which refusal it was
+        return type(error).__name__
+    else:
+        return "taken"
+    finally:
+        os.close(file)
+
+
+def _ask_for_everything(params: Act, context: Context) -> dict[str, Any]:
+    """A range whose length is negative reads the whole file into the flow's memory, where nobody looks."""
+    seen = {}
+    for start, length in ((0, 4), (0, -1), (-4, 4)):
+        with tempfile.TemporaryFile() as file:
+            call = {"zone": "bronze", "act": "read_range", "name": params.name, "start": start, "length": length}
+            try:
+                _line().ask(call, file.fileno())
+            except Exception as error:  # noqa: BLE001
+                seen[f"{start},{length}"] = type(error).__name__
+            else:
+                seen[f"{start},{length}"] = str(os.fstat(file.fileno()).st_size)
+    return seen
+
+
+def _measure_everything(params: Act, context: Context) -> None:
+    for number in range(5000):
+        context.metric(f"m{number}", 1.0)
+    context.metric("m" * 10_000, 1.0)
+
+
 def _ask_without_waiting(params: Act, context: Context) -> None:
     """Fill the flow's process with calls, and hear none of its answers."""
     silver: Any = context.storage.silver
@@ -223,6 +321,7 @@ ACTS: dict[str, Callable[[Act, Context], dict[str, Any] | None]] = {
     "read another's": lambda params, context: {"url": context.storage.bronze.readable_path("in/b.bin")},
     "read nothing": lambda params, context: {"url": context.storage.bronze.readable_path(params.name)},
     "write bronze": lambda params, context: context.storage.bronze.write_bytes(params.name, b"mine now"),
+    "hand over": _hand_over, "ask for everything": _ask_for_everything, "measure everything": _measure_everything,
     "leave python": _leave_python, "spin": _spin, "garbage": _print_garbage, "nothing": lambda params, context: None,
 }  # fmt: skip
 
@@ -232,6 +331,7 @@ def declare() -> None:
     pools: dict[str, Pool] = {"probe.gdal": "gdal", "probe.light": "light"}
     for name, pool in pools.items():
         handler(name, pool=pool, example=Seen())(act)
+    handler("probe.claim", pool="gdal", example=Made(source="in/a.tif", product="assets/a/0-r1/a1/x"))(claim)
     registry.registry.cache_clear()
 
 

@@ -17,12 +17,14 @@ TILES = 250
 HYDRATED = 'select pgstac.content_hydrate(i) from pgstac.items i where collection = %s order by id collate "C"'
 
 
-def tile(number: int) -> TileResult:
+def tile(number: int, home: str) -> TileResult:
     """One of a square of tiles, of half a degree each."""
     column, row = number % 16, number // 16
     west, south = 10 + column / 2, 40 + row / 2
     [file] = TILE_DONE.artifacts
-    name = file.model_copy(update={"role": "tile", "name": f"tiles/{column}_{row}.tif", "sha256": f"{number:064x}"})
+    name = file.model_copy(
+        update={"role": "tile", "name": f"{home}/tiles/{column}_{row}.tif", "sha256": f"{number:064x}"}
+    )
     bounds = (west, south, west + 0.5, south + 0.5)
     return TILE_DONE.model_copy(update={"id": f"{column}_{row}", "bounds_wgs84": bounds, "artifacts": [name]})
 
@@ -46,7 +48,7 @@ async def tiled(
         output_prefix=f"assets/{asset_id}/{ordinal}-r{revision}",
         facts={**facts, "request_id": "request", "refs": {"dataset_id": "elevation"}},
     )
-    made = [tile(number) for number in range(tiles)]
+    made = [tile(number, context.output_prefix) for number in range(tiles)]
     collection = ensure_collection(EnsureCollectionParams(title=title), context)
     items = register_items(RegisterItemsParams(collection_id=asset_id, tiles=made, source="up/dem.tif"), context)
     files = [one for each in made for one in each.artifacts] + collection.artifacts + items.artifacts

@@ -6,7 +6,7 @@ Tiles are the same without it; those of a large layer take longer. A table that 
 from alembic import op
 
 revision = "0023"
-down_revision = "0020"
+down_revision = "0021"
 branch_labels = None
 depends_on = None
 

@@ -3,7 +3,7 @@
 from alembic import op
 
 revision = "0024"
-down_revision = "0021"
+down_revision = "0023"
 branch_labels = None
 depends_on = None
 

@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import BaseModel, Field
 
 from domain.contracts.artifacts import Artifact, Bounds, Sha256
+from domain.contracts.names import GivenName, MadeName
 from flows.context import Context
 from flows.handlers.raster.verdict import Finding
 from flows.handlers.registry import handler
@@ -21,14 +22,14 @@ BLOB_NAME = "container/path in the bronze zone"
 
 
 class ValidateParams(BaseModel):
-    source: str = Field(max_length=900, description=BLOB_NAME)
+    source: GivenName = Field(description=BLOB_NAME)
     source_crs: str | None = Field(default=None, pattern=EPSG_CODE, description="Used only where the file names none")
 
 
 class ValidateResult(BaseModel):
     """What the header says, and the verdict."""
 
-    source: str
+    source: GivenName
     outcome: Literal["green", "warn_and_fix"]
     warnings: list[str]
     driver: str
@@ -90,7 +91,7 @@ def validate(params: ValidateParams, context: Context) -> ValidateResult:
 class MakingParams(BaseModel):
     """How a raster becomes a product: the same for the whole of it and for its tiles."""
 
-    source: str = Field(max_length=900, description=BLOB_NAME)
+    source: GivenName = Field(description=BLOB_NAME)
     source_crs: str | None = Field(default=None, pattern=EPSG_CODE)
     reading: Reading = Field(default="ranges", description="Where it lies, or from a whole copy on the try's own disk")
     target_crs: str = Field(default="EPSG:4326", pattern=EPSG_CODE)
@@ -142,7 +143,7 @@ class ProductFacts(BaseModel):
 class CogResult(ProductFacts):
     """The product, and what a catalogue needs to know of it."""
 
-    cog: str
+    cog: MadeName
     artifacts: list[Artifact]
 
 
@@ -180,12 +181,12 @@ def create_cog(params: CreateCogParams, context: Context) -> CogResult:
 
 class RegisterItemParams(BaseModel):
     product: CogResult
-    source: str = Field(max_length=900, description="The blob the product was derived from")
+    source: GivenName = Field(description="The blob the product was derived from")
     source_sha256: Sha256 | None = None
 
 
 class RegisterItemResult(BaseModel):
-    item: str = Field(description="Name of the item's JSON in the silver zone")
+    item: MadeName = Field(description="Name of the item's JSON in the silver zone")
     item_id: str
     collection_id: str
     artifacts: list[Artifact]

@@ -3,6 +3,7 @@
 from pydantic import BaseModel, Field
 
 from domain.contracts.artifacts import Artifact, Bounds, Sha256
+from domain.contracts.names import GivenName, MadeName
 from flows.context import Context
 from flows.handlers.raster.declarations import (
     BLOB_NAME,
@@ -17,10 +18,11 @@ from flows.handlers.raster.declarations import (
 from flows.handlers.registry import handler
 
 DEFAULT_TILE_PIXELS = 8192
+TILE_ID = r"^[A-Za-z0-9_-]{1,100}$"
 
 
 class BlobToMountParams(BaseModel):
-    source: str = Field(max_length=900, description=BLOB_NAME)
+    source: GivenName = Field(description=BLOB_NAME)
 
 
 class BlobToMountResult(BaseModel):
@@ -48,7 +50,7 @@ def blob_to_mount(params: BlobToMountParams, context: Context) -> BlobToMountRes
 class Tile(BaseModel):
     """One tile of a scheme, in pixels of the product and in degrees."""
 
-    id: str = Field(pattern=r"^[A-Za-z0-9_-]{1,100}$")
+    id: str = Field(pattern=TILE_ID)
     column: int = Field(ge=0)
     row: int = Field(ge=0)
     width: int = Field(ge=1)
@@ -120,10 +122,10 @@ class ProcessTileParams(TileOptions):
 class TileResult(ProductFacts):
     """One finished tile."""
 
-    id: str
+    id: str = Field(pattern=TILE_ID)
     column: int
     row: int
-    cog: str
+    cog: MadeName
     is_empty: bool = Field(description="True where the tile holds nothing but nodata")
     artifacts: list[Artifact]
 
@@ -166,12 +168,12 @@ def process_tile_batch(params: ProcessTileBatchParams, context: Context) -> Proc
 class PartResult(BaseModel):
     """What a mosaic needs to know of a tile; the rest may be told too."""
 
-    id: str
+    id: str = Field(pattern=TILE_ID)
     column: int = Field(ge=0)
     row: int = Field(ge=0)
     width: int = Field(ge=1)
     height: int = Field(ge=1)
-    cog: str = Field(max_length=900)
+    cog: MadeName
     bands: list[BandStatistics]
 
 
@@ -198,6 +200,6 @@ class DiscardPartsResult(BaseModel):
 @handler("raster.discard_parts", pool="light", timeout_seconds=600, example=DiscardPartsResult(discarded=1))
 def discard_parts(params: DiscardPartsParams, context: Context) -> DiscardPartsResult:
     """Delete the tiles that a mosaic was made of. Doing it twice does no harm."""
-    for tile in params.tiles:
-        context.storage.runs.delete(tile.cog)
+    for name in [context.own(tile.cog) for tile in params.tiles]:
+        context.storage.runs.delete(name)
     return DiscardPartsResult(discarded=len(params.tiles))

@@ -3,6 +3,7 @@
 from pydantic import BaseModel, Field
 
 from domain.contracts.artifacts import Artifact, Sha256
+from domain.contracts.names import GivenName, MadeName
 from flows.context import Context
 from flows.handlers.raster.declarations import BandStatistics
 from flows.handlers.raster.tile_declarations import TILE_DONE, TileResult
@@ -45,12 +46,12 @@ def stac_ensure_collection(params: EnsureCollectionParams, context: Context) -> 
 class RegisterItemsParams(BaseModel):
     collection_id: str
     tiles: list[TileResult] = Field(min_length=1)
-    source: str = Field(max_length=900, description="The blob the tiles were derived from")
+    source: GivenName = Field(description="The blob the tiles were derived from")
     source_sha256: Sha256 | None = None
 
 
 class RegisterItemsResult(BaseModel):
-    items: str = Field(description="Name of the file in the silver zone that holds one item a line")
+    items: MadeName = Field(description="Name of the file in the silver zone that holds one item a line")
     item_ids: list[str]
     collection_id: str
     bands: list[BandStatistics] = Field(default=[], description="What each band holds in all tiles together")

@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import BaseModel, Field
 
 from domain.contracts.artifacts import Artifact, Bounds, Sha256
+from domain.contracts.names import GivenName, MadeName
 from flows.context import Context
 from flows.handlers.raster.declarations import BLOB_NAME, EPSG_CODE, ITEM_REGISTERED, RegisterItemResult
 from flows.handlers.registry import handler
@@ -21,7 +22,7 @@ GeometryType = Literal[
 
 
 class VectorValidateParams(BaseModel):
-    source: str = Field(max_length=900, description=BLOB_NAME)
+    source: GivenName = Field(description=BLOB_NAME)
     layer: str | None = Field(default=None, max_length=200, description="Where the file holds several")
     source_crs: str | None = Field(default=None, pattern=EPSG_CODE, description="Used only where the file names none")
 
@@ -29,7 +30,7 @@ class VectorValidateParams(BaseModel):
 class VectorValidateResult(BaseModel):
     """What the file says it holds, and the verdict."""
 
-    source: str
+    source: GivenName
     layer: str
     format: str
     warnings: list[str]
@@ -68,7 +69,7 @@ def validate(params: VectorValidateParams, context: Context) -> VectorValidateRe
 
 
 class VectorConvertParams(BaseModel):
-    source: str = Field(max_length=900, description=BLOB_NAME)
+    source: GivenName = Field(description=BLOB_NAME)
     layer: str | None = Field(default=None, max_length=200)
     source_crs: str | None = Field(default=None, pattern=EPSG_CODE)
     target_crs: str = Field(default="EPSG:4326", pattern=EPSG_CODE)
@@ -89,7 +90,7 @@ class Chunk(BaseModel):
     """A run of features that is loaded in one transaction, as rows of PostgreSQL's binary COPY format."""
 
     number: int = Field(ge=0)
-    rows: str = Field(max_length=900, description="Blob of the silver zone; gone once the table is finished")
+    rows: MadeName = Field(description="Blob of the silver zone; gone once the table is finished")
     count: int = Field(ge=0)
 
 
@@ -107,7 +108,7 @@ class Repairs(BaseModel):
 class VectorConvertResult(BaseModel):
     """The layer in one CRS, valid and typed: as GeoParquet to keep, and as rows to load."""
 
-    product: str = Field(max_length=900, description="The GeoParquet's name in the silver zone")
+    product: MadeName = Field(description="The GeoParquet's name in the silver zone")
     chunks: list[Chunk]
     columns: list[Column] = Field(max_length=MAX_COLUMNS)
     crs: str = Field(pattern=EPSG_CODE)
@@ -221,7 +222,7 @@ def finalize(params: FinalizeParams, context: Context) -> FinalizeResult:
 
 class VectorItemParams(BaseModel):
     product: VectorConvertResult
-    source: str = Field(max_length=900, description="The blob the table was loaded from")
+    source: GivenName = Field(description="The blob the table was loaded from")
 
 
 @handler(

@@ -14,7 +14,7 @@ from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from flows.context import Context
-from flows.errors import HandlerError, Transient
+from flows.errors import ForeignProduct, HandlerError, Transient
 from flows.handlers.vector.declarations import (
     FinalizeParams,
     FinalizeResult,
@@ -26,6 +26,7 @@ from flows.handlers.vector.declarations import (
 )
 
 READER: Final = "cairn_serving"
+GONE: Final = "The table is gone: the run was too long at rest. Run it again from the start."
 _REGISTER: Final = """
 insert into geo.layers (table_name, product, run_id, description) values (%s, %s, %s, %s)
 on conflict (table_name) do nothing
@@ -36,7 +37,7 @@ _CLAIM: Final = "insert into geo.loaded_chunks (table_name, chunk, features) val
 
 def create(params: LoadPostgisParams, context: Context) -> LoadPostgisResult:
     """Make the table and register it; drop tables that nobody will ask for again."""
-    table = table_name(params.product.product)
+    table = table_name(context.own(params.product.product))
     with _transaction(context) as connection:
         _drop_abandoned(connection, context.run_id)
         made = connection.execute(
@@ -44,6 +45,8 @@ def create(params: LoadPostgisParams, context: Context) -> LoadPostgisResult:
         )
         if made.rowcount:
             connection.execute(_definition(table, params.product))
+        else:
+            _refuse_foreign(connection, table, context)
     return LoadPostgisResult(table=table, chunks=params.product.chunks)
 
 
@@ -81,6 +84,7 @@ def load_chunk(params: LoadChunkParams, context: Context) -> LoadChunkResult:
     """Pass the chunk's rows on to the table, unless an earlier try has done so."""
     chunk = params.chunk
     with _transaction(context) as connection:
+        _refuse_foreign(connection, params.table, context)
         claimed = connection.execute(_CLAIM, [params.table, chunk.number, chunk.count])
         if claimed.rowcount:
             loaded = _copied(connection, params, context)
@@ -93,7 +97,7 @@ def _copied(connection: psycopg.Connection, params: LoadChunkParams, context: Co
     command = sql.SQL("copy {} from stdin (format binary)").format(_named(params.table))
     with connection.cursor() as cursor:
         with cursor.copy(command) as copy:
-            for piece in context.storage.silver.chunks(params.chunk.rows):
+            for piece in context.storage.silver.chunks(context.own(params.chunk.rows)):
                 context.raise_if_stopping()
                 copy.write(piece)
         return cursor.rowcount
@@ -102,7 +106,9 @@ def _copied(connection: psycopg.Connection, params: LoadChunkParams, context: Co
 def finalize(params: FinalizeParams, context: Context) -> FinalizeResult:
     """Index and analyse the table, say that it is ready, and remove the rows that it was loaded from."""
     product, table = params.product, params.table
+    rows = [context.own(chunk.rows) for chunk in product.chunks]
     with _transaction(context) as connection:
+        _refuse_foreign(connection, table, context, of=context.own(product.product))
         [loaded] = connection.execute(sql.SQL("select count(*) from {}").format(_named(table))).fetchone() or [0]
         if not loaded == params.loaded_features == product.feature_count:
             raise HandlerError(
@@ -113,9 +119,19 @@ def finalize(params: FinalizeParams, context: Context) -> FinalizeResult:
             context.progress(done / 6, "indexing")
             connection.execute(command)
         connection.execute("update geo.layers set is_ready = true where table_name = %s", [table])
-    for chunk in product.chunks:
-        context.storage.silver.delete(chunk.rows)
+    for name in rows:
+        context.storage.silver.delete(name)
     return FinalizeResult(feature_count=loaded, bounds_wgs84=product.bounds_wgs84)
+
+
+def _refuse_foreign(connection: psycopg.Connection, table: str, context: Context, of: str | None = None) -> None:
+    """Go on only with a table that this run has registered, for this product where one is named."""
+    query = "select run_id, product from geo.layers where table_name = %s"
+    known = connection.execute(query, [table]).fetchone()
+    if known is None:
+        raise HandlerError(GONE)
+    if known[0] != context.run_id or (of is not None and known[1] != of):
+        raise ForeignProduct(f"Table {table} was made by another run, or of another product. Nothing was done with it.")
 
 
 def _finishing(table: str) -> Iterator[sql.Composed | sql.SQL]:
@@ -150,4 +166,4 @@ def _transaction(context: Context) -> Iterator[psycopg.Connection]:
     except psycopg.OperationalError as error:
         raise Transient(f"The database could not be used: {type(error).__name__}.") from None
     except (psycopg.errors.UndefinedTable, psycopg.errors.ForeignKeyViolation):
-        raise HandlerError("The table is gone: the run was too long at rest. Run it again from the start.") from None
+        raise HandlerError(GONE) from None

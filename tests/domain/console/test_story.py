@@ -172,7 +172,7 @@ async def _layer(
     """A version with features of these boxes, in a table as the loader leaves one."""
     asset_id = await assembly.submit("1", f"up/{name}.gpkg", dataset_id=name, data_type="vector")
     flow, _ = await assembly.started()
-    product = {"role": "geoparquet", "zone": "silver", "name": f"assets/{name}/data.parquet", "size_bytes": 1}
+    product = {"role": "geoparquet", "zone": "silver", "name": f"{flow.home}/a1/data.parquet", "size_bytes": 1}
     about = {"media_type": "application/vnd.apache.parquet", "sha256": "0" * 64}
     told = {"bounds": list(bounds), "validation": {"driver": "GPKG", "fields": {"lanes": "integer"}}}
     assert (await flow.commit(told, artifacts=[product | about])).status_code == 200

@@ -5,8 +5,9 @@ import pytest
 from domain.rules.sources import RefusedSource, SourcePolicy, check, target_of
 from tests.domain.rules.test_addresses import HOSTILE
 
-OPEN = SourcePolicy(hosts=frozenset({"data.example.org", "files.example.org"}))
-CLOSED = SourcePolicy()
+FOLDERS = ("uploads/", "a/", "u/", "vsicurl/")
+OPEN = SourcePolicy(hosts=frozenset({"data.example.org", "files.example.org"}), prefixes=FOLDERS)
+CLOSED = SourcePolicy(prefixes=FOLDERS)
 
 BLOBS = ["uploads/dem.tif", "a/b/c d/e+f=g@h.tif", "vsicurl/a.tif", "u/http.tif"]
 NEVER = [
@@ -33,6 +34,34 @@ def test_the_name_of_a_blob_is_allowed(source: str, policy: SourcePolicy) -> Non
 def test_neither_paths_nor_gdals_names_nor_other_schemes(source: str, policy: SourcePolicy) -> None:
     with pytest.raises(RefusedSource, match=r"\w{3}.*\."):
         check(source, policy)
+
+
+FOREIGN = [
+    "uploads/ddh2/a.tif", "uploads/ddh", "uploads/ddhx.tif", "uploads/arcgis/a.tif", "uploads/a.tif", "ddh/a.tif",
+    "uploads/ddh/../arcgis/a.tif", "uploads/ddh/./../arcgis/a.tif", "uploads/ddh//../arcgis/a.tif",
+    "uploads//ddh/a.tif",
+    "uploads/ddh//a.tif", "uploads/ddh/", "uploads/ddh/..", "./uploads/ddh/a.tif", "/uploads/ddh/a.tif",
+    "uploads/ddh/%2e%2e/arcgis/a.tif", "uploads%2fddh/a.tif", "uploads/ddh%2f..%2farcgis/a.tif", "uploads/ddh\\a.tif",
+    "Uploads/ddh/a.tif", "uploads/DDH/a.tif", "UPLOADS/DDH/a.tif", "uploads/ddｈ/a.tif", "uploads/dd\u200bh/a.tif",
+    "uploads／ddh/a.tif", "uploads/ddh/\u2025/a.tif", " uploads/ddh/a.tif", "uploads/ddh /a.tif",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("source", FOREIGN)
+@pytest.mark.parametrize("prefix", ["uploads/ddh/", "uploads/ddh"])
+def test_a_folder_is_a_folder_whole_and_as_it_is_written(source: str, prefix: str) -> None:
+    policy = SourcePolicy(prefixes=(prefix,))
+    check("uploads/ddh/a.tif", policy)
+    check("uploads/ddh/b/c.tif", policy)
+    with pytest.raises(RefusedSource):
+        check(source, policy)
+
+
+@pytest.mark.parametrize("source", [*BLOBS, "quarantine/a.tif"])
+def test_without_a_folder_no_blob_is_a_source_and_an_address_may_be(source: str) -> None:
+    with pytest.raises(RefusedSource, match="has no folder that it may submit from"):
+        check(source, SourcePolicy())
+    check("https://data.example.org/a.tif", SourcePolicy(hosts=OPEN.hosts))
 
 
 def test_an_address_needs_a_listed_host() -> None:

@@ -56,8 +56,9 @@ def describe(path: Path, **meanings: Any) -> None:
             setattr(raster, name, values)
 
 
-def made_tiles(root: Path, name: str) -> list[TileResult]:
-    context, source = context_in(root, output_prefix=f"mosaic/{name}"), f"up/{name}.tif"
+def made_tiles(root: Path, name: str, asset_id: str, attempt: int = 1) -> list[TileResult]:
+    """The file's tiles, as a run of this asset makes them."""
+    context, source = context_in(root, output_prefix=f"assets/{asset_id}/0-r1/a{attempt}"), f"up/{name}.tif"
     planned = generate_tiling_scheme(TilingSchemeParams(source=source, tile_pixels=512, **SMALL), context)
     return [process_tile(ProcessTileParams(source=source, tile=tile, **SMALL), context) for tile in planned.tiles]
 
@@ -72,7 +73,7 @@ def scenes(served: Served) -> Iterator[dict[str, CogResult]]:
             describe(write(bronze(served.root, f"up/{name}.tif"), pixels, **profile), **MEANINGS.get(name, {}))
             context = context_in(served.root, output_prefix=f"direct/{name}")
             direct[name] = create_cog(CreateCogParams(source=f"up/{name}.tif", **SMALL), context)
-            _add(served, connection, name, made_tiles(served.root, name))
+            _add(served, connection, name, made_tiles(served.root, name, name))
         yield direct
         connection.execute("delete from api.products where asset_id = any(%s)", [list(SCENES)])
         connection.execute("truncate api.descriptions, api.served_in_parts")
@@ -118,7 +119,7 @@ async def test_parts_that_are_made_again_are_seen_at_once(client: httpx.AsyncCli
     write(bronze(served.root, "up/again.tif"), sample.pixels(2, SIZE), nodata=0)
     facts = {"asset_id": "heights", "version_ordinal": 0, "revision": 1, "version_label": "1", "request_id": "r"}
     context = context_in(served.root, output_prefix="items/again", facts=facts)
-    tiles = made_tiles(served.root, "again")
+    tiles = made_tiles(served.root, "again", "heights", attempt=2)
     made = register_items(RegisterItemsParams(collection_id="heights", tiles=tiles, source="up/again.tif"), context)
     with psycopg.connect(served.admin_url, autocommit=True) as connection:
         ((was,),) = connection.execute("select name from api.descriptions where asset_id = 'heights'").fetchall()
@@ -129,6 +130,27 @@ async def test_parts_that_are_made_again_are_seen_at_once(client: httpx.AsyncCli
             connection.execute(ask, [was])
     assert before.json()["values"] == [sample.value_at(1, row, column)]
     assert (again.status_code, again.json()["values"]) == (200, [sample.value_at(2, row, column)])
+
+
+async def test_files_of_another_asset_are_no_parts_whatever_an_item_says(
+    client: httpx.AsyncClient, served: Served
+) -> None:
+    """The items of a run that was taken over: they name another tenant's tiles as their own."""
+    facts = {"asset_id": "heights", "version_ordinal": 0, "revision": 1, "version_label": "1", "request_id": "r"}
+    ask = "update api.descriptions set name = %s where asset_id = 'heights' and role = 'stac_items'"
+    statuses = []
+    with psycopg.connect(served.admin_url, autocommit=True) as connection:
+        ((was,),) = connection.execute("select name from api.descriptions where asset_id = 'heights'").fetchall()
+        try:
+            for owner in ("heights", "colours"):
+                context = context_in(served.root, output_prefix=f"items/of-{owner}", facts=facts)
+                tiles = made_tiles(served.root, "heights", owner, attempt=3)
+                params = RegisterItemsParams(collection_id="heights", tiles=tiles, source="up/heights.tif")
+                connection.execute(ask, [register_items(params, context).items])
+                statuses.append((await client.get("/tiles/heights/info")).status_code)
+        finally:
+            connection.execute(ask, [was])
+    assert statuses == [200, 404]
 
 
 def _directly(cog: Path, tile: morecantile.Tile) -> Any:

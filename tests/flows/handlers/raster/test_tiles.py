@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from rio_cogeo.cogeo import cog_validate
 
 from deployments import sample
 from flows.context import Context
-from flows.errors import HandlerError, InvalidInput, Stopped
+from flows.errors import ForeignProduct, HandlerError, InvalidInput, Stopped
 from flows.handlers.raster.declarations import CogResult, CreateCogParams, create_cog
 from flows.handlers.raster.tile_declarations import (
     DiscardPartsParams,
@@ -271,5 +272,7 @@ def test_parts_are_discarded_once_and_again(context: Context, tmp_path: Path) ->
     tiles = tiled(context, target_crs=sample.CRS)
     params = DiscardPartsParams(tiles=[tile.model_dump() for tile in tiles])
     for _ in "12":
+        with pytest.raises(ForeignProduct):
+            discard_parts(params, replace(context, output_prefix="assets/other/0-r1/a1"))
         assert discard_parts(params, context).discarded == len(tiles)
         assert not any((tmp_path / "runs").rglob("*.tif"))

@@ -10,8 +10,9 @@ import pytest
 from pydantic import SecretStr
 
 from flows.context import Context
-from flows.errors import HandlerError, Stopped, Transient
+from flows.errors import ForeignProduct, HandlerError, Stopped, Transient
 from flows.handlers.registry import handler, registry
+from flows.handlers.vector import load
 from flows.handlers.vector.declarations import (
     FinalizeParams,
     LoadChunkParams,
@@ -127,13 +128,57 @@ def test_a_chunk_that_fails_leaves_nothing(
     assert load_chunk(params, loading()).loaded == counted(shared_database, table.table) == 100
 
 
+def test_a_run_loads_its_own_product_into_its_own_table(
+    tmp_path: Path,
+    new_context: NewContext,
+    loading: Loading,
+    shared_database: TestDatabase,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What came of a conversion that was taken over names another's product, table or rows: theirs stays theirs."""
+    monkeypatch.setattr(load, "_drop_abandoned", lambda *_: None)  # the domain knows of none of these runs
+    theirs = converted(tmp_path, new_context, "gpkg")
+    table = loaded(theirs, loading)
+    before = counted(shared_database, table.table)
+    ours = converted(tmp_path, lambda **more: new_context(output_prefix="assets/b/0-r1/a1"), "fgb")
+
+    def mine() -> Context:
+        return replace(loading(), run_id="mine", output_prefix="assets/b/0-r1/a1")
+
+    own_chunk, their_chunk = ours.chunks[0], theirs.chunks[0]
+    made = load_postgis(LoadPostgisParams(product=ours), mine())
+    acts: list[Callable[[], object]] = [
+        lambda: load_postgis(LoadPostgisParams(product=theirs), mine()),
+        lambda: load_postgis(LoadPostgisParams(product=ours), replace(mine(), run_id="another")),
+        lambda: load_chunk(LoadChunkParams(table=table.table, chunk=own_chunk), mine()),
+        lambda: load_chunk(LoadChunkParams(table=made.table, chunk=their_chunk), mine()),
+        lambda: finalize(FinalizeParams(table=table.table, product=ours, loaded_features=250), mine()),
+        lambda: finalize(FinalizeParams(table=table.table, product=theirs, loaded_features=250), mine()),
+        lambda: finalize(
+            FinalizeParams(
+                table=made.table, product=ours.model_copy(update={"chunks": theirs.chunks}), loaded_features=0
+            ),
+            mine(),
+        ),
+    ]
+    for act in acts:
+        with pytest.raises(ForeignProduct):
+            act()
+    assert counted(shared_database, table.table) == before == 250
+    assert counted(shared_database, made.table) == 0
+    assert all((tmp_path / "silver" / chunk.rows).exists() for chunk in theirs.chunks)
+    assert load_chunk(LoadChunkParams(table=made.table, chunk=own_chunk), mine()).loaded == 100
+
+
 def test_what_nobody_will_ask_for_again_is_dropped(
     tmp_path: Path, new_context: NewContext, loading: Loading, shared_database: TestDatabase
 ) -> None:
     """Tables of runs that the domain knows nothing of are such; the next load removes them."""
     first = loaded(converted(tmp_path, new_context, "gpkg"), loading)
     other = converted(tmp_path, lambda **more: new_context(output_prefix="assets/b/0-r1/a1"), "fgb")
-    second = load_postgis(LoadPostgisParams(product=other), replace(loading(), run_id="another"))
+    second = load_postgis(
+        LoadPostgisParams(product=other), replace(loading(), run_id="another", output_prefix="assets/b/0-r1/a1")
+    )
     with psycopg.connect(shared_database.url()) as connection:
         tables = connection.execute("select tablename from pg_tables where schemaname = 'geo' and tablename like 'v_%'")
         assert tables.fetchall() == [(second.table,)]
