@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from deployments.cli import output
+from deployments.stack.owner import tied
 from deployments.stack.state import REPOSITORY
 
 # Rich's markup, also such as no style knows or nothing opened; an emoji's name; a link; what would command a terminal.
@@ -24,7 +25,8 @@ def on_a_terminal(program: str) -> str:
     front, back = pty.openpty()
     # As wide as can be: what is folded is told in two lines.
     environment = os.environ | {"COLUMNS": "300", "TERM": "xterm", "PYTHONPATH": str(REPOSITORY)}
-    with subprocess.Popen([sys.executable, "-c", program], stdout=back, stderr=back, env=environment) as process:
+    command = tied(sys.executable, "-c", program)
+    with subprocess.Popen(command, stdout=back, stderr=back, env=environment) as process:
         os.close(back)
         shown = b""
         try:

@@ -37,7 +37,7 @@ do $$ declare named text; begin
     loop execute format('delete from app.%I', named); end loop;
     delete from app.platforms where platform_id not in ('ddh', 'arcgis', 'geonode', 'internal');
     update app.platforms set approvals_required = 1, approval_days = null,
-        source_prefixes = array['uploads/' || platform_id || '/'];
+        source_prefixes = array['uploads/' || platform_id || '/'] where platform_id <> 'internal';
     for named in select table_name from geo.layers loop execute format('drop table if exists geo.%I', named); end loop;
     delete from geo.loaded_chunks; delete from geo.layers;
     delete from pgstac.items; delete from pgstac.collections;

@@ -12,10 +12,11 @@ depends_on = None
 
 log = logging.getLogger("cairn.migrations")
 
-# Until here, none meant all of bronze but our own folders. From here on it means nothing of bronze.
+# Until here, none meant all of bronze but our own folders. From here on it means nothing of bronze. Nobody submits for
+# the platform of operators' own runs, which have no need of folders.
 OWN_FOLDERS = """
-update app.platforms set source_prefixes = array['uploads/' || platform_id || '/'] where source_prefixes = '{}'
-returning platform_id
+update app.platforms set source_prefixes = array['uploads/' || platform_id || '/']
+where source_prefixes = '{}' and platform_id <> 'internal' returning platform_id
 """
 TOLD = (
     "these platforms had no source_prefixes and could submit any file; from now on each submits from uploads/ and its "
