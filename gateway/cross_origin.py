@@ -1,7 +1,7 @@
 """What pages of other origins may do: read data, as whoever they hold a credential of. Pure ASGI; knows no routes.
 
 Starlette's own middleware answers preflights. Its other half does not fit: it opens only what was asked with an
-`Origin`, and what a cache has kept of a plain picture would then be closed to a page that asks for it next.
+`Origin`, so that answers vary with it, and every cache would keep a copy of each tile for each origin.
 """
 
 from http import HTTPStatus
