@@ -29,6 +29,7 @@ from gateway.blueprints import (
     status,
 )
 from gateway.cookies import no_cookies
+from gateway.cross_origin import CrossOrigin
 from gateway.documents import documents
 from gateway.domain_client import DomainClient
 from gateway.limits import BodyLimit
@@ -87,6 +88,7 @@ def create_app(configured: GatewaySettings | None = None) -> FastAPI:
     rendering.install(app)
     app.add_middleware(logs.LogContext)
     app.add_middleware(BodyLimit, max_bytes=config.max_body_bytes, max_depth=config.max_body_depth)
+    app.add_middleware(CrossOrigin)
     app.state.metering = Metering()
     app.add_middleware(RequestMeter, metering=app.state.metering)
     for blueprint in (probes, metrics, platform, decisions, batches, assets, ogc, status, admin, proxy, console):

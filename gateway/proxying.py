@@ -1,7 +1,7 @@
 """What may pass between an operator and an internal service: paths and headers. Pure; knows no HTTP client."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from pydantic import BaseModel, ConfigDict, Field, HttpUrl, SecretStr, field_validator
 
@@ -76,8 +76,3 @@ def _end_to_end(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     listed = {token.strip().lower() for name, value in given if name == "connection" for token in value.split(",")}
     ours = HOP_BY_HOP | OURS | listed
     return [(name, value) for name, value in given if name not in ours and not name.startswith(OUR_FAMILIES)]
-
-
-def allowed_methods(targets: Mapping[str, ProxyTarget], name: str) -> str:
-    """For the answer to a method that the target is not to be asked with."""
-    return ", ".join(targets[name].methods)

@@ -26,9 +26,12 @@ PASSED_IN = (
 )
 PASSED_OUT = (
     "accept-ranges",
+    "allow",
     "cache-control",
     "cairn-features-matched",
     "cairn-features-shown",
+    "content-bbox",
+    "content-crs",
     "content-disposition",
     "content-encoding",
     "content-length",
@@ -37,8 +40,12 @@ PASSED_OUT = (
     "etag",
     "link",
     "location",
+    "retry-after",
     "vary",
+    "www-authenticate",
+    "x-content-type-options",
 )
+OUR_OWN = "cairn-"  # what serving says of an answer, for which HTTP has no name
 
 
 async def own_place(request: Request, state: Annotated[Gateway, Depends(gateway)]) -> AsyncIterator[None]:
@@ -77,8 +84,12 @@ async def forward(request: Request, state: Annotated[Gateway, Depends(gateway)])
     if secret is not None and answer.status_code == httpx.codes.UNAUTHORIZED:
         state.doorkeeper.note(secret, address, right=False)
     return Forwarded(
-        answer, as_bytes((name, value) for name, value in as_text(answer.headers.raw) if name in PASSED_OUT)
+        answer, as_bytes((name, value) for name, value in as_text(answer.headers.raw) if _is_passed_out(name))
     )
+
+
+def _is_passed_out(name: str) -> bool:
+    return name in PASSED_OUT or name.startswith(OUR_OWN)
 
 
 def _forwarded_headers(request: Request) -> Raw:

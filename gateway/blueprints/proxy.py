@@ -13,7 +13,7 @@ from domain.rules.clearance import Identity
 from gateway.auth import Operator
 from gateway.errors import BehindUnavailable, MethodNotAllowed, NotFound
 from gateway.forwarding import Forwarded, as_bytes, as_text
-from gateway.proxying import METHODS, ProxyTarget, allowed_methods, answered_headers, asked_headers, is_allowed
+from gateway.proxying import METHODS, ProxyTarget, answered_headers, asked_headers, is_allowed
 from gateway.state import Gateway, gateway
 
 log = logging.getLogger("cairn.proxy")
@@ -80,7 +80,8 @@ def _target(state: Gateway, name: str, path: str, method: str) -> ProxyTarget:
     if name not in targets or not is_allowed(path, targets[name].paths):
         raise NotFound("There is no such target, or this path of it may not be reached from here.")
     if method not in targets[name].methods:
-        raise MethodNotAllowed(f"{name} may be asked with {allowed_methods(targets, name)} only.")
+        methods = targets[name].methods
+        raise MethodNotAllowed(f"{name} may be asked with {', '.join(methods)} only.", allowed_methods=methods)
     return targets[name]
 
 

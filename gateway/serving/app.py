@@ -10,6 +10,7 @@ from domain.background import in_background
 from domain.doorkeeper import Doorkeeper
 from domain.last_uses import LastUses
 from domain.metrics import METRICS_PATH, Metering, RequestMeter
+from gateway.cross_origin import CrossOrigin
 from gateway.serving import catalog, downloads, layers, metrics, problems, tiles
 from gateway.serving.access import lookup_of
 from gateway.serving.budget import Budget
@@ -21,6 +22,7 @@ from gateway.serving.memory import Memory
 from gateway.serving.news import News
 from gateway.serving.settings import ServingSettings
 from gateway.serving.sources import OPEN_SECONDS, Sources
+from gateway.serving.transfer import HeadAsGet, TextCompression
 
 MEGABYTE = 1024**2
 
@@ -34,7 +36,7 @@ def create_app(settings: ServingSettings | None = None) -> FastAPI:
     features = layers.features_app()
     lifespan = _lifespan(settings, stac, features)
     app = FastAPI(title="Cairn serving", lifespan=lifespan, docs_url=None, redoc_url=None)
-    app.state.catalog = stac
+    app.state.catalog, app.state.features = stac, features
     app.state.doorkeeper = stac.state.doorkeeper = features.state.doorkeeper = Doorkeeper(settings.token_verifier())
     app.state.links = Links([key.get_secret_value() for key in settings.link_keys], settings.link_seconds)
     app.state.zones = stac.state.zones = settings.zones()
@@ -44,6 +46,8 @@ def create_app(settings: ServingSettings | None = None) -> FastAPI:
     app.state.sources = Sources(app.state.zones, Handles(settings.serving_open_files, OPEN_SECONDS))
     for each in (app, stac, features):
         problems.install(each)
+        each.add_middleware(TextCompression)
+        each.add_middleware(HeadAsGet)  # around it: what HEAD is told is what GET is told
     app.include_router(downloads.router)
     app.include_router(tiles.router())
     app.add_api_route("/livez", livez, tags=["health"])
@@ -52,6 +56,7 @@ def create_app(settings: ServingSettings | None = None) -> FastAPI:
     app.mount("/stac", catalog.below_its_mount(stac))
     app.mount("/vector", layers.without_pages(catalog.below_its_mount(features)))
     app.add_middleware(ResponseHeaders)
+    app.add_middleware(CrossOrigin)
     _meter(app, settings, {"/stac": stac, "/vector": features})
     return app
 

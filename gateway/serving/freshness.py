@@ -21,7 +21,10 @@ _PUBLIC: Final = f"public, max-age={SHARED_SECONDS}"
 _PRIVATE: Final = f"private, max-age={SHARED_SECONDS}"
 _NOT_AT_ALL: Final = "no-store"
 # Who asks is told by headers here, and by a cookie at the front door, which makes a header of it.
-_ALWAYS: Final = {"Vary": "Accept, Authorization, Cookie, X-API-Key", "X-Content-Type-Options": "nosniff"}
+_ALWAYS: Final = {
+    "Vary": "Accept, Accept-Encoding, Authorization, Cookie, X-API-Key",
+    "X-Content-Type-Options": "nosniff",
+}
 # Told apart by it are answers of another rendering: raise it where pixels or words come out otherwise than before.
 _EDITION: Final = "2"
 
@@ -89,7 +92,8 @@ class ResponseHeaders:
                 elif "cache-control" not in headers:  # what an answer says of itself, it knows better
                     headers["Cache-Control"] = _PUBLIC if is_public else _PRIVATE
                     if tag:
-                        headers["ETag"] = tag
+                        # Compressed, the same answer has other bytes: it is known again, and is not to be put together.
+                        headers["ETag"] = f"W/{tag}" if "content-encoding" in headers else tag
             await send(message)
 
         await self._app(scope, receive, send_with_headers)

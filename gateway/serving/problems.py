@@ -16,6 +16,7 @@ from stac_fastapi.types.errors import DatabaseError, InvalidQueryParameter, NotF
 from starlette.exceptions import HTTPException
 from tipg.errors import NotFound, TiPgError
 
+from domain.contracts.rendering import allowed_methods
 from flows.errors import InvalidInput, Transient
 from gateway.serving.freshness import NotModified
 
@@ -110,8 +111,8 @@ def install(app: FastAPI) -> None:
         InvalidQueryParameter: lambda error: CANNOT_SEARCH,
         **dict.fromkeys(DATABASE_ERRORS, of_database),
         PostgresError: _of_catalogue,
-        HTTPException: _of_http,
     }
+    app.add_exception_handler(HTTPException, _refused)
     for kind, translate in translations.items():
         app.add_exception_handler(kind, _handler(translate))
 
@@ -168,14 +169,16 @@ def _of_catalogue(error: Exception) -> Problem:
     return CANNOT_SEARCH if state[:2] in _OF_READERS and state not in _OURS else of_database(error)
 
 
-def _of_http(error: Exception) -> Problem:
-    """What the framework refuses by itself: unknown routes, wrong methods."""
+async def _refused(request: Request, error: Exception) -> JSONResponse:
+    """What the framework refuses by itself: unknown routes, wrong methods. `HEAD` is a method wherever `GET` is."""
     assert isinstance(error, HTTPException)  # noqa: S101 - registered for this class only
-    status = HTTPStatus(error.status_code)
+    status, headers = HTTPStatus(error.status_code), None
     if status == HTTPStatus.NOT_FOUND:
-        return NOT_FOUND
-    headers = {"Allow": allowed} if (allowed := (error.headers or {}).get("Allow")) else None
-    return Problem(status, status.phrase.lower().replace(" ", "-"), f"{status.phrase}.", headers)
+        return response(NOT_FOUND)
+    if status == HTTPStatus.METHOD_NOT_ALLOWED:
+        methods = set(allowed_methods(request))
+        headers = {"Allow": ", ".join(sorted(methods | ({"HEAD"} if "GET" in methods else set())))}
+    return response(Problem(status, status.phrase.lower().replace(" ", "-"), f"{status.phrase}.", headers))
 
 
 async def _not_modified(request: Request, error: Exception) -> Response:

@@ -91,3 +91,22 @@ async def test_one_readers_crawl_leaves_the_others_theirs(served: Platform) -> N
         assert (await client.get("/api/assets")).status_code == 200  # calls are counted apart
     now[0] = 2.0
     assert [await ask(served, JUDGED, crawler) for _ in range(3)] == [404] * 2 + [429]
+
+
+PREFLIGHT = {"Origin": "https://elsewhere.test", "Access-Control-Request-Method": "GET"}
+
+
+async def test_preflights_are_answered_before_rates_and_are_no_way_around_them(served: Platform) -> None:
+    """The door answers by itself, and the same to everybody; what is asked then is counted as ever."""
+    app = served.gateway.app  # type: ignore[attr-defined]
+    app.state.gateway = replace(app.state.gateway, readers=Buckets(1, 5, clock=lambda: 0.0))
+    async with served.as_(None) as page:
+        for _ in range(20):
+            answer = await page.options(JUDGED, headers=PREFLIGHT)
+            assert (answer.status_code, answer.text) == (200, "OK")
+        answers = [await page.get(JUDGED, headers={"Origin": PREFLIGHT["Origin"]}) for _ in range(6)]
+        assert [each.status_code for each in answers] == [404] * 5 + [429]
+        for each in answers:
+            assert each.headers["access-control-allow-origin"] == "*"
+        assert (await page.options(JUDGED, headers=PREFLIGHT)).status_code == 200
+        assert (await page.options(JUDGED)).status_code == 204

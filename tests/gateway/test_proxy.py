@@ -108,6 +108,7 @@ async def test_nothing_else_can_be_reached(platform: Platform, inside: Receiver)
 async def test_a_service_is_asked_only_as_it_may_be(platform: Platform, inside: Receiver) -> None:
     answer = await call(platform, "engine/runs/1", method="DELETE")
     assert (answer.status_code, answer.json()["detail"]) == (405, "engine may be asked with GET, POST only.")
+    assert answer.headers["allow"] == "GET, POST"
     assert inside.received == []
 
 

@@ -1,4 +1,4 @@
-"""What readers have who are none of ours: the front door as a server on loopback, with domain and serving behind it."""
+"""What readers elsewhere have: the front door as a server on loopback, with domain and serving behind it."""
 
 from collections.abc import AsyncIterator
 

@@ -14,6 +14,7 @@ from rasterio.errors import NotGeoreferencedWarning, RasterioIOError
 from rasterio.io import MemoryFile
 
 from deployments import sample
+from gateway.cross_origin import is_data
 from gateway.serving.handles import Handles
 from gateway.serving.mosaics import Grid, Header, single
 from gateway.serving.sources import Source
@@ -127,7 +128,9 @@ async def test_what_may_not_be_read_looks_like_nothing(
     answer = await client.get(f"/tiles/{asset}/{path}", headers=headers)
     assert answer.status_code == nothing.status_code == 404
     assert answer.content == nothing.content
-    assert answer.headers == nothing.headers
+    # Dots lead out of the addresses of data, which alone are open to other origins.
+    kept = {name for name in nothing.headers if is_data(answer.url.path) or not name.startswith("access-control")}
+    assert dict(answer.headers) == {name: value for name, value in nothing.headers.items() if name in kept}
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.json()["code"] == "not-found"
 
