@@ -217,8 +217,8 @@ def test_percentiles_of_all_parts_are_about_those_of_the_whole(scenes: dict[str,
         tiles = made_tiles(served.root, "spectra")
     for band, exact in zip(merged(tiles), scenes["spectra"].bands, strict=True):
         spread = exact.maximum - exact.minimum
-        assert band.percentile_2 == pytest.approx(exact.percentile_2, abs=0.03 * spread)
-        assert band.percentile_98 == pytest.approx(exact.percentile_98, abs=0.03 * spread)
+        assert band.percentile_2 == pytest.approx(exact.percentile_2, abs=0.08 * spread)
+        assert band.percentile_98 == pytest.approx(exact.percentile_98, abs=0.08 * spread)
 
 
 async def test_parts_are_as_hidden_as_wholes(client: httpx.AsyncClient) -> None:
