@@ -7,6 +7,7 @@ from typing import Any
 
 from domain.contracts.assets import AssetView, VersionView
 from domain.rules.publication import item_id
+from domain.rules.rendering import trouble
 from domain.rules.secrets import without_secrets
 
 WHOLE_EARTH = (-180.0, -85.0, 180.0, 85.0)
@@ -29,6 +30,8 @@ class Map:
     staged: str | None
     latest: str | None
     footprint: str
+    trouble: str | None = None
+    """Why the map of this version shows nothing, where that is known."""
 
 
 def map_of(asset: AssetView, version: VersionView) -> Map:
@@ -41,7 +44,15 @@ def map_of(asset: AssetView, version: VersionView) -> Map:
         staged=f"{place}?version={version.ordinal}" if waits or version.served_revision is not None else None,
         latest=f"{place}?version=latest" if asset.latest_ordinal is not None and not is_latest else None,
         footprint=f"/console/versions/{asset.asset_id}/{version.ordinal}/footprint/{newest.revision}",
+        trouble=trouble_of(asset.data_type, newest.outputs or {}),
     )
+
+
+def trouble_of(kind: str, outputs: Mapping[str, Any]) -> str | None:
+    """What a reviewer should know of the map before they decide."""
+    told = outputs.get("bands")
+    bands = [band for band in told if isinstance(band, dict)] if isinstance(told, list) else []
+    return trouble(bands) if kind == "raster" else None
 
 
 def links_of(version: VersionView, item: Mapping[str, Any] | None) -> dict[str, str]:

@@ -132,7 +132,7 @@ def trouble(bands: Sequence[Band]) -> str | None:
 def percentile_of_parts(parts: Sequence[tuple[float, Band]], percent: float) -> float | None:
     """A percentile of what many parts hold together, each with its weight.
 
-    Between its least value, its 2 and 98 % and its greatest, each part is taken to be spread evenly.
+    Between its least value, its 2 %, its mean, its 98 % and its greatest, each part is taken to be spread evenly.
     """
     curves = [(weight, *_knots(band)) for weight, band in parts if weight > 0 and stretch(band) is not None]
     total = sum(weight for weight, _, _ in curves)
@@ -157,8 +157,10 @@ def _knots(band: Band) -> tuple[list[float], list[float]]:
     """Values, rising, and what share of the band lies below each."""
     low, high = stretch(band) or (0.0, 0.0)
     least, most = _number(band.get("minimum")), _number(band.get("maximum"))
-    values = [low if least is None else min(least, low), low, high, high if most is None else max(most, high)]
-    return values, [0.0, LOWEST_PERCENT / 100, HIGHEST_PERCENT / 100, 1.0]
+    mean = _number(band.get("mean"))
+    middle = (low + high) / 2 if mean is None or not low < mean < high else mean
+    values = [low if least is None else min(least, low), low, middle, high, high if most is None else max(most, high)]
+    return values, [0.0, LOWEST_PERCENT / 100, 0.5, HIGHEST_PERCENT / 100, 1.0]
 
 
 def _share_below(value: float, values: Sequence[float], shares: Sequence[float]) -> float:

@@ -18,7 +18,7 @@ MAX_BANDS: Final = 8
 USUAL_PREVIEW: Final = 1024
 # Beside the values as they are read, a picture holds them again while they are stretched, and their masks.
 _COPIES, _STRETCHED_BYTES, _MASK_BYTES = 2, 8, 2
-_LEAST_BYTES: Final = 16 * 1024**2  # blocks, and what GDAL opens
+_BASE_BYTES: Final = 16 * 1024**2  # blocks, and what GDAL opens
 _MEGABYTE: Final = 1024**2
 
 
@@ -73,7 +73,7 @@ def size_of_preview(given: Mapping[str, int], header: Header, *, is_reprojected:
 
 def memory_of(count: int, dtype: str, size: Size) -> int:
     """The bytes that it takes to read and draw so many bands."""
-    return max(_LEAST_BYTES, size.pixels * count * _bytes_of_value(dtype))
+    return _BASE_BYTES + size.pixels * count * _bytes_of_value(dtype)
 
 
 def _bytes_of_value(dtype: str) -> int:
@@ -85,9 +85,9 @@ def refuse_too_much(count: int, dtype: str, size: Size, most_bytes: int) -> int:
     needed = memory_of(count, dtype, size)
     if needed <= most_bytes:
         return needed
-    each = _bytes_of_value(dtype)
-    fewer = min(most_bytes // (size.pixels * each), MAX_BANDS, count - 1)
-    side = math.isqrt(most_bytes // (count * each))
+    each, left = _bytes_of_value(dtype), max(most_bytes - _BASE_BYTES, 0)
+    fewer = min(left // (size.pixels * each), MAX_BANDS, count - 1)
+    side = math.isqrt(left // (count * each))
     ways = [f"name at most {fewer} of them with bidx"] * (fewer > 0) + [f"ask for at most {side:,} x {side:,} pixels"]
     raise too_large(
         f"{count} bands of {size.width:,} x {size.height:,} pixels ({dtype}) take {needed // _MEGABYTE:,} MB of memory "

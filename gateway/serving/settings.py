@@ -27,8 +27,8 @@ class ServingSettings(TokenSettings, StorageSettings, DatabaseSettings):
     serving_memory_entries: int = Field(default=10_000, ge=1, description="How many of them")
     serving_open_files: int = Field(default=64, ge=0, description="Rasters kept open for the next reader")
 
-    serving_request_mb: int = Field(default=384, ge=16, description="What the pixels of one request may take")
-    serving_pixels_mb: int = Field(default=1024, ge=16, description="What those of all requests at once may take")
+    serving_request_mb: int = Field(default=384, ge=32, description="What the pixels of one request may take")
+    serving_pixels_mb: int = Field(default=1024, ge=32, description="What those of all requests at once may take")
     serving_patience_seconds: float = Field(default=10.0, ge=0, description="How long a request waits for its share")
 
     link_seconds: int = Field(default=300, ge=10, le=3600, description="How long a signed download link is good")

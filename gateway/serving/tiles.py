@@ -250,6 +250,6 @@ def _drawn(image: ImageData, **options: Any) -> tuple[bytes, str]:
     What lies under the mask is told by nodata, which a byte cannot hold either, and which is not looked at.
     """
     if options.get("rescale"):
-        values = image.array.astype("int16") if image.array.dtype == "int8" else image.array
-        image.array = np.ma.MaskedArray(values.data, values.mask)
+        values = image.array.data.astype("int16") if image.array.dtype == "int8" else image.array.data
+        image.array = np.ma.MaskedArray(values, image.array.mask)
     return render_image(image, **options)

@@ -74,9 +74,36 @@ function make(place, tiles, label) {
     locale: { "Map.Title": label },
   });
   made.touchZoomRotate.disableRotation();
-  made.on("error", () => { document.getElementById("map-trouble").hidden = false; });
+  made.on("error", ({ error }) => { tell(tiles === facts().dataset.staged && error?.url); });
   made.once("idle", () => { place.dataset.idle = "yes"; });
   return made;
+}
+
+// Says that something is missing; of the version that is looked at also why, in the server's own words, and says it
+// again to whoever is about to approve.
+let asked = "";
+let reason = "";
+
+async function tell(address) {
+  const note = document.getElementById("map-trouble");
+  note.hidden = false;
+  const own = address && new URL(address, window.location.origin);
+  if (!own || own.origin !== window.location.origin || !own.pathname.startsWith("/tiles/") || asked === stamp) return;
+  asked = stamp;
+  const answer = await fetch(own).catch(() => null);
+  if (!answer || answer.status !== 422) return;
+  const { detail } = await answer.json().catch(() => ({}));
+  if (!detail) return;
+  reason = `The map cannot be drawn. ${detail}`;
+  note.textContent = reason;
+  repeat();
+}
+
+function repeat() {
+  for (const place of document.querySelectorAll("[data-map-trouble]")) {
+    place.textContent = reason;
+    place.hidden = false;
+  }
 }
 
 // Two maps look at the same place, whichever of them is moved.
@@ -116,13 +143,20 @@ function slider(frame, upper) {
 }
 
 function draw() {
-  if (!facts() || facts().dataset.stamp === stamp) return;
+  if (!facts()) return;
+  const told = document.getElementById("map-trouble");
+  if (facts().dataset.stamp === stamp) {
+    if (reason) repeat(); // the page around the map is new
+    return;
+  }
   stamp = facts().dataset.stamp;
+  reason = "";
   for (const each of maps) each.remove();
   maps = [];
   const frame = document.getElementById("map");
   frame.replaceChildren();
-  for (const name of ["map-trouble", "map-features"]) document.getElementById(name).hidden = true;
+  told.hidden = document.getElementById("map-features").hidden = true;
+  told.textContent = "Parts of the map could not be loaded.";
   try {
     fill(frame);
   } catch {

@@ -146,7 +146,7 @@ def test_percentiles_of_parts_are_about_those_of_the_whole(parts: list[tuple[int
             each.size,
             {
                 "minimum": each.min(), "maximum": each.max(),
-                "percentile_2": np.percentile(each, 2), "percentile_98": np.percentile(each, 98),
+                "percentile_2": np.percentile(each, 2), "percentile_98": np.percentile(each, 98), "mean": each.mean(),
             },
         )
         for each in values

@@ -17,7 +17,9 @@ from psycopg.types.json import Jsonb
 
 from deployments import sample
 from domain.rules.publication import Holdings, collection
+from domain.rules.rendering import rendering_of
 from flows.handlers.raster.declarations import CogResult, CreateCogParams, create_cog
+from flows.handlers.raster.merging import merged
 from flows.handlers.raster.tile_declarations import (
     ProcessTileParams,
     TileResult,
@@ -41,12 +43,17 @@ insert into api.products values (%s, 'ddh', 0, 1, %s, 'approved', true, 'latest_
 SCENES: dict[str, Any] = {
     "heights": (sample.pixels(1, SIZE), {"nodata": 0}),
     "levels": (sample.pixels(4, SIZE).astype("int16"), {"nodata": 0}),
+    "spectra": (
+        np.stack([sample.pixels(seed, SIZE) // seed for seed in (5, 4, 3, 2, 1)]).astype("int16"),
+        {"nodata": 0},
+    ),
     "colours": (np.stack([sample.pixels(seed, SIZE) % 250 for seed in (1, 2, 3)]).astype("uint8"), {}),
 }
 
 # What the numbers of a scene stand for, where the file says it.
 MEANINGS: dict[str, dict[str, Any]] = {
-    "levels": {"scales": (0.25,), "offsets": (-12.5,), "units": ("metre",), "descriptions": ("water & level",)}
+    "levels": {"scales": (0.25,), "offsets": (-12.5,), "units": ("metre",), "descriptions": ("water & level",)},
+    "spectra": {"descriptions": ("Blue", "Green", "Red", "Near infrared", "SWIR")},
 }
 
 
@@ -199,6 +206,41 @@ async def test_heights_are_stretched_over_the_range_of_all_parts(client: httpx.A
     image = decoded(answer.content)
     seen = image[0][image[-1] > 0]
     assert (image.dtype, int(seen.min()) < 30, int(seen.max()) > 220) == (np.uint8, True, True)
+
+
+async def test_parts_are_drawn_as_the_whole_with_one_stretch(
+    scenes: dict[str, CogResult], client: httpx.AsyncClient, served: Served
+) -> None:
+    """Of five bands the three that are called by colours; each part alone would have a range of its own."""
+    whole = scenes["spectra"]
+    bands = [band.model_dump() for band in whole.bands]
+    values = ("whole", whole.cog, Jsonb(bands))
+    with psycopg.connect(served.admin_url, autocommit=True) as connection:
+        row = (
+            "insert into api.products values (%s, 'ddh', 0, 1, 'public', 'approved', true, 'latest_only', %s, null, %s)"
+        )
+        connection.execute(row.encode(), values)
+        pictures = [
+            decoded((await client.get(f"/tiles/{asset}/preview/200x200.png")).content).astype(int)
+            for asset in ("spectra", "whole")
+        ]
+        connection.execute("delete from api.products where asset_id = 'whole'")
+    parts, direct = pictures
+    assert parts.shape == direct.shape == (4, 200, 200)
+    both = (parts[-1] > 0) & (direct[-1] > 0)
+    assert np.abs(parts - direct)[:-1][:, both].mean() < 8
+    shown = rendering_of(bands)
+    assert shown.bands == (3, 2, 1)
+
+
+def test_percentiles_of_all_parts_are_about_those_of_the_whole(scenes: dict[str, CogResult], served: Served) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("flows.handlers.raster.choices.LARGEST_CELL", 256)
+        tiles = made_tiles(served.root, "spectra")
+    for band, exact in zip(merged(tiles), scenes["spectra"].bands, strict=True):
+        spread = exact.maximum - exact.minimum
+        assert band.percentile_2 == pytest.approx(exact.percentile_2, abs=0.08 * spread)
+        assert band.percentile_98 == pytest.approx(exact.percentile_98, abs=0.08 * spread)
 
 
 async def test_parts_are_as_hidden_as_wholes(client: httpx.AsyncClient) -> None:

@@ -1,0 +1,73 @@
+"""Memory for pixels is shared: nobody gets more than there is, everybody gets their turn, and none is lost."""
+
+import asyncio
+import random
+
+import pytest
+
+from gateway.serving.budget import Budget
+from gateway.serving.problems import Problem
+
+LONG = 600.0
+
+
+async def settled() -> None:
+    """Everybody who can go on has."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+async def test_who_finds_no_room_waits_and_goes_on_in_turn() -> None:
+    budget, order = Budget(10, 10, LONG), list[str]()
+    leave = {name: asyncio.Event() for name in "abc"}
+
+    async def read(name: str, size: int) -> None:
+        async with budget.share(size):
+            order.append(name)
+            await leave[name].wait()
+
+    tasks = [asyncio.create_task(read(name, size)) for name, size in (("a", 6), ("b", 6), ("c", 1))]
+    await settled()
+    assert order == ["a"]  # c would fit, and waits behind b: else small ones kept a large one waiting for ever
+    leave["a"].set()
+    await settled()
+    assert order == ["a", "b", "c"]
+    for name in "bc":
+        leave[name].set()
+    await asyncio.gather(*tasks)
+    assert budget.free_bytes == 10
+
+
+async def test_who_waits_too_long_is_told_to_ask_again_and_holds_up_nobody() -> None:
+    budget = Budget(10, 10, 0)
+    async with budget.share(6):
+        with pytest.raises(Problem) as told:
+            async with budget.share(6):
+                raise AssertionError
+        assert (told.value.status, told.value.code) == (503, "busy")
+        assert told.value.headers == {"Retry-After": "5"}
+        async with budget.share(4):
+            assert budget.free_bytes == 0
+    assert budget.free_bytes == 10
+
+
+async def test_nothing_is_lost_where_readers_fail_and_go_away() -> None:
+    budget, chance = Budget(10, 10, LONG), random.Random(7)  # noqa: S311 - a seed, no secret
+    most = 0
+
+    async def read(size: int) -> None:
+        nonlocal most
+        async with budget.share(size):
+            most = max(most, 10 - budget.free_bytes)
+            await asyncio.sleep(0)
+            if size % 3 == 0:
+                raise ValueError
+
+    tasks = [asyncio.create_task(read(chance.randint(1, 10))) for _ in range(300)]
+    for task in tasks:
+        if chance.random() < 0.3:
+            await asyncio.sleep(0)
+            task.cancel()
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+    assert {type(result) for result in results} == {type(None), ValueError, asyncio.CancelledError}
+    assert (budget.free_bytes, most <= 10) == (10, True)
