@@ -31,7 +31,7 @@ FIRST: Mapping[str, Mapping[str, Any]] = {
     "process_raster": {"source": RASTER, "source_crs": sample.CRS},
 }
 LAST = "create_stac_item"  # of what process_raster made
-WAIT_SECONDS = 300.0
+WAIT_SECONDS = 600.0
 Way = Callable[[RunningStack, str, Mapping[str, Any]], str]
 
 
