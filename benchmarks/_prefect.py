@@ -39,7 +39,7 @@ def prefect_server(cluster: Postgres, folder: str) -> Iterator[dict[str, str]]:
     )
     try:
         _wait(environment["PREFECT_API_URL"], process)
-        deploy = [sys.executable, "-m", "deployments.cli", "deploy"]
+        deploy = tied(sys.executable, "-m", "deployments.cli", "deploy")
         subprocess.run(deploy, cwd=REPOSITORY, env=environment, check=True, capture_output=True)
         yield environment
     finally:

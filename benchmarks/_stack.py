@@ -18,7 +18,7 @@ import psycopg
 from psycopg import sql
 
 from deployments.stack import control
-from deployments.stack.owner import owned
+from deployments.stack.owner import owned, tied
 from deployments.stack.state import REPOSITORY, State, read_json
 
 PAGE = 200
@@ -129,7 +129,8 @@ def running_stack(workflows: Mapping[str, str], **settings: str) -> Iterator[Sta
         environment = os.environ | {"CAIRN_STATE": str(state.root), "CAIRN_WORKFLOWS_DIR": str(definitions), **settings}
         environment |= owned()
         try:
-            subprocess.run([*CAIRN, "up", "--detach"], env=environment, cwd=REPOSITORY, check=True, capture_output=True)
+            up = tied(*CAIRN, "up", "--detach")
+            subprocess.run(up, env=environment, cwd=REPOSITORY, check=True, capture_output=True)
             yield Stack(state)
         finally:
             control.stop(state)

@@ -96,7 +96,7 @@ class Bench:
 
     def overviews(self) -> int:
         """How many our product has, so that its peer gets as many. In a process of its own, as everything here."""
-        return int(subprocess.check_output([sys.executable, "-c", _COUNT_OVERVIEWS, self.product], text=True))
+        return int(subprocess.check_output(tied(sys.executable, "-c", _COUNT_OVERVIEWS, self.product), text=True))
 
     def gdalwarp(self) -> Ran:
         options = {"COMPRESS": "DEFLATE", "NUM_THREADS": "2", "OVERVIEW_RESAMPLING": "NEAREST"}

@@ -100,7 +100,7 @@ class _Bench:
         """In a process of its own, so that nothing of it is warm for either side."""
         self.source.parent.mkdir(parents=True)
         arguments = [str(self.features), str(CORNERS), str(self.source)]
-        subprocess.run([sys.executable, "-c", _WRITE, *arguments], check=True)
+        subprocess.run(tied(sys.executable, "-c", _WRITE, *arguments), check=True)
 
     def ogr2ogr(self) -> dict[str, float]:
         """The command a careful user would write."""
@@ -110,7 +110,7 @@ class _Bench:
         target = self.server.url().replace("postgresql://", "PG:postgresql://", 1)
         command = [program, "--config", "PG_USE_COPY", "YES", "-f", "PostgreSQL", target, str(self.source)]
         with self._table("public", "peer") as seconds:
-            subprocess.run([*command, "-nln", "peer", "-lco", "GEOMETRY_NAME=geom"], check=True)
+            subprocess.run(tied(*command, "-nln", "peer", "-lco", "GEOMETRY_NAME=geom"), check=True)
         return seconds
 
     def pipeline(self, number: int) -> dict[str, float]:

@@ -1,10 +1,8 @@
 """deploy: roll out workflows."""
 
-import importlib
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -125,10 +123,12 @@ def deploy(
         _generated(workflows or REPOSITORY / "workflows", is_check=check)
         return
     where = aim(workflows)
-    plans, skipped = _rollout().runnable_plans(where.workflows, spare_faulty=spare_faulty)
+
+    from deployments.deploy import runnable_plans
+
+    plans, skipped = runnable_plans(where.workflows, spare_faulty=spare_faulty)
     domain = known_domain(where.stack)
-    if domain:
-        refuse_reused(domain, plans)
+    before = refuse_reused(domain, plans) if domain else {}
 
     from deployments.rollout.apply import Options
     from deployments.rollout.blocks import AzurePlace
@@ -139,27 +139,23 @@ def deploy(
         storage_root = storage_root or (None if account else str(where.stack.storage))
     options = Options(storage_root, account, pool_type or {}, image or {}, limit or {}, warm, prune, replace_pools)
     changes = _apply(plans, options)
-    before = domain.published() if domain else {}
     done = _publish(domain)
     _show(changes, skipped, _new(done, before) if done else None, as_json=as_json)
-    if done and (told := differing(plans, done)):
+    if done and (told := differing(plans, done, skipped)):
         fail("\n".join(told), 1)
-
-
-def _rollout() -> ModuleType:
-    """What is rolled out; it compiles, and so loads the handlers' declarations."""
-    return importlib.import_module("deployments.deploy")
 
 
 def _generated(workflows: Path, *, is_check: bool) -> None:
     """Write prefect.yaml, or look whether it is current."""
-    plans, _ = _rollout().runnable_plans(workflows)
+    from deployments.deploy import prefect_yaml, runnable_plans
+
+    plans, _ = runnable_plans(workflows)
     file = REPOSITORY / "prefect.yaml"
     if not is_check:
-        file.write_text(_rollout().prefect_yaml(plans))
+        file.write_text(prefect_yaml(plans))
         click.echo("wrote prefect.yaml")
         return
-    if not file.exists() or file.read_text() != _rollout().prefect_yaml(plans):
+    if not file.exists() or file.read_text() != prefect_yaml(plans):
         raise SystemExit("prefect.yaml is stale. Run `cairn deploy --write` and commit it.")
     click.echo("prefect.yaml is current")
 

@@ -1,7 +1,7 @@
 """The domain as the `cairn` command asks it about workflows: what was ever published, and to publish what is new."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -61,26 +61,27 @@ def known_domain(state: State | None) -> Domain | None:
     return Domain(str(facts["services"]["domain"]["url"]), credentials["operator"]["token"])
 
 
-def refuse_reused(domain: Domain, plans: "Iterable[Plan]") -> None:
-    """End the command where a file has other content than what is published under its version."""
+def refuse_reused(domain: Domain, plans: "Iterable[Plan]") -> dict[tuple[str, str], str]:
+    """What is published; ends the command where a file has other content than that under its version."""
     from domain.rules.workflows import reused_versions
 
     try:
-        found = reused_versions(identities(plans), domain.published())
+        published = domain.published()
     except Unanswered as error:
-        fail(str(error))
-    if found:
-        fail("\n".join(["nothing was deployed:", *(sentence for _, sentence in found.values())]), 1)
+        fail(f"{error} Nothing was deployed.")
+    if found := reused_versions(identities(plans), published):
+        fail("\n".join(["nothing was deployed:", *found.values()]), 1)
+    return published
 
 
 def identities(plans: "Iterable[Plan]") -> list[tuple[str, str, str]]:
     return [(plan.workflow_id, str(plan.version), plan.digest) for plan in plans]
 
 
-def differing(plans: "Iterable[Plan]", done: Mapping[str, Any]) -> list[str]:
-    """What of these files is not what the domain runs, after it was told to publish."""
+def differing(plans: "Iterable[Plan]", done: Mapping[str, Any], left_out: Collection[str]) -> list[str]:
+    """What of these files is not what the domain runs, after it was told to publish. What is left out was told."""
     runs = {row["workflow_id"]: (row["version"], row["digest"]) for row in done["workflows"]}
-    told = [f"{name} is refused: {why}" for name, why in done["refused"].items()]
+    told = [f"{name} is refused: {why}" for name, why in done["refused"].items() if name not in left_out]
     for name, version, digest in identities(plans):
         if name in done["refused"] or runs.get(name) == (version, digest):
             continue

@@ -83,7 +83,7 @@ def _reused(compilations: "Sequence[Compilation]") -> "Iterator[Fault]":
         return
     compiled = {compilation.plan.workflow_id: compilation for compilation in compilations if compilation.plan}
     plans = [compilation.plan for compilation in compilations if compilation.plan]
-    for name, (_, sentence) in reused_versions(identities(plans), published).items():
+    for name, sentence in reused_versions(identities(plans), published).items():
         yield _version_fault(compiled[name], sentence)
 
 

@@ -23,6 +23,16 @@ def services(report: Mapping[str, Any], logs: str) -> list[Finding]:
     return [
         ok(name, "healthy")
         if service["healthy"]
-        else wrong(name, "does not answer as it should", f"See {service.get('log') or f'{logs}/{name}.log'}.")
+        else wrong(name, _why(service), f"See {service.get('log') or f'{logs}/{name}.log'}.")
         for name, service in named.items()
     ]
+
+
+def _why(service: Mapping[str, Any]) -> str:
+    """That it does not answer, and what last kept it from it."""
+    reason = service.get("reason")
+    return (
+        f"does not answer as it should; at {service['reason_at']} it {reason}"
+        if reason
+        else "does not answer as it should"
+    )

@@ -11,12 +11,10 @@ def reused_version(workflow_id: str, version: str) -> str:
     )
 
 
-def reused_versions(
-    files: Iterable[tuple[str, str, str]], published: Mapping[tuple[str, str], str]
-) -> dict[str, tuple[str, str]]:
-    """Of these files, by id, version and digest, those whose version has another digest; version and what is wrong."""
+def reused_versions(files: Iterable[tuple[str, str, str]], published: Mapping[tuple[str, str], str]) -> dict[str, str]:
+    """Of these files, by id, version and digest, those whose version has another digest, and what is wrong."""
     return {
-        workflow_id: (version, reused_version(workflow_id, version))
+        workflow_id: reused_version(workflow_id, version)
         for workflow_id, version, digest in files
         if published.get((workflow_id, version), digest) != digest
     }

@@ -10,23 +10,34 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 FILES = sorted(path for folder in ("benchmarks", "tests") for path in (REPOSITORY / folder).rglob("*.py"))
 # What ties: our own prefix, and the cluster's command, which begins with the same.
 TYING = {"tied", "server_command"}
+LEFT, WAITED_FOR = {"Popen", "create_subprocess_exec"}, {"run", "check_output", "check_call"}
 # A sleep within a try, which its zygote ends, and processes that are the very subject of a test.
 SUBJECTS = {"tests/support/probes.py", "tests/deployments/test_supervisor.py"}
 
 
-def untied(source: str) -> Iterator[int]:
-    """Lines where a process is started that would outlive this one."""
+def untied(source: str, *, waited_for: bool = False) -> Iterator[int]:
+    """Lines where a process is started that would outlive this one; those too that it waits for, if so asked."""
     tree = ast.parse(source)
     tied = {name for node in ast.walk(tree) for name in _given_tied_commands(node)}
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
             continue
-        if _name(node.func) in {"Popen", "create_subprocess_exec"}:
+        if _name(node.func) in LEFT or (waited_for and _is_waited_for(node.func)):
             command = node.args[0].value if isinstance(node.args[0], ast.Starred) else node.args[0]
-            if not (_ties(command) or _name(command) in tied | {"command"} & _parameters(tree)):
+            is_over = _is_waited_for(node.func) and _is_short(command)
+            if not (is_over or _ties(command) or _name(command) in tied | {"command"} & _parameters(tree)):
                 yield node.lineno
         if _name(node.func) == "ProcessPoolExecutor" and "end_with_parent" not in map(_name, node.args):
             yield node.lineno
+
+
+def _is_waited_for(function: ast.expr) -> bool:
+    return isinstance(function, ast.Attribute) and _name(function.value) == "subprocess" and function.attr in WAITED_FOR
+
+
+def _is_short(command: ast.expr) -> bool:
+    """A system's own command, written out: it ends by itself."""
+    return isinstance(command, ast.List) and isinstance(command.elts[0], ast.Constant)
 
 
 def _given_tied_commands(node: ast.AST) -> Iterator[str]:
@@ -50,7 +61,11 @@ def _name(node: ast.AST) -> str:
 
 def test_no_process_outlives_who_started_it() -> None:
     named = {str(path.relative_to(REPOSITORY)): path for path in FILES}
-    found = {name: list(untied(path.read_text())) for name, path in named.items() if name not in SUBJECTS}
+    found = {
+        name: list(untied(path.read_text(), waited_for=name.startswith("benchmarks")))
+        for name, path in named.items()
+        if name not in SUBJECTS
+    }
     assert {name: lines for name, lines in found.items() if lines} == {}
 
 
@@ -60,9 +75,11 @@ def test_no_process_outlives_who_started_it() -> None:
         "subprocess.Popen([sys.executable, '-m', 'prefect'])",
         "command = ['sleep', '60']; subprocess.Popen(command)",
         "await asyncio.create_subprocess_exec(*command)",
+        "subprocess.Popen(['sleep', '60'])",
         "ProcessPoolExecutor(1)",
+        "subprocess.run([*command, '--quiet'], check=True)",
     ],
 )
 def test_one_that_would_is_found(line: str) -> None:
     source = f"async def start():\n    {line}"
-    assert list(untied(source)) == [2]
+    assert list(untied(source, waited_for=True)) == [2]
