@@ -42,6 +42,7 @@ from domain.endings import Endings
 from domain.errors import DatabaseUnavailable, Unkept
 from domain.gauges import DomainGauges
 from domain.last_uses import LastUses
+from domain.listening import Listener
 from domain.metrics import Metering, RequestMeter
 from domain.notices import FENCE_CHANNEL, Notices
 from domain.recall import Recall
@@ -93,9 +94,9 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
             )
             service: Service = app.state.service
             _watch(app, database)
-            loops = [*_loops(config, database, fences), *_couriers(config, database, vault), *_sweeps(service)]
             uses = LastUses(address, doorkeeper.seen, config.last_used_seconds)
-            loops += [uses.hear(), uses.write()]
+            loops = [await _listen(config, database), *_loops(config, database, fences), uses.hear(), uses.write()]
+            loops += [*_couriers(config, database, vault), *_sweeps(service)]
             async with in_background(*loops):
                 if configured is None:  # a server's own start; what it has loaded stays until its end
                     on_stop(fences.close)
@@ -135,7 +136,7 @@ def _checked(config: DomainSettings) -> DomainSettings:
 def _watch(app: FastAPI, database: Database) -> None:
     """Have what waits in the database told to machines that watch."""
     service: Service = app.state.service
-    app.state.gauges = DomainGauges(database, service.settings.beacon_silence_seconds)
+    app.state.gauges = DomainGauges(database, service.settings.beacon_silence_seconds, service.settings.patience().gap)
     app.state.metering.add(app.state.gauges.metrics)
 
 
@@ -158,6 +159,13 @@ async def _with_what_cannot_be_kept(_request: Request, error: Exception) -> JSON
     log.warning("a request held what cannot be kept", extra={"error": type(error).__name__})
     problem = Unkept("A text has a NUL or half a letter in it, or a number is too large to be kept.")
     return rendering.render(problem.problem())
+
+
+async def _listen(config: DomainSettings, database: Database) -> Coroutine[Any, Any, None]:
+    """Note, before the first request is taken, that this process listens to flow runs; then again and again."""
+    listener = Listener(database, config.patience().gap)
+    await listener.note()
+    return listener.run()
 
 
 def _last_lines(config: DomainSettings) -> LastLines | None:
@@ -205,8 +213,8 @@ async def _route(config: DomainSettings, database: Database) -> None:
     from domain.adapters.prefect_runs import PrefectRuns
 
     async with PrefectRuns() as prefect:
-        silence, allowed = config.beacon_silence_seconds, config.unroutable_seconds
-        await Router(database, config.routing_seconds, silence, allowed, prefect.online_workers).run()
+        silence, allowed, gap = config.beacon_silence_seconds, config.unroutable_seconds, config.patience().gap
+        await Router(database, config.routing_seconds, silence, allowed, gap, prefect.online_workers).run()
 
 
 def _sweeps(service: Service) -> list[Coroutine[Any, Any, None]]:

@@ -22,5 +22,5 @@ def judge(is_waiting_in_vain: bool, marked_seconds: float | None, allowed_second
 
 
 def may_judge(listening_seconds: float, silence_seconds: float) -> bool:
-    """Whether beacons can be missed by now. Who was away for as long has heard none, whoever sent them."""
+    """Whether beacons can be missed by now. Where nobody listened, none was heard, whoever sent them."""
     return listening_seconds >= silence_seconds

@@ -1,5 +1,6 @@
 """Says of runs that nobody serves the pool they wait for, takes it back, and gives up in the end."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -8,11 +9,12 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.contracts.runs import RunProblem
 from domain.models import Run
-from domain.repositories.pools import Pools
+from domain.repositories.listening import ListeningSpans
+from domain.repositories.pools import Pools, Waits
 from domain.repositories.requests import Requests
 from domain.repositories.runs import Runs
 from domain.rules.lifecycle import RunState
-from domain.rules.routing import Step, judge
+from domain.rules.routing import Step, judge, may_judge
 from domain.services.runs import RunLifecycle
 
 UNROUTABLE = "unroutable"
@@ -24,13 +26,24 @@ class Routing:
     session: AsyncSession
     silence_seconds: float
     allowed_seconds: float
+    gap_seconds: float
+
+    async def waiting(self) -> Sequence[Waits]:
+        """What is to be judged: nothing, until every worker would have been heard of since we listen."""
+        moment = await ListeningSpans(self.session).moment(self.gap_seconds)
+        if not may_judge(moment.seconds, self.silence_seconds):
+            return []
+        return await Pools(self.session).waiting(self.silence_seconds, moment)
 
     async def act(self, run_id: UUID) -> Step:
         """Judge the run again under its lock, and do what follows: it may have begun or ended since the look."""
         run = await Runs(self.session).get(run_id, lock=True)
         if run is None:
             return Step.LEAVE
-        waits = await Pools(self.session).waits(run_id, self.silence_seconds)
+        moment = await ListeningSpans(self.session).moment(self.gap_seconds)
+        if not may_judge(moment.seconds, self.silence_seconds):
+            return Step.LEAVE
+        waits = await Pools(self.session).waits(run_id, self.silence_seconds, moment)
         step = judge(waits.pool is not None, waits.marked_seconds, self.allowed_seconds)
         if step is Step.MARK:
             run.reason, run.unroutable_pool, run.unroutable_since = UNROUTABLE, waits.pool, func.clock_timestamp()

@@ -115,7 +115,7 @@ async def test_callbacks_that_are_late_are_told(domain: Domain, monkeypatch: pyt
 
 async def test_the_database_is_asked_once_in_ten_seconds(domain: Domain) -> None:
     now = [100.0]
-    told = DomainGauges(domain.service.database, 25, clock=lambda: now[0])
+    told = DomainGauges(domain.service.database, 25, 15, clock=lambda: now[0])
     await told.refresh()
     await submit(domain)
     now[0] += 9
@@ -132,7 +132,7 @@ def _pending(told: DomainGauges) -> float:
 
 
 async def test_without_a_database_old_figures_are_not_told(domain: Domain, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = DomainGauges(domain.service.database, 25)
+    told = DomainGauges(domain.service.database, 25, 15)
 
     async def away(*_: object) -> None:
         raise OSError

@@ -14,8 +14,8 @@ from domain.contracts.runs import NodeEvent
 from domain.reconcile import Reconciler
 from domain.rules.reconcile import Action, FlowState, Patience
 from flows.reporting import Line
-from tests.domain.test_reconcile import ScriptedPrefect, later, sweep
-from tests.support.acts import Flow, call, dispatched, started, submit
+from tests.domain.test_reconcile import ScriptedPrefect, sweep
+from tests.support.acts import Flow, call, dispatched, started, submit, time_passes
 from tests.support.platform import Domain, domain_settings
 
 WHY = {"reason": "because"}
@@ -90,7 +90,7 @@ async def test_a_flow_run_whose_sender_died_before_it_told_of_it_is_found_and_st
     key = outbox.key(claimed.workflow_id, claimed.run_id, claimed.number)
     prefect = ScriptedPrefect({flow.flow_run_id: FlowState.SCHEDULED}, {key: flow.flow_run_id})
     assert await sweep(domain, prefect) == {}, "its sender may still be at it"
-    later(domain, 61)
+    time_passes(domain, 61)
     assert await sweep(domain, prefect) == {Action.LINK: 1}
     await stopped_by_sweeps(domain, flow, prefect)
 
@@ -99,13 +99,13 @@ async def test_what_was_fenced_before_anything_was_sent_is_looked_for_once(domai
     await submit(domain)
     [claimed] = await outbox.claim(domain.service.database, 10)
     await call(domain, "operator", "POST", f"/runs/{claimed.run_id}/cancel", WHY)
-    later(domain, 61)
+    time_passes(domain, 61)
     assert await sweep(domain, ScriptedPrefect()) == {Action.DISPOSE: 1}
     assert await sweep(domain, ScriptedPrefect()) == {}
 
 
 async def stopped_by_sweeps(domain: Domain, flow: Flow, prefect: ScriptedPrefect) -> None:
-    later(domain, 11)
+    time_passes(domain, 11)
     assert await sweep(domain, prefect) == {Action.STOP_FLOW: 1}
     assert prefect.stopped == [flow.flow_run_id]
     prefect.flows[flow.flow_run_id] = FlowState.CANCELLED
