@@ -62,7 +62,8 @@ async def test_an_outage_fences_no_attempt_that_lives_and_every_one_that_is_dead
         assert (await flow.beat()).json() == {"stop": False}
     assert fenced(domain) == set(), "not sooner than a loss threshold after the outage"
     time_passes(domain, 15)
-    assert await sweep(domain, prefect) == {Action.LOSE: len(dead)}, "at one loss threshold, not later"
+    done = await sweep(domain, prefect)
+    assert done == {Action.LOSE: len(dead), Action.LEAVE: len(living)}, "at one loss threshold, not later"
     assert fenced(domain) == {flow.run_id for flow in dead}
     print(f"fenced in an outage of {OUTAGE:.0f} s: 0 of {len(living)} that live, {len(dead)} of {len(dead)} dead")  # noqa: T201
     for flow in living:
