@@ -11,7 +11,7 @@ from pydantic import SecretStr
 from domain import gauges, outbox
 from domain.gauges import DomainGauges
 from domain.metrics import Metering, RequestMeter
-from tests.support.acts import call, dispatched, submit
+from tests.support.acts import call, dispatched, submit, time_passes
 from tests.support.cluster import TestDatabase
 from tests.support.platform import Domain, running_domain
 
@@ -69,6 +69,13 @@ async def test_what_waits_is_told(domain: Domain, monkeypatch: pytest.MonkeyPatc
     assert 70 <= (value(series, "cairn_pool_beacon_age_seconds", pool="gdal") or 0) < 100
     assert value(series, "cairn_pool_waiting", pool="light") == 2
     assert value(series, "cairn_database_connections", pool="app", kind="most") == 10
+
+
+async def test_since_when_heartbeats_could_be_taken_is_told(domain: Domain, monkeypatch: pytest.MonkeyPatch) -> None:
+    time_passes(domain, 5000)
+    assert 5000 <= (value(await scraped(domain, monkeypatch), "cairn_listening_seconds") or 0) < 5100
+    time_passes(domain, 5000, away=True)
+    assert (value(await scraped(domain, monkeypatch), "cairn_listening_seconds") or 0) < 100
 
 
 async def test_what_a_relay_took_and_did_not_send_is_told(domain: Domain, monkeypatch: pytest.MonkeyPatch) -> None:
