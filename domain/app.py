@@ -49,6 +49,7 @@ from domain.recall import Recall
 from domain.repositories.processes import Processes
 from domain.repositories.runs import Runs
 from domain.routing import Router
+from domain.rules.routing import gap_seconds
 from domain.sealer import Sealer
 from domain.services.definitions import Definitions
 from domain.services.desks import review_desk
@@ -90,12 +91,13 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
             fences = Notices(address, FENCE_CHANNEL)
             turns = Turns(config.submission_wait_seconds)
             app.state.service = console.state.service = Service(
-                config, database, definitions, zones, quotas, vault, doorkeeper, fences, turns, _last_lines(config)
-            )
+                config, database, definitions, zones, quotas, vault, doorkeeper, fences, turns,
+                _listener(config, database), _last_lines(config),
+            )  # fmt: skip
             service: Service = app.state.service
             _watch(app, database)
             uses = LastUses(address, doorkeeper.seen, config.last_used_seconds)
-            loops = [await _listen(config, database), *_loops(config, database, fences), uses.hear(), uses.write()]
+            loops = [await _listen(service), *_loops(config, database, fences), uses.hear(), uses.write()]
             loops += [*_couriers(config, database, vault), *_sweeps(service)]
             async with in_background(*loops):
                 if configured is None:  # a server's own start; what it has loaded stays until its end
@@ -161,11 +163,15 @@ async def _with_what_cannot_be_kept(_request: Request, error: Exception) -> JSON
     return rendering.render(problem.problem())
 
 
-async def _listen(config: DomainSettings, database: Database) -> Coroutine[Any, Any, None]:
+def _listener(config: DomainSettings, database: Database) -> Listener:
+    """Who notes that this process listens, often enough for attempts and for workers."""
+    return Listener(database, min(config.patience().gap, gap_seconds(config.beacon_silence_seconds)))
+
+
+async def _listen(service: Service) -> Coroutine[Any, Any, None]:
     """Note, before the first request is taken, that this process listens to flow runs; then again and again."""
-    listener = Listener(database, config.patience().gap)
-    await listener.note()
-    return listener.run()
+    await service.listener.note()
+    return service.listener.run()
 
 
 def _last_lines(config: DomainSettings) -> LastLines | None:
@@ -213,8 +219,8 @@ async def _route(config: DomainSettings, database: Database) -> None:
     from domain.adapters.prefect_runs import PrefectRuns
 
     async with PrefectRuns() as prefect:
-        silence, allowed, gap = config.beacon_silence_seconds, config.unroutable_seconds, config.patience().gap
-        await Router(database, config.routing_seconds, silence, allowed, gap, prefect.online_workers).run()
+        silence, allowed = config.beacon_silence_seconds, config.unroutable_seconds
+        await Router(database, config.routing_seconds, silence, allowed, prefect.online_workers).run()
 
 
 def _sweeps(service: Service) -> list[Coroutine[Any, Any, None]]:

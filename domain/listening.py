@@ -5,10 +5,12 @@ The notes go by the same pool of connections as heartbeats do: where these find 
 
 import asyncio
 import logging
+import time
 from dataclasses import dataclass, field
 from uuid import UUID, uuid4
 
 from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.db import OUTAGES, Database
 from domain.repositories.listening import ListeningSpans
@@ -24,6 +26,7 @@ class Listener:
     database: Database
     gap_seconds: float
     _span_id: UUID = field(default_factory=uuid4, init=False)
+    _noted_at: float = field(default=float("-inf"), init=False)  # by this process's clock: when it last meant to
 
     async def run(self) -> None:
         """Note it until cancelled."""
@@ -35,12 +38,21 @@ class Listener:
                 log.warning("heartbeats cannot be taken now", extra={"error": type(error).__name__})
 
     async def note(self) -> None:
+        """Note it in a transaction of its own."""
+        async with self.database.transaction() as session:
+            await self._note(session)
+
+    async def note_with(self, session: AsyncSession) -> None:
+        """Note it now and then with a heartbeat that was taken. Where many wait for a connection, notes wait as long."""
+        if time.monotonic() - self._noted_at >= self.gap_seconds / NOTES_A_GAP:
+            await self._note(session)
+
+    async def _note(self, session: AsyncSession) -> None:
         """Go on with the span; after a gap of this process's own, begin another one."""
-        async with self.database.transaction() as session:
-            if await ListeningSpans(session).go_on(self._span_id, self.gap_seconds):
-                return
+        self._noted_at = time.monotonic()
+        if await ListeningSpans(session).go_on(self._span_id, self.gap_seconds):
+            return
         self._span_id = uuid4()
-        async with self.database.transaction() as session:
-            silent = await ListeningSpans(session).begin(self._span_id)
+        silent = await ListeningSpans(session).begin(self._span_id)
         if silent is not None and silent > self.gap_seconds:
             log.warning("heartbeats could not be taken; silence counts from now on", extra={"seconds": round(silent)})

@@ -33,7 +33,6 @@ class Router:
     every_seconds: float
     silence_seconds: float
     allowed_seconds: float
-    gap_seconds: float
     online: Online | None = None  # what Prefect says, where this process talks to it
     _away_at: float = field(default=float("-inf"), init=False)  # when Prefect last gave no answer
 
@@ -92,4 +91,4 @@ class Router:
         return Step.LEAVE
 
     def _routing(self, session: AsyncSession) -> Routing:
-        return Routing(session, self.silence_seconds, self.allowed_seconds, self.gap_seconds)
+        return Routing(session, self.silence_seconds, self.allowed_seconds)

@@ -14,7 +14,8 @@ from domain.repositories.pools import Pools, Waits
 from domain.repositories.requests import Requests
 from domain.repositories.runs import Runs
 from domain.rules.lifecycle import RunState
-from domain.rules.routing import Step, judge, may_judge
+from domain.rules.listening import Moment
+from domain.rules.routing import Step, gap_seconds, judge, may_judge
 from domain.services.runs import RunLifecycle
 
 UNROUTABLE = "unroutable"
@@ -26,11 +27,10 @@ class Routing:
     session: AsyncSession
     silence_seconds: float
     allowed_seconds: float
-    gap_seconds: float
 
     async def waiting(self) -> Sequence[Waits]:
         """What is to be judged: nothing, until every worker would have been heard of since we listen."""
-        moment = await ListeningSpans(self.session).moment(self.gap_seconds)
+        moment = await self._moment()
         if not may_judge(moment.seconds, self.silence_seconds):
             return []
         return await Pools(self.session).waiting(self.silence_seconds, moment)
@@ -40,7 +40,7 @@ class Routing:
         run = await Runs(self.session).get(run_id, lock=True)
         if run is None:
             return Step.LEAVE
-        moment = await ListeningSpans(self.session).moment(self.gap_seconds)
+        moment = await self._moment()
         if not may_judge(moment.seconds, self.silence_seconds):
             return Step.LEAVE
         waits = await Pools(self.session).waits(run_id, self.silence_seconds, moment)
@@ -55,6 +55,9 @@ class Routing:
             await RunLifecycle(self.session).give_up(run, UNROUTABLE, RunProblem(code=UNROUTABLE, message=message))
             run.unroutable_pool = run.unroutable_since = None
         return step
+
+    async def _moment(self) -> Moment:
+        return await ListeningSpans(self.session).moment(gap_seconds(self.silence_seconds))
 
     def _clear(self, run: Run) -> None:
         if run.state in OPEN:

@@ -4,6 +4,7 @@
 """
 
 import asyncio
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from domain.rules.reconcile import OVER, Action, FlowState, Patience
 from domain.rules.routing import Step
 from domain.services.runs import RunLifecycle
 from tests.domain.test_reconcile import ScriptedPrefect, sent, sweep
-from tests.support.acts import Flow, call, dispatched, submit, time_passes
+from tests.support.acts import Flow, becomes_true, call, dispatched, submit, time_passes
 from tests.support.platform import Domain, another_domain
 
 PATIENCE = Patience()
@@ -168,6 +169,19 @@ async def test_a_process_that_was_away_longer_than_a_gap_begins_anew(
     assert "heartbeats could not be taken; silence counts from now on" in caplog.text
 
 
+async def test_a_heartbeat_that_was_taken_is_a_note_too(domain: Domain, tmp_path: Path) -> None:
+    """After an outage many wait for a connection, and notes among them: what is heard meanwhile must count."""
+    [flow] = await many_started(domain, 1)
+    rarely = {"attempt_lost_seconds": 1e6, "beacon_silence_seconds": 1e6}  # so that the loop notes nothing meanwhile
+    async with another_domain(domain.database, tmp_path, **rarely) as other:
+        listener = other.service.listener
+        noted = "select noted_at > since from app.listening_spans where span_id = %s"
+        assert other.rows(noted, listener._span_id) == [(False,)]
+        listener._noted_at = float("-inf")
+        await replace(flow, domain=other).beat()
+        assert other.rows(noted, listener._span_id) == [(True,)]
+
+
 async def test_notes_of_long_ago_are_swept_away(domain: Domain) -> None:
     time_passes(domain, 7200, away=True)
     await comes_back(domain)
@@ -180,18 +194,14 @@ async def test_a_domain_notes_that_it_listens_before_its_first_request(domain: D
 
 async def test_a_domain_goes_on_noting_that_it_listens(domain: Domain, tmp_path: Path) -> None:
     async with another_domain(domain.database, tmp_path, attempt_lost_seconds=0.6):
-        for _ in range(200):
-            if domain.rows("select from app.listening_spans where noted_at > since"):
-                return
-            await asyncio.sleep(0.05)
-    raise AssertionError("it noted it once")
+        await becomes_true(lambda: domain.rows("select from app.listening_spans where noted_at > since"))
 
 
 # --- the look for runs that nobody serves ---
 
 
 def look(domain: Domain) -> Router:
-    return Router(domain.service.database, 5, 25, 600, PATIENCE.gap)
+    return Router(domain.service.database, 5, 25, 600)
 
 
 async def waits(domain: Domain) -> None:
@@ -243,9 +253,6 @@ async def test_a_sweep_that_runs_beside_the_domain_finds_what_is_dead(domain: Do
     prefect = ScriptedPrefect({flow.flow_run_id: FlowState.RUNNING})
     time_passes(domain, PATIENCE.lost)
     sweeping = asyncio.create_task(Reconciler(domain.service.database, prefect, 0.05, PATIENCE, 3).run())
-    for _ in range(400):
-        if fenced(domain):
-            break
-        await asyncio.sleep(0.05)
+    await becomes_true(lambda: fenced(domain))
     sweeping.cancel()
     assert fenced(domain) == {flow.run_id}

@@ -7,7 +7,6 @@ import pytest
 
 from domain import outbox
 from domain.routing import Online, Router
-from domain.rules.reconcile import Patience
 from domain.rules.routing import Step
 from tests.support.acts import Flow, call, dispatched, started, submit, time_passes
 from tests.support.platform import Domain
@@ -21,7 +20,7 @@ async def domain(domain: Domain) -> Domain:
 
 
 def look(domain: Domain, online: Online | None = None) -> Router:
-    return Router(domain.service.database, 5, 25, 600, Patience().gap, online)
+    return Router(domain.service.database, 5, 25, 600, online)
 
 
 async def beacon(domain: Domain, pool: str, worker: str = "w1") -> None:

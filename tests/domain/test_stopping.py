@@ -11,11 +11,12 @@ import pytest
 from domain import outbox
 from domain.app import create_app
 from domain.contracts.runs import NodeEvent
+from domain.notices import FENCE_CHANNEL
 from domain.reconcile import Reconciler
 from domain.rules.reconcile import Action, FlowState, Patience
 from flows.reporting import Line
 from tests.domain.test_reconcile import ScriptedPrefect, sweep
-from tests.support.acts import Flow, call, dispatched, started, submit, time_passes
+from tests.support.acts import Flow, becomes_true, call, dispatched, started, submit, time_passes
 from tests.support.platform import Domain, domain_settings
 
 WHY = {"reason": "because"}
@@ -117,15 +118,14 @@ async def test_who_waits_hears_of_a_cancellation_that_another_process_took(domai
     flow = await started(domain)
     other = create_app(domain_settings(domain.database, tmp_path))
     async with other.router.lifespan_context(other):
-        await asyncio.sleep(0.5)  # until both listen
+        await until_listened_for(domain, 2)
         waiting = asyncio.create_task(flow.say("heartbeat", wait_seconds=20))
         await asyncio.sleep(0.3)
         transport, headers = httpx.ASGITransport(other), {"Authorization": "Bearer secret-operator"}
         async with httpx.AsyncClient(transport=transport, base_url="http://other", headers=headers) as operator:
-            begun = time.monotonic()
             await operator.post(f"/api/v1/runs/{flow.run_id}/cancel", json=WHY)
-            assert (await waiting).json() == {"stop": True}
-    assert time.monotonic() - begun < 3
+            answer = await asyncio.wait_for(waiting, 15)  # long before the wait would end
+    assert answer.json() == {"stop": True}
 
 
 async def test_a_wait_ends_by_itself_and_tells_nothing_new(domain: Domain) -> None:
@@ -159,7 +159,7 @@ async def all_wait(domain: Domain) -> bool:
         where datname = current_database() and state <> 'idle' and pid <> pg_backend_pid()
     """
     quiet = 0
-    for _ in range(100):
+    for _ in range(300):
         await asyncio.sleep(0.1)
         quiet = quiet + 1 if domain.rows(busy) == [(0,)] else 0
         if quiet == 5:
@@ -167,26 +167,30 @@ async def all_wait(domain: Domain) -> bool:
     return False
 
 
-@pytest.mark.parametrize(("state", "soonest", "latest"), [("scheduled", 0.0, 3.0), ("running", 1.0, 5.0)])
+async def until_listened_for(domain: Domain, processes: int = 1) -> None:
+    """Until so many processes hear of fences."""
+    listening = "select count(*) from pg_stat_activity where datname = current_database() and query = %s"
+    await becomes_true(lambda: domain.rows(listening, f'listen "{FENCE_CHANNEL}"') >= [(processes,)])
+
+
+@pytest.mark.parametrize(("state", "soonest"), [("scheduled", 0.0), ("running", 1.0)])
 async def test_the_flow_runs_of_a_cancelled_run_are_seen_to_without_waiting_for_a_sweep(
-    domain: Domain, state: str, soonest: float, latest: float
+    domain: Domain, state: str, soonest: float
 ) -> None:
+    """The next sweep is ten minutes away."""
     flow = await brought_to(domain, "sent" if state == "scheduled" else "started")
     prefect = ScriptedPrefect({flow.flow_run_id: FlowState(state)})
     patience = Patience(stop_fenced=1.0)
     reconciler = Reconciler(domain.service.database, prefect, 600, patience, 3, domain.service.fences.heard)
     sweeping = asyncio.create_task(reconciler.run())
-    await asyncio.sleep(0.5)  # until the fences are listened for
+    await until_listened_for(domain)
     begun = time.monotonic()
     await call(domain, "operator", "POST", f"/runs/{flow.run_id}/cancel", WHY)
-    for _ in range(int(latest / 0.05)):
-        if prefect.stopped:
-            break
-        await asyncio.sleep(0.05)
+    await becomes_true(lambda: prefect.stopped)
     took = time.monotonic() - begun
     sweeping.cancel()
     assert prefect.stopped[:1] == [flow.flow_run_id]
-    assert soonest <= took <= latest
+    assert took >= soonest
 
 
 @pytest.fixture
@@ -199,24 +203,20 @@ async def line(domain: Domain) -> AsyncIterator[Line]:
 
 
 async def test_a_line_hears_of_a_cancellation_long_before_its_next_beat(domain: Domain, line: Line) -> None:
+    await until_listened_for(domain)
     async with line.beating(20):
         await asyncio.sleep(0.5)
         await call(domain, "operator", "POST", f"/runs/{line.run_id}/cancel", WHY)
-        for _ in range(60):
-            await asyncio.sleep(0.05)
-            if line.stop.is_set():
-                return
-    pytest.fail("not told to stop within 3 s")
+        await becomes_true(line.stop.is_set, 15)
 
 
 async def test_a_line_goes_on_beating_and_sends_what_is_noted_meanwhile(domain: Domain, line: Line) -> None:
     async with line.beating(20):
         await asyncio.sleep(0.3)
         line.note(NodeEvent(node_id="validate", state="running"))
-        await asyncio.sleep(2.5)
-        assert domain.rows("select state from app.run_nodes where node_id = 'validate'") == [("running",)]
+        noted = "select from app.run_nodes where node_id = 'validate' and state = 'running'"
+        await becomes_true(lambda: domain.rows(noted), 15)
     async with line.beating(0.3):
         [before] = domain.rows("select heartbeat_at from app.attempts")
-        await asyncio.sleep(1.5)
-        assert domain.rows("select heartbeat_at from app.attempts") > [before]
+        await becomes_true(lambda: domain.rows("select heartbeat_at from app.attempts") > [before], 15)
     assert not line.stop.is_set()

@@ -1,6 +1,8 @@
 """What tests have happen to the domain, each act through HTTP as its own caller would do it."""
 
+import asyncio
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID, uuid4
@@ -71,6 +73,15 @@ def time_passes(domain: Domain, seconds: float, *, away: bool = False) -> None:
     with psycopg.connect(domain.database.url()) as connection:
         for shift in shifts.split(";"):
             connection.execute(shift.encode(), values)
+
+
+async def becomes_true(question: Callable[[], object], seconds: float = 60.0) -> None:
+    """Ask again and again. The seconds only end a test that has failed: they are far more than anything takes."""
+    for _ in range(int(seconds / 0.05)):
+        if question():
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"it did not become true in {seconds:.0f} s")
 
 
 async def dispatched(domain: Domain) -> list[Flow]:
