@@ -43,7 +43,7 @@ class Listener:
             await self._note(session)
 
     async def note_with(self, session: AsyncSession) -> None:
-        """Note it now and then with a heartbeat that was taken. Where many wait for a connection, notes wait as long."""
+        """Note it now and then with a heartbeat that was taken: where many wait for a connection, notes wait too."""
         if time.monotonic() - self._noted_at >= self.gap_seconds / NOTES_A_GAP:
             await self._note(session)
 
