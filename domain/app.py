@@ -43,11 +43,13 @@ from domain.endings import Endings
 from domain.errors import DatabaseUnavailable, Unkept
 from domain.gauges import DomainGauges
 from domain.last_uses import LastUses
+from domain.listening import Listener
 from domain.metrics import Metering, RequestMeter
 from domain.notices import FENCE_CHANNEL, Notices
 from domain.recall import Recall
 from domain.repositories.published import WORKFLOW_CHANNEL
 from domain.routing import Router
+from domain.rules.routing import gap_seconds
 from domain.sealer import Sealer
 from domain.services.desks import review_desk
 from domain.services.exports import WITHDRAWAL
@@ -85,13 +87,15 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
             fences = Notices(address, FENCE_CHANNEL)
             turns = Turns(config.submission_wait_seconds)
             app.state.service = console.state.service = Service(
-                config, database, library, zones, quotas, vault, doorkeeper, fences, turns, _last_lines(config)
-            )
+                config, database, library, zones, quotas, vault, doorkeeper, fences, turns,
+                _listener(config, database), _last_lines(config),
+            )  # fmt: skip
             service: Service = app.state.service
             _watch(app, database)
-            loops = [*_loops(config, database, fences), *_couriers(config, database, vault), *_sweeps(service)]
             uses = LastUses(address, doorkeeper.seen, config.last_used_seconds)
-            loops += [uses.hear(), uses.write(), library.notices.run(), library.follow()]
+            loops = [await _listen(service), *_loops(config, database, fences), uses.hear(), uses.write()]
+            loops += [*_couriers(config, database, vault), *_sweeps(service)]
+            loops += [library.notices.run(), library.follow()]
             async with in_background(*loops):
                 if configured is None:  # a server's own start; what it has loaded stays until its end
                     on_stop(fences.close)
@@ -142,7 +146,7 @@ def _checked(config: DomainSettings) -> DomainSettings:
 def _watch(app: FastAPI, database: Database) -> None:
     """Have what waits in the database told to machines that watch."""
     service: Service = app.state.service
-    app.state.gauges = DomainGauges(database, service.settings.beacon_silence_seconds)
+    app.state.gauges = DomainGauges(database, service.settings.beacon_silence_seconds, service.settings.patience().gap)
     app.state.metering.add(app.state.gauges.metrics)
 
 
@@ -165,6 +169,17 @@ async def _with_what_cannot_be_kept(_request: Request, error: Exception) -> JSON
     log.warning("a request held what cannot be kept", extra={"error": type(error).__name__})
     problem = Unkept("A text has a NUL or half a letter in it, or a number is too large to be kept.")
     return rendering.render(problem.problem())
+
+
+def _listener(config: DomainSettings, database: Database) -> Listener:
+    """Who notes that this process listens, often enough for attempts and for workers."""
+    return Listener(database, min(config.patience().gap, gap_seconds(config.beacon_silence_seconds)))
+
+
+async def _listen(service: Service) -> Coroutine[Any, Any, None]:
+    """Note, before the first request is taken, that this process listens to flow runs; then again and again."""
+    await service.listener.note()
+    return service.listener.run()
 
 
 def _last_lines(config: DomainSettings) -> LastLines | None:

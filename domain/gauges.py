@@ -16,6 +16,7 @@ from sqlalchemy.pool import QueuePool
 from domain.db import Database
 from domain.metrics import connections
 from domain.repositories.gauges import Gauges, Row
+from domain.repositories.listening import ListeningSpans
 from domain.repositories.pools import Pools
 from flows.segments import GDAL, LIGHT
 
@@ -47,6 +48,7 @@ FIGURES: tuple[tuple[str, str, str, Callable[[Gauges], Awaitable[Sequence[Row]]]
     ("cairn_callback_lag_seconds", "How late the most belated callback is", "", Gauges.callback_lag, ()),
     ("cairn_pool_beacon_age_seconds", "Since a worker of the pool was heard of", "pool", Gauges.beacons, ()),
 )  # fmt: skip
+LISTENING = "How long heartbeats could be taken without a gap, by the processes together"
 OF_POOLS = {
     "workers": "Workers that were heard of lately",
     "waiting": "Attempts that wait for the pool",
@@ -60,6 +62,7 @@ class DomainGauges:
 
     database: Database
     silence_seconds: float
+    gap_seconds: float
     clock: Callable[[], float] = time.monotonic
     _read_at: float = field(default=float("-inf"), init=False)
     _metrics: list[Metric] = field(default_factory=list, init=False)
@@ -90,11 +93,13 @@ class DomainGauges:
                 for name, words, label, question, always in FIGURES
             ]
             pools = await Pools(session).figures(self.silence_seconds)
+            moment = await ListeningSpans(session).moment(self.gap_seconds)
+        listening = _filled("cairn_listening_seconds", LISTENING, "", [("", moment.seconds)], ())
         by_pool = [
             _filled(f"cairn_pool_{name}", words, "pool", [(row["pool"], row[name]) for row in pools], ())
             for name, words in OF_POOLS.items()
         ]
-        return [*told, *by_pool]
+        return [*told, *by_pool, listening]
 
     def _connections(self) -> Iterable[Metric]:
         pool = self.database.engine.pool

@@ -76,15 +76,15 @@ class Reconciler:
     async def sweep_fenced(self) -> dict[Action, int]:
         """Judge the flow runs of fenced attempts, however new the fence is."""
         async with self.database.transaction() as session:
-            ended = await Sweep(session).ended(0, fenced_only=True)
+            ended = await Sweep(session, self.patience).ended(0, fenced_only=True)
         return await self._judge_all_ended(ended)
 
     async def sweep(self) -> dict[Action, int]:
         """Judge every quiet attempt, each in a transaction of its own; returns how often what was done."""
         async with self.database.transaction() as session:
-            quiet = await Sweep(session).quiet(self.patience.heartbeat)
-            ended = await Sweep(session).ended(min(self.patience.heartbeat, self.patience.stop_fenced))
-            unlinked = await Sweep(session).unlinked()
+            quiet = await Sweep(session, self.patience).quiet(self.patience.heartbeat)
+            ended = await Sweep(session, self.patience).ended(min(self.patience.heartbeat, self.patience.stop_fenced))
+            unlinked = await Sweep(session, self.patience).unlinked()
         told = await self.flow_runs.states({one.flow_run_id for one in quiet if one.flow_run_id})
         done = Counter(await self._judge_all_ended(ended))
         done.update([await self._spared(one, self._judge_live(one, told)) for one in quiet])

@@ -27,7 +27,7 @@ Online = Callable[[str], Awaitable[Collection[str] | None]]  # names of a pool's
 
 @dataclass
 class Router:
-    """Looks every so often, once it has been there long enough to have heard every worker."""
+    """Looks every so often. It judges only once every worker would have been heard, here or elsewhere."""
 
     database: Database
     every_seconds: float
@@ -38,20 +38,16 @@ class Router:
 
     async def run(self) -> None:
         """Look until cancelled."""
-        listening_since = last = time.monotonic()
+        failed_at = float("-inf")
         while True:
             await asyncio.sleep(self.every_seconds)
-            now = time.monotonic()
-            if now - last > self.every_seconds + self.silence_seconds:  # this machine slept, and so did its ears
-                listening_since = now
-            last = now
-            if not may_judge(now - listening_since, self.silence_seconds):
+            if not may_judge(time.monotonic() - failed_at, self.silence_seconds):
                 continue
             try:
                 await self.look()
             except (SQLAlchemyError, OSError) as error:
                 log.warning("look for unroutable runs failed", extra={"error": type(error).__name__})
-                listening_since = time.monotonic()  # beacons were not heard either
+                failed_at = time.monotonic()  # beacons were not heard either, if only for a moment
 
     async def look(self) -> dict[Step, int]:
         """Judge every run that waits in vain or is marked, each in a transaction of its own."""
@@ -70,7 +66,7 @@ class Router:
 
     async def _waiting(self) -> Sequence[Waits]:
         async with self.database.transaction() as session:
-            return await Pools(session).waiting(self.silence_seconds)
+            return await self._routing(session).waiting()
 
     async def _is_clear(self, pool: str, online: Online) -> bool:
         """Note workers that only Prefect knows of. False where nothing can be said of the pool now."""

@@ -39,7 +39,9 @@ class DomainSettings(TokenSettings, StorageSettings, ConsoleSettings, DatabaseSe
     )
     reconcile_seconds: float = Field(default=15.0, gt=0, description="Time between two sweeps for lost attempts")
     heartbeat_seconds: float = Field(default=10.0, gt=0, description="How often a quiet flow run reports")
-    attempt_lost_seconds: float = Field(default=90.0, gt=0, description="Silence after which an attempt is fenced")
+    attempt_lost_seconds: float = Field(
+        default=90.0, gt=0, description="Silence after which an attempt is fenced; what nobody could hear is none"
+    )
     stop_seconds: float = Field(
         default=8.0, gt=0, description="How long a fenced flow run may take to stop before Prefect is told to stop it"
     )

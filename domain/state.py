@@ -8,6 +8,7 @@ from domain.adapters.sealing import Vault
 from domain.contracts.records import LogLine
 from domain.db import Database
 from domain.doorkeeper import Doorkeeper
+from domain.listening import Listener
 from domain.notices import Notices
 from domain.services.definitions import Definitions
 from domain.services.library import Library
@@ -32,6 +33,7 @@ class Service:
     doorkeeper: Doorkeeper
     fences: Notices
     turns: Turns
+    listener: Listener
     last_lines: LastLines | None = None  # where this process talks to Prefect
 
     @property

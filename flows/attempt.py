@@ -40,7 +40,7 @@ from flows.items import Counts, Share, do_items
 from flows.ledger import Ledger
 from flows.outline import show_outline
 from flows.readiness import missing_handlers
-from flows.reporting import Fenced, HeldBack, Line, Undelivered, domain_http
+from flows.reporting import DomainUnreachable, Fenced, HeldBack, Line, Undelivered, domain_http
 from flows.runner import Runner, Verdict, run_problem
 from flows.secrets import strike_from_logs
 from flows.segments import home_pool
@@ -97,6 +97,8 @@ async def _run_plan(line: Line, settings: WorkerSettings, order: WorkOrder) -> P
             except ChildLost as lost:
                 await line.fail(RunProblem(code=lost.code, message=str(lost)), "lost")
                 return FailedState(message=str(lost))
+            except DomainUnreachable:
+                raise  # nobody hears why, either
             except Exception as error:
                 with suppress(Fenced, Undelivered):  # the domain finds out by itself, only later
                     await line.fail(RunProblem(code="engine-error", message=type(error).__name__), "lost")

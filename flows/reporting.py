@@ -35,9 +35,11 @@ from flows.stopping import Stop
 log = logging.getLogger("cairn.reporting")
 SEND_EVENTS_SECONDS = 0.5
 EVENTS_AT_ONCE = 500
-TRIES = 8
 FIRST_DELAY_SECONDS = 0.5
-LONGEST_DELAY_SECONDS = 15.0
+LONGEST_DELAY_SECONDS = 5.0  # after an outage the domain hears of every attempt soon
+# How long the domain may be silent. Work that is done is worth waiting with; news can be told later.
+OUTAGE_SECONDS = 3600.0
+NEWS_SECONDS = 60.0
 ANSWER_SECONDS = 10.0
 LONGEST_HOLD_SECONDS = 20.0
 HELD_LOOK_SECONDS = 0.5
@@ -48,7 +50,7 @@ class Fenced(Exception):
 
 
 class HeldBack(Exception):
-    """The flow run was told to leave while a pause held its start: it has begun nothing."""
+    """The flow run was told to leave before the domain let it start: it has begun nothing."""
 
 
 class Undelivered(Exception):
@@ -56,7 +58,7 @@ class Undelivered(Exception):
 
 
 class DomainUnreachable(Undelivered):
-    """The domain did not answer, however often it was asked."""
+    """The domain did not answer for so long, however often it was asked."""
 
 
 class Refused(Undelivered):
@@ -77,7 +79,7 @@ class Line:
     _sending: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def start(self, message: RunStart) -> WorkOrder:
-        """Claim the attempt and learn what to do. Raises HeldBack where the stop comes before a pause ends."""
+        """Claim the attempt and learn what to do. Raises HeldBack where the stop comes before an answer."""
         path, body = f"/api/v1/runs/{self.run_id}/start", message.model_dump(mode="json")
         order = WorkOrder.model_validate(await post(self.http, path, body, self.stop))
         self.token = order.attempt_token
@@ -89,16 +91,19 @@ class Line:
         self._wake.set()
 
     async def commit(self, outputs: dict[str, Any], artifacts: list[Artifact]) -> Outcome:
-        """Hand in the outcome. Once this returns, the run is completed, or failed where nothing of it was taken."""
-        await self.flush()
+        """Hand in the outcome, be it after an outage. Once this returns, the run is completed.
+
+        Or failed, where nothing of it was taken.
+        """
+        await self.flush(OUTAGE_SECONDS)
         message = Commit(attempt_token=self.token, outputs=outputs, artifacts=artifacts)
-        return Outcome.model_validate(await self._post("commit", message.model_dump(mode="json")))
+        return Outcome.model_validate(await self._post("commit", message.model_dump(mode="json"), OUTAGE_SECONDS))
 
     async def fail(self, problem: RunProblem, verdict: Verdict = "failed") -> None:
         """Report that the run ended without an outcome, and whose doing that was."""
-        await self.flush()
+        await self.flush(OUTAGE_SECONDS)
         message = Fail(attempt_token=self.token, problem=problem, verdict=verdict)
-        await self._post("fail", message.model_dump(mode="json"))
+        await self._post("fail", message.model_dump(mode="json"), OUTAGE_SECONDS)
 
     @asynccontextmanager
     async def beating(self, every_seconds: float) -> AsyncIterator[None]:
@@ -117,7 +122,7 @@ class Line:
         while not self.stop.is_set():
             next_beat = time.monotonic() + held.wait_seconds
             try:
-                await self._heartbeat(held)
+                await self._heartbeat(held, NEWS_SECONDS)
             except Undelivered:
                 log.warning("heartbeat not delivered", extra={"run_id": str(self.run_id)})
             if time.monotonic() < next_beat:  # a domain that stops lets everybody go
@@ -134,18 +139,18 @@ class Line:
             except DomainUnreachable:
                 log.warning("node events not delivered", extra={"run_id": str(self.run_id)})
 
-    async def flush(self) -> None:
+    async def flush(self, silence_seconds: float | None = None) -> None:
         """Send what is noted, and hear whether to stop. One at a time: two messages on their way may change places."""
         async with self._sending:
-            await self._send_events()
+            await self._send_events(NEWS_SECONDS if silence_seconds is None else silence_seconds)
 
-    async def _send_events(self) -> None:
+    async def _send_events(self, silence_seconds: float) -> None:
         self._wake.clear()
         while True:
             events, self._events = self._events[:EVENTS_AT_ONCE], self._events[EVENTS_AT_ONCE:]
             message = Heartbeat(attempt_token=self.token, events=events)
             try:
-                await self._heartbeat(message)
+                await self._heartbeat(message, silence_seconds)
             except Refused as refused:  # kept, they would hold up all that follows, the outcome too
                 told = {"run_id": str(self.run_id), "events": len(events), "reason": str(refused)}
                 log.warning("node events refused; the run goes on without them", extra=told)
@@ -155,15 +160,16 @@ class Line:
             if not self._events:
                 return
 
-    async def _heartbeat(self, message: Heartbeat) -> None:
+    async def _heartbeat(self, message: Heartbeat, silence_seconds: float) -> None:
         """Hear whether to stop, and whether to begin nothing."""
-        answer = HeartbeatAnswer.model_validate(await self._post("heartbeat", message.model_dump(mode="json")))
+        answered = await self._post("heartbeat", message.model_dump(mode="json"), silence_seconds)
+        answer = HeartbeatAnswer.model_validate(answered)
         self.paused = answer.paused
         if answer.stop:
             self.stop.set("fenced")
 
-    async def _post(self, verb: str, body: dict[str, Any]) -> Any:
-        return await post(self.http, f"/api/v1/runs/{self.run_id}/{verb}", body)
+    async def _post(self, verb: str, body: dict[str, Any], silence_seconds: float) -> Any:
+        return await post(self.http, f"/api/v1/runs/{self.run_id}/{verb}", body, silence_seconds=silence_seconds)
 
 
 async def register(http: httpx.AsyncClient, message: RunRegister) -> Registered:
@@ -171,10 +177,20 @@ async def register(http: httpx.AsyncClient, message: RunRegister) -> Registered:
     return Registered.model_validate(await post(http, "/api/v1/runs/register", message.model_dump(mode="json")))
 
 
-async def post(http: httpx.AsyncClient, path: str, body: dict[str, Any], stop: Stop | None = None) -> Any:
-    """Ask until there is an answer. Every message may safely arrive twice. A pause is waited out until the stop."""
-    delay, number = FIRST_DELAY_SECONDS, 0
-    while number < TRIES:
+async def post(
+    http: httpx.AsyncClient,
+    path: str,
+    body: dict[str, Any],
+    stop: Stop | None = None,
+    silence_seconds: float | None = None,
+) -> Any:
+    """Ask until there is an answer, or for so long. Every message may safely arrive twice.
+
+    A pause is waited out, however long it lasts. A stop ends all waiting.
+    """
+    allowed = OUTAGE_SECONDS if silence_seconds is None else silence_seconds
+    delay, heard_at = FIRST_DELAY_SECONDS, time.monotonic()
+    while True:
         try:
             answer = await http.post(path, json=body)
         except httpx.HTTPError as error:
@@ -186,21 +202,24 @@ async def post(http: httpx.AsyncClient, path: str, body: dict[str, Any], stop: S
             if answer.status_code == httpx.codes.CONFLICT:
                 raise Fenced(_detail(answer))
             if (held := _held_seconds(answer)) is not None:
-                await _wait_held(held, stop)
+                await _wait(held, stop)
+                delay, heard_at = FIRST_DELAY_SECONDS, time.monotonic()
                 continue
             if answer.is_client_error and answer.status_code != httpx.codes.TOO_MANY_REQUESTS:
                 raise Refused(f"The domain refuses {path}: {reason}")
-        log.info("the domain did not answer; asking again", extra={"path": path, "try": number, "reason": reason})
-        await asyncio.sleep(delay)
-        delay, number = min(2 * delay, LONGEST_DELAY_SECONDS), number + 1
-    raise DomainUnreachable(f"The domain did not answer {path} in {TRIES} tries.")
+        silent = time.monotonic() - heard_at
+        if silent + delay > allowed:
+            raise DomainUnreachable(f"The domain did not answer {path} in {silent:.0f} s.")
+        log.info("the domain did not answer; asking again", extra={"path": path, "reason": reason})
+        await _wait(delay, stop)
+        delay = min(2 * delay, LONGEST_DELAY_SECONDS)
 
 
-async def _wait_held(seconds: float, stop: Stop | None) -> None:
+async def _wait(seconds: float, stop: Stop | None) -> None:
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         if stop is not None and stop.is_set():
-            raise HeldBack("The flow run was told to leave while a pause held it.")
+            raise HeldBack("The flow run was told to leave before the domain let it begin.")
         await asyncio.sleep(min(seconds, HELD_LOOK_SECONDS))
 
 

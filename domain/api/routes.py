@@ -121,7 +121,7 @@ async def heartbeat(run_id: UUID, message: Heartbeat, state: ServiceState) -> He
 
     `paused` is there while a pause holds the run: what works may end, no child run begins.
     """
-    return await Heartbeats(state.database, state.fences).beat(run_id, message)
+    return await Heartbeats(state.database, state.fences, state.listener).beat(run_id, message)
 
 
 @api.post("/runs/{run_id}/commit", tags=["workers"], dependencies=WORKER)

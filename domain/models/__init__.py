@@ -8,6 +8,7 @@ from domain.models.callbacks import Callback, CallbackDelivery, CallbackEndpoint
 from domain.models.console import ConsoleSession
 from domain.models.exports import Export
 from domain.models.layers import LayerCatalog, LayerMetadata
+from domain.models.listening import ListeningSpan
 from domain.models.platforms import Client, Platform
 from domain.models.pools import PoolWorker
 from domain.models.processes import Process
@@ -35,6 +36,7 @@ __all__ = [
     "Export",
     "LayerCatalog",
     "LayerMetadata",
+    "ListeningSpan",
     "Platform",
     "PoolWorker",
     "Process",

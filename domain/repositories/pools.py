@@ -7,6 +7,8 @@ from uuid import UUID
 from sqlalchemy import RowMapping, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from domain.rules.listening import Moment
+
 KEEP_SECONDS = 3600.0  # how long a worker that left is listed
 OF_PREFECT = "prefect/"  # before the names of workers that only Prefect hears of
 
@@ -25,10 +27,12 @@ HEARD_OF = text("""
 PRUNE = text("delete from app.pool_workers where seen_at < clock_timestamp() - make_interval(secs => :keep)")
 
 # A run waits for its own pool until it begins, and for another where a stretch of it was sent there. What a pause
-# holds waits for people. Runs that are marked are looked at until their mark is gone, whatever became of them.
+# holds waits for people. Runs that are marked are looked at until their mark is gone, whatever became of them. How long
+# one is marked counts from when we listened again: a worker that came before could not say so.
 WAITING = """
     with served as (
-        select distinct pool from app.pool_workers where seen_at > clock_timestamp() - make_interval(secs => :silence)
+        select distinct pool from app.pool_workers
+        where seen_at > cast(:now as timestamptz) - make_interval(secs => :silence)
     ), waiting as (
         select a.run_id, r.pool from app.attempts a join app.runs r using (run_id) where a.state = 'sent'
         union all
@@ -45,7 +49,9 @@ WAITING = """
     ), looked_at as (
         select run_id from in_vain union select run_id from app.runs where unroutable_since is not null
     )
-    select r.run_id, v.pool, extract(epoch from clock_timestamp() - r.unroutable_since)::float as marked_seconds
+    select r.run_id, v.pool, case when r.unroutable_since is not null then extract(
+        epoch from cast(:now as timestamptz) - greatest(r.unroutable_since, cast(:since as timestamptz))
+    )::float end as marked_seconds
     from looked_at join app.runs r using (run_id) left join in_vain v using (run_id)
 """
 ALL = text(f"{WAITING} order by r.created_at limit :limit")
@@ -73,8 +79,8 @@ class Waits:
     """A run that waits in vain for a pool, or that was marked for it."""
 
     run_id: UUID
-    pool: str | None
-    marked_seconds: float | None
+    pool: str | None = None
+    marked_seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -94,14 +100,16 @@ class Pools:
         """Forget workers that left."""
         await self.session.execute(PRUNE, {"keep": keep_seconds})
 
-    async def waiting(self, silence_seconds: float, limit: int = 1000) -> Sequence[Waits]:
-        """Runs that wait in vain, and those that are marked, the oldest first."""
-        return [Waits(*row) for row in await self.session.execute(ALL, {"silence": silence_seconds, "limit": limit})]
+    async def waiting(self, silence_seconds: float, moment: Moment, limit: int = 1000) -> Sequence[Waits]:
+        """Runs that wait in vain, and those that are marked, the oldest first, as of a moment ago."""
+        values = {"silence": silence_seconds, "now": moment.now, "since": moment.since, "limit": limit}
+        return [Waits(*row) for row in await self.session.execute(ALL, values)]
 
-    async def waits(self, run_id: UUID, silence_seconds: float) -> Waits:
-        """How the one run stands now."""
-        row = (await self.session.execute(ONE, {"silence": silence_seconds, "run_id": run_id})).first()
-        return Waits(*row) if row else Waits(run_id, None, None)
+    async def waits(self, run_id: UUID, silence_seconds: float, moment: Moment) -> Waits:
+        """How the one run stands."""
+        values = {"silence": silence_seconds, "now": moment.now, "since": moment.since, "run_id": run_id}
+        row = (await self.session.execute(ONE, values)).first()
+        return Waits(*row) if row else Waits(run_id)
 
     async def figures(self, silence_seconds: float) -> Sequence[RowMapping]:
         """Each pool's workers, and what waits for it."""

@@ -1,24 +1,25 @@
 """What the reconciler looks at: attempts that have been quiet, with everything its table asks about them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import text, update
+from sqlalchemy import TextClause, text, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.models import Attempt
+from domain.repositories.listening import ListeningSpans
 from domain.rules.lifecycle import AttemptState
-from domain.rules.reconcile import AttemptFacts
+from domain.rules.reconcile import AttemptFacts, Patience
 
-# `quiet` counts from what an attempt did last. A heartbeat that never came counts from its beginning.
+# `quiet` counts from what an attempt did last, and not before we listened without a gap. A heartbeat that never came
+# counts from its beginning. `:now` is when that was looked up: what froze the database since is no silence.
 FACTS = """
     select a.run_id, a.number, a.token, a.state, a.flow_run_id, r.workflow_id,
-           extract(epoch from clock_timestamp() - case
-               when a.state in ('committed', 'failed', 'fenced') then a.finished_at
-               when a.state = 'started' then coalesce(a.heartbeat_at, a.sent_at, a.created_at)
-               else coalesce(greatest(a.sent_at, a.heartbeat_at), a.created_at) end)::float as quiet,
+           extract(epoch from cast(:now as timestamptz) - greatest(last.at, cast(:since as timestamptz)))::float
+               as quiet,
+           last.at >= cast(:since as timestamptz) as spoke,
            coalesce(a.lease_until < clock_timestamp(), false) as lease_expired,
            exists (
                select from app.settings s where s.kind = 'pause'
@@ -26,6 +27,10 @@ FACTS = """
            ) as paused,
            r.state = 'cancelled' as cancelled
     from app.attempts a join app.runs r using (run_id) join app.requests q using (request_id)
+    cross join lateral (select case
+        when a.state in ('committed', 'failed', 'fenced') then a.finished_at
+        when a.state = 'started' then coalesce(a.heartbeat_at, a.sent_at, a.created_at)
+        else coalesce(greatest(a.sent_at, a.heartbeat_at), a.created_at) end as at) last
 """
 # Of each state in turns: many that wait in Prefect's queues must not keep one from sight whose worker is gone.
 QUIET = text(f"""
@@ -74,27 +79,24 @@ class Suspect:
 @dataclass(frozen=True)
 class Sweep:
     session: AsyncSession
+    patience: Patience = field(default_factory=Patience)
 
     async def quiet(self, quiet_seconds: float, limit: int = 500) -> Sequence[Suspect]:
         """Live attempts that were quiet for so long, and those whose sending nobody finished."""
-        rows = await self.session.execute(QUIET, {"quiet": quiet_seconds, "limit": limit})
-        return [_suspect(row._mapping) for row in rows]  # noqa: SLF001 - SQLAlchemy's public name for it
+        return await self._suspects(QUIET, quiet=quiet_seconds, limit=limit)
 
     async def ended(self, quiet_seconds: float, *, fenced_only: bool = False, limit: int = 200) -> Sequence[Suspect]:
         """Attempts that are over and whose flow runs nobody has seen to be over."""
-        values = {"quiet": quiet_seconds, "fenced_only": fenced_only, "limit": limit}
-        rows = await self.session.execute(ENDED, values)
-        return [_suspect(row._mapping) for row in rows]  # noqa: SLF001 - SQLAlchemy's public name for it
+        return await self._suspects(ENDED, quiet=quiet_seconds, fenced_only=fenced_only, limit=limit)
 
     async def unlinked(self, limit: int = 200) -> Sequence[Suspect]:
         """Attempts that were fenced while they were being sent, once no sender may be at it any more."""
-        rows = await self.session.execute(UNLINKED, {"limit": limit})
-        return [_suspect(row._mapping) for row in rows]  # noqa: SLF001 - SQLAlchemy's public name for it
+        return await self._suspects(UNLINKED, limit=limit)
 
     async def again(self, suspect: Suspect) -> AttemptFacts:
         """The facts as they are now, under the caller's locks."""
-        row = (await self.session.execute(ONE, {"run_id": suspect.run_id, "number": suspect.number})).one()
-        return _suspect(row._mapping).facts  # noqa: SLF001 - SQLAlchemy's public name for it
+        [found] = await self._suspects(ONE, run_id=suspect.run_id, number=suspect.number)
+        return found.facts
 
     async def flow_runs(self, suspects: Sequence[Suspect]) -> dict[Suspect, frozenset[UUID]]:
         """Every flow run that worked for these attempts, children included."""
@@ -108,8 +110,13 @@ class Sweep:
         place = (Attempt.run_id == suspect.run_id, Attempt.number == suspect.number)
         await self.session.execute(update(Attempt).where(*place).values(disposed_at=text("clock_timestamp()")))
 
+    async def _suspects(self, query: TextClause, **values: Any) -> Sequence[Suspect]:
+        moment = await ListeningSpans(self.session).moment(self.patience.gap)
+        rows = await self.session.execute(query, {"now": moment.now, "since": moment.since} | values)
+        return [_suspect(row._mapping) for row in rows]  # noqa: SLF001 - SQLAlchemy's public name for it
+
 
 def _suspect(row: Any) -> Suspect:
-    known = {name: row[name] for name in ("lease_expired", "paused", "cancelled")}
+    known = {name: row[name] for name in ("spoke", "lease_expired", "paused", "cancelled")}
     facts = AttemptFacts(AttemptState(row["state"]), row["quiet"], **known)
     return Suspect(row["run_id"], row["number"], row["token"], row["flow_run_id"], row["workflow_id"], facts)

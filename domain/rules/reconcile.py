@@ -9,6 +9,8 @@ from enum import Enum, StrEnum
 
 from domain.rules.lifecycle import AttemptState
 
+GAPS_UNTIL_LOST = 6
+
 
 class FlowState(StrEnum):
     """Prefect's word about a flow run; `missing` where there is none, `unknown` where Prefect did not answer.
@@ -54,16 +56,26 @@ class Patience:
     stop_fenced: float = 8.0
     stop_ended: float = 300.0
 
+    @property
+    def gap(self) -> float:
+        """How long nobody listened where silence counts anew. What is shorter costs a flow run a beat or two."""
+        return self.lost / GAPS_UNTIL_LOST
+
 
 @dataclass(frozen=True)
 class AttemptFacts:
-    """One attempt as the database has it. `quiet_seconds` is the time since it last did anything that we noticed."""
+    """One attempt as the database has it.
+
+    `quiet_seconds` is the time since it last did anything that we noticed, or since we listen again without a gap
+    (`rules.listening`), whichever is shorter. `spoke` says whether it did anything since then.
+    """
 
     state: AttemptState
     quiet_seconds: float
     lease_expired: bool = False
     paused: bool = False
     cancelled: bool = False
+    spoke: bool = True
 
 
 OVER = frozenset({FlowState.COMPLETED, FlowState.FAILED, FlowState.CRASHED, FlowState.CANCELLED, FlowState.MISSING})
@@ -98,7 +110,7 @@ def _sent(attempt: AttemptFacts, flow: FlowState, patience: Patience) -> Action:
     """
     over = _over_without_outcome(flow)
     if over is not Action.LEAVE:
-        return over if attempt.quiet_seconds >= patience.heartbeat else Action.LEAVE
+        return over if attempt.quiet_seconds >= _until_believed(attempt, patience) else Action.LEAVE
     if attempt.paused or attempt.quiet_seconds < patience.start:
         return Action.LEAVE
     if flow is FlowState.SCHEDULED:
@@ -107,15 +119,24 @@ def _sent(attempt: AttemptFacts, flow: FlowState, patience: Patience) -> Action:
 
 
 def _started(attempt: AttemptFacts, flow: FlowState, patience: Patience) -> Action:
-    """Our heartbeat decides; Prefect's word makes it quicker, after one period in which it may be false."""
+    """Our heartbeat decides; Prefect's word makes it quicker, after a time in which it may be false."""
     if attempt.quiet_seconds < patience.heartbeat:
         return Action.LEAVE
     over = _over_without_outcome(flow)
     if over is not Action.LEAVE:
-        return over
+        return over if attempt.quiet_seconds >= _until_believed(attempt, patience) else Action.LEAVE
     if attempt.quiet_seconds >= patience.lost:
         return Action.LOSE
     return Action.WARN if attempt.quiet_seconds >= patience.suspect else Action.LEAVE
+
+
+def _until_believed(attempt: AttemptFacts, patience: Patience) -> float:
+    """How quiet an attempt must be for Prefect's word to be taken.
+
+    After a gap it has to find its way back to us first. Prefect may have been away together with us and have missed
+    signs of life as we did: then it says of healthy flow runs that they crashed.
+    """
+    return patience.heartbeat if attempt.spoke else patience.suspect
 
 
 def _over_without_outcome(flow: FlowState) -> Action:

@@ -21,6 +21,11 @@ def judge(is_waiting_in_vain: bool, marked_seconds: float | None, allowed_second
     return Step.FAIL if marked_seconds >= allowed_seconds else Step.LEAVE
 
 
+def gap_seconds(silence_seconds: float) -> float:
+    """How long nobody listened where beacons count anew. What is shorter costs a worker one beacon or none."""
+    return silence_seconds / 2
+
+
 def may_judge(listening_seconds: float, silence_seconds: float) -> bool:
-    """Whether beacons can be missed by now. Who was away for as long has heard none, whoever sent them."""
+    """Whether beacons can be missed by now. Where nobody listened, none was heard, whoever sent them."""
     return listening_seconds >= silence_seconds

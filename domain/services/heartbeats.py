@@ -5,6 +5,7 @@ from uuid import UUID
 
 from domain.contracts.runs import Heartbeat, HeartbeatAnswer
 from domain.db import Database
+from domain.listening import Listener
 from domain.notices import Notices, happens
 from domain.repositories.runs import Runs
 
@@ -13,6 +14,7 @@ from domain.repositories.runs import Runs
 class Heartbeats:
     database: Database
     fences: Notices
+    listener: Listener
 
     async def beat(self, run_id: UUID, message: Heartbeat) -> HeartbeatAnswer:
         """Note that the attempt lives and what its nodes do; tell it to stop if it is no longer the live one."""
@@ -29,4 +31,5 @@ class Heartbeats:
             if paused is None:
                 return HeartbeatAnswer(stop=True)
             await runs.apply_events(run_id, message.events)
+            await self.listener.note_with(session)
         return HeartbeatAnswer(stop=False, paused=paused)

@@ -1,5 +1,6 @@
 """Says of runs that nobody serves the pool they wait for, takes it back, and gives up in the end."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -8,11 +9,13 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.contracts.runs import RunProblem
 from domain.models import Run
-from domain.repositories.pools import Pools
+from domain.repositories.listening import ListeningSpans
+from domain.repositories.pools import Pools, Waits
 from domain.repositories.requests import Requests
 from domain.repositories.runs import Runs
 from domain.rules.lifecycle import RunState
-from domain.rules.routing import Step, judge
+from domain.rules.listening import Moment
+from domain.rules.routing import Step, gap_seconds, judge, may_judge
 from domain.services.runs import RunLifecycle
 
 UNROUTABLE = "unroutable"
@@ -25,12 +28,22 @@ class Routing:
     silence_seconds: float
     allowed_seconds: float
 
+    async def waiting(self) -> Sequence[Waits]:
+        """What is to be judged: nothing, until every worker would have been heard of since we listen."""
+        moment = await self._moment()
+        if not may_judge(moment.seconds, self.silence_seconds):
+            return []
+        return await Pools(self.session).waiting(self.silence_seconds, moment)
+
     async def act(self, run_id: UUID) -> Step:
         """Judge the run again under its lock, and do what follows: it may have begun or ended since the look."""
         run = await Runs(self.session).get(run_id, lock=True)
         if run is None:
             return Step.LEAVE
-        waits = await Pools(self.session).waits(run_id, self.silence_seconds)
+        moment = await self._moment()
+        if not may_judge(moment.seconds, self.silence_seconds):
+            return Step.LEAVE
+        waits = await Pools(self.session).waits(run_id, self.silence_seconds, moment)
         step = judge(waits.pool is not None, waits.marked_seconds, self.allowed_seconds)
         if step is Step.MARK:
             run.reason, run.unroutable_pool, run.unroutable_since = UNROUTABLE, waits.pool, func.clock_timestamp()
@@ -42,6 +55,9 @@ class Routing:
             await RunLifecycle(self.session).give_up(run, UNROUTABLE, RunProblem(code=UNROUTABLE, message=message))
             run.unroutable_pool = run.unroutable_since = None
         return step
+
+    async def _moment(self) -> Moment:
+        return await ListeningSpans(self.session).moment(gap_seconds(self.silence_seconds))
 
     def _clear(self, run: Run) -> None:
         if run.state in OPEN:

@@ -114,7 +114,7 @@ class RunLifecycle:
     async def reconcile(self, suspect: Suspect, flow: FlowState, patience: Patience) -> Action:
         """Judge an attempt again under its locks, and do what the table says: it may have spoken since the look."""
         run, attempt = await fenced(self.session, suspect.run_id, suspect.token)
-        facts = await Sweep(self.session).again(suspect)
+        facts = await Sweep(self.session, patience).again(suspect)
         action = decide(facts, flow, patience)
         if action is Action.CANCEL:
             await self._cancelled_in_prefect(run)

@@ -11,7 +11,7 @@ from pydantic import SecretStr
 from domain import gauges, outbox
 from domain.gauges import DomainGauges
 from domain.metrics import Metering, RequestMeter
-from tests.support.acts import call, dispatched, submit
+from tests.support.acts import call, dispatched, submit, time_passes
 from tests.support.cluster import TestDatabase
 from tests.support.platform import Domain, running_domain
 
@@ -71,6 +71,13 @@ async def test_what_waits_is_told(domain: Domain, monkeypatch: pytest.MonkeyPatc
     assert value(series, "cairn_database_connections", pool="app", kind="most") == 10
 
 
+async def test_since_when_heartbeats_could_be_taken_is_told(domain: Domain, monkeypatch: pytest.MonkeyPatch) -> None:
+    time_passes(domain, 5000)
+    assert 5000 <= (value(await scraped(domain, monkeypatch), "cairn_listening_seconds") or 0) < 5100
+    time_passes(domain, 5000, away=True)
+    assert (value(await scraped(domain, monkeypatch), "cairn_listening_seconds") or 0) < 100
+
+
 async def test_what_a_relay_took_and_did_not_send_is_told(domain: Domain, monkeypatch: pytest.MonkeyPatch) -> None:
     await submit(domain)
     assert await outbox.claim(domain.service.database, 1)
@@ -115,7 +122,7 @@ async def test_callbacks_that_are_late_are_told(domain: Domain, monkeypatch: pyt
 
 async def test_the_database_is_asked_once_in_ten_seconds(domain: Domain) -> None:
     now = [100.0]
-    told = DomainGauges(domain.service.database, 25, clock=lambda: now[0])
+    told = DomainGauges(domain.service.database, 25, 15, clock=lambda: now[0])
     await told.refresh()
     await submit(domain)
     now[0] += 9
@@ -132,7 +139,7 @@ def _pending(told: DomainGauges) -> float:
 
 
 async def test_without_a_database_old_figures_are_not_told(domain: Domain, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = DomainGauges(domain.service.database, 25)
+    told = DomainGauges(domain.service.database, 25, 15)
 
     async def away(*_: object) -> None:
         raise OSError

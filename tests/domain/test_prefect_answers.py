@@ -16,8 +16,8 @@ from domain.reconcile import Reconciler
 from domain.relay import Relay
 from domain.rules.reconcile import Action, FlowState, Patience
 from domain.services.runs import RunLifecycle
-from tests.domain.test_reconcile import ScriptedPrefect, attempts, later, sent, sweep
-from tests.support.acts import call, submit
+from tests.domain.test_reconcile import ScriptedPrefect, attempts, sent, sweep
+from tests.support.acts import call, submit, time_passes
 from tests.support.platform import Domain
 from tests.support.prefect_standin import StandIn, standing_in
 
@@ -100,7 +100,7 @@ async def test_one_flow_run_that_breaks_the_sweep_is_in_no_other_s_way(domain: D
     for number in range(2):
         flow = await sent(domain, prefect, "running", refs={"dataset_id": "d", "resource_id": str(number)})
         domain.rows(FENCE, flow.run_id)
-    later(domain, 400)
+    time_passes(domain, 400)
     assert await sweep(domain, prefect) == {Action.LEAVE: 1, Action.STOP_FLOW: 1}
 
 
@@ -114,7 +114,7 @@ async def test_the_reconciler_survives_what_nobody_foresaw(domain: Domain) -> No
             raise RecursionError
 
     await sent(domain, ScriptedPrefect(), "running")
-    later(domain, 400)
+    time_passes(domain, 400)
     sweeping = asyncio.create_task(Reconciler(domain.service.database, Broken(), 0.05, Patience(), 3).run())
     for _ in range(100):
         await asyncio.sleep(0.05)

@@ -1,9 +1,6 @@
 """Beacons, and runs that wait for a pool that nobody serves: said, taken back, given up."""
 
-import asyncio
-import time
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -11,23 +8,19 @@ import pytest
 from domain import outbox
 from domain.routing import Online, Router
 from domain.rules.routing import Step
-from tests.support.acts import Flow, call, dispatched, started, submit
-from tests.support.clock import eventually
-from tests.support.cluster import TestDatabase
-from tests.support.platform import Domain, running_domain
+from tests.support.acts import Flow, call, dispatched, started, submit, time_passes
+from tests.support.platform import Domain
+
+
+@pytest.fixture
+async def domain(domain: Domain) -> Domain:
+    """The domain, once it has listened long enough to have heard every worker."""
+    time_passes(domain, 25)
+    return domain
 
 
 def look(domain: Domain, online: Online | None = None) -> Router:
     return Router(domain.service.database, 5, 25, 600, online)
-
-
-def later(domain: Domain, seconds: float) -> None:
-    """Let the time pass, for workers and marks."""
-    with psycopg.connect(domain.database.url()) as connection:
-        connection.execute("update app.pool_workers set seen_at = seen_at - make_interval(secs => %s)", [seconds])
-        connection.execute(
-            "update app.runs set unroutable_since = unroutable_since - make_interval(secs => %s)", [seconds]
-        )
 
 
 async def beacon(domain: Domain, pool: str, worker: str = "w1") -> None:
@@ -90,9 +83,9 @@ async def test_a_stretch_sent_to_another_pool_counts_until_it_runs(domain: Domai
 async def test_a_run_that_nobody_comes_for_fails_in_the_end_and_may_be_done_again(domain: Domain) -> None:
     flow = await sent(domain)
     await look(domain).look()
-    later(domain, 599)
+    time_passes(domain, 599)
     assert await look(domain).look() == {}
-    later(domain, 2)
+    time_passes(domain, 2)
     assert await look(domain).look() == {Step.FAIL: 1}
     assert stands(domain) == ("failed", "unroutable", None)
     [(code, message)] = domain.rows("select problem->>'code', problem->>'message' from app.runs")
@@ -107,14 +100,14 @@ async def test_a_run_that_nobody_comes_for_fails_in_the_end_and_may_be_done_agai
 async def test_a_served_pool_marks_nobody_however_long_they_wait(domain: Domain) -> None:
     await sent(domain)
     await beacon(domain, "light", "dead")
-    later(domain, 3000)
+    time_passes(domain, 3000)
     await beacon(domain, "light", "alive")
     with psycopg.connect(domain.database.url()) as connection:
         connection.execute("update app.attempts set sent_at = sent_at - interval '1 day'")
     assert await look(domain).look() == {}
-    later(domain, 24)
+    time_passes(domain, 24)
     assert await look(domain).look() == {}
-    later(domain, 2)
+    time_passes(domain, 2)
     assert await look(domain).look() == {Step.MARK: 1}
 
 
@@ -122,7 +115,7 @@ async def test_a_pause_holds_no_run_for_unroutable(domain: Domain) -> None:
     await sent(domain)
     await look(domain).look()
     await call(domain, "operator", "POST", "/pause", {"reason": "maintenance"})
-    later(domain, 5000)
+    time_passes(domain, 5000)
     assert await look(domain).look() == {Step.CLEAR: 1}
     await call(domain, "operator", "POST", "/resume", {})
     assert await look(domain).look() == {Step.MARK: 1}
@@ -175,13 +168,13 @@ async def test_workers_that_only_prefect_knows_of_serve_a_pool_too(domain: Domai
     await look(domain).look()
     assert stands(domain)[1] == "unroutable", "without Prefect's word nobody is known to serve it"
     assert await look(domain, prefect).look() == {Step.CLEAR: 1}
-    later(domain, 3000)
+    time_passes(domain, 3000)
     assert await look(domain, prefect).look() == {}
     assert domain.rows("select worker from app.pool_workers") == [("prefect/in-a-cluster",)]
     prefect.workers = {}
-    later(domain, 26)
+    time_passes(domain, 26)
     assert await look(domain, prefect).look() == {Step.MARK: 1}
-    later(domain, 601)
+    time_passes(domain, 601)
     assert await look(domain, prefect).look() == {Step.FAIL: 1}
 
 
@@ -192,7 +185,7 @@ async def test_prefect_is_asked_only_for_pools_that_runs_wait_for_in_vain(domain
     await sent(domain)
     await look(domain, prefect).look()
     assert prefect.asked == []
-    later(domain, 26)
+    time_passes(domain, 26)
     await look(domain, prefect).look()
     assert prefect.asked == ["light"]
 
@@ -202,7 +195,7 @@ async def test_a_worker_that_sent_beacons_is_judged_by_its_silence(domain: Domai
     prefect = Hearsay({"light": {"light-1"}})
     await beacon(domain, "light", "light-1")
     await sent(domain)
-    later(domain, 26)
+    time_passes(domain, 26)
     assert await look(domain, prefect).look() == {Step.MARK: 1}
 
 
@@ -214,7 +207,7 @@ async def test_no_run_is_given_up_while_prefect_does_not_answer(
     router = look(domain, prefect)
     assert await router.look() == {Step.MARK: 1}
     prefect.workers = None
-    later(domain, 700)
+    time_passes(domain, 700)
     assert await router.look() == {}
     prefect.workers = {}  # it is back, and its workers have had no time to say that they are there
     assert await router.look() == {}
@@ -224,7 +217,7 @@ async def test_no_run_is_given_up_while_prefect_does_not_answer(
 
 async def test_workers_that_left_are_forgotten(domain: Domain) -> None:
     await beacon(domain, "gdal", "a")
-    later(domain, 4000)
+    time_passes(domain, 4000)
     await beacon(domain, "gdal", "b")
     await look(domain).look()
     assert domain.rows("select worker from app.pool_workers") == [("b",)]
@@ -234,15 +227,3 @@ async def test_workers_that_left_are_forgotten(domain: Domain) -> None:
 async def test_a_beacon_names_a_pool(domain: Domain, pool: str) -> None:
     answer = await call(domain, "worker", "POST", f"/pools/{pool}/beacon", {"worker": "w"})
     assert answer.status_code in {404, 422}
-
-
-async def test_a_service_that_just_began_waits_until_it_would_have_heard_every_worker(
-    shared_database: TestDatabase, tmp_path: Path
-) -> None:
-    async with running_domain(shared_database, tmp_path) as domain:
-        await sent(domain)
-        began = time.monotonic()
-        router = asyncio.create_task(Router(domain.service.database, 0.1, 1.0, 600).run())
-        await eventually(lambda: stands(domain)[1] == "unroutable")
-        assert time.monotonic() - began >= 1.0
-        router.cancel()

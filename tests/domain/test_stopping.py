@@ -15,8 +15,8 @@ from domain.notices import FENCE_CHANNEL
 from domain.reconcile import Reconciler
 from domain.rules.reconcile import Action, FlowState, Patience
 from flows.reporting import LONGEST_HOLD_SECONDS, Line
-from tests.domain.test_reconcile import ScriptedPrefect, later, sweep
-from tests.support.acts import Flow, call, dispatched, started, submit
+from tests.domain.test_reconcile import ScriptedPrefect, sweep
+from tests.support.acts import Flow, call, dispatched, started, submit, time_passes
 from tests.support.clock import eventually
 from tests.support.platform import Domain, domain_settings
 
@@ -94,7 +94,7 @@ async def test_a_flow_run_whose_sender_died_before_it_told_of_it_is_found_and_st
     key = outbox.key(claimed.workflow_id, claimed.run_id, claimed.number)
     prefect = ScriptedPrefect({flow.flow_run_id: FlowState.SCHEDULED}, {key: flow.flow_run_id})
     assert await sweep(domain, prefect) == {}, "its sender may still be at it"
-    later(domain, 61)
+    time_passes(domain, 61)
     assert await sweep(domain, prefect) == {Action.LINK: 1}
     await stopped_by_sweeps(domain, flow, prefect)
 
@@ -103,13 +103,13 @@ async def test_what_was_fenced_before_anything_was_sent_is_looked_for_once(domai
     await submit(domain)
     [claimed] = await outbox.claim(domain.service.database, 10)
     await call(domain, "operator", "POST", f"/runs/{claimed.run_id}/cancel", WHY)
-    later(domain, 61)
+    time_passes(domain, 61)
     assert await sweep(domain, ScriptedPrefect()) == {Action.DISPOSE: 1}
     assert await sweep(domain, ScriptedPrefect()) == {}
 
 
 async def stopped_by_sweeps(domain: Domain, flow: Flow, prefect: ScriptedPrefect) -> None:
-    later(domain, 11)
+    time_passes(domain, 11)
     assert await sweep(domain, prefect) == {Action.STOP_FLOW: 1}
     assert prefect.stopped == [flow.flow_run_id]
     prefect.flows[flow.flow_run_id] = FlowState.CANCELLED
@@ -163,7 +163,7 @@ async def all_wait(domain: Domain) -> bool:
         where datname = current_database() and state <> 'idle' and pid <> pg_backend_pid()
     """
     quiet = 0
-    for _ in range(100):
+    for _ in range(300):
         await asyncio.sleep(0.1)
         quiet = quiet + 1 if domain.rows(busy) == [(0,)] else 0
         if quiet == 5:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
@@ -10,13 +11,13 @@ from uuid import UUID
 import httpx
 import pytest
 
-from domain.contracts.runs import NodeEvent
+from domain.contracts.runs import NodeEvent, RunProblem
 from domain.rules.texts import unkept
 from flows import reporting
 from flows.compiler import RunError
 from flows.engine import Engine
 from flows.errors import InvalidInput
-from flows.reporting import DomainUnreachable, Line, Refused
+from flows.reporting import DomainUnreachable, HeldBack, Line, Refused
 from flows.runner import run_problem
 from flows.stopping import Stop
 from flows.work import Hands, Work, run_error
@@ -27,13 +28,16 @@ ENDED = {"run_id": str(UUID(int=1)), "state": "completed"}
 
 @dataclass
 class Answers:
-    """A stand-in for the domain: answers heartbeats with a status, and everything else well."""
+    """A stand-in for the domain: answers heartbeats with a status, and everything else well. Or it is away."""
 
     status: int = 200
     heard: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    is_away: Callable[[], bool] = lambda: False
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         verb = request.url.path.rpartition("/")[2]
+        if self.is_away():
+            return httpx.Response(503, json={"code": "database-unavailable", "detail": "Ask again."})
         self.heard.append((verb, json.loads(request.content)))
         return httpx.Response(
             self.status if verb == "heartbeat" else 200, json={**ENDED, "stop": False, "detail": "why"}
@@ -44,9 +48,26 @@ class Answers:
         return Line(http, UUID(int=1), "token")
 
 
+@dataclass
+class Clock:
+    """Time that passes by waiting, and by nothing else."""
+
+    now: float = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        await asyncio.sleep(0)
+
+
 @pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reporting, "FIRST_DELAY_SECONDS", 0.0)
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(reporting, "time", made)
+    monkeypatch.setattr(reporting, "asyncio", SimpleNamespace(**vars(asyncio) | {"sleep": made.sleep}))
+    return made
 
 
 EVENT = NodeEvent(node_id="n", state="running")
@@ -72,6 +93,63 @@ async def test_events_that_were_not_heard_go_with_the_next_message() -> None:
     domain.status = 200
     await line.flush()
     assert [event["node_id"] for event in domain.heard[-1][1]["events"]] == ["n"]
+
+
+@pytest.mark.parametrize("away_seconds", [1, 59, 61, 120, 1800])
+@pytest.mark.parametrize("verb", ["start", "commit", "fail", "register"])
+async def test_an_outage_of_the_domain_is_waited_out(clock: Clock, verb: str, away_seconds: float) -> None:
+    """What is done is not thrown away, and what was sent begins: a second try would cost more than the wait."""
+    domain = Answers(is_away=lambda: clock.now < away_seconds)
+    line = domain.line()
+    line.note(EVENT)
+    match verb:
+        case "commit":
+            await line.commit({}, [])
+        case "fail":
+            await line.fail(RunProblem(code="broken-raster", message="It is broken."))
+        case "start":
+            await reporting.post(line.http, "/start", {}, line.stop)
+        case _:
+            await reporting.post(line.http, "/register", {})
+    assert domain.heard[-1][0] == verb
+    assert away_seconds <= clock.now <= away_seconds + 2 * reporting.LONGEST_DELAY_SECONDS, "and heard of soon after"
+
+
+async def test_an_attempt_is_heard_of_soon_after_an_outage(clock: Clock) -> None:
+    """The domain gives it a loss threshold, 90 s by default, from when it listens again."""
+    domain = Answers(is_away=lambda: clock.now < 300)
+    line = domain.line()
+    beating = asyncio.create_task(line._beat(10.0))
+    for _ in range(100_000):
+        await asyncio.sleep(0)
+        if domain.heard:
+            break
+    beating.cancel()
+    assert {verb for verb, _ in domain.heard} == {"heartbeat"}
+    assert 300 <= clock.now < 300 + 10
+
+
+async def test_a_stop_ends_the_wait_for_a_start(clock: Clock) -> None:
+    line = Answers(is_away=lambda: True).line()
+    line.stop.set("draining")
+    with pytest.raises(HeldBack):
+        await reporting.post(line.http, "/start", {}, line.stop)
+    assert clock.now < 1
+
+
+async def test_no_flow_run_waits_for_ever(clock: Clock) -> None:
+    domain = Answers(is_away=lambda: True)
+    with pytest.raises(DomainUnreachable, match="did not answer"):
+        await domain.line().commit({}, [])
+    assert reporting.OUTAGE_SECONDS - reporting.LONGEST_DELAY_SECONDS <= clock.now <= reporting.OUTAGE_SECONDS
+
+
+async def test_news_hold_nobody_up_for_long(clock: Clock) -> None:
+    line = Answers(is_away=lambda: True).line()
+    line.note(EVENT)
+    with pytest.raises(DomainUnreachable):
+        await line.flush()
+    assert clock.now <= reporting.NEWS_SECONDS
 
 
 async def test_a_refusal_is_not_repeated() -> None:

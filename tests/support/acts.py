@@ -1,12 +1,15 @@
 """What tests have happen to the domain, each act through HTTP as its own caller would do it."""
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID, uuid4
 
 import httpx
+import psycopg
 
 from domain import outbox
+from domain.rules.reconcile import Patience
 from tests.support.platform import Domain, submission
 
 SHA256 = "0" * 64
@@ -62,6 +65,25 @@ class Flow:
     async def fail(self, verdict: str = "failed", **problem: Any) -> httpx.Response:
         told = {"code": "broken-raster", "message": "It is broken.", "partner_may_read": True} | problem
         return await self.say("fail", problem=told, verdict=verdict)
+
+
+SHIFTS = """
+    update app.attempts set {created_at}, {sent_at}, {heartbeat_at}, {finished_at}, {lease_until};
+    update app.pool_workers set {seen_at};
+    update app.runs set {unroutable_since};
+    update app.listening_spans set {noted_at} where %(away)s or noted_at < now() - make_interval(secs => %(gap)s);
+    update app.listening_spans set {since}
+"""
+
+
+def time_passes(domain: Domain, seconds: float, *, away: bool = False) -> None:
+    """Let so much time pass for attempts, workers and marks: with the domain there all the while, or away."""
+    columns = set(re.findall(r"{(\w+)}", SHIFTS))
+    shifts = SHIFTS.format_map({name: f"{name} = {name} - make_interval(secs => %(seconds)s)" for name in columns})
+    values = {"seconds": seconds, "away": away, "gap": Patience().gap}
+    with psycopg.connect(domain.database.url()) as connection:
+        for shift in shifts.split(";"):
+            connection.execute(shift.encode(), values)
 
 
 async def dispatched(domain: Domain) -> list[Flow]:

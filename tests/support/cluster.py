@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import os
 import signal
 import subprocess
 import tempfile
@@ -86,6 +87,23 @@ class TestServer:
 
     def stop(self) -> None:
         self._end(signal.SIGINT)  # a fast shutdown: sessions that tests forgot are ended
+
+    def freeze(self) -> None:
+        """Stop every process of it where it is: connections stay open, and nobody answers."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, how: signal.Signals) -> None:
+        """To the first process first: it must not have more children while they are told."""
+        found = [self.popen.pid]
+        for parent in found:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(parent, how)
+            for children in Path(f"/proc/{parent}/task").glob("*/children"):
+                with contextlib.suppress(OSError):
+                    found += map(int, children.read_text().split())
 
     def _end(self, how: signal.Signals) -> None:
         self.popen.send_signal(how)

@@ -9,7 +9,7 @@ from domain.rules.reconcile import OVER, Action, AttemptFacts, FlowState, Patien
 
 PATIENCE = Patience()
 AGES = (0, 7, 8, 9, 10, 29, 30, 59, 60, 89, 90, 119, 120, 299, 300, 599, 600, 10_000)
-EVERY = list(product(AttemptState, FlowState, AGES, (True, False), (True, False)))
+EVERY = list(product(AttemptState, FlowState, AGES, (True, False), (True, False), (True, False)))
 CHANGING = {Action.LOSE, Action.FAIL_ENDED, Action.CANCEL}
 
 
@@ -71,16 +71,17 @@ def test_an_expired_lease_is_returned_or_linked(flow: FlowState) -> None:
 
 
 def test_the_laws_over_every_state() -> None:
-    assert len(EVERY) == 5544
-    for state, flow, quiet, lease, paused in EVERY:
-        obeys_the_laws(state, flow, quiet, lease, paused)
+    assert len(EVERY) == 11088
+    for state, flow, quiet, lease, paused, spoke in EVERY:
+        obeys_the_laws(AttemptFacts(state, quiet, lease, paused, spoke=spoke), flow)
 
 
-def obeys_the_laws(state: AttemptState, flow: FlowState, quiet: int, lease: bool, paused: bool) -> None:
-    action = decide(AttemptFacts(state, quiet, lease, paused), flow, PATIENCE)
+def obeys_the_laws(facts: AttemptFacts, flow: FlowState) -> None:
+    action, state, quiet, paused = decide(facts, flow, PATIENCE), facts.state, facts.quiet_seconds, facts.paused
     if action in CHANGING:
         assert state in {AttemptState.SENT, AttemptState.STARTED}, "what has ended stays as it ended"
         assert quiet >= PATIENCE.heartbeat, "Prefect's word alone never decides about one who just spoke"
+        assert facts.spoke or quiet >= PATIENCE.suspect, "nor about one who may be on its way back after a gap"
     if state is AttemptState.SENT and paused and flow not in OVER:
         assert action is Action.LEAVE, "a pause uses up no try"
     if flow is FlowState.UNKNOWN and action in CHANGING:
@@ -96,6 +97,28 @@ def test_what_waits_in_its_queue_for_a_cancelled_run_is_stopped_at_once() -> Non
         assert decide(facts, flow, PATIENCE) is expected.get(flow, Action.LEAVE)
 
 
+@pytest.mark.parametrize(
+    ("state", "flow", "action"),
+    [
+        ("sent", "crashed", "LOSE"),
+        ("started", "crashed", "LOSE"),
+        ("started", "failed", "LOSE"),
+        ("started", "missing", "LOSE"),
+        ("started", "completed", "FAIL_ENDED"),
+        ("started", "cancelled", "CANCEL"),
+        ("sent", "missing", "LOSE"),
+    ],
+)
+def test_after_a_gap_prefects_word_is_taken_once_a_flow_run_has_had_time_to_speak(
+    state: str, flow: str, action: str
+) -> None:
+    def said(quiet: float) -> str:
+        return decide(AttemptFacts(AttemptState(state), quiet, spoke=False), FlowState(flow), PATIENCE).name
+
+    assert (said(PATIENCE.suspect - 1), said(PATIENCE.suspect)) == ("LEAVE", action)
+
+
 @pytest.mark.parametrize("flow", FlowState)
 def test_every_started_attempt_that_stays_silent_is_acted_on(flow: FlowState) -> None:
-    assert decide(AttemptFacts(AttemptState.STARTED, 10_000), flow, PATIENCE) in CHANGING
+    for spoke in (True, False):
+        assert decide(AttemptFacts(AttemptState.STARTED, 10_000, spoke=spoke), flow, PATIENCE) in CHANGING
