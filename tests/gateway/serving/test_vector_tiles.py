@@ -22,11 +22,12 @@ COUNT = COLUMNS * ROWS
 WEST, SOUTH, STEP = 14.1, 47.3, 0.001
 TMS = morecantile.tms.get("WebMercatorQuad")
 WHOLE = TMS.tile(WEST + 0.1, SOUTH + 0.05, 9)  # holds all of them
+# The last in a CRS that is turned against the map's: a box around a tile holds much that lies beside it.
 SHAPES = {
     "parcels": "st_makeenvelope(x, y, x + {0} * 0.8, y + {0} * 0.8, 4326)",
     "paths": "st_setsrid(st_makeline(st_makepoint(x, y), st_makepoint(x + {0} * 0.8, y + {0} * 0.3)), 4326)",
     "trees": "st_setsrid(st_makepoint(x, y), 4326)",
-    "projected": "st_transform(st_makeenvelope(x, y, x + {0} * 0.8, y + {0} * 0.8, 4326), 32633)",
+    "projected": "st_transform(st_makeenvelope(x, y, x + {0} * 0.8, y + {0} * 0.8, 4326), 3995)",
 }
 FIELDS = """
     select n + 1::bigint as fid, 'field ' || n as name, n as number, (n / 7.0)::float8 as area, {shape} as geom
@@ -64,7 +65,7 @@ def _add(connection: psycopg.Connection, name: str, number: int, rows: str) -> N
     connection.execute(f"analyze geo.{table}".encode())
     layer = {
         "columns": [{"name": each, "title": each, "type": kind} for each, kind in COLUMN_TYPES.items()],
-        "crs": "EPSG:32633" if name == "projected" else "EPSG:4326",
+        "crs": "EPSG:3995" if name == "projected" else "EPSG:4326",
         "geometry_type": "Geometry",
         "feature_count": 500 if name == "wordy" else COUNT,
         "bounds_wgs84": [WEST, SOUTH, WEST + 0.2, SOUTH + 0.1],
