@@ -190,3 +190,25 @@ async def test_a_small_tile_of_features_is_one_too(client: httpx.AsyncClient) ->
 )  # fmt: skip
 def test_who_takes_gzip(accepted: str, taken: bool) -> None:
     assert takes_gzip(accepted) is taken
+
+
+@pytest.mark.parametrize(
+    ("path", "route"),
+    [
+        ("/tiles/archive/info", "/tiles/{asset_id}/info"),
+        ("/tiles/archive/data.tif", "/tiles/{asset_id}/data.tif"),
+        ("/stac/conformance", "/stac/conformance"),
+    ],
+)
+async def test_a_head_is_counted_once_as_what_it_is(
+    path: str, route: str, client: httpx.AsyncClient, app: FastAPI
+) -> None:
+    def counted() -> dict[str, float]:
+        lines = [line.rpartition(" ") for line in app.state.metering.text().decode().splitlines()]
+        return {name: float(value) for name, _, value in lines if name.startswith("cairn_http_request_seconds_count")}
+
+    before = counted()
+    assert (await client.head(path)).status_code == 200
+    added = {name: value - before.get(name, 0) for name, value in counted().items() if value != before.get(name)}
+    expected = f'cairn_http_request_seconds_count{{method="HEAD",route="{route}",status="2xx"}}'
+    assert added == {expected: 1.0}
