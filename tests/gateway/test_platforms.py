@@ -22,7 +22,7 @@ ACME: dict[str, Any] = {
     },
 }
 ITEM = {"id": "12", "version": {"label": "2026"}}
-BODY = {"item": ITEM, "file": {"url": "uploads/dem.tif", "mediaType": "image/tiff"}, "crs": "EPSG:3857"}
+BODY = {"item": ITEM, "file": {"url": "uploads/acme/dem.tif", "mediaType": "image/tiff"}, "crs": "EPSG:3857"}
 
 
 async def register(platform: Platform, **changes: Any) -> dict[str, Any]:
@@ -53,7 +53,7 @@ async def test_a_registered_platform_submits_and_is_answered_in_its_own_words(pl
         assert "'dataset_id' is not a field of a acme submission" in refused.json()["detail"]
         mapping = ACME["field_mapping"] | {"source": {"path": "download"}}
         assert (await register(platform, field_mapping=mapping))["changed"] is True
-        moved = {"item": ITEM | {"id": "13"}, "file": {"mediaType": "image/tiff"}, "download": "uploads/b.tif"}
+        moved = {"item": ITEM | {"id": "13"}, "file": {"mediaType": "image/tiff"}, "download": "uploads/acme/b.tif"}
         assert (await acme.post("/api/platform/submit", json=moved)).status_code == 202
         assert (await register(platform, is_active=False))["changed"] is True
         gone = await acme.post("/api/platform/submit", json=moved)

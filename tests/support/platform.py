@@ -43,7 +43,7 @@ def add_clients(database: TestDatabase) -> None:
                 [client_id, role, platform_id, client_id, secret_hash(f"secret-{client_id}")],
             )
         # What tests submit lies in folders that partners share; tests of whose folders are whose say others.
-        connection.execute("update app.platforms set source_prefixes = '{uploads/,up/}'")
+        connection.execute("update app.platforms set source_prefixes = '{uploads/,up/,u/}'")
 
 
 def domain_settings(database: TestDatabase, storage: Path, **changes: Any) -> DomainSettings:
