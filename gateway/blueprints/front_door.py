@@ -28,8 +28,6 @@ PASSED_OUT = (
     "accept-ranges",
     "allow",
     "cache-control",
-    "cairn-features-matched",
-    "cairn-features-shown",
     "content-bbox",
     "content-crs",
     "content-disposition",
