@@ -20,7 +20,7 @@ from pathlib import Path
 from platform import python_version
 from statistics import median, quantiles
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import urlencode
 
 import morecantile
 
@@ -28,6 +28,7 @@ from benchmarks import _products
 from benchmarks._flow_runs import figure
 from benchmarks._load import this_machine
 from benchmarks._servers import Connection, Postgres, Server, connections, postgres, serving
+from domain.rules.rendering import rendering_of
 from flows.handlers.raster.declarations import CogResult
 
 CONCURRENCY: Final = 4
@@ -91,8 +92,9 @@ async def _speed(
     domain, server = servers
     _products.add_processed(cluster, root, product, ASSET)
     await _decide(domain, ASSET, "approve")
-    low, high = product.bands[0].minimum, product.bands[0].maximum
-    asked = f"url={quote(str(root / 'silver' / product.cog), safe='')}&rescale={low},{high}"
+    drawn = rendering_of([band.model_dump() for band in product.bands])
+    told = [("url", str(root / "silver" / product.cog)), *(("bidx", number) for number in drawn.bands)]
+    asked = urlencode([*told, ("rescale", "{},{}".format(*drawn.range))] if drawn.range else told)
     with serving("benchmarks._bare_titiler:create_app", {}) as bare:
         ours = Side(server, f"/tiles/{ASSET}/WebMercatorQuad/{{place}}.png")
         theirs = Side(bare, f"/tiles/WebMercatorQuad/{{place}}.png?{asked}")
