@@ -1,9 +1,9 @@
 """The database about itself: versions, tables, statements; and what a rebuild keeps."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import RowMapping, insert, select, text
+from sqlalchemy import RowMapping, delete, insert, select, text, tuple_
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.schema import CreateIndex, CreateTable
@@ -65,10 +65,12 @@ async def clear_but_identities(session: AsyncSession) -> dict[str, list[dict[str
 
 
 async def restore_identities(session: AsyncSession, kept: dict[str, list[dict[str, Any]]]) -> None:
-    known = set(await session.scalars(select(Platform.platform_id)))
+    """As they were: platforms that migrations have seeded again keep what operators had changed of them."""
     for model in KEPT:
-        rows = kept[model.__tablename__]
-        if model is Platform:
-            rows = [row for row in rows if row["platform_id"] not in known]
-        if rows:
+        if rows := kept[model.__tablename__]:
+            await session.execute(delete(model).where(tuple_(*model.__table__.primary_key).in_(_keys(model, rows))))
             await session.execute(insert(model), rows)
+
+
+def _keys(model: type[Base], rows: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
+    return [tuple(row[column.name] for column in model.__table__.primary_key) for row in rows]

@@ -25,6 +25,7 @@ _SENTINEL: Final = {"b04": "red", "b03": "green", "b02": "blue"}  # with the zer
 _LETTERS: Final = {"r": "red", "g": "green", "b": "blue"}
 _WORD: Final = re.compile(r"[a-z0-9]+")
 _NUMBERED: Final = re.compile(r"(b|band|layer|channel)?[ _-]?[0-9]+")
+_LARGEST: Final = 8e307  # so that the difference of any two is a number
 _DEVIATIONS: Final = 2.0  # about 2 and 98 % of what is spread evenly around its mean
 
 
@@ -104,11 +105,10 @@ def stretch(band: Band) -> Range | None:
 
 def usable(low: float, high: float) -> Range:
     """A range that can be divided by, whatever type the pixels have. A single value becomes a middle grey."""
+    low, high = (max(-_LARGEST, min(value, _LARGEST)) for value in (low, high))
     if not low < high:
         beside = max(1.0, abs(low) / 1000)
         low, high = low - beside, high + beside
-    if not math.isfinite(high - low):
-        low, high = max(low / 4, -1e307), min(high / 4, 1e307)
     return low, high
 
 

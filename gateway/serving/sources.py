@@ -159,7 +159,7 @@ class Sources:
 
         def named(name: str) -> str:
             if not is_inside(name, home):
-                raise NoMosaic("A part is a file of something else.")
+                raise NOT_FOUND
             return gdal_name(silver.readable_path(name))
 
         try:

@@ -77,6 +77,7 @@ AUDIENCES: dict[tuple[str, str], frozenset[str]] = {
     ("GET", "/api/v1/bootstrap/status"): OPERATORS,
     ("GET", "/api/v1/bootstrap/tables"): OPERATORS,
     ("GET", "/api/v1/bootstrap/ddl"): OPERATORS,
+    ("GET", "/api/v1/bootstrap/definitions"): OPERATORS,
     ("POST", "/api/v1/bootstrap/deploy"): OPERATORS,
     ("POST", "/api/v1/bootstrap/migrate"): ADMIN,
     ("POST", "/api/v1/bootstrap/rebuild"): ADMIN,

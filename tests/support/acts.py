@@ -51,7 +51,8 @@ class Flow:
 
     def own(self, file: dict[str, Any], **changes: Any) -> dict[str, Any]:
         """The file, named as one that this run has made."""
-        return file | changes | {"name": f"{self.home}/a1/{file['name']}"}
+        made = file | changes
+        return made | {"name": f"{self.home}/a1/{made['name']}"}
 
     @property
     def home(self) -> str:

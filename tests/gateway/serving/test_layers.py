@@ -61,6 +61,7 @@ def layers(served: Served) -> Iterator[None]:
             )
         yield
         connection.execute("delete from api.products where table_name is not null")
+        connection.execute(f"drop table geo.{PARCELS}, geo.{STAGED}".encode())
 
 
 async def features(client: httpx.AsyncClient, query: str = "", **headers: str) -> Any:
