@@ -1,4 +1,4 @@
-"""One embedded stack for all stories."""
+"""One embedded stack for all stories. It ends with them: idle, it would take time from what comes after."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from tests.support.cluster import open_folder
 from tests.support.stack import RunningStack, with_workflows
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def stack() -> Iterator[RunningStack]:
     with open_folder("stack") as folder:
         with with_workflows(folder, {}).up() as running:
