@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -9,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from deployments.stack.owner import tied
 from flows.ledger import read
 from flows.storage import LocalStore
 from tests.flows.traces import read_marks
@@ -28,6 +31,13 @@ SCALES = (
     "child silent 60 s -> 10 s, sweep 15 s -> 2 s"
 )
 END_SECONDS = 240.0
+# Ends with a test that is killed while it holds a supervisor still: woken, that sees that its owner is gone.
+THAW = """
+import os, signal, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+signal.sigwait({signal.SIGTERM})
+os.kill(int(sys.argv[1]), signal.SIGCONT)
+"""
 POOLS = ("light", "gdal")
 OPEN = ("pending", "running")
 
@@ -125,12 +135,14 @@ class Trial:
     def held_down(self, name: str) -> Iterator[None]:
         """The service is killed and stays down while the block runs: who would start it again stands still."""
         supervisor = self.stack.facts()["supervisor_pid"]
-        os.kill(supervisor, signal.SIGSTOP)
-        try:
-            self.kill_services(name)
-            yield
-        finally:
-            os.kill(supervisor, signal.SIGCONT)
+        with subprocess.Popen(tied(sys.executable, "-c", THAW, supervisor, by="TERM")) as waking:
+            os.kill(supervisor, signal.SIGSTOP)
+            try:
+                self.kill_services(name)
+                yield
+            finally:
+                os.kill(supervisor, signal.SIGCONT)
+                waking.terminate()
 
     def workers_processes(self) -> set[int]:
         """What workers and zygotes have started, and what these have, as far as it still lives."""
