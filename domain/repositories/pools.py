@@ -101,7 +101,7 @@ class Pools:
         await self.session.execute(PRUNE, {"keep": keep_seconds})
 
     async def waiting(self, silence_seconds: float, moment: Moment, limit: int = 1000) -> Sequence[Waits]:
-        """Runs that wait in vain, and those that are marked, the oldest first, as of a moment ago."""
+        """Runs whose pool nobody serves and runs already marked for it, the oldest first, as they stood then."""
         values = {"silence": silence_seconds, "now": moment.now, "since": moment.since, "limit": limit}
         return [Waits(*row) for row in await self.session.execute(ALL, values)]
 

@@ -80,6 +80,6 @@ def test_no_process_outlives_who_started_it() -> None:
         "subprocess.run([*command, '--quiet'], check=True)",
     ],
 )
-def test_one_that_would_is_found(line: str) -> None:
+def test_process_started_untied_is_found_by_its_line(line: str) -> None:
     source = f"async def start():\n    {line}"
     assert list(untied(source, waited_for=True)) == [2]

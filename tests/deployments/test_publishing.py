@@ -29,6 +29,6 @@ def test_a_domain_that_reads_another_folder_is_told_of() -> None:
     assert told.startswith("the domain runs no version of mine")
 
 
-def test_what_the_domain_refuses_is_told_unless_it_was_left_out() -> None:
+def test_deploy_names_a_workflow_that_the_domain_refuses_unless_it_was_left_out() -> None:
     assert differing(PLANS, answer(broken="it has faults"), []) == ["broken is refused: it has faults"]
     assert differing(PLANS, answer(broken="it has faults"), ["broken"]) == []

@@ -137,7 +137,7 @@ def test_a_pool_keeps_what_nobody_says_anything_about(prefect_server: PrefectSer
         ),
     ],
 )
-def test_what_does_not_answer_is_told_in_a_sentence(
+def test_deploy_to_an_unreachable_server_ends_with_a_sentence(
     prefect_server: PrefectServer, tmp_path: Path, settings: dict[str, str], says: str
 ) -> None:
     """And no server of Prefect's own is started in its place: its home stays empty."""

@@ -24,7 +24,7 @@ def test_a_stack_is_up_while_its_supervisor_holds_the_lock(tmp_path: Path) -> No
     assert not state.is_locked()
 
 
-def test_who_looks_is_no_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_of_the_lock_is_not_taken_for_a_running_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     state = State(tmp_path)
     (tmp_path / LOCK).touch()
     looking = os.open(tmp_path / LOCK, os.O_RDONLY)

@@ -93,7 +93,7 @@ async def test_what_dies_is_started_again(tmp_path: Path) -> None:
     assert ("api", "was ended by SIGKILL, starting again") in told
 
 
-async def test_what_dies_again_and_again_stops_no_other(tmp_path: Path) -> None:
+async def test_service_that_dies_again_and_again_stops_no_other_service(tmp_path: Path) -> None:
     """Killed, then its replacement before it is ready, more often than any budget of restarts would allow."""
     gate = tmp_path / "may-be-ready"
     gate.touch()
@@ -118,7 +118,7 @@ async def test_what_dies_again_and_again_stops_no_other(tmp_path: Path) -> None:
     assert processes_marked(str(tmp_path)) == []
 
 
-async def test_what_dies_while_others_still_start_is_started_again(tmp_path: Path) -> None:
+async def test_service_that_dies_while_others_still_start_is_started_again(tmp_path: Path) -> None:
     gate = tmp_path / "may-be-ready"
     slow = Service("slow", SLEEP, dict(os.environ), ready=lambda: asyncio.sleep(0, gate.exists()))
     made, told = supervisor(tmp_path, service("database"), slow)
@@ -132,7 +132,7 @@ async def test_what_dies_while_others_still_start_is_started_again(tmp_path: Pat
     await made.stop()
 
 
-async def test_what_is_slow_is_waited_for_and_says_what_it_does(tmp_path: Path) -> None:
+async def test_slow_service_is_waited_for_and_its_log_is_shown(tmp_path: Path) -> None:
     """Once at its first start, and once when it is started again, which has no limit at all."""
     gate = tmp_path / "may-be-ready"
     command = (sys.executable, "-c", "import time; print('replaying the log', flush=True); time.sleep(60)")

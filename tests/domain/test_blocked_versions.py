@@ -82,7 +82,9 @@ async def acted(domain: Domain, act: str, asset_id: str, asker: str, refs: dict[
 
 
 @pytest.mark.parametrize(("sender", "asker"), PEOPLE)
-async def test_what_is_advised_is_open_and_what_is_open_is_advised(people: Domain, sender: str, asker: str) -> None:
+async def test_advice_on_a_blocked_version_names_exactly_the_acts_that_succeed(
+    people: Domain, sender: str, asker: str
+) -> None:
     for state, act in product(STATES, ("approve", "delete", "resubmit")):
         refs = {"dataset_id": state, "resource_id": act}
         await STATES[state](people, client_id=sender, refs=refs)

@@ -178,7 +178,7 @@ async def test_a_workflow_that_runs_a_refused_one_says_so(domain: Domain, author
     assert (await publish(domain))["refused"] == {}
 
 
-async def test_what_approvals_need_stays_when_its_file_goes(domain: Domain, author: Author) -> None:
+async def test_workflow_that_approvals_need_stays_when_its_file_is_removed(domain: Domain, author: Author) -> None:
     (author.folder / "withdraw_external.yaml").unlink()
     (author.folder / "echo_test.yaml").unlink()
     done = await publish(domain)

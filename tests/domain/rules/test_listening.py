@@ -94,7 +94,7 @@ def test_a_process_that_takes_over_in_time_goes_on_with_what_the_one_before_hear
     assert moment(at(100), too_late, GAP).since == at(51 + GAP)
 
 
-def test_one_that_was_cut_off_does_not_hide_what_another_heard() -> None:
+def test_gap_of_one_process_does_not_hide_what_another_process_heard() -> None:
     cut_off = [Span(at(0), at(20)), Span(at(90), at(100))]
     assert moment(at(100), cut_off, GAP).since == at(90)
     assert moment(at(100), [*cut_off, Span(at(5), at(100))], GAP).since == at(0)

@@ -96,7 +96,7 @@ def test_only_bytes_that_are_colours_keep_their_values(dtype: str, count: int) -
     assert (made.range is None) == (dtype == "uint8" and count in (3, 4))
 
 
-def test_all_drawn_bands_have_one_range() -> None:
+def test_rendering_has_one_range_for_all_drawn_bands() -> None:
     assert range_of(told("red", "green", "blue"), (1, 2, 3)) == (10, 102)
     assert range_of(told("red", "green", "blue"), (2,)) == (20, 101)
     assert range_of(told("palette"), (1,)) is None
