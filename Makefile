@@ -6,7 +6,6 @@ SEED ?= 7
 # Tests side by side: each of these processes starts servers of its own. Files stay whole, their fixtures are shared.
 JOBS ?= 2
 BIN := .venv/bin
-export PYTHONDONTWRITEBYTECODE := 1
 
 help:  ## Show what can be made
 	@grep -hE '^[a-z-]+:.*  ## ' $(MAKEFILE_LIST) | sed -E 's/:.*  ## /\t/' | expand -t 12
@@ -58,8 +57,17 @@ fuzz: setup-dev  ## Ask the gateway 10,000 things made from its own documents; r
 images: setup-dev  ## Do what the Dockerfiles do, in fresh environments, and measure it
 	@CAIRN_IMAGES=1 $(BIN)/python -m pytest tests/deployments/test_images.py -s
 
+lock: setup-dev  ## Write anew which files the images install: versions as in constraints.txt, each with its hashes
+	@$(BIN)/python -m deployments.lock
+
+bill: setup-dev  ## Write what each image is made of, with versions, licences and hashes (CycloneDX): dist/bill
+	@$(BIN)/python -m deployments.bill dist/bill
+
+audit: setup-dev  ## Ask a public list what is known of every package that images install
+	@$(BIN)/python -m deployments.audit
+
 clean: down  ## Delete everything that was made here: .venv, .cairn, caches
 	@[ ! -x $(BIN)/cairn ] || $(BIN)/cairn down --wipe >/dev/null
 	rm -rf tests/support/tools/node_modules domain/console/web/node_modules domain/console/static/vendor .venv .cairn .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: help setup setup-dev demo up down test check bench chaos machines hostile fuzz images clean
+.PHONY: help setup setup-dev demo up down test check bench chaos machines hostile fuzz images lock bill audit clean

@@ -6,15 +6,15 @@ Every distribution outside the extra's closure is made unimportable, as if it we
 import json
 import subprocess
 import sys
-from importlib.metadata import PackageNotFoundError, packages_distributions, requires
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
-from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from deployments.lock import closure
+
 REPOSITORY = Path(__file__).resolve().parents[2]
-OURS = "cairn-platform"
 # Zones in a storage account: the client is made, and nothing asked.
 AZURE = "from flows.storage.account import Account; Account(url='https://a.blob.core.windows.net').client"
 # What each image runs; see Dockerfile and Dockerfile.worker.
@@ -44,28 +44,6 @@ class Block:
 sys.meta_path.insert(0, Block())
 exec(sys.argv[2])
 """
-
-
-def closure(extra: str) -> set[str]:
-    """Every distribution that installing the extra brings."""
-    found: set[str] = set()
-    waiting = [(OURS, frozenset({extra}))]
-    while waiting:
-        name, extras = waiting.pop()
-        if name in found and not extras:
-            continue
-        found.add(name)
-        try:
-            needs = requires(name) or []
-        except PackageNotFoundError:
-            continue  # for another platform or Python
-        for line in needs:
-            need = Requirement(line)
-            if need.marker is None or any(need.marker.evaluate({"extra": one}) for one in (extras or {""})):
-                needed = canonicalize_name(need.name)
-                if needed not in found or need.extras or needed == OURS:
-                    waiting.append((needed, frozenset(need.extras)))
-    return found
 
 
 def outside(extra: str) -> list[str]:
@@ -100,12 +78,3 @@ def test_an_extra_does_not_bring_what_its_room_must_not_know(extra: str, module:
     done = run(extra, f"import {module}")
     assert done.returncode != 0
     assert "ModuleNotFoundError" in done.stderr
-
-
-@pytest.mark.parametrize("dockerfile", ["Dockerfile", "Dockerfile.worker"])
-def test_every_image_installs_a_known_extra_under_the_constraints(dockerfile: str) -> None:
-    installs = [line for line in (REPOSITORY / dockerfile).read_text().splitlines() if "pip install" in line]
-    assert len(installs) >= 2
-    for line in installs:
-        assert "--constraint constraints.txt" in line
-        assert line.rpartition("[")[2].partition("]")[0] in ROOMS

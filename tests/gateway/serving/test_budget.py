@@ -51,6 +51,21 @@ async def test_who_waits_too_long_is_told_to_ask_again_and_holds_up_nobody() -> 
     assert budget.free_bytes == 10
 
 
+async def test_who_goes_away_at_the_moment_of_their_turn_leaves_it_to_the_next() -> None:
+    budget = Budget(10, 10, LONG)
+
+    async def read() -> None:
+        async with budget.share(10):
+            pass
+
+    async with budget.share(10):
+        gone, there = asyncio.create_task(read()), asyncio.create_task(read())
+        await settled()
+    gone.cancel()  # its turn has just come, and it does not know yet
+    await asyncio.gather(gone, there, return_exceptions=True)
+    assert (gone.cancelled(), there.exception(), budget.free_bytes) == (True, None, 10)
+
+
 async def test_nothing_is_lost_where_readers_fail_and_go_away() -> None:
     budget, chance = Budget(10, 10, LONG), random.Random(7)  # noqa: S311 - a seed, no secret
     most = 0
