@@ -34,6 +34,11 @@ class Draining(BaseWorker[Any, Any, Any], abc.ABC):
         """Whether it takes runs."""
         return self._has_successfully_synced and not self.draining
 
+    @property
+    def at_once(self) -> int | None:
+        """How many runs it does side by side without slowing them down; None where nobody has said."""
+        return self._limit
+
     @abc.abstractmethod
     async def _hand_over(self) -> None:
         """Have every run leave, and make sure that none is left."""

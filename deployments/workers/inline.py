@@ -88,6 +88,11 @@ class InlineWorker(Draining):
         self._queues: dict[UUID, str] = {}
         self._recycle = False
 
+    @property
+    def at_once(self) -> int | None:
+        """Many more find room, where most of them wait; what they do themselves, they do with these processors."""
+        return min(self._limit or RUNS_AT_ONCE, max(4, 2 * (os.cpu_count() or 1)))
+
     @classmethod
     def get_default_base_job_template(cls) -> dict[str, Any]:
         """No variables: what a template offers is refused here, not ignored."""
