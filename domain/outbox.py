@@ -79,6 +79,7 @@ async def claim_in_turn(database: Database, batch: int, in_flight: int, lease_se
     """Take a lease on attempts whose turn it is. A lease that runs out hands them to the next relay."""
     async with database.transaction() as session:
         backlog = Backlog(session)
+        await backlog.by_index()
         rows = [*await backlog.take_again(batch, lease_seconds)]
         waiting = await backlog.waiting(batch) if len(rows) < batch else []
         if waiting:

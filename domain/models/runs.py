@@ -73,7 +73,6 @@ class Attempt(Base):
 
     __tablename__ = "attempts"
     __table_args__ = (
-        Index("ix_attempts_to_dispatch", "created_at", postgresql_where=text("state in ('ready', 'sending')")),
         # Which attempts wait, lane by lane (`rules.fairness`), and which are in flight.
         Index("ix_attempts_lanes", *LANE, "created_at", postgresql_where=text("state = 'ready'")),
         Index("ix_attempts_in_flight", "pool", postgresql_where=text("state in ('sending', 'sent', 'started')")),

@@ -22,6 +22,12 @@ OF_LANE = (
     "a.pool = l.pool and a.work_pool = l.work_pool and a.priority = l.priority"
     " and a.platform_id = l.platform_id and a.workflow_id = l.workflow_id"
 )
+# How much waits changes faster than what the planner knows of it. It would rather read and sort all of few rows than
+# follow an index, and then do so with many.
+BY_INDEX = text("""
+    select set_config(name, 'off', true)
+    from unnest(array['enable_seqscan', 'enable_bitmapscan', 'enable_hashjoin', 'enable_mergejoin']) as name
+""")
 # From lane to lane by the index, instead of over all that wait.
 WAITING = text(f"""
     with recursive lanes as (
@@ -116,6 +122,10 @@ TAKE_AGAIN = text(f"""
 @dataclass(frozen=True)
 class Backlog:
     session: AsyncSession
+
+    async def by_index(self) -> None:
+        """Have what follows in this transaction find its rows by indexes, however few there seem to be."""
+        await self.session.execute(BY_INDEX)
 
     async def waiting(self, batch: int) -> list[Waiting]:
         """Every lane that something waits in, with its oldest."""

@@ -24,8 +24,10 @@ WAITING = """
         select gen_random_uuid(), %(platform)s, %(platform)s || '-dev', 'ingest', '{}', '', %(priority)s
         from generate_series(1, %(count)s) returning request_id
     ), runs as (
-        insert into app.runs (run_id, request_id, sequence, workflow_id, version, digest, priority, pool, work_pool, inputs)
-        select request_id, request_id, 1, d.workflow_id, d.version, d.digest, %(priority)s, 'light', %(work_pool)s, '{}'
+        insert into app.runs (
+            run_id, request_id, sequence, workflow_id, version, digest, priority, pool, work_pool, inputs
+        ) select request_id, request_id, 1, d.workflow_id, d.version, d.digest, %(priority)s, 'light',
+            %(work_pool)s, '{}'
         from made, app.workflow_definitions d where d.workflow_id = 'raster_ingest' returning run_id
     )
     insert into app.attempts (run_id, number, token, pool, work_pool, priority, platform_id, workflow_id, created_at)
@@ -218,6 +220,7 @@ async def read(domain: Domain) -> int:
         (backlog.TAKE_AGAIN, {"batch": 10, "lease": 60}),
     ]
     async with domain.service.database.engine.connect() as connection:
+        await connection.execute(backlog.BY_INDEX)
         blocks = 0
         for statement, values in claims:
             asked = text(f"explain (analyze, buffers, format json) {statement.text}")
@@ -226,6 +229,13 @@ async def read(domain: Domain) -> int:
             blocks += told[0]["Plan"]["Shared Hit Blocks"] + told[0]["Plan"]["Shared Read Blocks"]
         await connection.rollback()
     return blocks
+
+
+def tidy(domain: Domain, *, analyze: bool = True) -> None:
+    """What tests before this one left in the indexes is read once by whoever comes first: not by what is measured."""
+    with psycopg.connect(domain.database.url(), autocommit=True) as connection:
+        how = b"analyze" if analyze else b"analyze false"
+        connection.execute(b"vacuum (" + how + b") app.attempts, app.runs, app.requests")
 
 
 def _lane() -> dict[str, Any]:
@@ -238,9 +248,9 @@ async def test_a_claim_reads_no_more_where_fifty_times_as_many_wait(domain: Doma
     """The planner may not know yet that many wait: it must not sort them then, either."""
     wait(domain, "ddh", 200)
     wait(domain, "arcgis", 50, "low")
-    _do(domain, "analyze app.attempts, app.runs, app.requests")
+    tidy(domain)
     before = await read(domain)
     wait(domain, "ddh", 10_000)
-    if known == "statistics as they are":
-        _do(domain, "analyze app.attempts, app.runs, app.requests")
-    assert await read(domain) <= 1.5 * before
+    tidy(domain, analyze=known == "statistics as they are")
+    after = await read(domain)
+    assert after <= 1.5 * before, (before, after)

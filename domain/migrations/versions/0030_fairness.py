@@ -64,6 +64,7 @@ def upgrade() -> None:
     op.add_column("attempts", sa.Column("started_at", sa.DateTime(timezone=True), nullable=True), schema="app")
     op.execute(WORK_POOLS)
     op.execute(LANES)
+    op.drop_index("ix_attempts_to_dispatch", table_name="attempts", schema="app")  # in the order of all: no lane's
     op.create_index(
         "ix_attempts_lanes",
         "attempts",
@@ -81,6 +82,13 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
+    op.create_index(
+        "ix_attempts_to_dispatch",
+        "attempts",
+        ["created_at"],
+        schema="app",
+        postgresql_where=sa.text("state in ('ready', 'sending')"),
+    )
     op.drop_index("ix_attempts_in_flight", table_name="attempts", schema="app")
     op.drop_index("ix_attempts_lanes", table_name="attempts", schema="app")
     for name in ("started_at", *reversed(LANE)):
