@@ -18,6 +18,7 @@ from flows.segments import LIGHT
 SOON_SECONDS = 30.0  # a light run that began longer ago waits for something, or keeps one thread busy
 HEARD_SECONDS = 25.0
 COLUMNS = "pool, work_pool, priority, platform_id, workflow_id"
+IS_DUE, SINCE = "a.state = 'ready'", "a.created_at"  # as the index of lanes has them
 OF_LANE = (
     "a.pool = l.pool and a.work_pool = l.work_pool and a.priority = l.priority"
     " and a.platform_id = l.platform_id and a.workflow_id = l.workflow_id"
@@ -41,9 +42,9 @@ WAITING = text(f"""
         ) n
     )
     select l.*, array(
-        select extract(epoch from clock_timestamp() - a.created_at)::float from app.attempts a
-        where a.state = 'ready' and {OF_LANE}
-        order by a.created_at limit :batch
+        select extract(epoch from clock_timestamp() - {SINCE})::float from app.attempts a
+        where {IS_DUE} and {OF_LANE}
+        order by {SINCE} limit :batch
     ) as waited
     from lanes l
 """)  # noqa: S608 - the parts are the constants above
@@ -101,8 +102,8 @@ TAKE = text(f"""
         ) with ordinality as l (pool, work_pool, priority, platform_id, workflow_id, wanted, place)
         cross join lateral (
             select a.run_id, a.number from app.attempts a
-            where a.state = 'ready' and {OF_LANE}
-            order by a.created_at limit l.wanted for update skip locked
+            where {IS_DUE} and {OF_LANE}
+            order by {SINCE} limit l.wanted for update skip locked
         ) a
     ) {TAKEN}
 """)  # noqa: S608 - the parts are the constants above

@@ -235,6 +235,8 @@ class _Desk:
     def has_room(self, lane: Lane) -> bool:
         """Whether one more of the lane fits everywhere."""
         limits = self.terms.limits
+        if not self.terms.rooms.keys() >= set(lane.pools):
+            return False  # nobody serves such a pool
         if any(self.named[name] >= ceiling(limits[name], lane.priority) for name in lane.names if name in limits):
             return False
         if lane.priority == URGENT:  # in nobody's way and behind nobody, as long as there are not too many of them

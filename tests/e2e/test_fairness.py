@@ -123,9 +123,8 @@ def withdrawn(stack: RunningStack) -> float:
     """
     began = time.monotonic()
     _ordered(stack, statement, request_id)
-    until(
-        lambda: count(stack, "select count(*) from app.runs where run_id = %s and state = 'completed'", request_id), 300
-    )
+    done = "select count(*) from app.runs where run_id = %s and state = 'completed'"
+    until(lambda: count(stack, done, request_id) == 1, every=0.1)
     return time.monotonic() - began
 
 
