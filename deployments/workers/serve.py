@@ -75,7 +75,7 @@ def _worker(pool: str, name: str, limit: int | None) -> Draining:
 async def send_beacons(worker: Draining, pool: str, settings: WorkerSettings) -> None:
     """Tell the domain that this pool is served, for as long as the worker takes runs."""
     answered = True
-    told = {"worker": worker.name} | ({} if worker.at_once is None else {"at_once": worker.at_once})
+    told = {"worker": worker.name, "at_once": worker.at_once}
     async with domain_http(settings) as http:
         while True:
             if not worker.ready:

@@ -86,8 +86,7 @@ async def test_a_worker_that_takes_runs_says_so_to_the_domain(
     with started(prefect, domain, pool, f"{pool}-beacon"):
         await domain.wait_for(1)
     beacon = domain.received[0]
-    at_once = {"light": max(4, 2 * (os.cpu_count() or 1))}  # a gdal worker without a limit has nothing to say
-    told = {"worker": f"{pool}-beacon"} | ({"at_once": at_once[pool]} if pool in at_once else {})
+    told = {"worker": f"{pool}-beacon", "at_once": max(4, 2 * (os.cpu_count() or 1))}
     assert (beacon.path, json.loads(beacon.body)) == (f"/api/v1/pools/{pool}/beacon", told)
     assert beacon.headers["authorization"] == "Bearer t"
 
