@@ -54,6 +54,9 @@ fuzz: setup-dev  ## Ask the gateway 10,000 things made from its own documents; r
 		CAIRN_LEAKS=all $(BIN)/python -m pytest tests/gateway/test_fuzz.py tests/gateway/test_role.py \
 		tests/gateway/serving/test_leaks.py -s
 
+fairness: setup-dev  ## Have one platform submit 500 rasters, then another five; withdraw beside 200 waiting parents
+	@CAIRN_FAIRNESS=$${CAIRN_FAIRNESS:-500} $(BIN)/python -m pytest tests/e2e/test_fairness.py -s
+
 images: setup-dev  ## Do what the Dockerfiles do, in fresh environments, and measure it
 	@CAIRN_IMAGES=1 $(BIN)/python -m pytest tests/deployments/test_images.py -s
 
@@ -70,4 +73,4 @@ clean: down  ## Delete everything that was made here: .venv, .cairn, caches
 	@[ ! -x $(BIN)/cairn ] || $(BIN)/cairn down --wipe >/dev/null
 	rm -rf tests/support/tools/node_modules domain/console/web/node_modules domain/console/static/vendor .venv .cairn .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: help setup setup-dev demo up down test check bench chaos machines hostile fuzz images lock bill audit clean
+.PHONY: help setup setup-dev demo up down test check bench chaos machines hostile fuzz images lock bill audit fairness clean

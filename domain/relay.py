@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import psycopg
 from sqlalchemy.exc import SQLAlchemyError
@@ -16,11 +16,13 @@ from domain.db import Database, sparing
 from domain.errors import DomainError
 from domain.failpoints import hit
 from domain.outbox import Dispatch
+from domain.rules.fairness import Turns
 from domain.rules.reconcile import FlowState
 from domain.services.runs import RunLifecycle
 
 log = logging.getLogger("cairn.relay")
 BATCH = 10
+FULL_SECONDS = 0.2  # between two looks while what waits finds no room
 NOT_SHOWN = re.compile(r"[^A-Za-z0-9.+-]+")
 LONGEST_SHOWN = 40
 
@@ -35,6 +37,7 @@ class Relay:
     in_flight_per_pool: int = outbox.IN_FLIGHT
     lease_seconds: float = outbox.LEASE_SECONDS
     retry_seconds: float = 5.0
+    turns: Turns = field(default_factory=Turns)
 
     async def run(self) -> None:
         """Work until cancelled; an outage of the database or of Prefect is waited out."""
@@ -49,14 +52,17 @@ class Relay:
 
     async def _work(self, prefect: PrefectRuns, listener: psycopg.AsyncConnection) -> None:
         while True:
-            if not await self.send_due(prefect):
-                await _wait(listener, self.poll_seconds)
+            claimed = await self.send_due(prefect)
+            if not claimed.dispatches:  # that room has become free, nobody is told
+                await _wait(listener, min(FULL_SECONDS, self.poll_seconds) if claimed.is_full else self.poll_seconds)
 
-    async def send_due(self, prefect: PrefectRuns) -> int:
-        """Send one batch of what is due; returns how many were claimed."""
-        claimed = await outbox.claim(self.database, BATCH, self.in_flight_per_pool, self.lease_seconds)
-        await asyncio.gather(*(self._spared(prefect, dispatch) for dispatch in claimed))
-        return len(claimed)
+    async def send_due(self, prefect: PrefectRuns) -> outbox.Claimed:
+        """Send one batch of what is due; returns what was claimed."""
+        claimed = await outbox.claim_in_turn(
+            self.database, BATCH, self.in_flight_per_pool, self.lease_seconds, self.turns
+        )
+        await asyncio.gather(*(self._spared(prefect, dispatch) for dispatch in claimed.dispatches))
+        return claimed
 
     async def _spared(self, prefect: PrefectRuns, dispatch: Dispatch) -> None:
         """Send it; where that fails in no way we know, its lease runs out and it is tried again."""

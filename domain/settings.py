@@ -45,7 +45,11 @@ class DomainSettings(TokenSettings, StorageSettings, ConsoleSettings, DatabaseSe
     stop_seconds: float = Field(
         default=8.0, gt=0, description="How long a fenced flow run may take to stop before Prefect is told to stop it"
     )
-    start_seconds: float = Field(default=120.0, gt=0, description="How long a worker may take to begin a flow run")
+    start_seconds: float = Field(
+        default=120.0,
+        gt=0,
+        description="How long a worker may take to begin a flow run, beside what its pool takes to begin all that wait",
+    )
     beacon_silence_seconds: float = Field(
         default=25.0, gt=0, description="Silence of all its workers after which nobody serves a pool"
     )
@@ -58,7 +62,9 @@ class DomainSettings(TokenSettings, StorageSettings, ConsoleSettings, DatabaseSe
         default=5.0, gt=0, description="Time between two looks for approvals that have ended"
     )
     in_flight_per_pool: int = Field(
-        default=200, ge=1, description="Attempts a pool may have in flight, unless operators set another limit"
+        default=200,
+        ge=1,
+        description="Attempts a pool may have in flight, unless operators set another limit or workers do less at once",
     )
     open_requests_per_platform: int = Field(
         default=10_000, ge=1, description="Requests a platform may have open, unless operators set another limit"

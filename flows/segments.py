@@ -1,6 +1,6 @@
 """A plan cut by pool: which nodes a flow run executes itself, and which stretches become child runs. Pure."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from flows.compiler import Expand, Node, Plan
 
@@ -23,6 +23,11 @@ def home_pool(plan: Plan) -> str:
     nodes = plan.nodes.values()
     waits = any(node.workflow or (node.fan_out and (node.fan_out.shards or 1) > 1) for node in nodes)
     return GDAL if {node.pool for node in nodes if node.handler} == {GDAL} and not waits else LIGHT
+
+
+def work_pool(plans: Iterable[Plan]) -> str:
+    """Whose places a run needs that comes to these plans: those of `gdal` where any node does, for there are fewer."""
+    return GDAL if any(node.pool == GDAL for plan in plans for node in plan.nodes.values()) else LIGHT
 
 
 def split(count: int, parts: int) -> Iterator[range]:

@@ -132,17 +132,41 @@ def _take_back(verb: str, asset_id: str, version: int, reason: str, revision: in
     return decision
 
 
-@click.command()
+@click.group(invoke_without_command=True)
 @json_option
-def platforms(as_json: bool) -> None:
-    """List the partner systems that may submit."""
+@click.pass_context
+def platforms(context: click.Context, as_json: bool) -> None:
+    """List the partner systems that may submit. `cairn platforms set` says how one stands beside the others."""
+    if context.invoked_subcommand is not None:
+        return
     with _domain() as domain:
         listed = answer(domain.get("/api/v1/platforms"))
     if as_json:
         print_json(listed)
         return
-    headings = ("platform", "name", "references", "version", "sources", "active")
+    headings = ("platform", "name", "references", "version", "sources", "share", "priority", "active")
     table(headings, [(row["platform_id"], row["display_name"], *_platform_rest(row)) for row in listed])
+
+
+@platforms.command("set")
+@click.argument("platform_id")
+@click.option("--share", type=click.IntRange(1, 100), help="How many runs go in its turn, where others wait too.")
+@click.option(
+    "--priority-cap", type=click.Choice(["low", "normal", "high"]), help="The highest that its work may have."
+)
+@json_option
+def set_platform(platform_id: str, share: int | None, priority_cap: str | None, as_json: bool) -> None:
+    """Say how PLATFORM_ID stands beside the others. What waits already keeps its priority."""
+    if share is None and priority_cap is None:
+        raise click.UsageError("Say --share, --priority-cap or both.")
+    body = {"platform_id": platform_id, "share": share, "priority_cap": priority_cap}
+    with running_stack().staff("operator", "domain") as domain:
+        answer(domain.post("/api/v1/commands/platform.weigh", json=body))
+        row = answer(domain.get(f"/api/v1/platforms/{platform_id}"))
+    if as_json:
+        print_json(row)
+    else:
+        click.echo(f"platform {platform_id}: share {row['share']}, priority up to {row['priority_cap']}")
 
 
 def _domain() -> httpx.Client:
@@ -182,4 +206,5 @@ def _version_row(version: dict[str, Any]) -> tuple[str, ...]:
 def _platform_rest(row: dict[str, Any]) -> tuple[str, ...]:
     references = ", ".join([*row["required_refs"], *(f"[{name}]" for name in row["optional_refs"])])
     sources = ", ".join(row["source_prefixes"]) or "no files"
-    return references, row["version_ref"], sources, "yes" if row["is_active"] else "no"
+    standing = (str(row["share"]), f"up to {row['priority_cap']}")
+    return references, row["version_ref"], sources, *standing, "yes" if row["is_active"] else "no"

@@ -13,6 +13,8 @@ from prefect.workers.base import BaseWorker
 
 from flows.flow_engine import OUTAGE_PAUSE_SECONDS, is_outage
 
+AS_A_RULE = max(4, 2 * (os.cpu_count() or 1))
+
 
 class Draining(BaseWorker[Any, Any, Any], abc.ABC):
     """A worker that SIGTERM and SIGINT drain; a second one ends it at once."""
@@ -33,6 +35,11 @@ class Draining(BaseWorker[Any, Any, Any], abc.ABC):
     def ready(self) -> bool:
         """Whether it takes runs."""
         return self._has_successfully_synced and not self.draining
+
+    @property
+    def at_once(self) -> int:
+        """How many runs it does side by side: as many as it was told, else twice as many as there are processors."""
+        return self._limit or AS_A_RULE
 
     @abc.abstractmethod
     async def _hand_over(self) -> None:

@@ -31,7 +31,7 @@ from prefect.settings import get_current_settings
 from prefect.workers.base import BaseJobConfiguration, BaseWorkerResult
 
 from deployments import pools
-from deployments.workers.draining import Draining
+from deployments.workers.draining import AS_A_RULE, Draining
 from deployments.workers.engine import InlineEngine, handlers_left
 from flows import stopping, threads
 from flows.patience import CANCEL_LOOK_SECONDS, RUN_CANCEL_SECONDS, RUNS_DRAIN_SECONDS, RUNS_ENDED_SECONDS
@@ -87,6 +87,11 @@ class InlineWorker(Draining):
         self._entrypoints: dict[UUID, tuple[str, float]] = {}
         self._queues: dict[UUID, str] = {}
         self._recycle = False
+
+    @property
+    def at_once(self) -> int:
+        """Many more find room, where most of them wait; what they do themselves, they do with these processors."""
+        return min(self._limit or RUNS_AT_ONCE, AS_A_RULE)
 
     @classmethod
     def get_default_base_job_template(cls) -> dict[str, Any]:

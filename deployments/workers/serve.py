@@ -75,13 +75,14 @@ def _worker(pool: str, name: str, limit: int | None) -> Draining:
 async def send_beacons(worker: Draining, pool: str, settings: WorkerSettings) -> None:
     """Tell the domain that this pool is served, for as long as the worker takes runs."""
     answered = True
+    told = {"worker": worker.name, "at_once": worker.at_once}
     async with domain_http(settings) as http:
         while True:
             if not worker.ready:
                 await asyncio.sleep(FIRST_LOOK_SECONDS)
                 continue
             try:
-                answer = await http.post(f"/api/v1/pools/{pool}/beacon", json={"worker": worker.name})
+                answer = await http.post(f"/api/v1/pools/{pool}/beacon", json=told)
                 arrived = answer.is_success
             except httpx.HTTPError:
                 arrived = False

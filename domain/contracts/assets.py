@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from domain.contracts.reviews import ClearanceLevel
 from domain.contracts.shown import ShownFacts
-from domain.contracts.submissions import RequestState
+from domain.contracts.submissions import Priority, RequestState
 
 Approval = Literal["pending_review", "approved", "rejected"]
 ExposureLevel = Literal["latest_only", "all_versions"]
@@ -130,3 +130,5 @@ class PlatformView(BaseModel):
     approvals_required: int
     approval_days: int | None
     source_prefixes: list[str]
+    share: int = Field(description="How many runs go in its turn")
+    priority_cap: Priority = Field(description="The highest priority that it may have")

@@ -5,8 +5,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from domain.contracts.platforms import FieldName, FieldRule, Identifier, SourcePrefix, mapping_faults, own_folder
+from domain.contracts.submissions import Priority
 
 AssetId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+Share = Annotated[int, Field(ge=1, le=100)]
 Word = Annotated[str, Field(min_length=1, max_length=100)]
 
 
@@ -80,6 +82,9 @@ class RegisterPlatform(BaseModel):
         ),
     )
 
+    share: Share | None = Field(default=None, description="Left out: as it is, or 1")
+    priority_cap: Priority | None = Field(default=None, description="Left out: as it is, or `normal`")
+
     @model_validator(mode="after")
     def _mapping_works(self) -> "RegisterPlatform":
         faults = mapping_faults(self.required_refs, self.optional_refs, self.version_ref, self.field_mapping)
@@ -90,12 +95,23 @@ class RegisterPlatform(BaseModel):
     def row(self) -> dict[str, Any]:
         """The registry row; of each rule only what it says."""
         folders = [own_folder(self.platform_id)] if self.source_prefixes is None else self.source_prefixes
-        return self.model_dump(exclude={"field_mapping", "source_prefixes"}) | {
+        kept = {name for name in ("share", "priority_cap") if getattr(self, name) is None}
+        return self.model_dump(exclude={"field_mapping", "source_prefixes", *kept}) | {
             "source_prefixes": folders,
             "field_mapping": {
                 name: rule.model_dump(exclude_defaults=True) for name, rule in self.field_mapping.items()
             },
         }
+
+
+class WeighPlatform(BaseModel):
+    """How a platform stands beside the others. What is left out stays as it is."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    platform_id: Identifier
+    share: Share | None = Field(default=None, description="How many runs go in its turn")
+    priority_cap: Priority | None = Field(default=None, description="The highest priority that its work may have")
 
 
 class CommandDone(BaseModel):

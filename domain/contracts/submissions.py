@@ -40,3 +40,6 @@ class SubmissionAnswer(BaseModel):
     request_id: UUID
     status: RequestState
     duplicate: bool = False
+    priority: Priority = Field(
+        default="normal", description="What its runs wait by: as asked, or the highest that the platform may have"
+    )

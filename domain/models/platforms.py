@@ -12,7 +12,11 @@ class Platform(Base):
     """A partner's system: which references name an asset there, and how its words map to ours."""
 
     __tablename__ = "platforms"
-    __table_args__ = (CheckConstraint("platform_id <> 'internal' or not is_active", name="scratch_is_nobodys"),)
+    __table_args__ = (
+        CheckConstraint("platform_id <> 'internal' or not is_active", name="scratch_is_nobodys"),
+        CheckConstraint("share between 1 and 100", name="share_is_some"),
+        CheckConstraint("priority_cap in ('low', 'normal', 'high')", name="cap_is_a_priority"),
+    )
 
     platform_id: Mapped[str] = mapped_column(primary_key=True)
     display_name: Mapped[str]
@@ -26,6 +30,8 @@ class Platform(Base):
     source_prefixes: Mapped[list[str]] = mapped_column(
         ARRAY(Text), server_default="{}"
     )  # where its blobs lie; none: nowhere
+    share: Mapped[int] = mapped_column(server_default="1")  # how many runs go in its turn where others go in theirs
+    priority_cap: Mapped[str] = mapped_column(server_default="normal")  # what it asks for above it is lowered to it
 
 
 class Client(Base):

@@ -13,3 +13,4 @@ class PoolWorker(Base):
     pool: Mapped[str] = mapped_column(primary_key=True)
     worker: Mapped[str] = mapped_column(primary_key=True)
     seen_at: Mapped[CreatedAt]
+    at_once: Mapped[int | None]  # how many runs it does side by side; unknown where it does not say

@@ -51,6 +51,11 @@ class Request(Base):
     finished_at: Mapped[Moment]
 
     @property
+    def is_of_the_service(self) -> bool:
+        """Whether the service ordered it by itself."""
+        return self.is_internal and self.client_id is None
+
+    @property
     def asked_nodes(self) -> list[str] | None:
         """The nodes that an operator's run is of; None where it is of all."""
         return self.submitted.get("only") if self.is_internal else None

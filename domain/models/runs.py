@@ -12,6 +12,7 @@ from domain.rules.lifecycle import AttemptState, RunState
 
 UNLINKED = "disposed_at is null and flow_run_id is null and lease_until is not null and state = 'fenced'"
 TO_DISPOSE = "disposed_at is null and flow_run_id is not null and state in ('committed', 'failed', 'fenced')"
+LANE = ("pool", "work_pool", "priority", "platform_id", "workflow_id")
 
 
 class WorkflowDefinition(Base):
@@ -48,6 +49,7 @@ class Run(Base):
     digest: Mapped[str]
     priority: Mapped[str]
     pool: Mapped[str] = mapped_column(server_default="light")
+    work_pool: Mapped[str] = mapped_column(server_default="light")  # whose places it needs: gdal's if any node does
     step_id: Mapped[str | None]
     depends_on: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default="{}")
     inputs: Mapped[Json]
@@ -71,7 +73,9 @@ class Attempt(Base):
 
     __tablename__ = "attempts"
     __table_args__ = (
-        Index("ix_attempts_to_dispatch", "created_at", postgresql_where=text("state in ('ready', 'sending')")),
+        # Which attempts wait, lane by lane (`rules.fairness`), and which are in flight.
+        Index("ix_attempts_lanes", *LANE, "created_at", postgresql_where=text("state = 'ready'")),
+        Index("ix_attempts_in_flight", "pool", postgresql_where=text("state in ('sending', 'sent', 'started')")),
         Index("ix_attempts_alive", "heartbeat_at", postgresql_where=text("state = 'started'")),
         Index("ix_attempts_flow_run_id", "flow_run_id"),
         Index("ix_attempts_repeated", "created_at", postgresql_where=text("number > 1")),
@@ -89,6 +93,12 @@ class Attempt(Base):
     run_id: Mapped[UUID] = mapped_column(ForeignKey(Run.run_id), primary_key=True)
     number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     token: Mapped[str] = mapped_column(unique=True)
+    # Of its run and request, as the relay asks for them.
+    pool: Mapped[str] = mapped_column(server_default="light")
+    work_pool: Mapped[str] = mapped_column(server_default="light")
+    priority: Mapped[str] = mapped_column(server_default="normal")  # `urgent` too
+    platform_id: Mapped[str] = mapped_column(server_default="")  # empty where no partner asked
+    workflow_id: Mapped[str] = mapped_column(server_default="")
     state: Mapped[AttemptState] = mapped_column(EnumText(AttemptState), server_default=AttemptState.READY.value)
     lease_until: Mapped[Moment]
     dispatch_tries: Mapped[int] = mapped_column(server_default="0")
@@ -98,6 +108,7 @@ class Attempt(Base):
     problem: Mapped[Json | None]
     created_at: Mapped[CreatedAt]
     sent_at: Mapped[Moment]
+    started_at: Mapped[Moment]
     finished_at: Mapped[Moment]
     disposed_at: Mapped[Moment]  # when its flow run was seen to be over, once the attempt was
 

@@ -45,15 +45,17 @@ REQUEST_ID = "pk_requests"
 EVENTS = "insert into app.events (request_id, run_id, kind, actor, details) values"
 WITHOUT_RUN = f"{REQUEST} {EVENTS} {ACCEPTED}"
 WITH_RUN = f"""{REQUEST}, run as (
-        insert into app.runs (run_id, request_id, sequence, workflow_id, version, digest, pins, priority, pool, inputs)
-        values (%(run_id)s, %(request_id)s, 1, %(workflow_id)s, %(version)s, %(digest)s, %(pins)s, %(run_priority)s,
-            %(pool)s, %(inputs)s)
+        insert into app.runs (
+            run_id, request_id, sequence, workflow_id, version, digest, pins, priority, pool, work_pool, inputs
+        ) values (%(run_id)s, %(request_id)s, 1, %(workflow_id)s, %(version)s, %(digest)s, %(pins)s, %(run_priority)s,
+            %(pool)s, %(work_pool)s, %(inputs)s)
     ), nodes as (
         insert into app.run_nodes (run_id, position, node_id, type, handler, pool)
         select %(run_id)s, position - 1, node ->> 0, node ->> 1, node ->> 2, node ->> 3
         from jsonb_array_elements(cast(%(nodes)s as jsonb)) with ordinality as listed (node, position)
     ), attempt as (
-        insert into app.attempts (run_id, number, token) values (%(run_id)s, 1, %(token)s)
+        insert into app.attempts (run_id, number, token, pool, work_pool, priority, platform_id, workflow_id)
+        values (%(run_id)s, 1, %(token)s, %(pool)s, %(work_pool)s, %(run_priority)s, %(platform_id)s, %(workflow_id)s)
     )
     {EVENTS} {ACCEPTED}, {QUEUED}
 """  # noqa: S608 - the parts are the constants above
@@ -61,13 +63,14 @@ WITH_RUN = f"""{REQUEST}, run as (
 
 @dataclass(frozen=True)
 class Accepted:
-    """A submission and its place: revision 1 brings a new version with it."""
+    """A submission, its place (revision 1 brings a new version with it) and the priority that its platform may have."""
 
     submission: SubmissionCreate
     fingerprint: str
     asset_id: str
     ordinal: int
     revision: int
+    priority: str
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,7 @@ class FirstRun:
     digest: str
     pins: Mapping[str, Mapping[str, str]]
     pool: str
+    work_pool: str
     priority: str
     inputs: dict[str, Any]
     nodes: Sequence[tuple[str, str, str | None, str | None]]
@@ -109,8 +113,9 @@ class Intake:
 
 def _request(accepted: Accepted) -> dict[str, Any]:
     submission = accepted.submission
-    same = ("request_id", "platform_id", "client_id", "data_type", "operation", "priority", "callback_url")
+    same = ("request_id", "platform_id", "client_id", "data_type", "operation", "callback_url")
     return {name: getattr(submission, name) for name in (*same, "idempotency_key")} | {
+        "priority": accepted.priority,
         "submitted": submission.model_dump_json(),
         "label": submission.version_label,
         "fingerprint": accepted.fingerprint,
@@ -128,6 +133,7 @@ def _run(run: FirstRun, run_id: UUID) -> dict[str, Any]:
         "digest": run.digest,
         "pins": json.dumps(run.pins),
         "pool": run.pool,
+        "work_pool": run.work_pool,
         "run_priority": run.priority,
         "inputs": json.dumps(run.inputs),
         "nodes": json.dumps(run.nodes),

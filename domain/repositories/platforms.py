@@ -45,10 +45,12 @@ class Platforms:
         has_assets = await self.session.scalar(select(exists().where(Asset.platform_id == known.platform_id)))
         if has_assets and sorted(known.required_refs) != sorted(facts["required_refs"]):
             return None
-        before = {name: getattr(known, name) for name in facts}
-        for name, value in facts.items():
-            setattr(known, name, value)
-        return _differences(before, facts)
+        return _changed(known, facts)
+
+    async def change(self, platform_id: str, facts: dict[str, Any]) -> Differences | None:
+        """Change what is said of a platform: what differs from before, None where there is no such platform."""
+        known = await self.session.get(Platform, platform_id, with_for_update=True)
+        return None if known is None else _changed(known, facts)
 
     async def identity(self, secret_hash: str) -> Identity | None:
         """The active client that holds the secret of this hash, as its key or as the one before."""
@@ -86,6 +88,13 @@ class Platforms:
             return None
         client_id, role, platform_id, scopes = found
         return Identity(client_id, role, platform_id, frozenset(scopes))
+
+
+def _changed(platform: Platform, facts: dict[str, Any]) -> Differences:
+    before = {name: getattr(platform, name) for name in facts}
+    for name, value in facts.items():
+        setattr(platform, name, value)
+    return _differences(before, facts)
 
 
 def _differences(before: dict[str, Any], after: dict[str, Any]) -> Differences:

@@ -13,8 +13,8 @@ KEEP_SECONDS = 3600.0  # how long a worker that left is listed
 OF_PREFECT = "prefect/"  # before the names of workers that only Prefect hears of
 
 BEACON = text("""
-    insert into app.pool_workers (pool, worker, seen_at) values (:pool, :worker, clock_timestamp())
-    on conflict (pool, worker) do update set seen_at = excluded.seen_at
+    insert into app.pool_workers (pool, worker, seen_at, at_once) values (:pool, :worker, clock_timestamp(), :at_once)
+    on conflict (pool, worker) do update set seen_at = excluded.seen_at, at_once = excluded.at_once
 """)
 # A worker that sends beacons is judged by them alone: Prefect counts it as online for long after its end.
 HEARD_OF = text("""
@@ -87,9 +87,9 @@ class Waits:
 class Pools:
     session: AsyncSession
 
-    async def beacon(self, pool: str, worker: str) -> None:
-        """Note that the worker serves the pool now."""
-        await self.session.execute(BEACON, {"pool": pool, "worker": worker})
+    async def beacon(self, pool: str, worker: str, at_once: int | None = None) -> None:
+        """Note that the worker serves the pool now, and how many runs it does at once."""
+        await self.session.execute(BEACON, {"pool": pool, "worker": worker, "at_once": at_once})
 
     async def heard_of(self, pool: str, names: Collection[str]) -> bool:
         """Note workers that Prefect hears of and we never did; whether there is one."""

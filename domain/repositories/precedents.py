@@ -10,7 +10,7 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from domain.contracts.submissions import SubmissionCreate
+from domain.contracts.submissions import Priority, SubmissionCreate
 from domain.db import driver
 from domain.rules import identity
 from domain.rules.keys import common
@@ -20,7 +20,7 @@ from domain.rules.versions import VersionFacts
 # On the way, how long locks are waited for and what this transaction is about, for who waits for it: another trip to
 # the database would cost as much as reading.
 PLATFORM = """
-    select required_refs, optional_refs, source_prefixes, set_config('lock_timeout', %(wait)s, true),
+    select required_refs, optional_refs, source_prefixes, priority_cap, set_config('lock_timeout', %(wait)s, true),
            set_config('application_name', %(about)s, true)
     from app.platforms where platform_id = %(platform_id)s and is_active
 """
@@ -71,7 +71,8 @@ def _read(same: str) -> str:
                v.served_revision is not null, r.decided_at is not null, v.deleted_at is null
         from (values (1)) as always
         left join lateral (
-            select request_id, fingerprint, status from app.requests where {same} order by {SAME_ID} desc limit 1
+            select request_id, fingerprint, status, priority from app.requests
+            where {same} order by {SAME_ID} desc limit 1
         ) earlier on true
         left join (
             app.asset_versions v join app.revisions r
@@ -86,11 +87,12 @@ WITHOUT_KEY, WITH_KEY = _read(SAME_ID), _read(f"({SAME_ID} or {SAME_KEY})")
 
 @dataclass(frozen=True)
 class References:
-    """Which references name an asset of a platform, and where its sources lie."""
+    """Which references name an asset of a platform, where its sources lie, and how urgent its work may be."""
 
     required: Sequence[str]
     optional: Sequence[str]
     source_prefixes: Sequence[str]
+    priority_cap: str
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,7 @@ class Seen:
     request_id: UUID
     fingerprint: str
     status: RequestState
+    priority: Priority
 
 
 @dataclass(frozen=True)
@@ -128,7 +131,7 @@ class Precedents:
         about = {"about": f"{_about(submission)}{submission.request_id.hex}", "wait": f"{1000 * wait_seconds:.0f}ms"}
         values = about | {"platform_id": submission.platform_id}
         found = await (await (await driver(self.session)).execute(PLATFORM, values)).fetchone()
-        return None if found is None else References(*found[:3])
+        return None if found is None else References(*found[:4])
 
     async def ahead(self, submission: SubmissionCreate) -> UUID | None:
         """The request that is being accepted, as far as it can be known: nobody can read it yet.
@@ -174,9 +177,9 @@ class Precedents:
         place = {"request_id": submission.request_id, "platform_id": submission.platform_id, "asset_id": asset_id}
         reading = (await driver(self.session)).execute(WITHOUT_KEY if key is None else WITH_KEY, place | {"key": key})
         rows = await (await reading).fetchall()
-        request_id, fingerprint, status = rows[0][:3]
-        seen = None if request_id is None else Seen(request_id, fingerprint, RequestState(status))
-        found = [row[3:] for row in rows if row[3] is not None]
+        request_id, fingerprint, status, priority = rows[0][:4]
+        seen = None if request_id is None else Seen(request_id, fingerprint, RequestState(status), priority)
+        found = [row[4:] for row in rows if row[4] is not None]
         return Precedent(seen, [_facts(*row[:-1]) for row in found if row[-1]], found[-1][0] + 1 if found else 0)
 
 

@@ -15,6 +15,7 @@ from domain.contracts.artifacts import Artifact as ArtifactModel
 from domain.contracts.runs import NodeEvent, RunStart
 from domain.models import Artifact, Attempt, AttemptFlowRun, Request, Run, RunNode, WorkflowDefinition
 from domain.models.base import FRESH
+from domain.rules.fairness import priority_in_line
 from domain.rules.lifecycle import AttemptState, RunState
 
 BEAT = text("""
@@ -43,9 +44,9 @@ class Runs:
         query = select(Run).where(Run.request_id == request_id).order_by(Run.sequence)
         return (await self.session.scalars(query)).all()
 
-    def add_attempt(self, run_id: UUID, number: int) -> None:
+    async def add_attempt(self, run_id: UUID, number: int) -> None:
         """Open an attempt. Its row is the outbox entry of its dispatch; the relay hears of it once this commits."""
-        self.new_attempt(run_id, number)
+        await self.new_attempt(run_id, number)
         self.wake_relays()
 
     def wake_relays(self) -> None:
@@ -77,11 +78,31 @@ class Runs:
         place = (RunNode.run_id == run_id, RunNode.state != "completed")
         await self.session.execute(update(RunNode).where(*place).values(bare))
 
-    def new_attempt(self, run_id: UUID, number: int) -> Attempt:
+    async def new_attempt(self, run_id: UUID, number: int) -> Attempt:
         """An attempt that nobody is told of."""
-        attempt = Attempt(run_id=run_id, number=number, token=secrets.token_urlsafe(32), state=AttemptState.READY)
+        run = await self.session.get_one(Run, run_id)
+        request = await self.session.get_one(Request, run.request_id)
+        attempt = Attempt(
+            run_id=run_id,
+            number=number,
+            token=secrets.token_urlsafe(32),
+            state=AttemptState.READY,
+            pool=run.pool,
+            work_pool=run.work_pool,
+            priority=priority_in_line(run.priority, of_the_service=request.is_of_the_service),
+            platform_id=request.platform_id or "",
+            workflow_id=run.workflow_id,
+        )
         self.session.add(attempt)
         return attempt
+
+    async def prefer(self, request: Request, priority: str) -> None:
+        """Have what waits of the request wait by this priority; in line too, where it has an attempt already."""
+        of_request = select(Run.run_id).where(Run.request_id == request.request_id)
+        await self.session.execute(update(Run).where(Run.request_id == request.request_id).values(priority=priority))
+        in_line = priority_in_line(priority, of_the_service=request.is_of_the_service)
+        waits = (Attempt.run_id.in_(of_request), Attempt.state == AttemptState.READY)
+        await self.session.execute(update(Attempt).where(*waits).values(priority=in_line))
 
     async def take_flow_run(self, flow_run_id: UUID) -> None:
         """Have those who ask about one flow run take turns: one that was not answered in time may still be at it."""

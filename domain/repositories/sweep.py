@@ -5,18 +5,19 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import TextClause, text, update
+from sqlalchemy import RowMapping, TextClause, text, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.models import Attempt
 from domain.repositories.listening import ListeningSpans
 from domain.rules.lifecycle import AttemptState
+from domain.rules.listening import Moment
 from domain.rules.reconcile import AttemptFacts, Patience
 
 # `quiet` counts from what an attempt did last, and not before we listened without a gap. A heartbeat that never came
 # counts from its beginning. `:now` is when that was looked up: what froze the database since is no silence.
 FACTS = """
-    select a.run_id, a.number, a.token, a.state, a.flow_run_id, r.workflow_id,
+    select a.run_id, a.number, a.token, a.state, a.flow_run_id, r.workflow_id, r.pool,
            extract(epoch from cast(:now as timestamptz) - greatest(last.at, cast(:since as timestamptz)))::float
                as quiet,
            last.at >= cast(:since as timestamptz) as spoke,
@@ -58,6 +59,17 @@ UNLINKED = text(f"""
     order by a.lease_until limit :limit
 """)
 ONE = text(f"{FACTS} where a.run_id = :run_id and a.number = :number")
+# How many were sent and have not begun, by pool, and how many runs began lately.
+SPEEDS = text("""
+    select pool, sum(waits)::int as waits, sum(began)::int as began from (
+        select r.pool, count(*) as waits, 0 as began from app.attempts a join app.runs r using (run_id)
+        where a.state = 'sent' group by r.pool
+        union all
+        select pool, 0, count(*) from app.runs
+        where started_at > cast(:now as timestamptz) - make_interval(secs => :start) group by pool
+    ) counted
+    group by pool
+""")
 FLOW_RUNS = text("""
     select f.run_id, f.number, f.flow_run_id from app.attempt_flow_runs f
     join unnest(cast(:run_ids as uuid[]), cast(:numbers as int[])) as ended (run_id, number) using (run_id, number)
@@ -112,11 +124,18 @@ class Sweep:
 
     async def _suspects(self, query: TextClause, **values: Any) -> Sequence[Suspect]:
         moment = await ListeningSpans(self.session).moment(self.patience.gap)
-        rows = await self.session.execute(query, {"now": moment.now, "since": moment.since} | values)
-        return [_suspect(row._mapping) for row in rows]  # noqa: SLF001 - SQLAlchemy's public name for it
+        found = await self.session.execute(query, {"now": moment.now, "since": moment.since} | values)
+        rows = found.mappings().all()
+        speeds = await self._speeds(moment) if any(row["state"] == AttemptState.SENT for row in rows) else {}
+        return [_suspect(row, *speeds.get(row["pool"], (0, 0))) for row in rows]
+
+    async def _speeds(self, moment: Moment) -> dict[str, tuple[int, int]]:
+        """Of each pool how many wait to begin, and how many began within a start's patience."""
+        rows = await self.session.execute(SPEEDS, {"now": moment.now, "start": self.patience.start})
+        return {row.pool: (row.waits, row.began) for row in rows}
 
 
-def _suspect(row: Any) -> Suspect:
+def _suspect(row: RowMapping, waits: int, began: int) -> Suspect:
     known = {name: row[name] for name in ("spoke", "lease_expired", "paused", "cancelled")}
-    facts = AttemptFacts(AttemptState(row["state"]), row["quiet"], **known)
+    facts = AttemptFacts(AttemptState(row["state"]), row["quiet"], **known, pool_waits=waits, pool_began=began)
     return Suspect(row["run_id"], row["number"], row["token"], row["flow_run_id"], row["workflow_id"], facts)

@@ -10,6 +10,7 @@ from enum import Enum, StrEnum
 from domain.rules.lifecycle import AttemptState
 
 GAPS_UNTIL_LOST = 6
+LONGEST_QUEUE = 9.0  # times the start's patience: what has no process is found in the end, however slow the pool is
 
 
 class FlowState(StrEnum):
@@ -49,12 +50,21 @@ class Action(Enum):
 class Patience:
     """How long things may take, in seconds by the database's clock."""
 
-    start: float = 120.0
+    start: float = 120.0  # and as long again as the pool takes, as fast as it is, to begin all that waits for it
     heartbeat: float = 10.0
     suspect: float = 60.0
     lost: float = 90.0
     stop_fenced: float = 8.0
     stop_ended: float = 300.0
+
+    def to_begin(self, attempt: "AttemptFacts") -> float:
+        """How quiet an attempt may be that was sent and has not begun.
+
+        Where others of its pool begin, it waits in their queue: it is given the time in which the pool, at its speed of
+        the last `start` seconds, begins all of them. Where none has begun for so long, nothing explains its silence.
+        """
+        queue = attempt.pool_waits / attempt.pool_began if attempt.pool_began else 0.0
+        return self.start * (1 + min(queue, LONGEST_QUEUE))
 
     @property
     def gap(self) -> float:
@@ -67,7 +77,8 @@ class AttemptFacts:
     """One attempt as the database has it.
 
     `quiet_seconds` is the time since it last did anything that we noticed, or since we listen again without a gap
-    (`rules.listening`), whichever is shorter. `spoke` says whether it did anything since then.
+    (`rules.listening`), whichever is shorter. `spoke` says whether it did anything since then. Of its pool,
+    `pool_waits` were sent and have not begun, and `pool_began` began lately.
     """
 
     state: AttemptState
@@ -76,6 +87,13 @@ class AttemptFacts:
     paused: bool = False
     cancelled: bool = False
     spoke: bool = True
+    pool_waits: int = 0
+    pool_began: int = 0
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a flow run has taken the attempt's work."""
+        return self.state not in {AttemptState.READY, AttemptState.SENDING, AttemptState.SENT}
 
 
 OVER = frozenset({FlowState.COMPLETED, FlowState.FAILED, FlowState.CRASHED, FlowState.CANCELLED, FlowState.MISSING})
@@ -111,7 +129,7 @@ def _sent(attempt: AttemptFacts, flow: FlowState, patience: Patience) -> Action:
     over = _over_without_outcome(flow)
     if over is not Action.LEAVE:
         return over if attempt.quiet_seconds >= _until_believed(attempt, patience) else Action.LEAVE
-    if attempt.paused or attempt.quiet_seconds < patience.start:
+    if attempt.paused or attempt.quiet_seconds < patience.to_begin(attempt):
         return Action.LEAVE
     if flow is FlowState.SCHEDULED:
         return Action.WARN  # no worker takes it: another attempt would wait in the same queue

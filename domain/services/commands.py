@@ -19,6 +19,7 @@ from domain.repositories import external
 from domain.repositories.exports import Exports
 from domain.repositories.layers import Layers
 from domain.repositories.platforms import Platforms
+from domain.repositories.runs import Runs
 from domain.rules.exports import exposed
 from domain.rules.scratch import is_scratch
 from domain.security import Identity
@@ -159,6 +160,16 @@ class Commands:
             self._audit(session, "platform.register", f"platform/{given.platform_id}", **facts)
         return bool(differences), {"platform_id": given.platform_id}
 
+    async def weigh_platform(self, given: words.WeighPlatform) -> tuple[bool, dict[str, Any]]:
+        changes = given.model_dump(exclude={"platform_id"}, exclude_none=True)
+        async with self.service.database.transaction() as session:
+            differences = await Platforms(session).change(given.platform_id, changes)
+            if differences is None:
+                raise NotFound(f"There is no platform {given.platform_id!r}.")
+            self._audit(session, "platform.weigh", f"platform/{given.platform_id}", fields=differences)
+            Runs(session).wake_relays()
+        return bool(differences), {"platform_id": given.platform_id}
+
     async def pause(self, given: Pause) -> tuple[bool, dict[str, Any]]:
         async with self.service.database.transaction() as session:
             await Control(session, self.service.definitions, self.caller).pause(given)
@@ -186,6 +197,7 @@ COMMANDS: Mapping[str, tuple[type[BaseModel], Method]] = MappingProxyType(
         "schema.migrate": (words.Nothing, Commands.migrate),
         "cache.invalidate": (words.Invalidate, Commands.invalidate),
         "platform.register": (words.RegisterPlatform, Commands.register_platform),
+        "platform.weigh": (words.WeighPlatform, Commands.weigh_platform),
         "pause": (Pause, Commands.pause),
         "resume": (Resume, Commands.resume),
     }

@@ -95,11 +95,10 @@ class Control:
 
     async def prioritise(self, request_id: UUID, order: Prioritise) -> RequestStands:
         """Have what is not dispatched yet dispatched earlier or later than the rest."""
-        request = await found_request(self.session, request_id)
         for listed in await Runs(self.session).of_request(request_id):
-            run = await found_run(self.session, listed.run_id, lock=True)
-            run.priority = order.priority
+            await found_run(self.session, listed.run_id, lock=True)
         request = await found_request(self.session, request_id, lock=True)
+        await Runs(self.session).prefer(request, order.priority)
         before, request.priority = request.priority, order.priority
         record(self.session, self.who, "prioritise", f"request/{request_id}", before=before, after=order.priority)
         return _stands(request)
@@ -171,6 +170,7 @@ class Control:
             except InputFault as fault:
                 raise NotRerunnable(f"The current definition does not take the run's inputs: {fault}") from fault
         run.version, run.digest, run.pins = str(plan.version), plan.digest, dict(definition.pins)
+        run.work_pool = definition.work_pool
         return before != (run.inputs, run.digest, run.pins)
 
     async def _plan(self, run: Run) -> Plan:

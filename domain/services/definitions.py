@@ -17,6 +17,7 @@ from domain.rules.workflows import reused_version
 from flows.compiler import Fault, Plan, RequestPlan, compile_files
 from flows.handlers.registry import registry
 from flows.readiness import unready
+from flows.segments import LIGHT, work_pool
 
 GONE = "its file is gone, and the service cannot do without it"
 Pins = Mapping[str, Mapping[str, str]]
@@ -24,11 +25,12 @@ Pins = Mapping[str, Mapping[str, str]]
 
 @dataclass(frozen=True)
 class Definition:
-    """A workflow, and which definitions its sub-workflows have in the same image, theirs included."""
+    """A workflow, which definitions its sub-workflows have in the same image, theirs included, and where they work."""
 
     plan: Plan
     source: str
     pins: Pins = field(default_factory=dict)
+    work_pool: str = LIGHT
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,11 @@ def pinned(ready: Mapping[str, Definition]) -> dict[str, Definition]:
     plans = {name: definition.plan for name, definition in ready.items()}
     below = {name: _below(plan, plans) for name, plan in plans.items()}
     return {
-        name: replace(definition, pins={sub: _pin(plans[sub]) for sub in sorted(below[name])})
+        name: replace(
+            definition,
+            pins={sub: _pin(plans[sub]) for sub in sorted(below[name])},
+            work_pool=work_pool([definition.plan, *(plans[sub] for sub in below[name])]),
+        )
         for name, definition in ready.items()
         if below[name] <= plans.keys()
     }

@@ -28,7 +28,7 @@ async def queue_run(session: AsyncSession, request: Request, definition: Definit
     """Add a run to the request, on the definition as it is now, with an attempt for the relay to send."""
     accept(session, request)
     run = await add_run(session, request, definition, inputs)
-    Runs(session).add_attempt(run.run_id, 1)
+    await Runs(session).add_attempt(run.run_id, 1)
     return run
 
 
@@ -36,8 +36,8 @@ def first_run(definition: Definition, inputs: dict[str, Any], asked_priority: st
     """The one run of a submission, ready to be written with it."""
     plan = definition.plan
     nodes = [(node.id, node.type, node.handler, node.pool) for node in plan.nodes.values()]
-    pool, priority = home_pool(plan), priority_of(asked_priority, plan.type)
-    return FirstRun(plan.workflow_id, str(plan.version), plan.digest, definition.pins, pool, priority, inputs, nodes)
+    pools, priority = (home_pool(plan), definition.work_pool), priority_of(asked_priority, plan.type)
+    return FirstRun(plan.workflow_id, str(plan.version), plan.digest, definition.pins, *pools, priority, inputs, nodes)
 
 
 async def queue_steps(
@@ -76,6 +76,7 @@ async def add_run(
         step_id=step.id if step else None,
         depends_on=list(step.depends_on) if step else [],
         pool=home_pool(plan),
+        work_pool=definition.work_pool,
         workflow_id=plan.workflow_id,
         version=str(plan.version),
         digest=plan.digest,
@@ -143,7 +144,7 @@ class InternalRuns:
         await self.session.flush()
         accept(self.session, request)
         run = await add_run(self.session, request, definition, inputs)
-        attempt = runs.new_attempt(run.run_id, 1)
+        attempt = await runs.new_attempt(run.run_id, 1)
         attempt.state = AttemptState.SENT
         attempt.flow_run_id = order.flow_run_id
         return Registered(run_id=run.run_id, attempt_token=attempt.token)

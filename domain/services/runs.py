@@ -122,7 +122,10 @@ class RunLifecycle:
             attempt.problem = RunProblem(code=ENDED_SILENTLY, message=NO_OUTCOME).model_dump(mode="json")
         if action in {Action.LOSE, Action.FAIL_ENDED}:
             end_attempt(self.session, attempt, AttemptEvent.FENCED)
-            await self._reattempt_or_park(run, attempt, why_lost(facts, flow))
+            why = why_lost(facts, flow)
+            await (
+                self._reattempt_or_park(run, attempt, why) if facts.has_begun else self._send_anew(run, attempt, why)
+            )
         if action is Action.LOSE and flow is FlowState.MISSING:
             details = {"flow_run_id": str(suspect.flow_run_id), "attempt": attempt.number}
             record(self.session, THE_SERVICE, "flow-run.missing", f"run/{run.run_id}", **details)
@@ -181,14 +184,25 @@ class RunLifecycle:
         run.hand_overs += 1
         await self._reattempt(run, attempt, "attempt.handed-over", why)
 
+    async def _send_anew(self, run: Run, attempt: Attempt, why: str) -> None:
+        """What never began counts against nothing. A run that no process ever begins is left to a human in the end."""
+        if run.hand_overs >= MOST_HAND_OVERS:
+            message = f"Nothing has begun it in {run.hand_overs + 1} attempts; of the last one {why.rstrip('.')}."
+            await self._park(run, message)
+            return
+        run.hand_overs += 1
+        await self._reattempt(run, attempt, "attempt.not-begun", why)
+
     async def _reattempt_or_park(self, run: Run, attempt: Attempt, why: str) -> None:
         """Try once more; after the last attempt leave the run to a human, with the reason."""
         used = attempt.number - run.first_attempt + 1 - run.hand_overs
         if used < self.max_attempts:
             await self._reattempt(run, attempt, "attempt.lost", why)
             return
+        await self._park(run, f"Given up after {used} attempts; the last one: {why.rstrip('.')}.")
+
+    async def _park(self, run: Run, message: str) -> None:
         run.reason = "parked"
-        message = f"Given up after {used} attempts; the last one: {why.rstrip('.')}."
         await self._fail_run(run, RunProblem(code=EXHAUSTED, message=message))
 
     async def _reattempt(self, run: Run, attempt: Attempt, event: str, why: str) -> None:
@@ -196,7 +210,7 @@ class RunLifecycle:
         tell(self.session, run, event, attempt=attempt.number, why=why)
         await self.session.flush()  # the old attempt must have left the live ones before the next one joins them
         await Runs(self.session).reset_unfinished(run.run_id)
-        Runs(self.session).add_attempt(run.run_id, attempt.number + 1)
+        await Runs(self.session).add_attempt(run.run_id, attempt.number + 1)
 
     async def _fail_run(self, run: Run, problem: RunProblem) -> None:
         run.state = RunState.FAILED

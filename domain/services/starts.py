@@ -101,7 +101,7 @@ class RunStarts:
             return None
         tell(self.session, run, "attempt.retried", attempt=attempt.number, actor=PREFECT.client_id)
         await self.session.flush()  # the old attempt must have left the live ones before the next one joins them
-        new = runs.new_attempt(run.run_id, attempt.number + 1)
+        new = await runs.new_attempt(run.run_id, attempt.number + 1)
         new.state = AttemptState.SENT
         new.flow_run_id = message.flow_run_id
         await self.session.flush()
@@ -123,7 +123,7 @@ class RunStarts:
             segment=message.segment,
             actor=PREFECT.client_id,
         )
-        Runs(self.session).add_attempt(run.run_id, attempt.number + 1)
+        await Runs(self.session).add_attempt(run.run_id, attempt.number + 1)
         return Reopened(f"This segment is superseded: its run was reopened as attempt {attempt.number + 1}.")
 
     async def _is_newest(self, attempt: Attempt) -> bool:
@@ -160,7 +160,7 @@ class RunStarts:
         attempt.state = started
         attempt.flow_run_id = message.flow_run_id
         attempt.run_count = message.run_count
-        attempt.heartbeat_at = func.clock_timestamp()
+        attempt.heartbeat_at = attempt.started_at = func.clock_timestamp()
         run.state = running
         run.started_at = run.started_at or func.clock_timestamp()
         if run.unroutable_since is not None:

@@ -41,7 +41,7 @@ async def queue_ready(session: AsyncSession, request: Request) -> list[Refused]:
             continue
         run.first_attempt, run.hand_overs = await runs.next_attempt(run.run_id), 0
         await session.flush()
-        runs.add_attempt(run.run_id, run.first_attempt)
+        await runs.add_attempt(run.run_id, run.first_attempt)
     return refused
 
 

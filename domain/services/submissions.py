@@ -10,11 +10,13 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.contracts.submissions import SubmissionAnswer, SubmissionCreate
 from domain.errors import InvalidSubmission, KeyReused, NotFound, RequestIdTaken
+from domain.models import Request
 from domain.repositories.assets import Assets
 from domain.repositories.intake import Accepted, FirstRun, Intake
 from domain.repositories.precedents import Precedent, Precedents, References, Seen, Taken
 from domain.repositories.requests import Requests
 from domain.rules import identity, keys, versions
+from domain.rules.fairness import capped
 from domain.rules.lifecycle import RequestState
 from domain.rules.sources import RefusedSource, SourcePolicy, check
 from domain.services.assets import revive
@@ -84,13 +86,14 @@ class Submissions:
                 await self._supersede(asset_id, ordinal, revision)
             case _:
                 assert_never(placement)
-        accepted = Accepted(submission, fingerprint, asset_id, ordinal, revision)
+        priority = capped(submission.priority, platform.priority_cap)
+        accepted = Accepted(submission, fingerprint, asset_id, ordinal, revision, priority)
         if isinstance(plan, RequestPlan):
             await self._queue_steps(accepted, plan, inputs)
         else:
             definition = self.definitions.named(plan.workflow_id)
-            await self._write(accepted, first_run(definition, inputs, submission.priority))
-        return SubmissionAnswer(request_id=submission.request_id, status=RequestState.PENDING.value)
+            await self._write(accepted, first_run(definition, inputs, priority))
+        return SubmissionAnswer(request_id=submission.request_id, status=RequestState.PENDING.value, priority=priority)
 
     async def _known(self, submission: SubmissionCreate, precedents: Precedents, wait_seconds: float) -> References:
         """What is known of the platform. One that is not there is refused, and references that are not its own."""
@@ -133,7 +136,7 @@ class Submissions:
             raise NotFound("The request of this version is gone.")
         if submission.idempotency_key is not None:
             await Precedents(self.session).keep_key(submission, request.request_id)
-        return SubmissionAnswer(request_id=request.request_id, status=request.status.value, duplicate=True)
+        return _duplicate_of(request)
 
     async def _supersede(self, asset_id: str, ordinal: int, revision: int) -> None:
         """Stage a new revision of a known version; what still runs for the one before is cancelled and fenced."""
@@ -149,10 +152,15 @@ class Submissions:
 def _recognised(earlier: Seen, submission: SubmissionCreate, fingerprint: str) -> SubmissionAnswer:
     """The answer of the same id or key: the gateway may ask again where it never heard it."""
     if earlier.fingerprint == fingerprint:
-        return SubmissionAnswer(request_id=earlier.request_id, status=earlier.status.value, duplicate=True)
+        return _duplicate_of(earlier)
     if earlier.request_id == submission.request_id:
         raise _id_taken(submission)
     raise KeyReused("This idempotency key was used with another body. Send the same body, or a new key.")
+
+
+def _duplicate_of(earlier: Seen | Request) -> SubmissionAnswer:
+    told = {"request_id": earlier.request_id, "status": earlier.status.value, "priority": earlier.priority}
+    return SubmissionAnswer.model_validate(told | {"duplicate": True})
 
 
 async def _refuse_another_batch(submission: SubmissionCreate, mark: str, precedents: Precedents) -> None:

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from domain.contracts.control import RequestStands
 from domain.contracts.platforms import PlatformRow
-from domain.contracts.submissions import RequestState
+from domain.contracts.submissions import Priority, RequestState
 from domain.notices import happens
 from domain.rules.clearance import Identity
 from domain.rules.keys import chosen
@@ -46,6 +46,9 @@ class Accepted(BaseModel):
     status: RequestState
     status_url: str
     duplicate: bool = False
+    priority: Priority = Field(
+        default="normal", description="What it waits by: as asked, or the highest that your platform may have"
+    )
 
 
 class AboutRequest(BaseModel):

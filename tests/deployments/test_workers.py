@@ -1,5 +1,6 @@
 """`cairn worker`: what it starts, that it shows the domain that it serves, how it is drained, that nothing is left."""
 
+import json
 import os
 import signal
 import subprocess
@@ -85,7 +86,8 @@ async def test_a_worker_that_takes_runs_says_so_to_the_domain(
     with started(prefect, domain, pool, f"{pool}-beacon"):
         await domain.wait_for(1)
     beacon = domain.received[0]
-    assert (beacon.path, beacon.body) == (f"/api/v1/pools/{pool}/beacon", f'{{"worker":"{pool}-beacon"}}'.encode())
+    told = {"worker": f"{pool}-beacon", "at_once": max(4, 2 * (os.cpu_count() or 1))}
+    assert (beacon.path, json.loads(beacon.body)) == (f"/api/v1/pools/{pool}/beacon", told)
     assert beacon.headers["authorization"] == "Bearer t"
 
 

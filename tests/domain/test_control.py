@@ -118,6 +118,7 @@ async def test_a_pause_is_about_one_thing(domain: Domain) -> None:
 
 
 async def test_higher_priorities_are_dispatched_first(domain: Domain) -> None:
+    domain.rows("update app.platforms set priority_cap = 'high' returning 1")
     for number, priority in enumerate(["low", "normal", "high", "low"]):
         await submit(domain, priority=priority, refs=SLOPE | {"resource_id": str(number)})
     last = domain.rows("select request_id from app.requests order by created_at desc limit 1")[0][0]

@@ -107,6 +107,62 @@ async def test_a_sent_attempt_that_does_not_start(
     assert attempts(domain) == left
 
 
+async def test_what_never_began_counts_against_nothing(domain: Domain) -> None:
+    """Nine attempts come to nothing before any work has begun; then three that had begun, of which the third parks."""
+    prefect = ScriptedPrefect()
+    for state, quiet in (("pending", 121), ("running", 121), ("crashed", 11)) * 3:
+        await sent_again(domain, prefect, state) if prefect.flows else await sent(domain, prefect, state)
+        time_passes(domain, quiet)
+        assert (await sweep(domain, prefect))[Action.LOSE] == 1
+        prefect.flows = dict.fromkeys(prefect.flows, FlowState.CANCELLED)
+    assert domain.rows(
+        "select count(*), min(details->>'attempt') from app.events where kind = 'attempt.not-begun'"
+    ) == [(9, "1")]
+    for left in ("pending", "pending", "failed"):
+        assert (await (await started(domain)).fail("lost")).json()["state"] == left
+    [(message,)] = domain.rows("select problem->>'message' from app.runs")
+    assert message.startswith("Given up after 3 attempts")
+
+
+async def sent_again(domain: Domain, prefect: ScriptedPrefect, state: str) -> None:
+    [claimed] = await outbox.claim(domain.service.database, 10)
+    flow_run_id = uuid4()
+    await outbox.link(domain.service.database, claimed.run_id, claimed.number, flow_run_id)
+    prefect.flows[flow_run_id] = FlowState(state)
+
+
+async def test_what_no_process_ever_begins_is_left_to_a_human_in_the_end(domain: Domain) -> None:
+    prefect = ScriptedPrefect()
+    await sent(domain, prefect, "crashed")
+    for _ in range(20):
+        time_passes(domain, 11)
+        await sweep(domain, prefect)
+        prefect.flows.clear()
+        await sent_again(domain, prefect, "crashed")
+    time_passes(domain, 11)
+    await sweep(domain, prefect)
+    [(reason, code, message)] = domain.rows("select reason, problem->>'code', problem->>'message' from app.runs")
+    assert (reason, code) == ("parked", "attempts-exhausted")
+    assert message.startswith("Nothing has begun it in 21 attempts")
+
+
+async def test_a_start_is_waited_for_as_long_as_its_queue_takes(domain: Domain) -> None:
+    """Six wait to begin and three began lately: two minutes, and four for what waits. Without those, two minutes."""
+    prefect = ScriptedPrefect()
+    refs = [{"dataset_id": "elevation", "resource_id": str(number)} for number in range(9)]
+    for one in refs[:6]:
+        await sent(domain, prefect, "pending", refs=one)
+    time_passes(domain, 300)
+    for one in refs[6:]:
+        await submit(domain, refs=one)
+        flow = await started(domain)
+        await flow.commit()
+        prefect.flows[flow.flow_run_id] = FlowState.COMPLETED
+    assert Action.LOSE not in await sweep(domain, prefect)
+    time_passes(domain, 61)
+    assert (await sweep(domain, prefect))[Action.LOSE] == 6
+
+
 async def test_a_start_that_was_held_is_not_taken_for_lost_when_the_pause_ends(domain: Domain) -> None:
     prefect = ScriptedPrefect()
     flow = await sent(domain, prefect, "running")

@@ -15,7 +15,8 @@ async def test_a_submission_leaves_everything_that_its_run_needs(domain: Domain)
     body = submission()
     answer = await submit(domain, **body)
     assert answer.status_code == 202
-    assert answer.json() == {"request_id": body["request_id"], "status": "pending", "duplicate": False}
+    told = {"status": "pending", "duplicate": False, "priority": "normal"}
+    assert answer.json() == {"request_id": body["request_id"], **told}
     assert domain.rows("select platform_id, refs->>'resource_id', clearance from app.assets") == [
         ("ddh", "dem", "uncleared")
     ]
@@ -50,7 +51,7 @@ async def test_an_equal_submission_in_flight_is_a_duplicate(domain: Domain) -> N
     first = (await submit(domain)).json()["request_id"]
     again = await submit(domain)
     assert again.status_code == 200
-    assert again.json() == {"request_id": first, "status": "pending", "duplicate": True}
+    assert again.json() == {"request_id": first, "status": "pending", "duplicate": True, "priority": "normal"}
 
 
 async def test_a_key_with_another_body_is_refused(domain: Domain) -> None:

@@ -23,6 +23,8 @@ PLATFORM = PlatformView(
     approvals_required=2,
     approval_days=30,
     source_prefixes=[],
+    share=1,
+    priority_cap="normal",
 )
 
 

@@ -63,6 +63,18 @@ def test_the_table(state: str, flow: str, quiet: float, action: str) -> None:
     assert told(state, flow, quiet) == action
 
 
+@pytest.mark.parametrize(
+    ("waits", "began", "seconds"), [(0, 0, 120), (200, 0, 120), (1, 600, 120.2), (200, 100, 360), (200, 1, 1200)]
+)
+@pytest.mark.parametrize("flow", ["pending", "running"])
+def test_a_start_is_given_the_time_that_its_pool_takes_for_all_that_wait(
+    waits: int, began: int, seconds: float, flow: str
+) -> None:
+    for quiet, action in ((seconds - 0.1, Action.LEAVE), (seconds, Action.LOSE)):
+        facts = AttemptFacts(AttemptState.SENT, quiet, pool_waits=waits, pool_began=began)
+        assert decide(facts, FlowState(flow), PATIENCE) is action
+
+
 @pytest.mark.parametrize("flow", FlowState)
 def test_an_expired_lease_is_returned_or_linked(flow: FlowState) -> None:
     assert told("sending", flow, 1_000) == "LEAVE"
