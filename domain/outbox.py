@@ -18,9 +18,9 @@ IN_FLIGHT = (
     200  # Prefect looks at 200 waiting runs at a time; more than that delays runs that have nothing to do with it
 )
 
-# Which attempts are due: not paused, and with room on their pool, of their workflow and of their platform. `room` and
-# `limited` count what is in flight, the latter only where operators have set such a limit; two relays that count at
-# once may overshoot a limit by a batch, which a lock on counting would cost every claim.
+# Which attempts are due: not at rest nor awaiting a worker, not paused, and with room on their pool, of their workflow
+# and of their platform. `room` and `limited` count what is in flight, the latter only where operators have set such a
+# limit; two relays that count at once may overshoot it by a batch, which a lock on counting would cost every claim.
 # More candidates are looked at than are taken, so that relays which look at once need not find the same ones locked.
 # Claimed here, sent after this transaction is over: no row stays locked while Prefect is asked.
 CLAIM = text("""
@@ -51,6 +51,7 @@ CLAIM = text("""
                    case r.priority when 'high' then 0 when 'normal' then 1 else 2 end as place
             from app.attempts a join app.runs r using (run_id) join app.requests q using (request_id)
             where (a.state = 'ready' or (a.state = 'sending' and a.lease_until < clock_timestamp()))
+              and a.awaits is null and coalesce(a.not_before <= clock_timestamp(), true)
               and r.pool = room.name
               and not exists (
                   select from app.settings s

@@ -73,6 +73,7 @@ class Attempt(Base):
     __table_args__ = (
         Index("ix_attempts_to_dispatch", "created_at", postgresql_where=text("state in ('ready', 'sending')")),
         Index("ix_attempts_alive", "heartbeat_at", postgresql_where=text("state = 'started'")),
+        Index("ix_attempts_awaiting", "run_id", postgresql_where=text("awaits is not null and state = 'ready'")),
         Index("ix_attempts_flow_run_id", "flow_run_id"),
         Index("ix_attempts_repeated", "created_at", postgresql_where=text("number > 1")),
         Index("ix_attempts_to_dispose", "finished_at", postgresql_where=text(TO_DISPOSE)),
@@ -90,6 +91,8 @@ class Attempt(Base):
     number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     token: Mapped[str] = mapped_column(unique=True)
     state: Mapped[AttemptState] = mapped_column(EnumText(AttemptState), server_default=AttemptState.READY.value)
+    not_before: Mapped[Moment]  # it rests until then: what ended the one before may not be over
+    awaits: Mapped[list[str] | None] = mapped_column(ARRAY(Text))  # handlers that some worker must have first
     lease_until: Mapped[Moment]
     dispatch_tries: Mapped[int] = mapped_column(server_default="0")
     flow_run_id: Mapped[UUID | None]
