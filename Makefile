@@ -42,6 +42,10 @@ chaos: setup-dev  ## Kill the stack's processes at work and check that nothing i
 	@CAIRN_CHAOS_RUNS=$${CAIRN_CHAOS_RUNS:-50} CAIRN_DECISION_KILLS=$${CAIRN_DECISION_KILLS:-30} $(BIN)/python -m pytest tests/chaos -m chaos -s
 	@CAIRN_TRACES=$${CAIRN_TRACES:-120} $(BIN)/python -m pytest tests/flows/test_traces.py -s
 
+outages: setup-dev  ## Take the database, Prefect, run storage and a release away for minutes (scaled), and count what is lost
+	@CAIRN_OUTAGE_RUNS=$${CAIRN_OUTAGE_RUNS:-60} CAIRN_OUTAGE_FACTOR=$${CAIRN_OUTAGE_FACTOR:-30} $(BIN)/python -m pytest -s \
+		tests/chaos/test_outages.py tests/chaos/test_waited_out.py tests/domain/test_frozen_database.py
+
 machines: setup-dev  ## Live through 2,000 lives of an asset, 50 acts each, by one client and by two that race
 	@CAIRN_MACHINE_RUNS=$${CAIRN_MACHINE_RUNS:-2000} CAIRN_MACHINE_STEPS=$${CAIRN_MACHINE_STEPS:-50} \
 		$(BIN)/python -m pytest tests/domain/test_machine.py tests/domain/test_racing_machine.py -s
@@ -73,4 +77,4 @@ clean: down  ## Delete everything that was made here: .venv, .cairn, caches
 	@[ ! -x $(BIN)/cairn ] || $(BIN)/cairn down --wipe >/dev/null
 	rm -rf tests/support/tools/node_modules domain/console/web/node_modules domain/console/static/vendor .venv .cairn .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: help setup setup-dev demo up down test check bench chaos machines hostile fuzz images lock bill audit fairness clean
+.PHONY: help setup setup-dev demo up down test check bench chaos machines hostile fuzz images lock bill audit fairness outages clean

@@ -76,7 +76,7 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         address = config.address(config.database_url)
-        database = Database(address, config.pool_size)
+        database = Database(address, config.pool_size, config.statement_seconds)
         try:
             await database.refuse_stale_schema()
             library = await _library(config, database)
@@ -219,7 +219,8 @@ async def _reconcile(config: DomainSettings, database: Database, fences: Notices
 
     async with PrefectRuns() as flow_runs:
         every, attempts = config.reconcile_seconds, config.max_attempts
-        await Reconciler(database, flow_runs, every, config.patience(), attempts, fences.heard).run()
+        patience, pause = config.patience(), config.attempt_pause_seconds
+        await Reconciler(database, flow_runs, every, patience, attempts, fences.heard, pause).run()
 
 
 async def _route(config: DomainSettings, database: Database) -> None:

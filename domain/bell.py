@@ -49,7 +49,8 @@ class Bell:
         while True:
             await self._rung.wait()
             try:
-                async with await self.address.connect(autocommit=True, application_name="cairn-bell") as connection:
+                line = await self.address.connect_to_ask(autocommit=True, application_name="cairn-bell")
+                async with line as connection:
                     while True:
                         await self._rung.wait()
                         self._rung.clear()

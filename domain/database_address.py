@@ -5,7 +5,7 @@ library keeps it until shortly before its end. It is imported where a token is f
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final, Literal, Protocol
@@ -14,20 +14,11 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from pydantic import Field, SecretStr
 
+from domain.answering import Answering
 from domain.contracts.transport import TransportSettings
+from domain.rules.liveliness import lively
 
 SCOPE: Final = "https://ossrdbms-aad.database.windows.net/.default"
-
-
-# A server that fails without a word, as in a failover, closes no connection: unasked, the kernel waits for it for a
-# quarter of an hour. So it is asked after ten silent seconds and given up after 25, or 20 after it took what was sent.
-LIVELINESS: Final = {
-    "connect_timeout": 10,
-    "keepalives_idle": 10,
-    "keepalives_interval": 5,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 20_000,  # milliseconds
-}
 
 
 class Token(Protocol):
@@ -49,12 +40,17 @@ class DatabaseAddress:
     credential: Credential | None = field(default=None, repr=False)
 
     async def connect(self, **options: Any) -> psycopg.AsyncConnection:
-        return await psycopg.AsyncConnection.connect(self.url, **options, **await self.login())
+        """One that may be silent for long, as those that listen are."""
+        return await psycopg.AsyncConnection.connect(self.url, **await self.login(options))
 
-    async def login(self) -> dict[str, Any]:
+    async def connect_to_ask(self, **options: Any) -> Answering:
+        """One that must answer in time."""
+        return await Answering.connect(self.url, **await self.login(options))
+
+    async def login(self, fixed: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """What beside the URL a connection is opened with, now. Of silence the URL may say otherwise."""
-        said = conninfo_to_dict(self.url)
-        options: dict[str, Any] = {name: value for name, value in LIVELINESS.items() if name not in said}
+        said = {**conninfo_to_dict(self.url), **(fixed or {})}
+        options: dict[str, Any] = {**(fixed or {}), **lively(said)}
         if self.credential is not None:
             options["password"] = await self._token(self.credential)
         return options
@@ -63,7 +59,7 @@ class DatabaseAddress:
         """For a pool that asks anew for each connection what to open it with."""
 
         async def asked() -> dict[str, Any]:
-            return {**fixed, **await self.login()}
+            return await self.login(fixed)
 
         return asked
 

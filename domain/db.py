@@ -9,13 +9,16 @@ from typing import Any, TypeVar, cast
 from uuid import UUID
 
 import psycopg
-from sqlalchemy import text
-from sqlalchemy.exc import InterfaceError, OperationalError
+from sqlalchemy import event, text
+from sqlalchemy.exc import DisconnectionError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as NoConnectionFree
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker, create_async_engine
 
+from domain.answering import still_there
 from domain.database_address import DatabaseAddress
 from domain.failpoints import hit
+from domain.readiness import Pulse, Ready
+from domain.rules.liveliness import STATEMENT_SECONDS
 
 Result = TypeVar("Result")
 MIGRATIONS = Path(__file__).parent / "migrations"
@@ -33,13 +36,20 @@ def _nobody(_ids: Iterable[UUID] = ()) -> None:
 class Database:
     """Hands out transactions. Created at start-up, closed at shutdown."""
 
-    def __init__(self, address: DatabaseAddress, pool_size: int = 10) -> None:
+    def __init__(
+        self, address: DatabaseAddress, pool_size: int = 10, statement_seconds: float = STATEMENT_SECONDS
+    ) -> None:
         self.engine: AsyncEngine = create_async_engine(
             "postgresql+psycopg://",
             pool_size=pool_size,
             max_overflow=0,
-            async_creator=lambda: address.connect(application_name="cairn-domain"),
+            async_creator=lambda: address.connect_to_ask(
+                application_name="cairn-domain", statement_seconds=statement_seconds
+            ),
         )
+        event.listen(self.engine.sync_engine, "checkout", _refuse_silence)
+        self._pulse = Pulse(address)
+        self.ready = Ready(self._pulse.ask)
         self._sessions = async_sessionmaker(self.engine, expire_on_commit=False)
         self.wake: Callable[[], None] = _nobody
         self.fenced: Callable[[Iterable[UUID]], None] = _nobody
@@ -79,7 +89,16 @@ class Database:
             )
 
     async def close(self) -> None:
+        await self._pulse.close()
         await self.engine.dispose()
+
+
+def _refuse_silence(pooled: Any, _record: object, _proxy: object) -> None:
+    """Hand no connection out whose server is gone: the pool opens another one instead."""
+    try:
+        pooled.run_async(still_there)
+    except psycopg.Error as error:
+        raise DisconnectionError("The database does not answer on this connection.") from error
 
 
 async def driver(session: AsyncSession) -> psycopg.AsyncConnection[tuple[Any, ...]]:

@@ -6,12 +6,13 @@ A notice is a hint that any role may send: it moves a date that people look at, 
 import asyncio
 import logging
 from dataclasses import dataclass
-from typing import Final, LiteralString
+from typing import Any, Final, LiteralString
 
 import psycopg
 
 from domain.database_address import DatabaseAddress
 
+OPTIONS: Final[dict[str, Any]] = {"autocommit": True, "application_name": "cairn-last-uses"}
 log = logging.getLogger("cairn.last_uses")
 RETRY_SECONDS = 1.0
 AT_ONCE = 100  # a notification carries 8000 bytes, an id has 63 at most
@@ -41,7 +42,7 @@ class LastUses:
         """For the domain: learn who was seen elsewhere, until cancelled."""
         while True:
             try:
-                async with await self._connected() as connection:
+                async with await self.address.connect(**OPTIONS) as connection:
                     await connection.execute(HEAR)
                     async for notice in connection.notifies():
                         if len(self.seen) < MOST:
@@ -57,13 +58,10 @@ class LastUses:
             if not clients:
                 continue
             try:
-                async with await self._connected() as connection:
+                async with await self.address.connect_to_ask(**OPTIONS) as connection:
                     for start in range(0, len(clients), AT_ONCE):
                         await connection.execute(statement, [clients[start : start + AT_ONCE]])
             except (psycopg.Error, OSError) as error:
                 log.warning("last uses are not reported", extra={"error": type(error).__name__})
             else:
                 self.seen.difference_update(clients)
-
-    async def _connected(self) -> psycopg.AsyncConnection:
-        return await self.address.connect(autocommit=True, application_name="cairn-last-uses")

@@ -18,6 +18,7 @@ from domain import outbox
 from domain.db import Database, sparing
 from domain.errors import DomainError
 from domain.repositories.sweep import Suspect, Sweep
+from domain.rules.backoff import FIRST_SECONDS
 from domain.rules.reconcile import OVER, Action, FlowState, Patience, decide
 from domain.services.runs import RunLifecycle
 
@@ -54,6 +55,7 @@ class Reconciler:
     patience: Patience
     max_attempts: int
     fenced: Callable[[float], Awaitable[bool]] = _deaf
+    pause_seconds: float = FIRST_SECONDS
 
     async def run(self) -> None:
         """Sweep until cancelled; where an attempt was fenced, see to its flow runs at once and until they end."""
@@ -132,7 +134,7 @@ class Reconciler:
     async def _act(self, suspect: Suspect, flow: FlowState) -> Action:
         try:
             async with self.database.transaction() as session:
-                lifecycle = RunLifecycle(session, self.max_attempts)
+                lifecycle = RunLifecycle(session, self.max_attempts, self.pause_seconds)
                 return await lifecycle.reconcile(suspect, flow, self.patience)
         except DomainError as error:
             log.info("attempt settled itself", extra={"run_id": str(suspect.run_id), "reason": error.detail})

@@ -81,7 +81,8 @@ class Router:
         return time.monotonic() - self._away_at >= PREFECT_SILENCE_SECONDS
 
     def _step(self, waits: Waits) -> Step:
-        return judge(waits.pool is not None, waits.marked_seconds, self.allowed_seconds)
+        awaiting = waits.awaits is not None
+        return judge(waits.pool is not None, waits.marked_seconds, self.allowed_seconds, is_awaiting=awaiting)
 
     async def _act(self, run_id: UUID) -> Step:
         """One that cannot be judged is in no other's way."""

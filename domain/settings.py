@@ -10,6 +10,8 @@ from pydantic_settings import SettingsConfigDict
 from domain.console.settings import ConsoleSettings
 from domain.database_address import DatabaseSettings
 from domain.rules.addresses import AddressPolicy
+from domain.rules.backoff import FIRST_SECONDS
+from domain.rules.liveliness import STATEMENT_SECONDS
 from domain.rules.reconcile import Patience
 from domain.rules.sources import SourcePolicy
 from domain.tokens import TokenSettings
@@ -74,7 +76,13 @@ class DomainSettings(TokenSettings, StorageSettings, ConsoleSettings, DatabaseSe
     )
     quota_cache_seconds: float = Field(default=1.0, ge=0, description="How long a count of open requests is trusted")
     max_attempts: int = Field(default=3, ge=1, description="Attempts of one run before it is parked as failed")
+    attempt_pause_seconds: float = Field(
+        default=FIRST_SECONDS, ge=0, description="Rest before a run's second attempt; before the third, four times that"
+    )
     pool_size: int = Field(default=10, ge=1, le=200, description="Largest number of database connections")
+    statement_seconds: float = Field(
+        default=STATEMENT_SECONDS, gt=0, description="Longest time for one statement, waits for locks included"
+    )
     admin_url: SecretStr | None = Field(default=None, description="PostgreSQL as administrator, for migrations by API")
     export_workflow: str = Field(default="adf_export", description="Workflow that copies what is approved and public")
     external_database_url: SecretStr | None = Field(default=None, description="Where published layers are copied to")

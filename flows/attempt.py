@@ -38,6 +38,7 @@ from flows.engine import Engine, Place
 from flows.errors import InvalidOutput
 from flows.items import Counts, Share, do_items
 from flows.ledger import Ledger
+from flows.outages import PatientStore, outage_of
 from flows.outline import show_outline
 from flows.readiness import missing_handlers
 from flows.reporting import DomainUnreachable, Fenced, HeldBack, Line, Undelivered, domain_http
@@ -79,30 +80,38 @@ async def run_attempt(line: Line, settings: WorkerSettings) -> PrefectState[Any]
 
 
 async def _run_plan(line: Line, settings: WorkerSettings, order: WorkOrder) -> PrefectState[Any]:
+    """The attempt shows that it lives before the first look into its memory: storage may be long in answering."""
+    async with line.beating(order.heartbeat_seconds), get_client(sync_client=False) as prefect:
+        try:
+            return await _carry_out(line, settings, order, prefect)
+        except Fenced as fenced:
+            return _cancelled("Fenced", str(fenced))
+        except ChildCancelled as cancelled:
+            return await _give_up(line, "cancelled", str(cancelled))
+        except ChildLost as lost:
+            await line.fail(RunProblem(code=lost.code, message=str(lost)), "lost")
+            return FailedState(message=str(lost))
+        except DomainUnreachable:
+            raise  # nobody hears why, either
+        except Exception as error:
+            away = outage_of(error)
+            problem = RunProblem(code=away.code if away else "engine-error", message=str(away or type(error).__name__))
+            with suppress(Fenced, Undelivered):  # the domain finds out by itself, only later
+                await line.fail(problem, "lost")
+            raise
+
+
+async def _carry_out(
+    line: Line, settings: WorkerSettings, order: WorkOrder, prefect: PrefectClient
+) -> PrefectState[Any]:
     plan = Plan.from_json(order.plan)
-    engine = await _engine(line, settings, order, home_pool(plan))
-    schedule = Schedule(plan, order.inputs, engine.schedule_facts, order.only)
-    with closing(engine):
-        async with line.beating(order.heartbeat_seconds), get_client(sync_client=False) as prefect:
-            engine.children = SegmentRuns(prefect, engine, settings.child_silence_seconds, _queue())
-            try:
-                async with _outlined(engine, schedule, settings) as outline:
-                    verdict = await Runner(engine, schedule, line.stop).run()
-                    outline(verdict)
-                    return await _hand_in(line, engine, verdict, prefect)
-            except Fenced as fenced:
-                return _cancelled("Fenced", str(fenced))
-            except ChildCancelled as cancelled:
-                return await _give_up(line, "cancelled", str(cancelled))
-            except ChildLost as lost:
-                await line.fail(RunProblem(code=lost.code, message=str(lost)), "lost")
-                return FailedState(message=str(lost))
-            except DomainUnreachable:
-                raise  # nobody hears why, either
-            except Exception as error:
-                with suppress(Fenced, Undelivered):  # the domain finds out by itself, only later
-                    await line.fail(RunProblem(code="engine-error", message=type(error).__name__), "lost")
-                raise
+    with closing(await _engine(line, settings, order, home_pool(plan))) as engine:
+        schedule = Schedule(plan, order.inputs, engine.schedule_facts, order.only)
+        engine.children = SegmentRuns(prefect, engine, settings.child_silence_seconds, _queue())
+        async with _outlined(engine, schedule, settings) as outline:
+            verdict = await Runner(engine, schedule, line.stop).run()
+            outline(verdict)
+            return await _hand_in(line, engine, verdict, prefect)
 
 
 @asynccontextmanager
@@ -216,26 +225,30 @@ async def run_segment(line: Line, settings: WorkerSettings, number: int) -> Pref
 
 
 async def _run_order(line: Line, settings: WorkerSettings, order: WorkOrder, number: int) -> PrefectState[Any]:
-    engine = await _engine(line, settings, order, "")
-    place = segment_name(order.facts, number)
-    told = json.loads(await asyncio.to_thread(engine.zones.runs.read_bytes, f"{place}/order.json"))
+    async with line.beating(order.heartbeat_seconds):
+        with closing(await _engine(line, settings, order, "")) as engine:
+            place = segment_name(order.facts, number)
+            outcome, verdict = await _ordered(engine, order, place)
+            with suppress(Undelivered):  # what it did is in storage; its parent tells the domain how it ended
+                await line.flush()
+            if line.stop.reason not in {None, "over"}:
+                return await _left_early(line.stop, _handed_over())
+            outcome["artifacts"] = [artifact.model_dump(mode="json") for artifact in engine.artifacts]
+            await asyncio.to_thread(
+                engine.runs(engine.line.stop).write_bytes, f"{place}/outcome.json", to_json(outcome).encode()
+            )
+            return _segment_end(verdict)
+
+
+async def _ordered(engine: Engine, order: WorkOrder, place: str) -> tuple[dict[str, Any], Verdict]:
+    """Do what the parent's order says."""
+    told = json.loads(await asyncio.to_thread(engine.runs(engine.line.stop).read_bytes, f"{place}/order.json"))
     plan = engine.plans[told["workflow"]] if told["workflow"] else Plan.from_json(order.plan)
     inputs = told["inputs"] if told["workflow"] else order.inputs
     where = Place(told["path"], told["workflow"], inputs)
-    with closing(engine):
-        async with line.beating(order.heartbeat_seconds):
-            if "node" in told:
-                outcome, verdict = await _do_share(engine, plan, where, told, place)
-            else:
-                outcome, verdict = await _do_stretch(engine, plan, where, told, place)
-            with suppress(Undelivered):  # what it did is in storage; its parent tells the domain how it ended
-                await line.flush()
-    if line.stop.reason not in {None, "over"}:
-        return await _left_early(line.stop, _handed_over())
-    outcome["artifacts"] = [artifact.model_dump(mode="json") for artifact in engine.artifacts]
-    content = to_json(outcome).encode()
-    await asyncio.to_thread(engine.zones.runs.write_bytes, f"{place}/outcome.json", content)
-    return _segment_end(verdict)
+    if "node" in told:
+        return await _do_share(engine, plan, where, told, place)
+    return await _do_stretch(engine, plan, where, told, place)
 
 
 def _segment_end(verdict: Verdict) -> PrefectState[Any]:
@@ -278,7 +291,7 @@ async def _do_share(
 ) -> tuple[dict[str, Any], Verdict]:
     node, values = plan.nodes[told["node"]], engine.ledger.values
     engine.pool, engine.task_runs_cap = node.pool or engine.pool, told["task_runs_cap"]
-    items = await asyncio.to_thread(lambda: list(read_items(engine.zones.runs, place)))
+    items = await asyncio.to_thread(lambda: list(read_items(engine.runs(engine.line.stop), place)))
     share, counts = Share(node, where.of(node.id), items, told["at_once"]), Counts(None, node.id, len(items))
     ended: dict[int, Outcome] = {}
 
@@ -297,7 +310,8 @@ async def _do_share(
 
 async def _engine(line: Line, settings: WorkerSettings, order: WorkOrder, pool: str) -> Engine:
     zones = await _zones(settings)
-    ledger = Ledger(zones.runs, f"{order.facts.id}/m{order.memory}", f"{flow_run_id()}-{flow_run.run_count or 1}")
+    runs = PatientStore(zones.runs, line.stop.event, settings.outage_seconds)
+    ledger = Ledger(runs, f"{order.facts.id}/m{order.memory}", f"{flow_run_id()}-{flow_run.run_count or 1}")
     async with get_client(sync_client=False) as prefect:
         await asyncio.gather(asyncio.to_thread(ledger.recall), tag_limits.learn(prefect))
     return Engine(
@@ -309,6 +323,7 @@ async def _engine(line: Line, settings: WorkerSettings, order: WorkOrder, pool: 
         plans={name: Plan.from_json(plan) for name, plan in order.plans.items()},
         task_runs_cap=settings.fan_out_task_runs,
         shards_cap=settings.shards,
+        outage_seconds=settings.outage_seconds,
     )
 
 

@@ -16,6 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from flows.errors import Crashed, Forbidden, HandlerError, Stopped
 from flows.handed import Bounds, HandedFile, fill
+from flows.outages import outage_of
 from flows.patience import BROKER_LEAVE_SECONDS
 from flows.storage import Store, Zones, checked_name
 from flows.storage.reading import is_remote
@@ -98,7 +99,8 @@ class Broker:
             except HandlerError as error:
                 self.answer({"refused": {"code": error.code, "message": str(error)}})
             except Exception as error:  # noqa: BLE001 - the child must hear of it, and the thread must live on
-                self.answer({"refused": {"code": HandlerError.code, "message": type(error).__name__}})
+                told = outage_of(error) or HandlerError(type(error).__name__)
+                self.answer({"refused": {"code": told.code, "message": str(told)}})
             finally:
                 if file is not None:
                     os.close(file)

@@ -27,9 +27,11 @@ from domain.contracts.runs import RunFacts
 from flows.compiler import Item, Outcome, RunError, State
 from flows.engine import CountedItems, Engine, Place
 from flows.errors import Broken, Stopped
+from flows.flow_engine import answered
 from flows.ledger import error_json, latest, read
+from flows.outages import outage_of
 from flows.stopping import Stop
-from flows.storage import Store
+from flows.storage import SmallStore
 from flows.values import Values, to_json
 
 log = logging.getLogger("cairn.children")
@@ -41,6 +43,7 @@ LONGEST_LOOK_SECONDS = 1.0
 ASK_PREFECT_SECONDS = 5.0
 BEAT_SECONDS = 2.0
 PAUSE_LOOK_SECONDS = 1.0
+BLIND_SECONDS = 5.0  # between two looks at a child: storage was away, or slow, for its signs too
 TO_BEGIN = 5  # times the silence that a child is allowed while its worker prepares it
 
 
@@ -86,6 +89,10 @@ class Life:
         patience = TO_BEGIN if seen[1] is StateType.PENDING else 1
         return now - self._seen_at > patience * self.silence_seconds
 
+    def forget(self) -> None:
+        """Whoever watches could not see it for a while, and it may not have been able to show itself."""
+        self._sign = (None, None)
+
     def excuse(self, seconds: float) -> None:
         """Let so much of its silence not count."""
         self._seen_at += seconds
@@ -113,6 +120,12 @@ class Child:
             self.life.excuse(now - self.looked_at)
         self.looked_at = now
 
+    def seen(self, now: float) -> None:
+        """Storage has told how it does. After a time in which it did not, or slowly, its silence counts anew."""
+        if now - self.seen_at > BLIND_SECONDS:
+            self.life.forget()
+        self.seen_at = now
+
     def waits_too_long(self, now: float) -> bool:
         """Whether no worker took it up in time. Without a bound the domain decides, which knows who serves."""
         return self.wait_seconds is not None and self.sign is None and now - self.created_at > self.wait_seconds
@@ -135,8 +148,8 @@ class SegmentRuns:
     _count: int = 0
 
     @property
-    def _store(self) -> Store:
-        return self.engine.zones.runs
+    def _store(self) -> SmallStore:
+        return self.engine.runs(self.engine.line.stop)
 
     async def stretch(
         self,
@@ -228,7 +241,7 @@ class SegmentRuns:
             place = segment_name(self.engine.facts, number)
             for file, content in files.items():
                 await asyncio.to_thread(self._store.write_bytes, f"{place}/{file}", content.encode())
-            run = await self._create(pool, number, name)
+            run = await self._create(pool, number, name, stop)
             child = Child(place, run.id, Life(self.silence_seconds), wait_seconds)
             if await self._until_over(child, stop, heard):
                 outcome: dict[str, Any] = json.loads(
@@ -245,16 +258,21 @@ class SegmentRuns:
             await asyncio.sleep(PAUSE_LOOK_SECONDS)
         raise Stopped("The run was asked to stop.")
 
-    async def _create(self, pool: str, number: int, name: str) -> FlowRun:
+    async def _create(self, pool: str, number: int, name: str, stop: Stop) -> FlowRun:
         line, facts = self.engine.line, self.engine.facts
-        deployment = await self.prefect.read_deployment_by_name(f"{SEGMENT_FLOW}/{pool}")
-        return await self.prefect.create_flow_run_from_deployment(
-            deployment.id,
-            parameters={"run_id": str(line.run_id), "attempt_token": line.token, "segment": number},
-            name=f"{facts.id[:8]} {name}"[:200],
-            work_queue_name=self.queue,
-            idempotency_key=f"{SEGMENT_FLOW}/{pool}:{facts.id}:{facts.attempt}:{number}",
-        )
+
+        async def create() -> FlowRun:
+            """Asked twice, it is the same one."""
+            deployment = await self.prefect.read_deployment_by_name(f"{SEGMENT_FLOW}/{pool}")
+            return await self.prefect.create_flow_run_from_deployment(
+                deployment.id,
+                parameters={"run_id": str(line.run_id), "attempt_token": line.token, "segment": number},
+                name=f"{facts.id[:8]} {name}"[:200],
+                work_queue_name=self.queue,
+                idempotency_key=f"{SEGMENT_FLOW}/{pool}:{facts.id}:{facts.attempt}:{number}",
+            )
+
+        return await answered(create, f"the child run for {name}", stop)
 
     async def _until_over(self, child: Child, stop: Stop, heard: Callable[[Child], None]) -> bool:
         """Look now and then until there is an outcome. False where the child was handed over; raises if it is lost."""
@@ -286,16 +304,17 @@ class SegmentRuns:
     async def _has_outcome(self, child: Child) -> bool | None:
         """Look at what the child has left. None where storage does not say: an outage is not the end of a child.
 
-        One that outlasts the silence that a child is allowed is the end of waiting.
+        One that outlasts all patience is the end of waiting.
         """
         try:
-            is_over, child.sign = await asyncio.to_thread(_look, self._store, child.place)
+            is_over, child.sign = await asyncio.to_thread(_look, self.engine.zones.runs, child.place)
         except Exception as error:
-            if time.monotonic() - child.seen_at > self.silence_seconds:
+            allowed = self.engine.outage_seconds if outage_of(error) else self.silence_seconds
+            if time.monotonic() - child.seen_at > allowed:
                 raise
             log.warning("storage does not say how a child does", extra={"child": child.place, "error": str(error)})
             return None
-        child.seen_at = time.monotonic()
+        child.seen(time.monotonic())
         return is_over
 
     async def _told_to_stop(self, child: Child) -> bool:
@@ -348,7 +367,7 @@ def _order(place: Place) -> dict[str, Any]:
     return {"path": place.path, "workflow": place.workflow, "inputs": dict(place.inputs)}
 
 
-def _look(store: Store, place: str) -> tuple[bool, bytes | None]:
+def _look(store: SmallStore, place: str) -> tuple[bool, bytes | None]:
     """Whether there is an outcome, and the sign of life."""
     name = sign_of_life(place)
     sign = store.read_bytes(name) if store.size_bytes(name) is not None else None
@@ -367,7 +386,7 @@ def sign_of_life(place: str) -> str:
 
 @asynccontextmanager
 async def showing_life(
-    store: Store, place: str, counts: Callable[[], tuple[int, int]], stop: Stop
+    store: SmallStore, place: str, counts: Callable[[], tuple[int, int]], stop: Stop
 ) -> AsyncIterator[None]:
     """Rewrite the child's sign of life while the block runs, and see whether its parent wants it to stop.
 
@@ -399,7 +418,7 @@ async def showing_life(
         await asyncio.gather(heart, return_exceptions=True)
 
 
-def read_items(store: Store, place: str) -> Iterable[Item]:
+def read_items(store: SmallStore, place: str) -> Iterable[Item]:
     """The share of a fan-out that a child run was given."""
     for line in store.read_bytes(f"{place}/items.jsonl").splitlines():
         yield Item(*json.loads(line))

@@ -10,6 +10,8 @@ from domain.contracts.artifacts import Artifact
 from domain.contracts.runs import RunFacts
 from flows.compiler import Item, Outcome, Plan
 from flows.ledger import Ledger
+from flows.outages import PatientStore
+from flows.patience import OUTAGE_SECONDS
 from flows.reporting import Line
 from flows.stopping import Stop
 from flows.storage import Zones
@@ -84,8 +86,13 @@ class Engine:
     shards_cap: int = 4
     children: ChildRuns | None = None
     artifacts: list[Artifact] = field(default_factory=list)
+    outage_seconds: float = OUTAGE_SECONDS
     worker: str = field(default_factory=lambda: f"{os.uname().nodename}/{os.getpid()}")
     threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(THREADS, "cairn-work"))
+
+    def runs(self, stop: Stop) -> PatientStore:
+        """Run storage, whose outages are waited out until this stop. In threads."""
+        return PatientStore(self.zones.runs, stop.event, self.outage_seconds)
 
     @property
     def schedule_facts(self) -> dict[str, Any]:

@@ -23,6 +23,21 @@ class Transient(HandlerError):
     code = "transient"
 
 
+class Outage(Transient):
+    """Something of ours was away, a database, storage or a disk: no try of the work, which is begun again under it.
+
+    Only one that outlasts all patience fails the work; then the partner is told to come again.
+    """
+
+    code = "platform-outage"
+
+
+class Outlasted(Outage):
+    """It was away for longer than anybody waits: the work fails, and another try would only wait as long again."""
+
+    retryable = False
+
+
 class Stopped(HandlerError):
     """The run was asked to stop and the handler left early."""
 
@@ -85,7 +100,8 @@ class ForeignProduct(HandlerError):
 
 # What one process may tell another by its code alone.
 TELLABLE: dict[str, type[HandlerError]] = {
-    error.code: error for error in (InvalidInput, Transient, Stopped, OutOfMemory, PlannedHandler, Forbidden, NoAsset)
+    error.code: error
+    for error in (InvalidInput, Transient, Outage, Stopped, OutOfMemory, PlannedHandler, Forbidden, NoAsset)
 }
 
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import httpx
 from anyio import CancelScope
@@ -25,7 +25,12 @@ from prefect.flows import Flow
 from prefect.logging.loggers import flow_run_logger
 from prefect.states import Crashed, Pending
 
-OUTAGE_SECONDS = 600.0
+from flows.errors import Stopped
+from flows.patience import OUTAGE_SECONDS
+from flows.stopping import Stop
+
+log = logging.getLogger("cairn.prefect")
+Answer = TypeVar("Answer")
 OUTAGE_PAUSE_SECONDS = 2.0
 CUT_SHORT = "Cut short: its time was up, or the run around it has ended."
 
@@ -33,6 +38,21 @@ CUT_SHORT = "Cut short: its time was up, or the run around it has ended."
 def is_outage(error: httpx.HTTPError) -> bool:
     """Whether asking again may help: no answer, or one that says that the server is at fault."""
     return not isinstance(error, httpx.HTTPStatusError) or error.response.is_server_error
+
+
+async def answered(ask: Callable[[], Awaitable[Answer]], about: str, stop: Stop | None = None) -> Answer:
+    """Prefect's answer, be it after an outage. What is asked may be asked twice. A stop ends the waiting."""
+    deadline = time.monotonic() + OUTAGE_SECONDS
+    while True:
+        try:
+            return await ask()
+        except (httpx.TransportError, httpx.HTTPStatusError) as error:
+            if not is_outage(error) or time.monotonic() > deadline:
+                raise
+            if stop is not None and stop.is_set():
+                raise Stopped("The run was asked to stop.") from error
+            log.warning("Prefect does not answer for %s (%s); asking again", about, type(error).__name__)
+            await asyncio.sleep(OUTAGE_PAUSE_SECONDS)
 
 
 @dataclass
@@ -57,15 +77,8 @@ class QuietEngine(AsyncFlowRunEngine[..., Any]):
 
     async def set_state(self, state: State[Any], force: bool = False) -> State[Any]:
         """An outage of Prefect is waited out, or every run would end with it."""
-        deadline = time.monotonic() + OUTAGE_SECONDS
-        while True:
-            try:
-                return await super().set_state(state, force)
-            except (httpx.TransportError, httpx.HTTPStatusError) as error:
-                if not is_outage(error) or time.monotonic() > deadline:
-                    raise
-                self.logger.warning("Prefect did not take the state %s; trying again", state.name)
-                await asyncio.sleep(OUTAGE_PAUSE_SECONDS)
+        ask = super().set_state
+        return await answered(lambda: ask(state, force), f"the state {state.name}")
 
     @asynccontextmanager
     async def initialize_run(self) -> AsyncGenerator[Any, None]:
@@ -117,8 +130,14 @@ class _InnerEngine(QuietEngine):
         around = FlowRunContext.get()
         tracking = Task(fn=self.flow.fn, name=self.flow.name, version=self.flow.version)
         vars(tracking)["_is_subflow_tracking_task"] = True
-        shown = await tracking.create_run(client=client, flow_run_context=around, parameters={})
-        created = await client.create_flow_run(self.flow, name=self.name, state=Pending(), parent_task_run_id=shown.id)
+        # Made twice where an answer was lost on its way: the second of them is the one that is used.
+        shown = await answered(
+            lambda: tracking.create_run(client=client, flow_run_context=around, parameters={}), self.flow.name
+        )
+        created = await answered(
+            lambda: client.create_flow_run(self.flow, name=self.name, state=Pending(), parent_task_run_id=shown.id),
+            self.flow.name,
+        )
         self.logger = cast("logging.Logger", flow_run_logger(created, self.flow))
         return created
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flows.compiler import Outcome, RunError, State
-from flows.storage import Store
+from flows.storage import SmallStore
 from flows.values import Values, to_json
 
 log = logging.getLogger("cairn.ledger")
@@ -48,7 +48,7 @@ class Entry:
 class Ledger:
     """The memory of one run, with the file that this process adds to."""
 
-    store: Store
+    store: SmallStore
     memory: str
     writer: str
     _nodes: dict[str, Entry] | None = field(default=None)
@@ -100,7 +100,7 @@ class Ledger:
         return read(self.store, self.memory, place)
 
 
-def read(store: Store, memory: str, place: str) -> Iterator[Entry]:
+def read(store: SmallStore, memory: str, place: str) -> Iterator[Entry]:
     """All entries of a fan-out's items, or of the run's nodes, file by file.
 
     A line that is none, as a full disk leaves it, costs its work again, never the run.

@@ -1,7 +1,8 @@
 """How long a try may go on: until its time is up or the run stops, and then a little longer to leave by itself.
 
-Here stand all budgets of a stop, of handlers, flow runs and workers, because they nest: whoever waits for another has
-time left, when that one's is up, to see it gone and to tell how it ended.
+And how long it is worth to wait for what is ours and away. Here stand all budgets of a stop, of handlers, flow runs and
+workers, because they nest: whoever waits for another has time left, when that one's is up, to see it gone and to tell
+how it ended.
 """
 
 import math
@@ -27,6 +28,12 @@ RUN_CANCEL_SECONDS: Final = 7.0
 HANDLER_CANCEL_SECONDS: Final = 4.0
 
 TRY_LEAVE_SECONDS: Final = 1.5  # after a handler's grace: by then it was killed or given up
+# What is ours, the domain, a database, storage, a disk, may be away for so long before work that needs it fails. Nobody
+# who waits asks more often than that something that comes back is found by all of them soon, and not by all at once.
+OUTAGE_SECONDS: Final = 3600.0
+FIRST_WAIT_SECONDS: Final = 0.5
+LONGEST_WAIT_SECONDS: Final = 15.0
+
 BROKER_LEAVE_SECONDS: Final = 5.0  # a transfer notices between two pieces that its try is over; its run does not wait
 
 
@@ -44,6 +51,27 @@ def grace_seconds(reason: Reason | None) -> float:
 def usual_grace() -> float:
     """How long a try may take to leave, where nobody says otherwise."""
     return GRACE_SECONDS
+
+
+@dataclass
+class Outlasting:
+    """One piece of work's time to wait for what is ours and away. Knows no clock: it is told what time it is."""
+
+    allowed_seconds: float = OUTAGE_SECONDS
+    since: float | None = None
+    _longest: float = FIRST_WAIT_SECONDS
+
+    def pause(self, now: float, spread: float) -> float | None:
+        """How long to wait before asking again; None once it has been away for too long. `spread` is 0 to 1."""
+        self.since = now if self.since is None else self.since
+        if now - self.since >= self.allowed_seconds:
+            return None
+        longest, self._longest = self._longest, min(2 * self._longest, LONGEST_WAIT_SECONDS)
+        return longest * (1 + spread) / 2
+
+    def seconds(self, now: float) -> float:
+        """For how long it has been away."""
+        return 0.0 if self.since is None else now - self.since
 
 
 class Step(Enum):

@@ -29,6 +29,7 @@ from domain.contracts.runs import (
     Verdict,
     WorkOrder,
 )
+from flows.patience import OUTAGE_SECONDS
 from flows.settings import WorkerSettings
 from flows.stopping import Stop
 
@@ -37,8 +38,7 @@ SEND_EVENTS_SECONDS = 0.5
 EVENTS_AT_ONCE = 500
 FIRST_DELAY_SECONDS = 0.5
 LONGEST_DELAY_SECONDS = 5.0  # after an outage the domain hears of every attempt soon
-# How long the domain may be silent. Work that is done is worth waiting with; news can be told later.
-OUTAGE_SECONDS = 3600.0
+# Work that is done is worth waiting with for as long as an outage may last; news can be told later.
 NEWS_SECONDS = 60.0
 ANSWER_SECONDS = 10.0
 LONGEST_HOLD_SECONDS = 20.0

@@ -26,6 +26,7 @@ from flows.checkpoint import checked_state
 from flows.confinement import Confinement, own_code
 from flows.context import LONGEST_LINE, MOST_LINES, Context
 from flows.errors import TELLABLE, HandlerError, OutOfMemory, Transient
+from flows.outages import outage_of
 from flows.storage import ZONES, LocalStore, Store, Zones
 from flows.storage.brokered import BrokeredStore
 
@@ -231,6 +232,8 @@ def _store(zone: str, order: Mapping[str, Any], channel: Channel) -> Store:
 def _failure(error: BaseException) -> dict[str, Any]:
     if isinstance(error, HandlerError):
         return {"error": {"code": error.code, "message": str(error)[:LONGEST_MESSAGE]}}
+    if away := outage_of(error):
+        return {"error": {"code": away.code, "message": str(away)}}
     message = f"{type(error).__name__}: {error}"[:LONGEST_MESSAGE]
     return {"error": {"code": HandlerError.code, "message": message}}
 

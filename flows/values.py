@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from flows.storage import Store
+from flows.storage import SmallStore
 
 TRAVELS_BYTES = 16_000
 RESULT_BYTES = 256_000
@@ -20,7 +20,7 @@ RESULT_BYTES = 256_000
 class Values:
     """The kept values of one run."""
 
-    store: Store
+    store: SmallStore
     memory: str
 
     def told(self, value: Any) -> dict[str, Any]:
@@ -44,7 +44,7 @@ class Values:
 class Stored(Mapping[str, Any]):
     """A kept mapping."""
 
-    store: Store
+    store: SmallStore
     name: str
 
     @cached_property

@@ -5,6 +5,9 @@ what runs inside an item has none: those are retried here, in the same way.
 """
 
 import asyncio
+import contextlib
+import logging
+import math
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -20,13 +23,15 @@ from domain.rules.texts import kept
 from flows import tries
 from flows.compiler import Item, Node, Outcome, RunError, State
 from flows.engine import Engine
-from flows.errors import Broken, HandlerError, Stopped
+from flows.errors import Broken, HandlerError, Outage, Outlasted, Stopped
 from flows.ledger import Entry, digest, error_json
-from flows.patience import grace_seconds
+from flows.outages import outage_of
+from flows.patience import LOOK_SECONDS, Outlasting, grace_seconds
 from flows.stopping import Stop
-from flows.tries import Care, Progress, Try
+from flows.tries import Care, Try
 from flows.values import Stored, plain
 
+log = logging.getLogger("cairn.work")
 TIMEOUT_SECONDS = 3600.0
 MESSAGE_LENGTH = 500
 
@@ -85,6 +90,32 @@ class Hands:
             task.cancel()
 
     async def once(self, work: Work, number: int) -> Mapping[str, Any]:
+        """One try, begun again for as long as it ends because something of ours is away."""
+        waiting = Outlasting(self.engine.outage_seconds)
+        while True:
+            try:
+                return await self._once(work, number)
+            except Exception as error:
+                if (away := outage_of(error)) is None:
+                    raise
+                if self.stop.is_set():
+                    raise Stopped("The run was asked to stop.") from error
+                pause = waiting.pause(now := time.monotonic(), random.random())  # noqa: S311 - a spread, no secret
+                if pause is None:
+                    raise Outlasted(f"{away} It was away for {waiting.seconds(now):.0f} s.") from error
+                await self._wait_out(work, away, pause)
+
+    async def _wait_out(self, work: Work, away: Outage, seconds: float) -> None:
+        """Wait for what is away, and say so. Only a stop ends it early."""
+        log.warning("%s: waits for what is away. %s", work.name, away)
+        self._progress(work)(None, f"Waits: {away}")
+        with self.at_work(self._busy):
+            for _ in range(math.ceil(seconds / LOOK_SECONDS)):
+                if self.stop.is_set():
+                    return
+                await asyncio.sleep(LOOK_SECONDS)
+
+    async def _once(self, work: Work, number: int) -> Mapping[str, Any]:
         """One try. What succeeded is remembered before anybody hears of it, and where it is large only there."""
         if self.stop.is_set():
             raise Stopped("The run was asked to stop.")
@@ -93,7 +124,7 @@ class Hands:
             if work.node.workflow is not None and self.workflows is not None:
                 output = await self.workflows.run(work, plain(work.params))
                 stored: Mapping[str, Any] = await self._in_thread(
-                    partial(self._remember, work, number, started, output)
+                    partial(self._outlast, partial(self._remember, work, number, started, output))
                 )
             else:
                 output, stored = await self._handle(work, number, started)
@@ -124,8 +155,17 @@ class Hands:
         told = run_error(error, work.node.id)
         if self._is_cut_short(work, number, error):  # it is to be done again, so nobody remembers how it ended
             return Outcome(State.CANCELLED, None, told)
-        await self._in_thread(partial(self._remember, work, number, None, None, told))
+        remember = partial(self._remember, work, number, None, None, told)
+        if outage_of(error) is None:
+            await self._in_thread(partial(self._outlast, remember))
+        else:  # what was away may be the very place where it would be remembered
+            with contextlib.suppress(Exception):
+                await self._in_thread(remember)
         return Outcome(State.FAILED, None, told)
+
+    def _outlast(self, call: Callable[[], Any]) -> Any:
+        """In a thread: wait out an outage of run storage."""
+        return self.engine.runs(self.stop).outlast(call)
 
     def may_retry(self, error: object) -> bool:
         """Whether another try may follow a failed one. Not while the run stops: it would only sleep."""
@@ -173,7 +213,8 @@ class Hands:
             metrics[name] = metrics.get(name, 0.0) + value
 
         def keep(output: dict[str, Any]) -> None:
-            stored.append(self._remember(work, number, started, output, metrics=metrics))
+            remember = partial(self._remember, work, number, started, output, metrics=metrics)
+            stored.append(self._outlast(remember))  # else the work would be done again
 
         care = Care(
             zones=self.engine.zones,
@@ -223,18 +264,18 @@ class Hands:
         )
         return told and ledger.values.heard(told)
 
-    def _progress(self, work: Work) -> Progress:
+    def _progress(self, work: Work) -> Callable[[float | None, str], None]:
         """Tells how far a node of the run is. Items and nodes of sub-workflows are counted instead."""
         if work.item is not None or "." in work.path:
             return lambda *_: None
         loop, line = asyncio.get_running_loop(), self.engine.line
 
-        def progress(fraction: float, message: str) -> None:
+        def progress(fraction: float | None, message: str) -> None:
             """Called from the handler's thread; heartbeats are sent by the loop's."""
             event = NodeEvent(
                 node_id=work.node.id,
                 state="running",
-                fraction=min(max(fraction, 0), 1),
+                fraction=None if fraction is None else min(max(fraction, 0), 1),
                 message=kept(message[:MESSAGE_LENGTH]),
             )
             loop.call_soon_threadsafe(line.note, event)

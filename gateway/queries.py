@@ -16,10 +16,12 @@ from psycopg.rows import class_row, dict_row
 from psycopg.types.json import Jsonb
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
+from domain.answering import Answering, still_there
 from domain.contracts.platforms import PlatformRow
 from domain.contracts.submissions import RequestState
 from domain.database_address import DatabaseAddress
 from domain.rules.clearance import STAFF, Clearance, Identity, Role
+from domain.rules.liveliness import READING_SECONDS
 from gateway.errors import BehindUnavailable, MalformedRequest
 
 Row = TypeVar("Row")
@@ -140,12 +142,14 @@ def reading_pool(address: DatabaseAddress, size: int) -> AsyncConnectionPool:
     """Connections that read, opened when the application starts."""
     return AsyncConnectionPool(
         address.url,
-        kwargs=address.options(),
+        connection_class=Answering,
+        kwargs=address.options(statement_seconds=READING_SECONDS),
         min_size=1,
         max_size=size,
         timeout=5.0,
         open=False,
         configure=ready_to_read,
+        check=still_there,
     )
 
 

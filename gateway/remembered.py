@@ -1,9 +1,12 @@
 """Answers to questions that anybody may ask as often as they like. Each process asks for itself, and once for all."""
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+
+from domain.rules.liveliness import PING_SECONDS
 
 
 @dataclass
@@ -18,6 +21,7 @@ class Remembered:
 
     seconds: float = 1.0
     clock: Callable[[], float] = time.monotonic
+    patience_seconds: float = PING_SECONDS
     _questions: dict[str, _Question] = field(default_factory=dict)
 
     async def answer(self, name: str, ask: Callable[[], Awaitable[bool]]) -> bool:
@@ -25,7 +29,10 @@ class Remembered:
         known = self._questions.get(name)
         if known is None or self._is_over(known):
             known = self._questions[name] = _Question(asyncio.create_task(self._asked(name, ask)))
-        return await asyncio.shield(known.asking)  # who leaves leaves the answer to the others
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.patience_seconds):
+                return await asyncio.shield(known.asking)  # who leaves leaves the answer to the others
+        return False  # what hangs does not answer
 
     def _is_over(self, question: _Question) -> bool:
         answered = question.answered_at

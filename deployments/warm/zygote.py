@@ -20,6 +20,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
@@ -59,6 +60,7 @@ KEPT = (
 KEPT_FAMILIES = ("LC_", "PYTHON")
 PR_SET_PDEATHSIG = 1
 ORDER_SECONDS = 5.0
+REFUSED_SECONDS = 0.1
 
 _held: set[int] = set()  # files that imports opened for good
 
@@ -111,18 +113,32 @@ class Zygote:
                     self._drop(key.data)
 
     def _accept(self) -> None:
-        """One asker: fork for it, or tell it to do without."""
-        connection, _ = self.listener.accept()
-        connection.settimeout(ORDER_SECONDS)
-        if code_version() != self.code:
-            self._retire(connection)
+        """One asker: fork for it, or tell it to do without. Whatever fails concerns this one, and none that runs.
+
+        It may have left, or descriptors, processes or memory may have run out for a moment.
+        """
+        try:
+            connection, _ = self.listener.accept()
+        except OSError as error:
+            _complain("nobody could be let in", error)
+            time.sleep(REFUSED_SECONDS)  # whoever asks still waits at the door
             return
         try:
+            connection.settimeout(ORDER_SECONDS)
+            if code_version() != self.code:
+                self._retire(connection)
+                return
             kind, streams = _receive(connection)
         except (OSError, ValueError):
             connection.close()
             return
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError as error:
+            _complain("nothing could be forked", error)
+            _close(streams)
+            connection.close()  # who asked starts cold
+            return
         if pid == 0:
             _become(kind, streams)
         _close(streams)
@@ -244,6 +260,11 @@ def _receive(connection: socket.socket) -> tuple[bytes, list[int]]:
 def _close(streams: list[int]) -> None:
     for stream in streams:
         os.close(stream)
+
+
+def _complain(what: str, error: OSError) -> None:
+    with contextlib.suppress(OSError):
+        sys.stderr.write(f"zygote: {what}: {error}\n")
 
 
 def _tell(connection: socket.socket, message: dict[str, Any]) -> None:

@@ -84,6 +84,15 @@ class Draining(BaseWorker[Any, Any, Any], abc.ABC):
             await asyncio.sleep(OUTAGE_PAUSE_SECONDS)
             return []
 
+    async def _sync_and_initialize(self) -> None:
+        """Tell Prefect that it is there. The stock one counts what goes wrong, and ends after some minutes."""
+        try:
+            await super()._sync_and_initialize()
+        except (httpx.TransportError, httpx.HTTPStatusError) as error:
+            if not is_outage(error):
+                raise
+            self._logger.warning("Prefect does not hear that this worker is there (%s)", type(error).__name__)
+
     def _on_signal(self, number: signal.Signals) -> None:
         if self.draining:
             os._exit(128 + number)

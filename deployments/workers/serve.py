@@ -18,6 +18,7 @@ from deployments.stack.postgres import as_user
 from deployments.stack.supervisor import MARKER
 from deployments.workers.draining import Draining
 from flows.forks import ADDRESS
+from flows.handlers.registry import registry
 from flows.reporting import domain_http
 from flows.segments import GDAL, LIGHT
 from flows.settings import WorkerSettings
@@ -75,7 +76,7 @@ def _worker(pool: str, name: str, limit: int | None) -> Draining:
 async def send_beacons(worker: Draining, pool: str, settings: WorkerSettings) -> None:
     """Tell the domain that this pool is served, for as long as the worker takes runs."""
     answered = True
-    told = {"worker": worker.name, "at_once": worker.at_once}
+    told: dict[str, Any] = {"worker": worker.name, "at_once": worker.at_once, "handlers": sorted(registry())}
     async with domain_http(settings) as http:
         while True:
             if not worker.ready:
@@ -84,6 +85,8 @@ async def send_beacons(worker: Draining, pool: str, settings: WorkerSettings) ->
             try:
                 answer = await http.post(f"/api/v1/pools/{pool}/beacon", json=told)
                 arrived = answer.is_success
+                if answer.status_code == httpx.codes.UNPROCESSABLE_ENTITY and told.pop("handlers", None):
+                    continue  # a domain of an older release does not ask which
             except httpx.HTTPError:
                 arrived = False
             if arrived != answered:

@@ -1,7 +1,9 @@
 """Creates, finds and stops flow runs in Prefect. The only module of the domain that knows Prefect."""
 
+import asyncio
 import contextlib
-from collections.abc import Awaitable, Iterable
+import time
+from collections.abc import Awaitable, Coroutine, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
@@ -28,6 +30,8 @@ PERMANENT = range(400, 500)
 RETRYABLE_CLIENT_ERRORS = {408, 425, 429}
 PAGE = 200
 MISCONFIGURED = {401, 403, 404}
+ANSWER_SECONDS = 20.0  # a busy server takes as long as ten of these
+REST_SECONDS = 5.0
 NEW = timedelta(seconds=30)  # far more than a flow run takes to its first word, and than two clocks differ
 STATES = {
     StateType.SCHEDULED: FlowState.SCHEDULED,
@@ -48,6 +52,10 @@ class Unclear(Exception):
     """Prefect did not answer, or not usefully: the run may or may not exist. The same key makes asking again safe."""
 
 
+class Unanswered(Unclear):
+    """Prefect did not answer at all: it is away, or the way to it is."""
+
+
 class Refused(Exception):
     """Prefect understood and refused this run: asking again the same way cannot help."""
 
@@ -66,6 +74,7 @@ class PrefectRuns:
 
     _client: PrefectClient = field(default_factory=lambda: get_client(sync_client=False))
     _deployments: dict[str, UUID] = field(default_factory=dict)
+    _resting_until: float = field(default=float("-inf"), init=False)
 
     async def __aenter__(self) -> "PrefectRuns":
         await self._client.__aenter__()
@@ -80,7 +89,7 @@ class PrefectRuns:
         self, deployment: str, *, key: str, name: str, parameters: dict[str, str], tags: list[str], queue: str
     ) -> UUID:
         """Create the flow run of this key, or find the one that was created before."""
-        run = await _asked(
+        run = await self._asked(
             self._client.create_flow_run_from_deployment(
                 await self._deployment_id(deployment),
                 parameters=parameters,
@@ -97,7 +106,7 @@ class PrefectRuns:
         """The flow run of this key and how it stands. Prefect's silence is an answer too."""
         wanted = FlowRunFilter(idempotency_key=FlowRunFilterIdempotencyKey(any_=[key]))
         try:
-            found = await _asked(self._client.read_flow_runs(flow_run_filter=wanted, limit=1), f"key {key}")
+            found = await self._asked(self._client.read_flow_runs(flow_run_filter=wanted, limit=1), f"key {key}")
         except (Unclear, Refused):
             return None, FlowState.UNKNOWN
         return (found[0].id, _state(found[0])) if found else (None, FlowState.MISSING)
@@ -110,7 +119,7 @@ class PrefectRuns:
             page = wanted[start : start + PAGE]
             chosen = FlowRunFilter(id=FlowRunFilterId(any_=page))
             try:
-                found = await _asked(self._client.read_flow_runs(flow_run_filter=chosen, limit=PAGE), "flow runs")
+                found = await self._asked(self._client.read_flow_runs(flow_run_filter=chosen, limit=PAGE), "flow runs")
             except (Unclear, Refused):
                 told |= dict.fromkeys(page, FlowState.UNKNOWN)
                 continue
@@ -121,7 +130,7 @@ class PrefectRuns:
         """Have a flow run stopped: by its worker where one has it, at once where none does."""
         state: State[Any] = Cancelled() if flow is FlowState.SCHEDULED else Cancelling()
         with contextlib.suppress(Unclear, Refused):  # the next sweep asks again
-            await _asked(self._client.set_flow_run_state(flow_run_id, state), f"flow run {flow_run_id}")
+            await self._asked(self._client.set_flow_run_state(flow_run_id, state), f"flow run {flow_run_id}")
 
     async def end_inside(self, flow_run_ids: Iterable[UUID]) -> bool:
         """End what counts as under way inside flow runs that are over: its process is gone, and nobody else will.
@@ -147,18 +156,22 @@ class PrefectRuns:
             parent_flow_run_id=FlowRunFilterParentFlowRunId(any_=around),
             state=FlowRunFilterState(type=FlowRunFilterStateType(any_=UNDER_WAY)),
         )
-        return await _asked(self._client.read_flow_runs(flow_run_filter=wanted, limit=PAGE), "flow runs inside others")
+        return await self._asked(
+            self._client.read_flow_runs(flow_run_filter=wanted, limit=PAGE), "flow runs inside others"
+        )
 
     async def _crash(self, flow_run_id: UUID) -> None:
         ended: State[Any] = Crashed(message="The flow run around it is over.")
         with contextlib.suppress(Missing):
-            await _asked(self._client.set_flow_run_state(flow_run_id, ended, force=True), f"flow run {flow_run_id}")
+            await self._asked(
+                self._client.set_flow_run_state(flow_run_id, ended, force=True), f"flow run {flow_run_id}"
+            )
 
     async def online_workers(self, pool: str) -> frozenset[str] | None:
         """Names of the workers that Prefect hears of for this pool; None where it does not answer."""
         call = self._client.read_workers_for_work_pool(pool, limit=PAGE)
         try:
-            found = await _asked(call, f"workers of {pool}")
+            found = await self._asked(call, f"workers of {pool}")
         except (Unclear, Refused) as error:
             no_such_pool = (
                 getattr(getattr(error.__cause__, "response", None), "status_code", None) == httpx.codes.NOT_FOUND
@@ -166,10 +179,29 @@ class PrefectRuns:
             return frozenset() if no_such_pool else None
         return frozenset(worker.name for worker in found if worker.status is WorkerStatus.ONLINE)
 
+    async def _asked(self, call: Coroutine[Any, Any, Answer], about: str) -> Answer:
+        """Prefect's answer, or which kind of none it gave.
+
+        Its client asks again by itself, for minutes and without a word: who asks here has others to see to. Where it
+        has just given none, nobody asks for a moment, or a sweep would wait once for each of its attempts.
+        """
+        if time.monotonic() < self._resting_until:
+            call.close()
+            raise Unclear("Prefect gave no answer a moment ago.")
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                return await _understood(call, about)
+        except TimeoutError:
+            self._resting_until = time.monotonic() + REST_SECONDS
+            raise Unclear(f"Prefect gave no answer for {about} in {ANSWER_SECONDS:g} s.") from None
+        except Unanswered:
+            self._resting_until = time.monotonic() + REST_SECONDS
+            raise
+
     async def _deployment_id(self, deployment: str) -> UUID:
         if deployment not in self._deployments:
             try:
-                found = await _asked(self._client.read_deployment_by_name(deployment), f"deployment {deployment}")
+                found = await self._asked(self._client.read_deployment_by_name(deployment), f"deployment {deployment}")
             except Missing as error:
                 raise Misconfigured(f"There is no deployment {deployment!r} yet. Run `cairn deploy`.") from error
             self._deployments[deployment] = found.id
@@ -188,8 +220,7 @@ def _state(run: FlowRun) -> FlowState:
     return FlowState.BEGINNING if is_new and told in {FlowState.PENDING, FlowState.RUNNING} else told
 
 
-async def _asked(call: Awaitable[Answer], about: str) -> Answer:
-    """Prefect's answer, or which kind of none it gave."""
+async def _understood(call: Awaitable[Answer], about: str) -> Answer:
     try:
         return await call
     except PrefectHTTPStatusError as error:
@@ -202,6 +233,6 @@ async def _asked(call: Awaitable[Answer], about: str) -> Answer:
     except ObjectNotFound as error:
         raise Missing(f"Prefect knows no {about}.") from error
     except httpx.HTTPError as error:
-        raise Unclear(f"Prefect did not answer: {type(error).__name__}.") from error
+        raise Unanswered(f"Prefect did not answer: {type(error).__name__}.") from error
     except Exception as error:  # what its client makes of an answer that it cannot read; nothing follows from it
         raise Unclear(f"Prefect's answer for {about} makes no sense: {type(error).__name__}.") from error

@@ -140,7 +140,7 @@ async def starts(session: Session) -> RunStarts:
 
 
 async def lifecycle(session: Session, state: ServiceState) -> RunLifecycle:
-    return RunLifecycle(session, state.settings.max_attempts)
+    return RunLifecycle(session, state.settings.max_attempts, state.settings.attempt_pause_seconds)
 
 
 IfMatch = Annotated[str | None, Header(description="The ETag of what was read, or * for whatever is there")]

@@ -4,12 +4,10 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Response
-from sqlalchemy import text
 
 from domain.api.dependencies import (
     InTurn,
     ServiceState,
-    Session,
     allowed,
     allowed_beforehand,
     callback_desk,
@@ -33,7 +31,7 @@ from domain.contracts.runs import (
     WorkOrder,
 )
 from domain.contracts.submissions import SubmissionAnswer
-from domain.errors import DomainError
+from domain.errors import DatabaseUnavailable, DomainError
 from domain.security import Identity
 from domain.services.callbacks import CallbackDesk
 from domain.services.heartbeats import Heartbeats
@@ -47,6 +45,7 @@ api = APIRouter(prefix="/api/v1")
 
 Starts = Annotated[RunStarts, Depends(starts)]
 Lifecycle = Annotated[RunLifecycle, Depends(lifecycle)]
+RETRY_SECONDS = 1
 WORKER = [Depends(allowed("worker"))]
 
 
@@ -57,9 +56,13 @@ async def livez() -> dict[str, str]:
 
 
 @probes.get("/readyz")
-async def readyz(session: Session, state: ServiceState) -> dict[str, str | list[str]]:
-    """The process and its database answer. A workflow whose file is refused is named, and hinders no other."""
-    await session.execute(text("select 1"))
+async def readyz(state: ServiceState) -> dict[str, str | list[str]]:
+    """The process and its database answer, in time. A workflow whose file is refused is named, and hinders no other."""
+    try:
+        await state.database.ready.check()
+    except TimeoutError as error:
+        told = "It has taken a question and gives no answer."
+        raise DatabaseUnavailable(told, retry_after_seconds=RETRY_SECONDS) from error
     refused = sorted(state.definitions.refused)
     return {"status": "ready"} | ({"refused_workflows": refused} if refused else {})
 

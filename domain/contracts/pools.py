@@ -1,6 +1,10 @@
 """What a worker says of itself."""
 
+from typing import Annotated
+
 from pydantic import BaseModel, ConfigDict, Field
+
+HandlerName = Annotated[str, Field(max_length=200)]
 
 
 class Beacon(BaseModel):
@@ -8,6 +12,9 @@ class Beacon(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
+    handlers: list[HandlerName] | None = Field(
+        default=None, max_length=2000, description="The handlers of its image, with which it takes runs that await one"
+    )
     worker: str = Field(min_length=1, max_length=200, description="Its name: one for each worker of a pool")
     at_once: int | None = Field(
         default=None, ge=1, le=10_000, description="How many runs it does side by side without slowing them down"

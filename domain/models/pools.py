@@ -1,5 +1,7 @@
 """Workers as they announce themselves."""
 
+from sqlalchemy import Text
+from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Mapped, mapped_column
 
 from domain.models.base import Base, CreatedAt
@@ -14,3 +16,4 @@ class PoolWorker(Base):
     worker: Mapped[str] = mapped_column(primary_key=True)
     seen_at: Mapped[CreatedAt]
     at_once: Mapped[int | None]  # how many runs it does side by side; unknown where it does not say
+    handlers: Mapped[list[str] | None] = mapped_column(ARRAY(Text))  # that it has; unknown where it does not say

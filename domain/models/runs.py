@@ -74,9 +74,15 @@ class Attempt(Base):
     __tablename__ = "attempts"
     __table_args__ = (
         # Which attempts wait, lane by lane (`rules.fairness`), and which are in flight.
-        Index("ix_attempts_lanes", *LANE, "created_at", postgresql_where=text("state = 'ready'")),
+        Index(
+            "ix_attempts_lanes",
+            *LANE,
+            text("coalesce(not_before, created_at)"),
+            postgresql_where=text("state = 'ready' and awaits is null"),
+        ),
         Index("ix_attempts_in_flight", "pool", postgresql_where=text("state in ('sending', 'sent', 'started')")),
         Index("ix_attempts_alive", "heartbeat_at", postgresql_where=text("state = 'started'")),
+        Index("ix_attempts_awaiting", "run_id", postgresql_where=text("awaits is not null and state = 'ready'")),
         Index("ix_attempts_flow_run_id", "flow_run_id"),
         Index("ix_attempts_repeated", "created_at", postgresql_where=text("number > 1")),
         Index("ix_attempts_to_dispose", "finished_at", postgresql_where=text(TO_DISPOSE)),
@@ -100,6 +106,8 @@ class Attempt(Base):
     platform_id: Mapped[str] = mapped_column(server_default="")  # empty where no partner asked
     workflow_id: Mapped[str] = mapped_column(server_default="")
     state: Mapped[AttemptState] = mapped_column(EnumText(AttemptState), server_default=AttemptState.READY.value)
+    not_before: Mapped[Moment]  # it rests until then: what ended the one before may not be over
+    awaits: Mapped[list[str] | None] = mapped_column(ARRAY(Text))  # handlers that some worker must have first
     lease_until: Mapped[Moment]
     dispatch_tries: Mapped[int] = mapped_column(server_default="0")
     flow_run_id: Mapped[UUID | None]

@@ -18,7 +18,9 @@ from flows.segments import LIGHT
 SOON_SECONDS = 30.0  # a light run that began longer ago waits for something, or keeps one thread busy
 HEARD_SECONDS = 25.0
 COLUMNS = "pool, work_pool, priority, platform_id, workflow_id"
-IS_DUE, SINCE = "a.state = 'ready'", "a.created_at"  # as the index of lanes has them
+SINCE = "coalesce(a.not_before, a.created_at)"  # as the index of lanes has it; what rests comes last in its lane
+IS_IN_LINE = "a.state = 'ready' and a.awaits is null"
+IS_DUE = f"{IS_IN_LINE} and {SINCE} <= statement_timestamp()"
 OF_LANE = (
     "a.pool = l.pool and a.work_pool = l.work_pool and a.priority = l.priority"
     " and a.platform_id = l.platform_id and a.workflow_id = l.workflow_id"
@@ -32,11 +34,11 @@ BY_INDEX = text("""
 # From lane to lane by the index, instead of over all that wait.
 WAITING = text(f"""
     with recursive lanes as (
-        (select {COLUMNS} from app.attempts where state = 'ready' order by {COLUMNS} limit 1)
+        (select {COLUMNS} from app.attempts a where {IS_IN_LINE} order by {COLUMNS} limit 1)
         union all
         select n.* from lanes l cross join lateral (
-            select {COLUMNS} from app.attempts
-            where state = 'ready'
+            select {COLUMNS} from app.attempts a
+            where {IS_IN_LINE}
               and ({COLUMNS}) > (l.pool, l.work_pool, l.priority, l.platform_id, l.workflow_id)
             order by {COLUMNS} limit 1
         ) n
@@ -129,9 +131,9 @@ class Backlog:
         await self.session.execute(BY_INDEX)
 
     async def waiting(self, batch: int) -> list[Waiting]:
-        """Every lane that something waits in, with its oldest."""
+        """Every lane that something is due in, with its oldest."""
         rows = await self.session.execute(WAITING, {"batch": batch})
-        return [Waiting(Lane(*row[:5]), row.waited) for row in rows]
+        return [Waiting(Lane(*row[:5]), row.waited) for row in rows if row.waited]
 
     async def loads(self) -> dict[Lane, Load]:
         """What is in flight, by lane."""

@@ -17,11 +17,12 @@ LIVE = text("""
     select state, count(*)::float from app.attempts
     where state in ('ready', 'sending', 'sent', 'started') group by 1
 """)
-# Of a queue that was paused nothing is late: people hold it.
+# Of a queue that was paused nothing is late: people hold it. Nor is what rests after an attempt that was lost.
 WAITING = text(f"""
-    select r.pool, max({AGE.format("a.created_at")})
+    select r.pool, max({AGE.format("greatest(a.created_at, a.not_before)")})
     from app.attempts a join app.runs r using (run_id) join app.requests q using (request_id)
-    where (a.state = 'ready' or (a.state = 'sending' and a.lease_until < clock_timestamp())) and not exists (
+    where (a.state = 'ready' or (a.state = 'sending' and a.lease_until < clock_timestamp()))
+    and a.awaits is null and coalesce(a.not_before <= clock_timestamp(), true) and not exists (
         select from app.settings s where s.kind = 'pause'
         and s.name in ('*', 'workflow:' || r.workflow_id, 'platform:' || q.platform_id)
     )

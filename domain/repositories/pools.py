@@ -13,8 +13,10 @@ KEEP_SECONDS = 3600.0  # how long a worker that left is listed
 OF_PREFECT = "prefect/"  # before the names of workers that only Prefect hears of
 
 BEACON = text("""
-    insert into app.pool_workers (pool, worker, seen_at, at_once) values (:pool, :worker, clock_timestamp(), :at_once)
-    on conflict (pool, worker) do update set seen_at = excluded.seen_at, at_once = excluded.at_once
+    insert into app.pool_workers (pool, worker, seen_at, at_once, handlers)
+    values (:pool, :worker, clock_timestamp(), :at_once, cast(:handlers as text[]))
+    on conflict (pool, worker) do update
+    set seen_at = excluded.seen_at, at_once = excluded.at_once, handlers = excluded.handlers
 """)
 # A worker that sends beacons is judged by them alone: Prefect counts it as online for long after its end.
 HEARD_OF = text("""
@@ -26,32 +28,45 @@ HEARD_OF = text("""
 """)
 PRUNE = text("delete from app.pool_workers where seen_at < clock_timestamp() - make_interval(secs => :keep)")
 
-# A run waits for its own pool until it begins, and for another where a stretch of it was sent there. What a pause
-# holds waits for people. Runs that are marked are looked at until their mark is gone, whatever became of them. How long
-# one is marked counts from when we listened again: a worker that came before could not say so.
+# A run waits for its own pool until it begins, and for another where a stretch of it was sent there. One that a worker
+# without its handlers refused awaits one that says it has them, in each of its pools; of those that only Prefect hears
+# of nobody knows. What a pause holds waits for people. Runs that are marked are looked at until their mark is gone,
+# whatever became of them. How long one is marked counts from when we listened again: a worker that came before could
+# not say so.
 WAITING = """
     with served as (
-        select distinct pool from app.pool_workers
+        select pool, worker, handlers from app.pool_workers
         where seen_at > cast(:now as timestamptz) - make_interval(secs => :silence)
     ), waiting as (
-        select a.run_id, r.pool from app.attempts a join app.runs r using (run_id) where a.state = 'sent'
+        select a.run_id, r.pool, null::text[] as awaits
+        from app.attempts a join app.runs r using (run_id) where a.state = 'sent'
         union all
-        select a.run_id, n.pool from app.attempts a join app.run_nodes n using (run_id)
+        select a.run_id, n.pool, null from app.attempts a join app.run_nodes n using (run_id)
         where a.state = 'started' and n.state = 'dispatched'
+        union all
+        select a.run_id, p.pool, a.awaits from app.attempts a join app.runs r using (run_id) cross join lateral (
+            select r.pool union select n.pool from app.run_nodes n where n.run_id = a.run_id and n.pool is not null
+        ) p
+        where a.state = 'ready' and a.awaits is not null
     ), in_vain as (
         select w.run_id, min(w.pool) as pool
         from waiting w join app.runs r using (run_id) join app.requests q using (request_id)
-        where w.pool not in (select pool from served) and not exists (
+        where not exists (
+            select from served b where b.pool = w.pool
+            and (w.awaits is null or b.handlers @> w.awaits or (b.handlers is null and starts_with(b.worker, 'prefect/')))
+        ) and not exists (
             select from app.settings s where s.kind = 'pause'
             and s.name in ('*', 'workflow:' || r.workflow_id, 'platform:' || q.platform_id)
         )
         group by w.run_id
     ), looked_at as (
         select run_id from in_vain union select run_id from app.runs where unroutable_since is not null
+        union select run_id from waiting where awaits is not null
     )
     select r.run_id, v.pool, case when r.unroutable_since is not null then extract(
         epoch from cast(:now as timestamptz) - greatest(r.unroutable_since, cast(:since as timestamptz))
-    )::float end as marked_seconds
+    )::float end as marked_seconds,
+        (select w.awaits from waiting w where w.run_id = r.run_id and w.awaits is not null limit 1) as awaits
     from looked_at join app.runs r using (run_id) left join in_vain v using (run_id)
 """
 ALL = text(f"{WAITING} order by r.created_at limit :limit")
@@ -81,15 +96,20 @@ class Waits:
     run_id: UUID
     pool: str | None = None
     marked_seconds: float | None = None
+    awaits: list[str] | None = None  # handlers that it is not sent without
 
 
 @dataclass(frozen=True)
 class Pools:
     session: AsyncSession
 
-    async def beacon(self, pool: str, worker: str, at_once: int | None = None) -> None:
-        """Note that the worker serves the pool now, and how many runs it does at once."""
-        await self.session.execute(BEACON, {"pool": pool, "worker": worker, "at_once": at_once})
+    async def beacon(
+        self, pool: str, worker: str, at_once: int | None = None, handlers: Collection[str] | None = None
+    ) -> None:
+        """Note that the worker serves the pool now, how many runs it does at once, and which handlers it has."""
+        told = None if handlers is None else sorted(handlers)
+        values = {"pool": pool, "worker": worker, "at_once": at_once, "handlers": told}
+        await self.session.execute(BEACON, values)
 
     async def heard_of(self, pool: str, names: Collection[str]) -> bool:
         """Note workers that Prefect hears of and we never did; whether there is one."""
@@ -102,15 +122,31 @@ class Pools:
 
     async def waiting(self, silence_seconds: float, moment: Moment, limit: int = 1000) -> Sequence[Waits]:
         """Runs whose pool nobody serves and runs already marked for it, the oldest first, as they stood then."""
-        values = {"silence": silence_seconds, "now": moment.now, "since": moment.since, "limit": limit}
+        values = {
+            "silence": silence_seconds,
+            "now": moment.now,
+            "since": moment.since,
+            "prefix": OF_PREFECT,
+            "limit": limit,
+        }
         return [Waits(*row) for row in await self.session.execute(ALL, values)]
 
     async def waits(self, run_id: UUID, silence_seconds: float, moment: Moment) -> Waits:
         """How the one run stands."""
-        values = {"silence": silence_seconds, "now": moment.now, "since": moment.since, "run_id": run_id}
+        values = {
+            "silence": silence_seconds,
+            "now": moment.now,
+            "since": moment.since,
+            "prefix": OF_PREFECT,
+            "run_id": run_id,
+        }
         row = (await self.session.execute(ONE, values)).first()
         return Waits(*row) if row else Waits(run_id)
 
     async def figures(self, silence_seconds: float) -> Sequence[RowMapping]:
         """Each pool's workers, and what waits for it."""
         return (await self.session.execute(POOLS, {"silence": silence_seconds})).mappings().all()
+
+
+def _facts(silence_seconds: float, moment: Moment) -> dict[str, object]:
+    return {"silence": silence_seconds, "now": moment.now, "since": moment.since}

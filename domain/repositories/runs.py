@@ -44,9 +44,23 @@ class Runs:
         query = select(Run).where(Run.request_id == request_id).order_by(Run.sequence)
         return (await self.session.scalars(query)).all()
 
-    async def add_attempt(self, run_id: UUID, number: int) -> None:
-        """Open an attempt. Its row is the outbox entry of its dispatch; the relay hears of it once this commits."""
-        await self.new_attempt(run_id, number)
+    async def add_attempt(
+        self, run_id: UUID, number: int, pause_seconds: float = 0, awaits: Sequence[str] | None = None
+    ) -> None:
+        """Open an attempt. Its row is the outbox entry of its dispatch; the relay hears of it once this commits.
+
+        It is sent after a pause, and not before some worker has the handlers that it awaits.
+        """
+        attempt = await self.new_attempt(run_id, number)
+        attempt.awaits = None if awaits is None else list(awaits)
+        if pause_seconds:
+            attempt.not_before = func.clock_timestamp() + func.make_interval(0, 0, 0, 0, 0, 0, pause_seconds)
+        self.wake_relays()
+
+    async def release(self, run_id: UUID) -> None:
+        """Let the attempt be sent that awaited a worker."""
+        place = (Attempt.run_id == run_id, Attempt.state == AttemptState.READY)
+        await self.session.execute(update(Attempt).where(*place).values(awaits=null()))
         self.wake_relays()
 
     def wake_relays(self) -> None:

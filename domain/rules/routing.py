@@ -9,11 +9,16 @@ class Step(Enum):
     MARK = "say that nobody serves the pool it waits for"
     CLEAR = "the pool is served again, or the run waits no more: take the mark back"
     FAIL = "nobody has come for so long: give the run up"
+    RELEASE = "a worker has the handlers that it awaits: let it be sent"
     LEAVE = "nothing has changed"
 
 
-def judge(is_waiting_in_vain: bool, marked_seconds: float | None, allowed_seconds: float) -> Step:
-    """The step for a run that is marked since so long, or not at all."""
+def judge(
+    is_waiting_in_vain: bool, marked_seconds: float | None, allowed_seconds: float, *, is_awaiting: bool = False
+) -> Step:
+    """The step for a run that is marked since so long, or not at all. One that awaits a worker is not sent."""
+    if is_awaiting and not is_waiting_in_vain:
+        return Step.RELEASE
     if marked_seconds is None:
         return Step.MARK if is_waiting_in_vain else Step.LEAVE
     if not is_waiting_in_vain:

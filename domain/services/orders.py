@@ -9,6 +9,7 @@ from domain.errors import NotFound
 from domain.models import Attempt, Request, Run
 from domain.repositories.runs import Runs
 from domain.rules import scratch
+from flows.compiler import Plan
 
 
 async def work_order(
@@ -28,6 +29,13 @@ async def work_order(
         heartbeat_seconds=heartbeat_seconds,
         attempt_token=attempt.token,
     )
+
+
+async def needed_handlers(session: AsyncSession, run: Run) -> list[str]:
+    """The handlers of the run's plan and of its sub-workflows': a worker that takes it needs all of them."""
+    definition = await Runs(session).definition(run.workflow_id, run.version)
+    plans = [*([definition.plan] if definition else []), *(await _pinned_plans(session, run)).values()]
+    return sorted(frozenset[str]().union(*(Plan.from_json(plan).handlers() for plan in plans)))
 
 
 def run_facts(run: Run, request: Request, attempt: Attempt) -> RunFacts:

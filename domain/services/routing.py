@@ -16,9 +16,10 @@ from domain.repositories.runs import Runs
 from domain.rules.lifecycle import RunState
 from domain.rules.listening import Moment
 from domain.rules.routing import Step, gap_seconds, judge, may_judge
-from domain.services.runs import RunLifecycle
+from domain.services.runs import HANDLER_MISSING, RunLifecycle
 
 UNROUTABLE = "unroutable"
+MOST_NAMED = 20
 OPEN = (RunState.PENDING, RunState.RUNNING)
 
 
@@ -44,15 +45,18 @@ class Routing:
         if not may_judge(moment.seconds, self.silence_seconds):
             return Step.LEAVE
         waits = await Pools(self.session).waits(run_id, self.silence_seconds, moment)
-        step = judge(waits.pool is not None, waits.marked_seconds, self.allowed_seconds)
+        step = judge(
+            waits.pool is not None, waits.marked_seconds, self.allowed_seconds, is_awaiting=waits.awaits is not None
+        )
         if step is Step.MARK:
             run.reason, run.unroutable_pool, run.unroutable_since = UNROUTABLE, waits.pool, func.clock_timestamp()
             self._tell(run, "run.unroutable")
-        if step is Step.CLEAR:
+        if step is Step.RELEASE:
+            await Runs(self.session).release(run_id)
+        if step is Step.CLEAR or (step is Step.RELEASE and waits.marked_seconds is not None):
             self._clear(run)
         if step is Step.FAIL:
-            message = f"No worker has served the pool {waits.pool} for {waits.marked_seconds:.0f} s. Start one, rerun."
-            await RunLifecycle(self.session).give_up(run, UNROUTABLE, RunProblem(code=UNROUTABLE, message=message))
+            await RunLifecycle(self.session).give_up(run, UNROUTABLE, _why(waits))
             run.unroutable_pool = run.unroutable_since = None
         return step
 
@@ -69,3 +73,16 @@ class Routing:
 
     def _tell(self, run: Run, kind: str) -> None:
         Requests(self.session).add_event(run.request_id, kind, run_id=run.run_id, pool=run.unroutable_pool)
+
+
+def _why(waits: Waits) -> RunProblem:
+    """Why the run is given up."""
+    if waits.awaits is None:
+        message = f"No worker has served the pool {waits.pool} for {waits.marked_seconds:.0f} s. Start one, rerun."
+        return RunProblem(code=UNROUTABLE, message=message)
+    named = ", ".join(waits.awaits[:MOST_NAMED]) + (" and others" if len(waits.awaits) > MOST_NAMED else "")
+    message = (
+        f"No worker of the pool {waits.pool} has had the handlers {named} for {waits.marked_seconds:.0f} s. "
+        "Start workers of the release that published the workflow, rerun."
+    )
+    return RunProblem(code=HANDLER_MISSING, message=message)

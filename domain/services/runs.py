@@ -1,5 +1,7 @@
 """How runs end, and what follows for their request: commit, failure, loss, cancellation. All of it fenced by tokens."""
 
+import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import assert_never
 from uuid import UUID
@@ -21,6 +23,7 @@ from domain.repositories.exports import Exports
 from domain.repositories.requests import Requests
 from domain.repositories.runs import Runs
 from domain.repositories.sweep import Suspect, Sweep
+from domain.rules.backoff import FIRST_SECONDS, pause_seconds
 from domain.rules.lifecycle import (
     RUN,
     AttemptEvent,
@@ -35,12 +38,13 @@ from domain.rules.places import foreign_artifact, home
 from domain.rules.reconcile import Action, FlowState, Patience, decide
 from domain.services.audit import PREFECT, THE_SERVICE, record
 from domain.services.fence import end_attempt, fenced, locked_request, locked_run, tell
-from domain.services.orders import run_facts
+from domain.services.orders import needed_handlers, run_facts
 from domain.services.steps import queue_ready, result_of
 from domain.services.wording import EXHAUSTED, NO_OUTCOME, partner_problem, why_lost
 from flows.compiler.expressions import ExpressionError
 
 MOST_HAND_OVERS = 20
+HANDLER_MISSING = "handler-missing"  # said by a worker whose image is of another release
 ENDED_SILENTLY = "ended-without-outcome"
 
 
@@ -50,6 +54,7 @@ class RunLifecycle:
 
     session: AsyncSession
     max_attempts: int = 3
+    pause_seconds: float = FIRST_SECONDS  # before the second attempt
 
     async def go_on(self, request: Request) -> None:
         """Queue what waits for nothing any more, then bring the request to what its runs say. Its lock is held."""
@@ -101,6 +106,8 @@ class RunLifecycle:
         match message.verdict:
             case "failed":
                 await self._fail_run(run, message.problem)
+            case "lost" if message.problem.code == HANDLER_MISSING:
+                await self._await_worker(run, attempt, message.problem.message)
             case "lost":
                 await self._reattempt_or_park(run, attempt, message.problem.message)
             case "handed-over":
@@ -193,11 +200,27 @@ class RunLifecycle:
         run.hand_overs += 1
         await self._reattempt(run, attempt, "attempt.not-begun", why)
 
+    async def _await_worker(self, run: Run, attempt: Attempt, why: str) -> None:
+        """Leave the run to a worker of the right release: no try of it, the one that refused has done nothing.
+
+        It goes out again once one says that it has the handlers, and rests the longer the more often others were
+        quicker. Endless refusing is a loss like others.
+        """
+        if run.hand_overs >= MOST_HAND_OVERS:
+            await self._reattempt_or_park(run, attempt, f"refused {run.hand_overs} times; {why}")
+            return
+        run.hand_overs += 1
+        wanted = await needed_handlers(self.session, run)
+        await self._reattempt(run, attempt, "attempt.refused", why, self._pause(run.hand_overs), wanted)
+
+    def _pause(self, ended: int) -> float:
+        return pause_seconds(ended, random.random(), self.pause_seconds)  # noqa: S311 - a spread, no secret
+
     async def _reattempt_or_park(self, run: Run, attempt: Attempt, why: str) -> None:
         """Try once more; after the last attempt leave the run to a human, with the reason."""
         used = attempt.number - run.first_attempt + 1 - run.hand_overs
         if used < self.max_attempts:
-            await self._reattempt(run, attempt, "attempt.lost", why)
+            await self._reattempt(run, attempt, "attempt.lost", why, self._pause(used))
             return
         await self._park(run, f"Given up after {used} attempts; the last one: {why.rstrip('.')}.")
 
@@ -205,12 +228,20 @@ class RunLifecycle:
         run.reason = "parked"
         await self._fail_run(run, RunProblem(code=EXHAUSTED, message=message))
 
-    async def _reattempt(self, run: Run, attempt: Attempt, event: str, why: str) -> None:
+    async def _reattempt(
+        self,
+        run: Run,
+        attempt: Attempt,
+        event: str,
+        why: str,
+        pause_seconds: float = 0,
+        awaits: Sequence[str] | None = None,
+    ) -> None:
         run.state = RunState.PENDING
         tell(self.session, run, event, attempt=attempt.number, why=why)
         await self.session.flush()  # the old attempt must have left the live ones before the next one joins them
         await Runs(self.session).reset_unfinished(run.run_id)
-        await Runs(self.session).add_attempt(run.run_id, attempt.number + 1)
+        await Runs(self.session).add_attempt(run.run_id, attempt.number + 1, pause_seconds, awaits)
 
     async def _fail_run(self, run: Run, problem: RunProblem) -> None:
         run.state = RunState.FAILED

@@ -6,6 +6,12 @@ from domain.rules.reconcile import AttemptFacts, FlowState
 
 EXHAUSTED = "attempts-exhausted"
 NO_OUTCOME = "its flow run ended without handing in an outcome"
+OUTAGE = "platform-outage"  # as `flows.errors` says it
+AGAIN_SECONDS = 600
+AWAY = (
+    "A part of the platform was away for longer than it waits: nothing is known to be wrong with what was sent. "
+    "Submit it again later."
+)
 HIDDEN_FAILURE = "The platform could not finish this. Its operators see why; submit again later or ask them."
 
 
@@ -23,6 +29,15 @@ def why_lost(facts: AttemptFacts, flow: FlowState) -> str:
 def partner_problem(failed: list[Run]) -> dict[str, object]:
     """The first failure, in words that the partner may read."""
     problem = RunProblem.model_validate(failed[0].problem)
+    if problem.code == OUTAGE:
+        return {
+            "type": "about:blank",
+            "title": "The platform could not do this now",
+            "status": 503,
+            "code": OUTAGE,
+            "detail": AWAY,
+            "retry_after_seconds": AGAIN_SECONDS,
+        }
     readable = problem.partner_may_read
     return {
         "type": "about:blank",

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, cast
 
-from flows.errors import HandlerError, Transient
+from flows.errors import HandlerError, Outage, Transient
 from flows.storage.account import Account
 from flows.storage.protocol import Check, Store, Stream, checked_name, go_on, missing
 from flows.storage.signing import SasUrls
@@ -202,9 +202,15 @@ def _faults(name: str) -> Iterator[None]:
     except HttpResponseError as error:
         if _code(error) in {"BlobNotFound", "404"}:
             raise _NoBlob from None
-        raise Transient(f"The storage account refused {name!r}: {_code(error)}.") from None
+        fault = Outage if _is_away(error.status_code) else Transient
+        raise fault(f"The storage account refused {name!r}: {_code(error)}.") from None
     except AzureError as error:
-        raise Transient(f"The storage account did not answer for {name!r}: {type(error).__name__}.") from None
+        raise Outage(f"The storage account did not answer for {name!r}: {type(error).__name__}.") from None
+
+
+def _is_away(status: int | None) -> bool:
+    """Whether the account says that it cannot now: it is at fault, or busy. Without a status it said nothing."""
+    return status is None or status >= 500 or status in {408, 429}
 
 
 def _code(error: Any) -> str:

@@ -45,6 +45,20 @@ class Stream(Protocol):
     def tell(self) -> int: ...
 
 
+class SmallStore(Protocol):
+    """As much of a store as is needed to keep small things."""
+
+    def size_bytes(self, name: str) -> int | None: ...
+
+    def read_bytes(self, name: str) -> bytes: ...
+
+    def write_bytes(self, name: str, content: bytes) -> None: ...
+
+    def append(self, name: str, content: bytes) -> None: ...
+
+    def names(self, folder: str) -> list[str]: ...
+
+
 class Store(Protocol):
     """One zone: blobs by name. Names are `container/path` and never leave the zone."""
 

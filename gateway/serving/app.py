@@ -10,9 +10,9 @@ from domain.background import in_background
 from domain.doorkeeper import Doorkeeper
 from domain.last_uses import LastUses
 from domain.metrics import METRICS_PATH, Metering, RequestMeter
+from domain.readiness import Ready
 from gateway.cross_origin import CrossOrigin
 from gateway.serving import catalog, downloads, layers, metrics, problems, tiles
-from gateway.serving.access import lookup_of
 from gateway.serving.budget import Budget
 from gateway.serving.freshness import ResponseHeaders
 from gateway.serving.handles import Handles
@@ -68,6 +68,7 @@ def _lifespan(settings: ServingSettings, stac: FastAPI, features: FastAPI):  # t
         memory = Memory(settings.serving_memory_seconds, settings.serving_memory_entries)
         lookup = Lookup(address, settings.serving_pool_size, memory)
         app.state.lookup = stac.state.lookup = features.state.lookup = lookup
+        app.state.ready = Ready(lookup.ping)
         caches: dict[str, metrics.Cache] = {"memory": memory, "open_files": app.state.sources.handles}
         app.state.metering.add(metrics.of_caches(caches))
         app.state.metering.add(metrics.of_pools(lookup, features))
@@ -103,8 +104,8 @@ async def livez() -> dict[str, str]:
 async def readyz(request: Request) -> dict[str, str]:
     """The database answers, so that requests can be served. Why it does not, if it does not, is logged."""
     try:
-        await lookup_of(request).ping()
-    except problems.DATABASE_ERRORS as error:
+        await request.app.state.ready.check()
+    except (*problems.DATABASE_ERRORS, TimeoutError) as error:
         problems.of_database(error)
         raise problems.NOT_READY from None
     return {"status": "ready"}

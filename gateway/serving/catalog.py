@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
-from buildpg import asyncpg
 from fastapi import Depends, FastAPI, Request
 from stac_fastapi.pgstac.app import instantiate_api
 from stac_fastapi.pgstac.config import ServerSettings, Settings
@@ -20,7 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from gateway.serving.access import identity_of, is_readable, lookup_of
 from gateway.serving.lookup import Product
 from gateway.serving.places import settle
-from gateway.serving.pools import pool_options
+from gateway.serving.pools import opened, pool_options
 from gateway.serving.previews import staged_item
 from gateway.serving.problems import CANNOT_SEARCH, NOT_FOUND
 from gateway.serving.settings import ServingSettings
@@ -199,10 +198,10 @@ def below_its_mount(app: FastAPI) -> ASGIApp:
 async def connected(app: FastAPI, settings: ServingSettings) -> AsyncIterator[None]:
     """Keep the catalogue's own pool open; the library speaks asyncpg."""
     address = settings.address(settings.database_serving_url)
-    read_only = {"default_transaction_read_only": "on", "pgstac.readonly": "true", "statement_timeout": "5000"}
+    read_only = {"default_transaction_read_only": "on", "pgstac.readonly": "true"}
     of_library = ServerSettings(application_name="cairn-serving", **read_only).model_dump()
     options = pool_options(address, settings.serving_pool_size, **of_library)
-    async with asyncpg.create_pool(**options, init=con_init) as pool:
+    async with opened(options, con_init) as pool:
         app.state.readpool, app.state.get_connection = pool, get_connection
         yield
 

@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Annotated, Any, Final
 
-import asyncpg
 import morecantile
 import orjson
 from fastapi import Depends, FastAPI, Path, Request, Response
@@ -25,7 +24,7 @@ from tipg.resources.enums import MediaType
 from gateway.serving.access import Version, identity_of, is_readable, lookup_of, readable_product
 from gateway.serving.freshness import tell_later
 from gateway.serving.lookup import Product
-from gateway.serving.pools import pool_options
+from gateway.serving.pools import opened, pool_options
 from gateway.serving.problems import NOT_FOUND, invalid
 from gateway.serving.settings import ServingSettings
 from gateway.serving.vector_tiles import LAYER_IN_TILE, MATCHED, MAX_BYTES, MAX_FEATURES, SHOWN, Layer
@@ -262,9 +261,9 @@ def _described(features: int) -> str:
 async def connected(apps: tuple[FastAPI, ...], settings: ServingSettings) -> AsyncIterator[None]:
     """Keep a pool open for tipg, which speaks asyncpg."""
     address = settings.address(settings.database_serving_url)
-    read_only = {"default_transaction_read_only": "on", "statement_timeout": "5000", "jit": "off"}
+    read_only = {"default_transaction_read_only": "on", "jit": "off"}
     options = pool_options(address, settings.serving_pool_size, **read_only)
-    async with asyncpg.create_pool(**options, init=_with_json) as pool:
+    async with opened(options, _with_json) as pool:
         for app in apps:
             app.state.pool = pool
         yield

@@ -10,12 +10,14 @@ from psycopg import AsyncConnection
 from psycopg.rows import DictRow, class_row, dict_row
 from psycopg_pool import AsyncConnectionPool
 
+from domain.answering import Answering, still_there
 from domain.database_address import DatabaseAddress
 from domain.rules.clearance import Clearance, Exposure, Identity
+from domain.rules.liveliness import READING_SECONDS
 from domain.rules.publication import item_id
 from gateway.serving.memory import Memory
 
-_READ_ONLY: Final = "-c default_transaction_read_only=on -c statement_timeout=2000"
+_READ_ONLY: Final = "-c default_transaction_read_only=on"
 _COLUMNS: Final = (
     "SELECT asset_id, platform_id, ordinal, revision, clearance, approval, is_latest, exposure, cog_name, bands, "
     "parquet_name, table_name, layer FROM "
@@ -90,7 +92,11 @@ class Lookup:
             max_size=pool_size,
             open=False,
             timeout=2,
-            kwargs=address.options(autocommit=True, row_factory=dict_row, options=_READ_ONLY),
+            connection_class=Answering,
+            kwargs=address.options(
+                autocommit=True, row_factory=dict_row, options=_READ_ONLY, statement_seconds=READING_SECONDS
+            ),
+            check=still_there,
         )
 
     async def open(self) -> None:

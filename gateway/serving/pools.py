@@ -4,13 +4,17 @@ asyncpg reads the URL otherwise than libpq, and a library of ours knows neither 
 would speak in the clear to whoever answers.
 """
 
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 from urllib.parse import urlencode
 
+import asyncpg
 from psycopg.conninfo import conninfo_to_dict
 
 from domain.database_address import DatabaseAddress
+from domain.rules.liveliness import CONNECT_SECONDS, LATE_SECONDS, SERVERS
 
+STATEMENT_SECONDS: Final = 5.0
 _OF_TLS: Final = ("sslmode", "sslrootcert", "sslcert", "sslkey", "sslcrl")
 
 
@@ -27,5 +31,34 @@ def pool_options(address: DatabaseAddress, most: int, **server_settings: str) ->
         "password": address.password or target.get("password"),
         "min_size": 1,
         "max_size": most,
-        "server_settings": {"application_name": "cairn-serving", **server_settings},
+        "timeout": CONNECT_SECONDS,
+        "command_timeout": STATEMENT_SECONDS + LATE_SECONDS,
+        "server_settings": {
+            "application_name": "cairn-serving",
+            **{name: str(value) for name, value in SERVERS.items()},
+            "statement_timeout": str(round(1000 * STATEMENT_SECONDS)),
+            **server_settings,
+        },
     }
+
+
+class Bounded(asyncpg.Pool):  # type: ignore[misc]  # asyncpg has no types
+    """Libraries wait for a connection without end, and give one back that a stopped server holds. Here both end."""
+
+    def acquire(self, *, timeout: float | None = None) -> Any:
+        """A connection that is not given back in time either is torn off."""
+        return super().acquire(timeout=timeout or CONNECT_SECONDS)
+
+
+def opened(options: dict[str, Any], init: Callable[[Any], Awaitable[None]]) -> Bounded:
+    """As asyncpg's `create_pool` makes one."""
+    return Bounded(
+        options["dsn"],
+        **{name: value for name, value in options.items() if name != "dsn"},
+        init=init,
+        max_queries=50_000,
+        max_inactive_connection_lifetime=300.0,
+        loop=None,
+        connection_class=asyncpg.Connection,
+        record_class=asyncpg.Record,
+    )

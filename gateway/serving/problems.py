@@ -22,6 +22,7 @@ from gateway.serving.freshness import NotModified
 
 _log = logging.getLogger("cairn.serving")
 DATABASE_ERRORS: Final = (psycopg.Error, PostgresError, DatabaseError)
+_UNANSWERED: Final = (psycopg.OperationalError, TimeoutError, OSError)  # of a library that counts by itself, too
 # Classes of SQLSTATE. The database is away, stops, or has no room or time left for this:
 _AWAY: Final = frozenset({"08", "40", "53", "55", "57", "58"})
 # The catalogue's functions refuse what a reader made up: a value, an operator, what they check by themselves.
@@ -111,6 +112,7 @@ def install(app: FastAPI) -> None:
         InvalidQueryParameter: lambda error: CANNOT_SEARCH,
         **dict.fromkeys(DATABASE_ERRORS, of_database),
         PostgresError: _of_catalogue,
+        TimeoutError: of_database,
     }
     app.add_exception_handler(HTTPException, _refused)
     for kind, translate in translations.items():
@@ -160,7 +162,7 @@ def of_database(error: Exception) -> Problem:
 
 def _is_away(error: Exception, state: str | None) -> bool:
     """Of a connection that cannot be made there is no SQLSTATE."""
-    return isinstance(error, psycopg.OperationalError) if state is None else state[:2] in _AWAY
+    return isinstance(error, _UNANSWERED) if state is None else state[:2] in _AWAY
 
 
 def _of_catalogue(error: Exception) -> Problem:

@@ -23,6 +23,7 @@ SCALED = {
     "CAIRN_CHILD_SILENCE_SECONDS": "10",
     "CAIRN_ATTEMPT_LOST_SECONDS": "10",
     "CAIRN_RECONCILE_SECONDS": "2",
+    "CAIRN_ATTEMPT_PAUSE_SECONDS": "1",
 }
 WAIT_SECONDS = 90.0
 # When to strike: as soon as the flow run of this segment (0 is the run's own) has said that it begins.

@@ -7,6 +7,9 @@ only Prefect is scripted, and says of every flow run that it is running. n is pr
 
 import asyncio
 import itertools
+import json
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -25,6 +28,7 @@ from tests.support.cluster import TestDatabase, TestServer, running_cluster
 from tests.support.platform import Domain, add_clients, another_domain
 
 pytestmark = pytest.mark.chaos
+REPOSITORY = Path(__file__).parents[2]
 LOST_SECONDS = 3.0
 FACTOR = 90.0 / LOST_SECONDS
 HEARTBEAT_SECONDS = 0.9  # by the factor it would be so often that the machine does nothing else
@@ -138,6 +142,17 @@ async def test_an_outage_of_the_database_fences_the_dead_and_nobody_else(tmp_pat
                 await asyncio.wait_for(asyncio.gather(*one.lives[:LIVING]), WAIT_SECONDS)
                 ended = one.domains[0].rows("select state, count(*) from app.attempts where number = 1 group by 1")
                 assert dict(ended) == {"committed": LIVING, "fenced": 2 * DYING}
+
+
+def test_dropped_packets_fence_nobody_and_readiness_tells(tmp_path: Path) -> None:
+    """No reset and no refusal: whatever is sent to the database is gone, in a network of its own."""
+    command = ["unshare", "--net", sys.executable, "-m", "tests.support.dropped_packets", str(tmp_path)]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout.splitlines()[-1])
+    print(f"\ndropped for {OUTAGE_SECONDS} s, 1 process, n = {told['n']}: {told}")  # noqa: T201
+    assert (told["before"], told["during"]) == (200, 503)
+    assert told["attempts"] == {"committed": told["n"]}
 
 
 async def away(server: TestServer, how: str, fleets: list[Fleet]) -> None:

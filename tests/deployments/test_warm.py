@@ -5,6 +5,7 @@ The zygote is the real one; only Prefect's engine, which needs a flow run, is re
 
 import os
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -45,17 +46,24 @@ class Zygote:
         self.name = f"cairn-test-{uuid4().hex}"
         self.mark = folder / "code-changed"
         environment = {ADDRESS: self.name, "PATH": os.environ["PATH"], "OWN": "of the zygote"}
-        self.process = subprocess.Popen(tied(sys.executable, "-c", ZYGOTE, self.mark), env=environment)
+        self.log = folder / "complaints"
+        with self.log.open("wb") as log:
+            command = tied(sys.executable, "-c", ZYGOTE, self.mark)
+            self.process = subprocess.Popen(command, env=environment, stderr=log)
         until(self.listens)
 
     def listens(self) -> bool:
         with socket.socket(socket.AF_UNIX) as probe:
             return probe.connect_ex("\0" + self.name) == 0
 
-    def launch(self, code: str, **environment: str) -> "subprocess.Popen[str]":
+    def complaints(self) -> str:
+        return self.log.read_text()
+
+    def launch(self, code: str, stdin: int | None = None, **environment: str) -> "subprocess.Popen[str]":
         """A launcher as a process worker starts it."""
         return subprocess.Popen(
             tied(sys.executable, "-I", "-S", LAUNCHER),
+            stdin=stdin,
             env={ADDRESS: self.name, "CODE": code, "LC_ALL": "C.UTF-8", **environment},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -64,7 +72,7 @@ class Zygote:
         )
 
     def run(self, code: str, **environment: str) -> tuple[int, str, str]:
-        launcher = self.launch(code, **environment)
+        launcher = self.launch(code, None, **environment)
         out, err = launcher.communicate(timeout=PATIENCE_SECONDS)
         return launcher.returncode, out, err
 
@@ -162,6 +170,20 @@ def test_a_launcher_does_not_hear_the_terminal_of_its_worker(zygote: Zygote) -> 
 
 def test_a_fork_that_dies_by_a_signal_is_seen_to(zygote: Zygote) -> None:
     assert zygote.run("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")[0] == -signal.SIGSEGV
+
+
+def test_a_zygote_that_can_open_nothing_more_keeps_what_runs_and_serves_who_waits(zygote: Zygote) -> None:
+    """Descriptors run out for a moment: nobody is let in, and that is all that happens."""
+    running = zygote.launch("import os; print(os.getpid(), flush=True); input(); print('done')", stdin=subprocess.PIPE)
+    pid_from(running)
+    usual = resource.prlimit(zygote.process.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(zygote.process.pid, resource.RLIMIT_NOFILE, (0, usual[1]))
+    waiting = zygote.launch("print('next')")
+    until(lambda: "could be let in" in zygote.complaints())
+    resource.prlimit(zygote.process.pid, resource.RLIMIT_NOFILE, usual)
+    assert waiting.communicate(timeout=PATIENCE_SECONDS)[0] == "next\n"
+    assert running.communicate("\n", timeout=PATIENCE_SECONDS)[0] == "done\n"
+    assert running.returncode == 0
 
 
 def test_the_fork_of_a_killed_launcher_is_killed(zygote: Zygote) -> None:

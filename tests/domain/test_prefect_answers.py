@@ -1,7 +1,10 @@
 """What Prefect may answer beside what it should: nothing of it may end a sweep or a relay."""
 
 import asyncio
+import contextlib
+import time
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
@@ -9,6 +12,7 @@ import pytest
 from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_CSRF_SUPPORT_ENABLED, temporary_settings
 
 from domain import outbox
+from domain.adapters import prefect_runs
 from domain.adapters.prefect_runs import Misconfigured, PrefectRuns, Unclear
 from domain.database_address import DatabaseAddress
 from domain.errors import Fenced
@@ -18,6 +22,7 @@ from domain.rules.reconcile import Action, FlowState, Patience
 from domain.services.runs import RunLifecycle
 from tests.domain.test_reconcile import ScriptedPrefect, attempts, sent, sweep
 from tests.support.acts import call, submit, time_passes
+from tests.support.clock import PATIENCE_SECONDS
 from tests.support.platform import Domain
 from tests.support.prefect_standin import StandIn, standing_in
 
@@ -171,3 +176,64 @@ async def test_a_run_that_prefect_refuses_is_parked(domain: Domain) -> None:
         ("failed", "parked", "dispatch-refused")
     ]
     assert attempts(domain) == [(1, "fenced")]
+
+
+@dataclass
+class BlackHole:
+    """Takes every connection and question, and answers none."""
+
+    url: str = ""
+    asked: int = 0
+
+    async def swallow(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.asked += 1
+        with contextlib.closing(writer), contextlib.suppress(ConnectionError, asyncio.CancelledError):
+            await reader.read()
+
+
+@pytest.fixture
+async def nowhere(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[BlackHole]:
+    monkeypatch.setattr(prefect_runs, "ANSWER_SECONDS", 0.3)
+    hole = BlackHole()
+    server = await asyncio.start_server(hole.swallow, "127.0.0.1", 0)
+    hole.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/api"
+    with temporary_settings({PREFECT_API_URL: hole.url, PREFECT_CLIENT_CSRF_SUPPORT_ENABLED: False}):
+        yield hole
+    server.close()
+
+
+async def test_a_prefect_that_swallows_questions_is_asked_once_and_ends_no_attempt(
+    domain: Domain, nowhere: BlackHole
+) -> None:
+    """Its client would ask each of these questions six times, for minutes. Ten attempts are quiet, and none is lost."""
+    scripted, attempts_in_doubt = ScriptedPrefect(), 10
+    for number in range(attempts_in_doubt):
+        await sent(domain, scripted, "running", refs={"dataset_id": "d", "resource_id": str(number)})
+    domain.rows("update app.attempts set flow_run_id = null where number = 1 returning 1")
+    time_passes(domain, 80)
+    async with PrefectRuns() as prefect:
+        async with asyncio.timeout(20):  # one question of the stock client takes seven minutes here
+            done = await Reconciler(domain.service.database, prefect, 60, Patience(), max_attempts=3).sweep()
+    assert nowhere.asked <= 2, "one question, and perhaps its second connection, for all of them"
+    assert {Action.LOSE, Action.FAIL_ENDED, Action.CANCEL}.isdisjoint(done)
+    assert {state for _, state in attempts(domain)} <= {"sent", "started"}
+
+
+async def test_a_relay_puts_off_what_prefect_swallows_and_sends_it_when_it_is_back(
+    domain: Domain, nowhere: BlackHole, standin: StandIn
+) -> None:
+    await submit(domain)
+    address = DatabaseAddress(domain.database.url("cairn_app"))
+    relay = Relay(domain.service.database, address, poll_seconds=1, retry_seconds=0.01)
+    async with PrefectRuns() as prefect:
+        async with asyncio.timeout(20):
+            assert await relay.send_due(prefect) == 1
+    assert domain.rows("select state from app.attempts") == [("sending",)]
+    with temporary_settings({PREFECT_API_URL: standin.url, PREFECT_CLIENT_CSRF_SUPPORT_ENABLED: False}):
+        async with PrefectRuns() as back:
+            until = time.monotonic() + PATIENCE_SECONDS
+            while not await relay.send_due(back):
+                assert time.monotonic() < until
+                await asyncio.sleep(0.02)
+    assert domain.rows("select state from app.attempts") == [("sent",)]
+    assert len(standin.by_key) == 1

@@ -13,7 +13,7 @@ import pytest
 
 from domain.contracts.runs import NodeEvent, RunProblem
 from domain.rules.texts import unkept
-from flows import reporting
+from flows import patience, reporting
 from flows.compiler import RunError
 from flows.engine import Engine
 from flows.errors import InvalidInput
@@ -141,7 +141,7 @@ async def test_no_flow_run_waits_for_ever(clock: Clock) -> None:
     domain = Answers(is_away=lambda: True)
     with pytest.raises(DomainUnreachable, match="did not answer"):
         await domain.line().commit({}, [])
-    assert reporting.OUTAGE_SECONDS - reporting.LONGEST_DELAY_SECONDS <= clock.now <= reporting.OUTAGE_SECONDS
+    assert patience.OUTAGE_SECONDS - reporting.LONGEST_DELAY_SECONDS <= clock.now <= patience.OUTAGE_SECONDS
 
 
 async def test_news_hold_nobody_up_for_long(clock: Clock) -> None:

@@ -69,7 +69,8 @@ class Flow:
 
 
 SHIFTS = """
-    update app.attempts set {created_at}, {sent_at}, {started_at}, {heartbeat_at}, {finished_at}, {lease_until};
+    update app.attempts set {created_at}, {sent_at}, {started_at}, {heartbeat_at}, {finished_at}, {lease_until},
+        {not_before};
     update app.pool_workers set {seen_at};
     update app.runs set {unroutable_since}, {started_at};
     update app.listening_spans set {noted_at} where %(away)s or noted_at < now() - make_interval(secs => %(gap)s);

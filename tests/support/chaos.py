@@ -85,6 +85,7 @@ class Platform:
             "CAIRN_RELAY_RETRY_SECONDS": str(RETRY_SECONDS),
             "CAIRN_RELAY_POLL_SECONDS": "0.3",
             "CAIRN_RECONCILE_SECONDS": str(SWEEP_SECONDS),
+            "CAIRN_ATTEMPT_PAUSE_SECONDS": "0",
             "PREFECT_API_URL": self.standin.url,
             "PREFECT_CLIENT_CSRF_SUPPORT_ENABLED": "false",
             "PREFECT_CLIENT_MAX_RETRIES": "0",

@@ -25,6 +25,7 @@ PATIENCE = {
     "CAIRN_ATTEMPT_LOST_SECONDS": "10",
     "CAIRN_START_SECONDS": "30",
     "CAIRN_RECONCILE_SECONDS": "2",
+    "CAIRN_ATTEMPT_PAUSE_SECONDS": "1",
 }
 SCALES = (
     "heartbeat 10 s -> 1 s, attempt lost 90 s -> 10 s, start 120 s -> 30 s, "

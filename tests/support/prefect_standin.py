@@ -29,6 +29,7 @@ class StandIn:
     created: asyncio.Queue[dict[str, Any]] = field(default_factory=asyncio.Queue)
     dropped: int = 0
     url: str = ""
+    reachable: asyncio.Event = field(default_factory=asyncio.Event)  # while it is not set, questions are swallowed
 
     def handle(self, method: str, path: str, body: Any) -> Any:
         """The answer to one call; None for what it does not know."""
@@ -90,6 +91,7 @@ class StandIn:
         with contextlib.suppress(*ended), contextlib.closing(writer):
             while True:
                 method, path, body = await _call(reader)
+                await self.reachable.wait()
                 answer = self.handle(method, path, body)
                 if path.endswith("create_flow_run") and self.dice.random() < self.drop_rate:
                     self.dropped += 1
@@ -113,6 +115,7 @@ async def _call(reader: asyncio.StreamReader) -> tuple[str, str, Any]:
 async def standing_in(drop_rate: float = 0.0) -> AsyncIterator[StandIn]:
     """The stand-in on a free port of loopback."""
     standin = StandIn(drop_rate)
+    standin.reachable.set()
     server = await asyncio.start_server(standin.serve, "127.0.0.1", 0)
     standin.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/api"
     async with server:

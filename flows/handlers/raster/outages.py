@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from flows.errors import InvalidInput, Transient
+from flows.errors import InvalidInput, Outage
 from flows.storage.reading import is_remote
 
 _GDAL: Final = logging.getLogger("rasterio")  # passes on what the library says
@@ -37,7 +37,7 @@ class _Listener(logging.Handler):
 
 @contextmanager
 def blamed_rightly(name: str, readable: str) -> Iterator[None]:
-    """What is refused as damaged while requests failed is worth another try: the sender need not be at fault."""
+    """What is refused as damaged while requests failed shows an outage: the sender need not be at fault."""
     if not is_remote(readable):
         yield
         return
@@ -48,7 +48,7 @@ def blamed_rightly(name: str, readable: str) -> Iterator[None]:
         yield
     except InvalidInput:
         if listener.heard:
-            raise Transient(f"The storage did not answer while {name!r} was read.") from None
+            raise Outage(f"The storage did not answer while {name!r} was read.") from None
         raise
     finally:
         _GDAL.setLevel(level)

@@ -11,10 +11,12 @@ from typing import Any, Final
 
 import psycopg
 from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.json import Jsonb
 
+from domain.rules.liveliness import is_away, lively
 from flows.context import Context
-from flows.errors import ForeignProduct, HandlerError, Transient
+from flows.errors import ForeignProduct, HandlerError, Outage, Transient
 from flows.handlers.vector.declarations import (
     FinalizeParams,
     FinalizeResult,
@@ -157,13 +159,15 @@ def _drop_abandoned(connection: psycopg.Connection, run_id: str) -> None:
 
 @contextmanager
 def _transaction(context: Context) -> Iterator[psycopg.Connection]:
-    """One transaction of its own connection; an unreachable server is worth another try."""
+    """One transaction of its own connection; a server that is away is waited for, and the work begun again."""
     if context.database is None:
         raise HandlerError("Vectors are loaded where CAIRN_DATABASE_LOADER_URL is set; this worker has none.")
+    url = context.database.get_secret_value()
     try:
-        with psycopg.connect(context.database.get_secret_value(), connect_timeout=10) as connection:
+        with psycopg.connect(url, **lively(conninfo_to_dict(url))) as connection:
             yield connection
-    except psycopg.OperationalError as error:
-        raise Transient(f"The database could not be used: {type(error).__name__}.") from None
+    except (psycopg.OperationalError, psycopg.InterfaceError, psycopg.errors.ReadOnlySqlTransaction) as error:
+        fault = Outage if is_away(error.sqlstate) else Transient
+        raise fault(f"The database could not be used: {type(error).__name__}.") from None
     except (psycopg.errors.UndefinedTable, psycopg.errors.ForeignKeyViolation):
         raise HandlerError(GONE) from None

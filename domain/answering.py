@@ -1,0 +1,73 @@
+"""A connection to a database that answers, or is given up.
+
+A server whose processes are stopped, or whose machine hangs, keeps its connections open, and its kernel goes on
+answering for it: no keepalive notices. Only who asked knows that there is no answer. What is asked has a time by the
+server's own clock, `statement_timeout`; where even that end does not come, we hang up, and whoever waits hears that the
+connection is lost, as at any other loss.
+"""
+
+import asyncio
+import contextlib
+import os
+import select
+import socket
+import time
+from typing import Any, Self
+
+import psycopg
+
+from domain.rules.liveliness import IDLE_SECONDS, LATE_SECONDS, PING_SECONDS, STATEMENT_SECONDS
+
+
+class Answering(psycopg.AsyncConnection[Any]):
+    """Not for connections that listen: those are silent for long and well."""
+
+    answer_seconds: float = STATEMENT_SECONDS + LATE_SECONDS
+    heard_at: float = float("-inf")
+
+    @classmethod
+    async def connect(cls, conninfo: str = "", **options: Any) -> Self:
+        """`statement_seconds` bounds each statement at the server."""
+        seconds = float(options.pop("statement_seconds", STATEMENT_SECONDS))
+        said = str(options.get("options") or "")
+        if "statement_timeout" not in said:
+            options["options"] = f"{said} -c statement_timeout={round(1000 * seconds)}".strip()
+        made = await super().connect(conninfo, **options)
+        made.answer_seconds, made.heard_at = seconds + LATE_SECONDS, time.monotonic()
+        return made
+
+    async def wait(self, gen: Any, *arguments: Any, **named: Any) -> Any:
+        """As psycopg's, through which all that is asked passes. Hang up where no end comes."""
+        late = asyncio.get_running_loop().call_later(self.answer_seconds, self.hang_up)
+        try:
+            answer = await super().wait(gen, *arguments, **named)
+        finally:
+            late.cancel()
+        self.heard_at = time.monotonic()
+        return answer
+
+    def hang_up(self) -> None:
+        """End the line under whoever waits at it: to psycopg it looks as if the server had."""
+        with contextlib.suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(self.fileno())) as line:
+            if not select.select([line], [], [], 0)[0]:  # else it was this process that was late
+                line.shutdown(socket.SHUT_RDWR)
+
+    async def refuse_silence(self) -> None:
+        """Raise where it does not answer any more. One that was heard of just now is not asked."""
+        if time.monotonic() - self.heard_at < IDLE_SECONDS:
+            return
+        usual, as_it_was = self.answer_seconds, self.autocommit
+        self.answer_seconds = PING_SECONDS
+        await self.set_autocommit(True)  # asks nothing of the server; else the question would begin a transaction
+        try:
+            await self.execute("")
+        finally:
+            self.answer_seconds = usual
+            with contextlib.suppress(psycopg.Error):
+                await self.set_autocommit(as_it_was)
+
+
+async def still_there(connection: psycopg.AsyncConnection[Any]) -> None:
+    """For pools that ask before they hand a connection out."""
+    if isinstance(connection, Answering):
+        await connection.refuse_silence()

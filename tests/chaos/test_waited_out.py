@@ -1,0 +1,277 @@
+"""Outages of Prefect, of run storage and of a release: nothing healthy is fenced, no run parked, tries are counted.
+
+CAIRN_OUTAGE_RUNS is how many runs each of them meets, CAIRN_OUTAGE_FACTOR what times are divided by; n is printed.
+"""
+
+import asyncio
+import errno
+import os
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_CSRF_SUPPORT_ENABLED, temporary_settings
+from pydantic import BaseModel
+
+from domain.adapters import prefect_runs
+from domain.adapters.prefect_runs import PrefectRuns
+from domain.database_address import DatabaseAddress
+from domain.reconcile import Reconciler
+from domain.relay import Relay
+from domain.routing import Router
+from flows import outages, reporting, work
+from flows.compiler import Finished, Schedule
+from flows.context import Context
+from flows.engine import Place
+from flows.handlers import registry
+from flows.handlers.registry import handler
+from flows.ledger import Ledger
+from flows.patience import Outlasting
+from flows.reporting import Line
+from flows.runner import Runner
+from flows.stopping import Stop
+from flows.storage import LocalStore, Zones
+from tests.domain.test_rests import MISSING, beacon, handlers
+from tests.flows.compiler.support import plan_of
+from tests.flows.test_runner import engine_in
+from tests.support.acts import OUTPUTS, dispatched, submit, time_passes
+from tests.support.clock import eventually
+from tests.support.cluster import TestDatabase
+from tests.support.platform import Domain, running_domain
+from tests.support.prefect_standin import standing_in
+
+pytestmark = pytest.mark.chaos
+RUNS = int(os.environ.get("CAIRN_OUTAGE_RUNS", "6"))
+FACTOR = float(os.environ.get("CAIRN_OUTAGE_FACTOR", "90"))
+PREFECT_MINUTES = (3, 40) if "CAIRN_OUTAGE_RUNS" in os.environ else (3,)
+WAIT_SECONDS = 120.0
+LOST_SECONDS = 6.0  # by the factor a busy machine would be silent for as long
+HEARTBEAT_SECONDS = 0.5  # by the factor it would be so often that the machine does nothing else
+COUNTS = "select r.state, r.reason, a.state, a.number from app.runs r join app.attempts a using (run_id)"
+
+
+@asynccontextmanager
+async def scaled_domain(database: TestDatabase, folder: Path) -> AsyncIterator[Domain]:
+    short = {
+        "attempt_lost_seconds": LOST_SECONDS,
+        "heartbeat_seconds": HEARTBEAT_SECONDS,
+        "attempt_pause_seconds": 10 / FACTOR,
+    }
+    async with running_domain(database, folder, **short) as running:
+        yield running
+
+
+def tell(what: str, **counted: object) -> None:
+    told = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in counted.items())
+    print(f"\n{what}: n = {RUNS}, {told} (factor {FACTOR:g})")  # noqa: T201
+
+
+# --- Prefect ---
+
+
+@pytest.mark.parametrize("minutes", PREFECT_MINUTES)
+async def test_a_prefect_that_answers_nothing_costs_no_attempt(
+    shared_database: TestDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, minutes: float
+) -> None:
+    """Half of the runs are at work when it begins, half are waiting to be sent: those end, these are sent after it."""
+    monkeypatch.setattr(prefect_runs, "ANSWER_SECONDS", 20 / FACTOR)
+    monkeypatch.setattr(prefect_runs, "REST_SECONDS", 5 / FACTOR)
+    monkeypatch.setattr(reporting, "SEND_EVENTS_SECONDS", 0.05)
+    async with AsyncExitStack() as stack:
+        domain = await stack.enter_async_context(scaled_domain(shared_database, tmp_path))
+        standin = await stack.enter_async_context(standing_in())
+        stack.enter_context(
+            temporary_settings({PREFECT_API_URL: standin.url, PREFECT_CLIENT_CSRF_SUPPORT_ENABLED: False})
+        )
+        prefect = await stack.enter_async_context(PrefectRuns())
+        working = await _at_work(domain, RUNS // 2, stack)
+        waiting = RUNS - len(working)
+        standin.reachable.clear()
+        loops = [asyncio.create_task(one) for one in _loops(domain, prefect)]
+        for number in range(waiting):
+            await submit(domain, refs={"dataset_id": "waits", "resource_id": str(number)})
+        await asyncio.sleep(60 * minutes / FACTOR)
+        assert {one.done() for one in loops} == {False}
+        await asyncio.gather(*(line.commit(OUTPUTS, []) for line in working))
+        standin.reachable.set()
+        await eventually(lambda: len(standin.by_key) == waiting, WAIT_SECONDS)
+        await eventually(lambda: _counted(domain)["sent"] == waiting, WAIT_SECONDS)
+        for task in loops:
+            task.cancel()
+        await asyncio.gather(*loops, return_exceptions=True)
+        counts = _counted(domain)
+    tell(f"Prefect black-holed for {minutes} min", ended=counts["committed"], sent_after_it=counts["sent"])
+    assert counts == {"committed": len(working), "sent": waiting}, "one attempt each, none of them fenced"
+
+
+async def _at_work(domain: Domain, count: int, stack: AsyncExitStack) -> list[Line]:
+    """Attempts whose flow runs beat, by the real line."""
+    for number in range(count):
+        await submit(domain, refs={"dataset_id": "works", "resource_id": str(number)})
+    headers = {"Authorization": "Bearer secret-worker"}
+    http = httpx.AsyncClient(transport=domain.transport, base_url="http://domain", headers=headers)
+    lines = []
+    for flow in await dispatched(domain):
+        assert (await flow.start()).is_success
+        lines.append(Line(http, flow.run_id, flow.token))
+        await stack.enter_async_context(lines[-1].beating(HEARTBEAT_SECONDS))
+    return lines
+
+
+def _loops(domain: Domain, prefect: PrefectRuns) -> Iterator[Any]:
+    database, patience = domain.service.database, domain.service.settings.patience()
+    yield Reconciler(database, prefect, 0.2, patience, 3).run()
+    yield Relay(database, DatabaseAddress(domain.database.url("cairn_app")), 0.2, retry_seconds=0.1).run()
+    yield Router(database, 0.2, 25 / FACTOR, 1e6, prefect.online_workers).run()
+
+
+def _counted(domain: Domain) -> "Counter[str]":
+    return Counter(state for _, _, state, _ in domain.rows(COUNTS))
+
+
+# --- a release ---
+
+
+async def test_only_old_workers_for_a_minute_park_nothing(shared_database: TestDatabase, tmp_path: Path) -> None:
+    """Three workers of the release before refuse all that is new; then one of the new release comes."""
+    async with scaled_domain(shared_database, tmp_path) as domain:
+        time_passes(domain, 60)
+        for number in range(RUNS):
+            await submit(domain, refs={"dataset_id": "d", "resource_id": str(number)})
+        router, refused = Router(domain.service.database, 1, 25, 600), Counter[object]()
+        until = time.monotonic() + WAIT_SECONDS
+        while len(refused) < RUNS and time.monotonic() < until:
+            await _take_all(domain, router, refused)
+        over_at = time.monotonic() + 60 / FACTOR
+        while time.monotonic() < over_at:
+            await _take_all(domain, router, refused)
+        while _counted(domain)["committed"] < RUNS and time.monotonic() < until:
+            await beacon(domain, "new", "light", "gdal", handlers=handlers())
+            await _take_all(domain, router, None)
+        found = domain.rows("select state, reason, count(*) from app.runs group by 1, 2")
+        tries = max(number for _, _, _, number in domain.rows(COUNTS))
+    tell("only old workers for 60 s", refusals=sum(refused.values()), attempts_of_one_run_at_most=tries)
+    assert found == [("completed", None, RUNS)], "none is parked, none still waits"
+    assert max(refused.values()) == 1, "no run was sent to workers that said that they lack its handlers"
+
+
+async def _take_all(domain: Domain, router: Router, refused: "Counter[object] | None") -> None:
+    """Three old workers say that they are there; what is sent is refused, or done where one of the new release is."""
+    for worker in range(3):
+        await beacon(domain, f"old-{worker}", "light", "gdal", handlers=handlers("raster.validate"))
+    await router.look()
+    for flow in await dispatched(domain):
+        assert (await flow.start()).is_success
+        if refused is None:
+            assert (await flow.commit()).is_success
+        else:
+            refused[flow.run_id] += 1
+            assert (await flow.fail("lost", **MISSING)).is_success
+
+
+# --- storage ---
+
+
+@dataclass
+class Weather:
+    fails: bool = False
+    slow_seconds: float = 0.0
+    failed: int = 0
+
+    def blow(self) -> None:
+        time.sleep(self.slow_seconds)
+        if self.fails:
+            self.failed += 1
+            raise OSError(errno.EIO, "Input/output error")
+
+
+@dataclass(frozen=True)
+class Brown(LocalStore):
+    """A store that fails, or takes its time, while it is told to."""
+
+    weather: Weather = field(default_factory=Weather)
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in {"read_bytes", "write_bytes", "append", "size_bytes", "names"}:
+            object.__getattribute__(self, "weather").blow()
+        return super().__getattribute__(name)
+
+
+class Kept(BaseModel):
+    text: str = ""
+
+
+NAME = "test.keeps"
+PLAN = "".join(
+    [
+        "  start: {type: start, next: a}\n",
+        *(
+            f"  {node}: {{handler: {NAME}, retry: {{max_attempts: 0}}, next: {following}}}\n"
+            for node, following in (("a", "b"), ("b", "c"), ("c", "end"))
+        ),
+        "  end: {type: end}\n",
+    ]
+)
+
+
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> Iterator["Counter[str]"]:
+    """How often the handler of these tests was begun; it reads, works for a moment, and writes."""
+    counted: Counter[str] = Counter()
+
+    @handler(NAME, pool="light", example=Kept())
+    def keep(params: Kept, context: Context) -> Kept:
+        counted[context.node_id] += 1
+        context.storage.silver.size_bytes("a/b")
+        time.sleep(10 / FACTOR)
+        context.storage.silver.write_bytes(f"a/{context.node_id}", b"made")
+        return Kept(text="x" * 20_000)
+
+    @dataclass
+    class Scaled(Outlasting):
+        def pause(self, now: float, spread: float) -> float | None:
+            pause = super().pause(now, spread)
+            return pause and pause / FACTOR
+
+    for module in (work, outages):
+        monkeypatch.setattr(module, "Outlasting", Scaled)
+    registry.registry.cache_clear()
+    yield counted
+    registry._declared.pop(NAME)
+    registry.registry.cache_clear()
+
+
+@pytest.mark.parametrize(("how", "seconds"), [("failing", 90), ("slow", 60)])
+async def test_run_storage_that_is_away_for_a_while_fails_no_node(
+    tmp_path: Path, begun: "Counter[str]", how: str, seconds: float
+) -> None:
+    """No node may be tried twice. What had been done when it began is not done again, but what was under way is."""
+    weather = Weather()
+
+    async def blow() -> None:
+        await asyncio.sleep(15 / FACTOR)
+        weather.fails, weather.slow_seconds = how == "failing", 0 if how == "failing" else seconds / FACTOR
+        await asyncio.sleep(seconds / FACTOR)
+        weather.fails, weather.slow_seconds = False, 0
+
+    async def run(number: int) -> object:
+        root = tmp_path / str(number)
+        engine = engine_in(root)
+        engine.zones = Zones(*(Brown(root / zone, weather) for zone in ("bronze", "silver", "external", "runs")))
+        engine.ledger = Ledger(engine.runs(Stop()), "run/m1", "a")
+        with closing(engine):
+            schedule = Schedule(plan_of(PLAN), {}, engine.schedule_facts)
+            return await Runner(engine, schedule, Stop(), Place("outer."), visible=False).run()
+
+    *verdicts, _ = await asyncio.gather(*(run(number) for number in range(RUNS)), blow())
+    tell(f"run storage {how} for {seconds} s", nodes=3 * RUNS, begun=sum(begun.values()), refused_calls=weather.failed)
+    assert {type(verdict) for verdict in verdicts} == {Finished}
+    assert (weather.failed > 0) == (how == "failing"), "the outage was met"
+    if how == "slow":
+        assert sum(begun.values()) == 3 * RUNS, "slow is not away"

@@ -1,0 +1,113 @@
+"""A database whose processes are stopped: its connections stay open, its kernel answers for it, and it says nothing."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+
+import httpx
+import psycopg
+import pytest
+
+from domain.answering import Answering
+from domain.database_address import DatabaseAddress
+from domain.rules import liveliness
+from tests.support.acts import submit
+from tests.support.clock import PATIENCE_SECONDS
+from tests.support.cluster import TestDatabase
+from tests.support.platform import Platform, running_platform
+
+BOUND_SECONDS = 8.0  # a service that waited with the database would answer only when it is thawed
+
+
+@contextmanager
+def frozen(database: TestDatabase) -> Iterator[None]:
+    database.cluster.server.freeze()
+    try:
+        yield
+    finally:
+        database.cluster.server.thaw()
+
+
+@pytest.fixture
+async def platform(shared_database: TestDatabase, tmp_path: "object") -> AsyncIterator[Platform]:
+    async with running_platform(shared_database, tmp_path, statement_seconds=1.0) as running:  # type: ignore[arg-type]
+        yield running
+
+
+async def ready(transport: httpx.AsyncBaseTransport) -> tuple[int, float]:
+    """How a service answers its balancer's probe, and after how long."""
+    began = time.monotonic()
+    async with httpx.AsyncClient(transport=transport, base_url="http://service", timeout=30) as http:
+        status = (await http.get("/readyz")).status_code
+    return status, time.monotonic() - began
+
+
+async def test_services_over_a_frozen_database_say_so_in_time_and_work_again_after_it(platform: Platform) -> None:
+    both = (platform.domain.transport, platform.gateway)
+    platform.gateway.app.state.gateway.remembered.seconds = 0.0  # type: ignore[attr-defined]
+    assert [status for status, _ in await asyncio.gather(*map(ready, both))] == [200, 200]
+    assert (await submit(platform.domain)).status_code == 202
+    with frozen(platform.domain.database):
+        submitting = asyncio.create_task(submit(platform.domain, refs={"dataset_id": "d", "resource_id": "r"}))
+        probes = await asyncio.gather(*map(ready, both * 3))
+        assert {status for status, _ in probes} == {503}
+        assert max(seconds for _, seconds in probes) < BOUND_SECONDS
+        assert (await submitting).status_code == 503, "nor does a call wait for ever"
+
+    until = time.monotonic() + PATIENCE_SECONDS
+    while [status for status, _ in await asyncio.gather(*map(ready, both))] != [200, 200]:
+        assert time.monotonic() < until
+        await asyncio.sleep(0.1)
+    assert (await submit(platform.domain, refs={"dataset_id": "d", "resource_id": "r"})).status_code == 202
+
+
+async def test_a_statement_ends_by_the_servers_clock_where_it_lives(shared_database: TestDatabase) -> None:
+    line = await DatabaseAddress(shared_database.url()).connect_to_ask(autocommit=True, statement_seconds=0.1)
+    async with line:
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            await line.execute("select pg_sleep(5)")
+        assert not line.closed, "only who says nothing at all is left"
+
+
+async def test_one_that_is_not_heard_of_is_hung_up_on(shared_database: TestDatabase) -> None:
+    """The server's own limit is longer here: it stands for one that does not come to it."""
+    line = await DatabaseAddress(shared_database.url()).connect_to_ask(autocommit=True)
+    line.answer_seconds = 0.2
+    with pytest.raises(psycopg.OperationalError):
+        await line.execute("select pg_sleep(5)")
+    await line.close()
+
+
+async def test_a_process_that_was_late_itself_hangs_up_on_nobody(shared_database: TestDatabase) -> None:
+    """The answer has come while the process was busy: it is taken, however late."""
+    line = await DatabaseAddress(shared_database.url()).connect_to_ask(autocommit=True)
+    async with line:
+        line.answer_seconds = 0.2
+        asking = asyncio.create_task(line.execute("select 1"))
+        await asyncio.sleep(0)
+        time.sleep(0.4)  # noqa: ASYNC251 - the loop stands still
+        assert await (await asking).fetchone() == (1,)
+        assert (await (await line.execute("select 2")).fetchone()) == (2,)
+
+
+async def test_a_connection_that_was_used_just_now_is_not_asked_first(shared_database: TestDatabase) -> None:
+    line: Answering = await DatabaseAddress(shared_database.url()).connect_to_ask(autocommit=True)
+    async with line:
+        asked = "select calls from (select 1 as calls) x"
+        await line.execute(asked)
+        heard_at = line.heard_at
+        await line.refuse_silence()
+        assert line.heard_at == heard_at
+        line.heard_at -= liveliness.IDLE_SECONDS
+        await line.refuse_silence()
+        assert line.heard_at > heard_at - liveliness.IDLE_SECONDS
+
+
+async def test_server_and_client_give_each_other_up(shared_database: TestDatabase) -> None:
+    """Locks of a client that was cut off are let go by the server within half a minute, not two hours."""
+    address = DatabaseAddress(shared_database.url())
+    async with await address.connect_to_ask(autocommit=True) as line:
+        for name, value in liveliness.SERVERS.items():
+            [(told,)] = await (await line.execute("select setting from pg_settings where name = %s", [name])).fetchall()
+            assert int(told) == value, name
