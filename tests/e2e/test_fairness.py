@@ -32,8 +32,9 @@ REFS = {
 
 @pytest.fixture(scope="module")
 def stack() -> Iterator[RunningStack]:
-    """One that may have 300 in flight, for where workers do not say how many they do."""
-    with open_folder("fair") as folder, with_workflows(folder, {}, CAIRN_IN_FLIGHT_PER_POOL="300").up() as running:
+    """One that may have 300 in flight, where workers do not say how many they do, and gives up no pool meanwhile."""
+    settings = {"CAIRN_IN_FLIGHT_PER_POOL": "300", "CAIRN_UNROUTABLE_SECONDS": "7200"}
+    with open_folder("fair") as folder, with_workflows(folder, {}, **settings).up() as running:
         yield running
 
 
