@@ -53,7 +53,8 @@ WAITING = """
         from waiting w join app.runs r using (run_id) join app.requests q using (request_id)
         where not exists (
             select from served b where b.pool = w.pool
-            and (w.awaits is null or b.handlers @> w.awaits or (b.handlers is null and starts_with(b.worker, 'prefect/')))
+            and (w.awaits is null or b.handlers @> w.awaits
+                 or (b.handlers is null and starts_with(b.worker, 'prefect/')))
         ) and not exists (
             select from app.settings s where s.kind = 'pause'
             and s.name in ('*', 'workflow:' || r.workflow_id, 'platform:' || q.platform_id)

@@ -51,6 +51,7 @@ RUNS = int(os.environ.get("CAIRN_OUTAGE_RUNS", "6"))
 FACTOR = float(os.environ.get("CAIRN_OUTAGE_FACTOR", "90"))
 PREFECT_MINUTES = (3, 40) if "CAIRN_OUTAGE_RUNS" in os.environ else (3,)
 WAIT_SECONDS = 120.0
+ANSWER_SECONDS = 2.0  # nor does a busy machine answer in the time that the factor would leave
 LOST_SECONDS = 6.0  # by the factor a busy machine would be silent for as long
 HEARTBEAT_SECONDS = 0.5  # by the factor it would be so often that the machine does nothing else
 COUNTS = "select r.state, r.reason, a.state, a.number from app.runs r join app.attempts a using (run_id)"
@@ -80,8 +81,8 @@ async def test_a_prefect_that_answers_nothing_costs_no_attempt(
     shared_database: TestDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, minutes: float
 ) -> None:
     """Half of the runs are at work when it begins, half are waiting to be sent: those end, these are sent after it."""
-    monkeypatch.setattr(prefect_runs, "ANSWER_SECONDS", 20 / FACTOR)
-    monkeypatch.setattr(prefect_runs, "REST_SECONDS", 5 / FACTOR)
+    monkeypatch.setattr(prefect_runs, "ANSWER_SECONDS", ANSWER_SECONDS)
+    monkeypatch.setattr(prefect_runs, "REST_SECONDS", ANSWER_SECONDS / 4)
     monkeypatch.setattr(reporting, "SEND_EVENTS_SECONDS", 0.05)
     async with AsyncExitStack() as stack:
         domain = await stack.enter_async_context(scaled_domain(shared_database, tmp_path))
