@@ -18,6 +18,7 @@ from domain.failpoints import hit
 from domain.outbox import Dispatch
 from domain.rules.reconcile import FlowState
 from domain.services.runs import RunLifecycle
+from domain.together import each_to_its_end
 
 log = logging.getLogger("cairn.relay")
 BATCH = 10
@@ -55,7 +56,7 @@ class Relay:
     async def send_due(self, prefect: PrefectRuns) -> int:
         """Send one batch of what is due; returns how many were claimed."""
         claimed = await outbox.claim(self.database, BATCH, self.in_flight_per_pool, self.lease_seconds)
-        await asyncio.gather(*(self._spared(prefect, dispatch) for dispatch in claimed))
+        await each_to_its_end(self._spared(prefect, dispatch) for dispatch in claimed)
         return len(claimed)
 
     async def _spared(self, prefect: PrefectRuns, dispatch: Dispatch) -> None:

@@ -5,6 +5,7 @@ what runs inside an item has none: those are retried here, in the same way.
 """
 
 import asyncio
+import logging
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -24,9 +25,11 @@ from flows.errors import Broken, HandlerError, Stopped
 from flows.ledger import Entry, digest, error_json
 from flows.patience import grace_seconds
 from flows.stopping import Stop
+from flows.storage.threads import in_storage_thread
 from flows.tries import Care, Progress, Try
-from flows.values import Stored, plain
+from flows.values import DamagedValue, Stored, lies_in_storage, made_plain
 
+log = logging.getLogger("cairn.work")
 TIMEOUT_SECONDS = 3600.0
 MESSAGE_LENGTH = 500
 
@@ -91,10 +94,8 @@ class Hands:
         started = time.time()
         with self.at_work(self._busy):
             if work.node.workflow is not None and self.workflows is not None:
-                output = await self.workflows.run(work, plain(work.params))
-                stored: Mapping[str, Any] = await self._in_thread(
-                    partial(self._remember, work, number, started, output)
-                )
+                output = await self.workflows.run(work, await made_plain(work.params))
+                stored: Mapping[str, Any] = await in_storage_thread(self._remember, work, number, started, output)
             else:
                 output, stored = await self._handle(work, number, started)
         self.engine.artifacts += [Artifact.model_validate(each) for each in output.get("artifacts") or []]
@@ -124,7 +125,7 @@ class Hands:
         told = run_error(error, work.node.id)
         if self._is_cut_short(work, number, error):  # it is to be done again, so nobody remembers how it ended
             return Outcome(State.CANCELLED, None, told)
-        await self._in_thread(partial(self._remember, work, number, None, None, told))
+        await in_storage_thread(self._remember, work, number, None, None, told)
         return Outcome(State.FAILED, None, told)
 
     def may_retry(self, error: object) -> bool:
@@ -136,19 +137,32 @@ class Hands:
         has_tries_left = number < len(work.node.retry.delays()) and worth_another_try(error)
         return self.stop.is_set() and (isinstance(error, Stopped) or has_tries_left)
 
-    def remembered(self, work: Work) -> Outcome | None:
+    async def remembered(self, work: Work) -> Outcome | None:
         """How a node ended if an earlier attempt did it."""
-        return self._taken(self.engine.ledger.node(work.path, work.digest))
-
-    def remembered_item(self, entries: Mapping[str, Entry], work: Work) -> Outcome | None:
-        """How an item ended if an earlier attempt did it."""
-        if not entries or work.item is None:
+        ledger = self.engine.ledger
+        if ledger.is_new(work.path):
             return None
-        return self._taken(self.engine.ledger.item(entries, work.item.key, work.digest))
+        return await in_storage_thread(lambda: self._taken(ledger.node(work.path, work.digest)))
+
+    async def remembered_item(self, entries: Mapping[str, Entry], work: Work) -> Outcome | None:
+        """How an item ended if an earlier attempt did it."""
+        if work.item is None or (entry := entries.get(work.item.key)) is None:
+            return None
+        key, is_kept = work.item.key, "stored" in (entry.output or {})
+
+        def look() -> Outcome | None:
+            return self._taken(self.engine.ledger.item(entries, key, work.digest))
+
+        return await in_storage_thread(look) if is_kept or lies_in_storage(work.params) else look()
 
     def _taken(self, outcome: Outcome | None) -> Outcome | None:
+        """What is remembered, unless it was kept and is damaged: then the work is done again, and kept anew."""
         if outcome is not None and isinstance(outcome.output, Mapping):
-            output = outcome.output.read() if isinstance(outcome.output, Stored) else outcome.output
+            try:
+                output = outcome.output.read() if isinstance(outcome.output, Stored) else outcome.output
+            except DamagedValue as damage:
+                log.warning("what was kept is damaged; its work is done again", extra={"reason": str(damage)})
+                return None
             self.engine.artifacts += [Artifact.model_validate(each) for each in output.get("artifacts") or []]
         return outcome
 
@@ -159,7 +173,7 @@ class Hands:
         attempt = Try(
             node_id=work.name,
             handler=handler,
-            params=plain(work.params),
+            params=await made_plain(work.params),
             facts=self.engine.facts,
             timeout_seconds=work.node.timeout_seconds or TIMEOUT_SECONDS,
             item_key=work.item.key if work.item else None,
