@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -20,6 +20,7 @@ from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.states import Cancelled
 
 from domain.contracts.artifacts import Artifact
+from domain.together import each_to_its_end
 from flows.child_files import (
     look,
     order_of,
@@ -143,7 +144,7 @@ class SegmentRuns:
                 failed = {} if stop.is_set() else await in_storage_thread(self._failed, place.of(node_id), items)
                 return {"items": failed}
 
-        told = await _all_of((share(number, *one) for number, one in enumerate(shares)), enough)
+        told = await each_to_its_end(_or_all_stop(share(number, *one), enough) for number, one in enumerate(shares))
         return {int(index): outcome_from_json(ended, values) for one in told for index, ended in one["items"].items()}
 
     def _failed(self, path: str, items: Sequence[Item]) -> dict[int, Any]:
@@ -298,14 +299,12 @@ class SegmentRuns:
             await self.prefect.set_flow_run_state(child.flow_run_id, Cancelled(message="Withdrawn before it began."))
 
 
-async def _all_of(shares: Iterable[Coroutine[Any, Any, dict[str, Any]]], enough: Stop) -> list[dict[str, Any]]:
-    """What each share came to. Where one is lost, the others are stopped and waited for: none works on unwatched."""
-    watching = [asyncio.ensure_future(one) for one in shares]
+async def _or_all_stop(share: Coroutine[Any, Any, dict[str, Any]], enough: Stop) -> dict[str, Any]:
+    """What the share came to. Where it is lost, the others are stopped; they are waited for by whoever began them."""
     try:
-        return await asyncio.gather(*watching)
+        return await share
     except Exception:
         enough.set("over")
-        await asyncio.gather(*watching, return_exceptions=True)
         raise
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from flows.storage import threads as storage_threads
+from flows.storage import off_loop
 from tests.support.azurite import Azurite, running_azurite
 from tests.support.cluster import TestCluster, TestDatabase, running_cluster
 from tests.support.loops import is_tests_own_call
@@ -24,7 +24,7 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("cairn")
-storage_threads.is_excused = is_tests_own_call
+off_loop.is_excused = is_tests_own_call
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -12,9 +12,9 @@ from typing import IO, TYPE_CHECKING, Any, Final, cast
 
 from flows.errors import HandlerError, Transient
 from flows.storage.account import Account
+from flows.storage.off_loop import off_the_loop
 from flows.storage.protocol import Check, Store, Stream, checked_name, go_on, missing
 from flows.storage.signing import SasUrls
-from flows.storage.threads import off_the_loop
 from flows.storage.zones import ZONES, Zones
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 from flows.errors import InvalidInput
+from flows.storage.off_loop import off_the_loop
 from flows.storage.protocol import CHUNK_BYTES, Check, Store, Stream, checked_name, go_on
-from flows.storage.threads import off_the_loop
 
 
 class Ask(Protocol):

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flows.errors import InvalidInput
+from flows.storage.off_loop import off_the_loop
 from flows.storage.protocol import CHUNK_BYTES, Check, Store, Stream, checked_name, go_on, missing
-from flows.storage.threads import off_the_loop
 
 _PARTIAL = ".partial-"
 # Even a slow disk takes so much in a fraction of the two seconds in which a stop is heard.
