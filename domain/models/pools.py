@@ -1,5 +1,6 @@
 """Workers as they announce themselves."""
 
+from sqlalchemy import Double
 from sqlalchemy.orm import Mapped, mapped_column
 
 from domain.models.base import Base, CreatedAt
@@ -13,3 +14,4 @@ class PoolWorker(Base):
     pool: Mapped[str] = mapped_column(primary_key=True)
     worker: Mapped[str] = mapped_column(primary_key=True)
     seen_at: Mapped[CreatedAt]
+    loop_lag_seconds: Mapped[float | None] = mapped_column(Double)

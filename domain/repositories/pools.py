@@ -13,8 +13,10 @@ KEEP_SECONDS = 3600.0  # how long a worker that left is listed
 OF_PREFECT = "prefect/"  # before the names of workers that only Prefect hears of
 
 BEACON = text("""
-    insert into app.pool_workers (pool, worker, seen_at) values (:pool, :worker, clock_timestamp())
-    on conflict (pool, worker) do update set seen_at = excluded.seen_at
+    insert into app.pool_workers (pool, worker, seen_at, loop_lag_seconds)
+    values (:pool, :worker, clock_timestamp(), :loop_lag)
+    on conflict (pool, worker) do update
+    set seen_at = excluded.seen_at, loop_lag_seconds = excluded.loop_lag_seconds
 """)
 # A worker that sends beacons is judged by them alone: Prefect counts it as online for long after its end.
 HEARD_OF = text("""
@@ -59,15 +61,15 @@ ONE = text(f"{WAITING} where r.run_id = :run_id")
 
 POOLS = text("""
     select pool, count(distinct worker) filter (where worker is not null) as workers,
-        coalesce(max(waiting), 0) as waiting, coalesce(max(unroutable), 0) as unroutable
+        coalesce(max(waiting), 0) as waiting, coalesce(max(unroutable), 0) as unroutable, max(loop_lag) as loop_lag
     from (
-        select pool, worker, null::bigint as waiting, null::bigint as unroutable
+        select pool, worker, null::bigint as waiting, null::bigint as unroutable, loop_lag_seconds as loop_lag
         from app.pool_workers where seen_at > clock_timestamp() - make_interval(secs => :silence)
         union all
-        select r.pool, null, count(*), null from app.attempts a join app.runs r using (run_id)
+        select r.pool, null, count(*), null, null from app.attempts a join app.runs r using (run_id)
         where a.state in ('ready', 'sending', 'sent') group by r.pool
         union all
-        select unroutable_pool, null, null, count(*) from app.runs where unroutable_since is not null
+        select unroutable_pool, null, null, count(*), null from app.runs where unroutable_since is not null
         group by unroutable_pool
     ) facts
     group by pool order by pool
@@ -87,9 +89,9 @@ class Waits:
 class Pools:
     session: AsyncSession
 
-    async def beacon(self, pool: str, worker: str) -> None:
+    async def beacon(self, pool: str, worker: str, loop_lag_seconds: float | None = None) -> None:
         """Note that the worker serves the pool now."""
-        await self.session.execute(BEACON, {"pool": pool, "worker": worker})
+        await self.session.execute(BEACON, {"pool": pool, "worker": worker, "loop_lag": loop_lag_seconds})
 
     async def heard_of(self, pool: str, names: Collection[str]) -> bool:
         """Note workers that Prefect hears of and we never did; whether there is one."""
