@@ -10,6 +10,7 @@ from enum import Enum, StrEnum
 from domain.rules.lifecycle import AttemptState
 
 GAPS_UNTIL_LOST = 6
+BEATS_UNTIL_MISSED = 2
 
 
 class FlowState(StrEnum):
@@ -55,6 +56,11 @@ class Patience:
     lost: float = 90.0
     stop_fenced: float = 8.0
     stop_ended: float = 300.0
+
+    @property
+    def missed(self) -> float:
+        """How quiet a flow run is that has missed a heartbeat for certain: one that is late by chance is not."""
+        return min(BEATS_UNTIL_MISSED * self.heartbeat, self.suspect)
 
     @property
     def gap(self) -> float:
@@ -119,12 +125,15 @@ def _sent(attempt: AttemptFacts, flow: FlowState, patience: Patience) -> Action:
 
 
 def _started(attempt: AttemptFacts, flow: FlowState, patience: Patience) -> Action:
-    """Our heartbeat decides; Prefect's word makes it quicker, after a time in which it may be false."""
-    if attempt.quiet_seconds < patience.heartbeat:
-        return Action.LEAVE
+    """Our heartbeat decides; Prefect's word makes it quicker, after a time in which it may be false.
+
+    Who beats is quiet for a whole heartbeat each time. No automation's mark must end what is between two of them.
+    """
     over = _over_without_outcome(flow)
     if over is not Action.LEAVE:
-        return over if attempt.quiet_seconds >= _until_believed(attempt, patience) else Action.LEAVE
+        missed = patience.heartbeat if over is Action.CANCEL else patience.missed  # that is somebody's order
+        believed = max(missed, _until_believed(attempt, patience))
+        return over if attempt.quiet_seconds >= believed else Action.LEAVE
     if attempt.quiet_seconds >= patience.lost:
         return Action.LOSE
     return Action.WARN if attempt.quiet_seconds >= patience.suspect else Action.LEAVE

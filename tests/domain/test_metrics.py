@@ -162,7 +162,11 @@ async def test_without_a_database_old_figures_are_not_told(domain: Domain, monke
 
     monkeypatch.setattr("domain.repositories.gauges.Gauges._rows", away)
     await told.refresh()
-    assert {family.name for family in told.metrics()} == {"cairn_domain_database_up", "cairn_database_connections"}
+    assert {family.name for family in told.metrics()} == {
+        "cairn_domain_database_up",
+        "cairn_database_connections",
+        "cairn_loop_lag_seconds",
+    }
 
 
 async def test_routes_are_told_by_template_and_never_by_what_was_sent(
