@@ -5,7 +5,7 @@ held against the one order, whatever else goes on. Statements that leave out wha
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -63,7 +63,7 @@ class LockOrder:
 def watched() -> Iterator[LockOrder]:
     """Watch every engine of this process."""
     order = LockOrder()
-    seen = {"begin": order.begin, "before_cursor_execute": order.see}
+    seen: dict[str, Callable[..., None]] = {"begin": order.begin, "before_cursor_execute": order.see}
     for name, listener in seen.items():
         event.listen(Engine, name, listener)
     try:
