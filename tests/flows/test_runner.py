@@ -41,6 +41,7 @@ class Asked(BaseModel):
     fails: int = 0
     size: int = 0
     text: str = ""
+    given: Any = None
 
 
 class Made(BaseModel):
@@ -170,6 +171,31 @@ async def test_event_loop_goes_on_while_storage_is_slow_to_give_what_was_kept(tm
         assert isinstance(verdict, Finished), verdict
         await going_on
     engine.close()
+
+
+PASSED_ON = f"""
+  start: {{type: start, next: large}}
+  large: {{handler: {NAME}, params: {{name: large, size: {TRAVELS_BYTES}}}, next: [whole, each]}}
+  whole: {{handler: {NAME}, params: {{name: whole, given: "{{{{ nodes.large.output }}}}"}}, next: end}}
+  each:
+    type: fan_out
+    source: [one, two]
+    task: {{handler: {NAME}, params: {{name: "{{{{ item }}}}", given: "{{{{ nodes.large.output }}}}"}}}}
+    next: all
+  all: {{type: fan_in, next: end}}
+  end: {{type: end}}
+"""
+
+
+async def test_what_was_kept_is_passed_on_without_a_look_at_storage_in_the_loop(
+    tmp_path: Path, calls: "Counter[str]"
+) -> None:
+    """Stores refuse the loop's thread: the node that is given it, and its items, would fail."""
+    for _ in ("does it", "remembers it"):
+        ended = await run(tmp_path, plan_of(PASSED_ON))
+        assert ended.outputs == {}
+        assert ended.schedule.outcomes["all"].output["count"] == 2
+    assert calls == {"large": 1, "whole": 1, "one": 1, "two": 1}
 
 
 async def test_work_whose_kept_result_is_damaged_is_done_again(tmp_path: Path, calls: "Counter[str]") -> None:
