@@ -95,7 +95,7 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
             uses = LastUses(address, doorkeeper.seen, config.last_used_seconds)
             loops = [await _listen(service), *_loops(config, database, fences), uses.hear(), uses.write()]
             loops += [*_couriers(config, database, vault), *_sweeps(service)]
-            loops += [library.notices.run(), library.follow()]
+            loops += [library.notices.run(), library.follow(), app.state.gauges.lag.watch()]
             async with in_background(*loops):
                 if configured is None:  # a server's own start; what it has loaded stays until its end
                     on_stop(fences.close)

@@ -14,6 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
 from domain.db import Database
+from domain.loop_lag import LoopLag
 from domain.metrics import connections
 from domain.repositories.gauges import Gauges, Row
 from domain.repositories.listening import ListeningSpans
@@ -49,6 +50,8 @@ FIGURES: tuple[tuple[str, str, str, Callable[[Gauges], Awaitable[Sequence[Row]]]
     ("cairn_pool_beacon_age_seconds", "Since a worker of the pool was heard of", "pool", Gauges.beacons, ()),
 )  # fmt: skip
 LISTENING = "How long heartbeats could be taken without a gap, by the processes together"
+OWN_LAG = "How late this process's event loop woke somebody, at worst, in the last half minute"
+LAG = "How late the event loop of the pool's worst worker woke, at worst, in the last half minute"
 OF_POOLS = {
     "workers": "Workers that were heard of lately",
     "waiting": "Attempts that wait for the pool",
@@ -63,6 +66,7 @@ class DomainGauges:
     database: Database
     silence_seconds: float
     gap_seconds: float
+    lag: LoopLag = field(default_factory=LoopLag)
     clock: Callable[[], float] = time.monotonic
     _read_at: float = field(default=float("-inf"), init=False)
     _metrics: list[Metric] = field(default_factory=list, init=False)
@@ -83,7 +87,8 @@ class DomainGauges:
     def metrics(self) -> Iterable[Metric]:
         up = _gauge("cairn_domain_database_up", "Whether the last reading of these figures went well", "")
         up.add_metric([], 1.0 if self._metrics else 0.0)
-        return [up, *self._metrics, *self._connections()]
+        own = _filled("cairn_loop_lag_seconds", OWN_LAG, "", [("", self.lag.worst_seconds)], ())
+        return [up, *self._metrics, own, *self._connections()]
 
     async def _read(self) -> list[Metric]:
         async with self.database.transaction() as session:
@@ -99,7 +104,9 @@ class DomainGauges:
             _filled(f"cairn_pool_{name}", words, "pool", [(row["pool"], row[name]) for row in pools], ())
             for name, words in OF_POOLS.items()
         ]
-        return [*told, *by_pool, listening]
+        lags = [(row["pool"], row["loop_lag"]) for row in pools if row["loop_lag"] is not None]
+        lag = _filled("cairn_worker_loop_lag_seconds", LAG, "pool", lags, ())
+        return [*told, *by_pool, listening, lag]
 
     def _connections(self) -> Iterable[Metric]:
         pool = self.database.engine.pool

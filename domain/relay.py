@@ -19,6 +19,7 @@ from domain.outbox import Dispatch
 from domain.rules.fairness import Turns
 from domain.rules.reconcile import FlowState
 from domain.services.runs import RunLifecycle
+from domain.together import each_to_its_end
 
 log = logging.getLogger("cairn.relay")
 BATCH = 10
@@ -61,7 +62,7 @@ class Relay:
         claimed = await outbox.claim_in_turn(
             self.database, BATCH, self.in_flight_per_pool, self.lease_seconds, self.turns
         )
-        await asyncio.gather(*(self._spared(prefect, dispatch) for dispatch in claimed.dispatches))
+        await each_to_its_end(self._spared(prefect, dispatch) for dispatch in claimed.dispatches)
         return claimed
 
     async def _spared(self, prefect: PrefectRuns, dispatch: Dispatch) -> None:

@@ -10,9 +10,12 @@ from prefect import Flow
 from prefect.client.schemas.objects import State as PrefectState
 
 from domain.contracts.runs import RunRegister
-from flows.attempt import connect, flow_run_id, run_attempt, run_segment
+from flows.attempt import run_attempt
 from flows.compiler import Plan
+from flows.heeding import flow_run_id
+from flows.means import connect
 from flows.reporting import Line, register
+from flows.segment import run_segment
 
 PYTHON_TYPES: dict[str, Any] = {
     "string": str,
@@ -68,7 +71,7 @@ def build_segment_flow() -> Flow[..., Any]:
     async def segment(run_id: str, attempt_token: str, segment: int) -> PrefectState[Any]:
         async with AsyncExitStack() as stack:
             settings, http = await connect(stack)
-            return await run_segment(Line(http, UUID(run_id), attempt_token), settings, segment)
+            return await run_segment(Line(http, UUID(run_id), attempt_token, segment), settings, segment)
 
     return _flow(segment, "segment", None, "A stretch of a run on another pool. Started by its run, never by hand.")
 

@@ -1,38 +1,47 @@
 """Child runs: work of a run done by other flow runs on another pool, told and answered by run storage.
 
-A child shows that it lives by rewriting a small blob. Prefect alone cannot tell: a flow run whose worker was killed
-with it stays `Running` for ever. Waiting costs a look at storage now and then, and a rare one at Prefect.
+Waiting costs a look at storage now and then, and a rare one at Prefect.
 """
 
 import asyncio
 import contextlib
-import json
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
-from uuid import UUID
 
 import httpx
 from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.objects import FlowRun, StateType
+from prefect.client.schemas.objects import State as PrefectState
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.states import Cancelled
 
 from domain.contracts.artifacts import Artifact
-from domain.contracts.runs import RunFacts
-from flows.compiler import Item, Outcome, RunError, State
+from domain.together import each_to_its_end
+from flows.child_files import (
+    look,
+    order_of,
+    outcome_from_json,
+    outcomes_json,
+    put_order,
+    read_outcome,
+    segment_name,
+    stop_mark,
+)
+from flows.child_life import OVER, PROMPT_SECONDS, Child, Life
+from flows.compiler import Item, Outcome, State
 from flows.engine import CountedItems, Engine, Place
 from flows.errors import Broken, Stopped
 from flows.flow_engine import answered
-from flows.ledger import error_json, latest, read
+from flows.ledger import latest, read
 from flows.outages import outage_of
+from flows.pool_wait import PoolWait
 from flows.stopping import Stop
 from flows.storage import SmallStore
-from flows.values import Values, to_json
+from flows.storage.threads import in_sign_thread, in_storage_thread
 
 log = logging.getLogger("cairn.children")
 SEGMENT_FLOW = "segment"
@@ -41,10 +50,8 @@ HANDLER_MISSING = "handler-missing"
 FIRST_LOOK_SECONDS = 0.1
 LONGEST_LOOK_SECONDS = 1.0
 ASK_PREFECT_SECONDS = 5.0
-BEAT_SECONDS = 2.0
+ANSWER_SECONDS = 10.0
 PAUSE_LOOK_SECONDS = 1.0
-BLIND_SECONDS = 5.0  # between two looks at a child: storage was away, or slow, for its signs too
-TO_BEGIN = 5  # times the silence that a child is allowed while its worker prepares it
 
 
 class ChildLost(Broken):
@@ -65,76 +72,6 @@ class ChildCancelled(Broken):
 
 class NoWorker(Exception):
     """No worker took the child up in the time that its node allows."""
-
-
-@dataclass
-class Life:
-    """Whether a child still lives, by how long its sign has been the same. No clock but the watcher's own is used.
-
-    A child may die before its first sign: from when Prefect says that a worker has it, silence counts too. A worker
-    that starts a container for it is given longer.
-    """
-
-    silence_seconds: float
-    _sign: tuple[bytes | None, StateType | None] = (None, None)
-    _seen_at: float = 0.0
-
-    def is_over(self, sign: bytes | None, state: StateType | None, now: float) -> bool:
-        """True once a child that a worker has taken up has shown nothing new for too long."""
-        if sign is None and state not in {StateType.PENDING, StateType.RUNNING}:
-            return False
-        seen = (sign, state if sign is None else None)
-        if seen != self._sign:
-            self._sign, self._seen_at = seen, now
-        patience = TO_BEGIN if seen[1] is StateType.PENDING else 1
-        return now - self._seen_at > patience * self.silence_seconds
-
-    def forget(self) -> None:
-        """Whoever watches could not see it for a while, and it may not have been able to show itself."""
-        self._sign = (None, None)
-
-    def excuse(self, seconds: float) -> None:
-        """Let so much of its silence not count."""
-        self._seen_at += seconds
-
-
-@dataclass
-class Child:
-    """One child run, as its parent watches it."""
-
-    place: str
-    flow_run_id: UUID
-    life: Life
-    wait_seconds: float | None = None
-    created_at: float = field(default_factory=time.monotonic)
-    looked_at: float = field(default_factory=time.monotonic)
-    asked_at: float = field(default_factory=time.monotonic)
-    seen_at: float = field(default_factory=time.monotonic)
-    sign: bytes | None = None
-    state: StateType | None = None
-
-    def pass_time(self, now: float, *, is_paused: bool) -> None:
-        """Time goes on. Where a pause keeps the child from beginning, it is neither waited for nor silent."""
-        if is_paused and self.sign is None:
-            self.created_at += now - self.looked_at
-            self.life.excuse(now - self.looked_at)
-        self.looked_at = now
-
-    def seen(self, now: float) -> None:
-        """Storage has told how it does. After a time in which it did not, or slowly, its silence counts anew."""
-        if now - self.seen_at > BLIND_SECONDS:
-            self.life.forget()
-        self.seen_at = now
-
-    def waits_too_long(self, now: float) -> bool:
-        """Whether no worker took it up in time. Without a bound the domain decides, which knows who serves."""
-        return self.wait_seconds is not None and self.sign is None and now - self.created_at > self.wait_seconds
-
-    @property
-    def counts(self) -> tuple[int, int]:
-        """How many of its items have ended well, and how many badly."""
-        told = json.loads(self.sign) if self.sign else {}
-        return told.get("done", 0), told.get("failed", 0)
 
 
 @dataclass
@@ -159,20 +96,16 @@ class SegmentRuns:
         known: Mapping[str, Outcome],
         wait_seconds: float | None,
         stop: Stop,
-        begun: Callable[[], None],
+        wait: PoolWait,
     ) -> Mapping[str, Outcome]:
         """Execute the nodes on the pool; returns how each of them ended."""
         values = self.engine.ledger.values
-        order = _order(place) | {
-            "nodes": list(nodes),
-            "known": {name: outcome_json(outcome, values) for name, outcome in known.items()},
-        }
 
-        def heard(child: Child) -> None:
-            if child.sign is not None:
-                begun()
+        def put(name: str) -> None:
+            order = {"nodes": list(nodes), "known": outcomes_json(known, values)}
+            put_order(self._store, name, order_of(place) | order)
 
-        told = await self._done(pool, ", ".join(nodes), {"order.json": to_json(order)}, wait_seconds, stop, heard)
+        told = await self._done(pool, ", ".join(nodes), put, wait_seconds, stop, wait, lambda _: None)
         return {name: outcome_from_json(ended, values) for name, ended in told["nodes"].items()}
 
     async def items(
@@ -183,7 +116,7 @@ class SegmentRuns:
         shares: Sequence[tuple[Sequence[Item], int]],
         wait_seconds: float | None,
         stop: Stop,
-        begun: Callable[[], None],
+        wait: PoolWait,
         counted: CountedItems,
     ) -> Mapping[int, Outcome]:
         """Execute shares of a fan-out's items side by side; returns how each item ended that was not stopped.
@@ -196,24 +129,24 @@ class SegmentRuns:
         enough = stop.inner()
 
         def heard(number: int, child: Child) -> None:
-            if child.sign is not None:
-                begun()
             counts[number] = child.counts
             if not counted(*(sum(column) for column in zip(*counts.values(), strict=True))):
                 enough.set("over")
 
         async def share(number: int, items: Sequence[Item], at_once: int) -> dict[str, Any]:
-            order = _order(place) | {"node": node_id, "at_once": at_once or None, "task_runs_cap": cap}
-            lines = "".join(to_json([item.index, item.key, item.params]) + "\n" for item in items)
+            order = order_of(place) | {"node": node_id, "at_once": at_once or None, "task_runs_cap": cap}
             name = f"{node_id} {items[0].index}-{items[-1].index}"
-            files = {"order.json": to_json(order), "items.jsonl": lines}
+
+            def put(name: str) -> None:
+                put_order(self._store, name, order, items)
+
             try:
-                return await self._done(pool, name, files, wait_seconds, enough, partial(heard, number))
+                return await self._done(pool, name, put, wait_seconds, enough, wait, partial(heard, number))
             except Stopped:  # before it began, or after its worker handed it over: then it left no outcome
-                failed = {} if stop.is_set() else await asyncio.to_thread(self._failed, place.of(node_id), items)
+                failed = {} if stop.is_set() else await in_storage_thread(self._failed, place.of(node_id), items)
                 return {"items": failed}
 
-        told = await _all_of((share(number, *one) for number, one in enumerate(shares)), enough)
+        told = await each_to_its_end(_or_all_stop(share(number, *one), enough) for number, one in enumerate(shares))
         return {int(index): outcome_from_json(ended, values) for one in told for index, ended in one["items"].items()}
 
     def _failed(self, path: str, items: Sequence[Item]) -> dict[int, Any]:
@@ -229,9 +162,10 @@ class SegmentRuns:
         self,
         pool: str,
         name: str,
-        files: Mapping[str, str],
+        put: Callable[[str], None],
         wait_seconds: float | None,
         stop: Stop,
+        wait: PoolWait,
         heard: Callable[[Child], None],
     ) -> dict[str, Any]:
         """One child run's outcome. Where its worker handed it over, another one goes on from what is remembered."""
@@ -239,14 +173,16 @@ class SegmentRuns:
             await self._until_it_may_begin(stop)
             number = self._count = self._count + 1
             place = segment_name(self.engine.facts, number)
-            for file, content in files.items():
-                await asyncio.to_thread(self._store.write_bytes, f"{place}/{file}", content.encode())
-            run = await self._create(pool, number, name, stop)
-            child = Child(place, run.id, Life(self.silence_seconds), wait_seconds)
-            if await self._until_over(child, stop, heard):
-                outcome: dict[str, Any] = json.loads(
-                    await asyncio.to_thread(self._store.read_bytes, f"{place}/outcome.json")
-                )
+            await in_storage_thread(put, place)
+            await wait.waits(number)
+            try:
+                run = await self._create(pool, number, name, stop)
+                child = Child(place, run.id, Life(self.silence_seconds), wait_seconds)
+                is_over = await self._until_over(child, stop, partial(_heard, wait, number, heard))
+            finally:
+                await wait.leaves(number)
+            if is_over:
+                outcome = await in_storage_thread(read_outcome, self._store, place)
                 self.engine.artifacts += [Artifact.model_validate(artifact) for artifact in outcome["artifacts"]]
                 return outcome
 
@@ -274,14 +210,14 @@ class SegmentRuns:
 
         return await answered(create, f"the child run for {name}", stop)
 
-    async def _until_over(self, child: Child, stop: Stop, heard: Callable[[Child], None]) -> bool:
+    async def _until_over(self, child: Child, stop: Stop, heard: Callable[[Child], Awaitable[None]]) -> bool:
         """Look now and then until there is an outcome. False where the child was handed over; raises if it is lost."""
         pause, told = FIRST_LOOK_SECONDS, False
         while True:
             await asyncio.sleep(pause)
             pause = min(pause * 1.3, LONGEST_LOOK_SECONDS)
-            is_over = await self._has_outcome(child)
-            heard(child)
+            is_over = await self._looked(child)
+            await heard(child)
             if is_over:
                 return True
             if stop.is_set() and not told and (told := await self._told_to_stop(child)):
@@ -290,16 +226,29 @@ class SegmentRuns:
                 if stop.reason != "over" or child.sign is None:
                     raise Stopped("The run was asked to stop.")
             now = time.monotonic()
-            child.pass_time(now, is_paused=self.engine.line.paused)
             if child.waits_too_long(now):
                 await self._withdraw(child)
                 raise NoWorker(f"No worker took the child run up within {child.wait_seconds:.0f} s.")
-            if child.life.is_over(child.sign, child.state, now):
-                raise ChildLost(f"The child run for {child.place} has shown no life for {self.silence_seconds:.0f} s.")
             if now - child.asked_at > ASK_PREFECT_SECONDS:
                 child.asked_at = now
                 if (over := await self._judged(child)) is not None:
                     return over
+            if child.is_lost():
+                raise ChildLost(self._how_lost(child))
+
+    async def _looked(self, child: Child) -> bool | None:
+        """Look whether there is an outcome, and let the time pass that went by since the last look."""
+        began = time.monotonic()
+        is_over = await self._has_outcome(child)
+        now = time.monotonic()
+        blind = now - child.looked_at if is_over is None else now - began - PROMPT_SECONDS
+        child.pass_time(now, is_paused=self.engine.line.paused, blind_seconds=blind)
+        return is_over
+
+    def _how_lost(self, child: Child) -> str:
+        if child.state in OVER:
+            return f"The child run for {child.place} ended as {child.said} without an outcome."
+        return f"The child run for {child.place} has shown no life for {self.silence_seconds:.0f} s."
 
     async def _has_outcome(self, child: Child) -> bool | None:
         """Look at what the child has left. None where storage does not say: an outage is not the end of a child.
@@ -307,128 +256,68 @@ class SegmentRuns:
         One that outlasts all patience is the end of waiting.
         """
         try:
-            is_over, child.sign = await asyncio.to_thread(_look, self.engine.zones.runs, child.place)
+            is_over, child.sign = await in_sign_thread(look, self.engine.zones.runs, child.place)
         except Exception as error:
             allowed = self.engine.outage_seconds if outage_of(error) else self.silence_seconds
             if time.monotonic() - child.seen_at > allowed:
                 raise
             log.warning("storage does not say how a child does", extra={"child": child.place, "error": str(error)})
             return None
-        child.seen(time.monotonic())
+        child.seen_at = time.monotonic()
         return is_over
 
     async def _told_to_stop(self, child: Child) -> bool:
         """Leave word for the child. False where storage does not take it now."""
         try:
-            await asyncio.to_thread(self._store.write_bytes, f"{child.place}/stop", b"")
+            await in_sign_thread(self.engine.zones.runs.write_bytes, stop_mark(child.place), b"")
         except Exception as error:  # noqa: BLE001 - whatever a store raises
             log.warning("a child could not be told to stop", extra={"child": child.place, "error": str(error)})
             return False
         return True
 
     async def _judged(self, child: Child) -> bool | None:
-        """What Prefect says: None while the child may still end well."""
-        try:
-            run = await self.prefect.read_flow_run(child.flow_run_id)
-        except ObjectNotFound:
-            raise ChildLost(f"The child run for {child.place} is gone from Prefect.") from None
-        except (httpx.HTTPError, PrefectHTTPStatusError):
-            return None  # its silence says nothing of the child
-        child.state = run.state.type if run.state else None
-        if run.state is None or not run.state.is_final():
+        """What Prefect says: None while the child may still end well, and where that is but a hint that it did not."""
+        state = await self._asked(child)
+        if state is None or not state.is_final():
             return None
-        if (is_over := await self._has_outcome(child)) is not False:
+        if (is_over := await self._has_outcome(child)) is not False or state.name == HANDED_OVER:
             return is_over
-        if run.state.name == HANDED_OVER:
-            return False
-        if run.state.type is StateType.CANCELLED:
+        if state.type is StateType.CANCELLED:
             raise ChildCancelled(f"The child run for {child.place} was cancelled.")
-        if run.state.name == HANDLER_MISSING:
-            raise ChildRefused(run.state.message or HANDLER_MISSING)
-        raise ChildLost(f"The child run for {child.place} ended as {run.state.name} without an outcome.")
+        if state.name == HANDLER_MISSING:
+            raise ChildRefused(state.message or HANDLER_MISSING)
+        return None
+
+    async def _asked(self, child: Child) -> PrefectState[Any] | None:
+        """The state of the child's flow run; None where Prefect does not say, which says nothing of the child."""
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):  # its client would try for minutes
+                state = (await self.prefect.read_flow_run(child.flow_run_id)).state
+        except ObjectNotFound:
+            child.state, child.said = StateType.CRASHED, "a flow run that is gone from Prefect"
+            return None
+        except (httpx.HTTPError, PrefectHTTPStatusError, TimeoutError):
+            return None
+        if state is not None:
+            child.state, child.said = state.type, state.name or state.type.value
+        return state
 
     async def _withdraw(self, child: Child) -> None:
         with contextlib.suppress(httpx.HTTPError, PrefectHTTPStatusError, ObjectNotFound):
             await self.prefect.set_flow_run_state(child.flow_run_id, Cancelled(message="Withdrawn before it began."))
 
 
-async def _all_of(shares: Iterable[Coroutine[Any, Any, dict[str, Any]]], enough: Stop) -> list[dict[str, Any]]:
-    """What each share came to. Where one is lost, the others are stopped and waited for: none works on unwatched."""
-    watching = [asyncio.ensure_future(one) for one in shares]
+async def _or_all_stop(share: Coroutine[Any, Any, dict[str, Any]], enough: Stop) -> dict[str, Any]:
+    """What the share came to. Where it is lost, the others are stopped; they are waited for by whoever began them."""
     try:
-        return await asyncio.gather(*watching)
+        return await share
     except Exception:
         enough.set("over")
-        await asyncio.gather(*watching, return_exceptions=True)
         raise
 
 
-def _order(place: Place) -> dict[str, Any]:
-    return {"path": place.path, "workflow": place.workflow, "inputs": dict(place.inputs)}
-
-
-def _look(store: SmallStore, place: str) -> tuple[bool, bytes | None]:
-    """Whether there is an outcome, and the sign of life."""
-    name = sign_of_life(place)
-    sign = store.read_bytes(name) if store.size_bytes(name) is not None else None
-    return store.size_bytes(f"{place}/outcome.json") is not None, sign
-
-
-def segment_name(facts: RunFacts, number: int) -> str:
-    """Where a child run's order and outcome lie in run storage."""
-    return f"{facts.id}/a{facts.attempt}/segment-{number}"
-
-
-def sign_of_life(place: str) -> str:
-    """The blob that a child run rewrites while it lives."""
-    return f"{place}/alive"
-
-
-@asynccontextmanager
-async def showing_life(
-    store: SmallStore, place: str, counts: Callable[[], tuple[int, int]], stop: Stop
-) -> AsyncIterator[None]:
-    """Rewrite the child's sign of life while the block runs, and see whether its parent wants it to stop.
-
-    A beat that storage does not take is left out: the parent counts silence, and the next one may pass.
-    """
-
-    def beat(number: int) -> bool:
-        done, failed = counts()
-        sign = {"beat": number, "done": done, "failed": failed}
-        store.write_bytes(sign_of_life(place), json.dumps(sign).encode())
-        return store.size_bytes(f"{place}/stop") is not None
-
-    async def beats() -> None:
-        number = 0
-        while True:
-            number += 1
-            try:
-                if await asyncio.to_thread(beat, number):
-                    stop.set("over")
-            except Exception as error:  # noqa: BLE001 - whatever a store raises
-                log.warning("a sign of life was not taken", extra={"child": place, "error": str(error)})
-            await asyncio.sleep(BEAT_SECONDS)
-
-    heart = asyncio.create_task(beats())
-    try:
-        yield
-    finally:
-        heart.cancel()
-        await asyncio.gather(heart, return_exceptions=True)
-
-
-def read_items(store: SmallStore, place: str) -> Iterable[Item]:
-    """The share of a fan-out that a child run was given."""
-    for line in store.read_bytes(f"{place}/items.jsonl").splitlines():
-        yield Item(*json.loads(line))
-
-
-def outcome_json(outcome: Outcome, values: Values) -> dict[str, Any]:
-    error = error_json(outcome.error) if outcome.error else None
-    return {"state": outcome.state.value, "output": values.told(outcome.output), "error": error}
-
-
-def outcome_from_json(data: Mapping[str, Any], values: Values) -> Outcome:
-    error = RunError(**data["error"]) if data["error"] else None
-    return Outcome(State(data["state"]), values.heard(data["output"]), error)
+async def _heard(wait: PoolWait, number: int, heard: Callable[[Child], None], child: Child) -> None:
+    """What a look at a child has told."""
+    if child.sign is not None:
+        await wait.begins(number)
+    heard(child)

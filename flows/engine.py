@@ -1,7 +1,7 @@
 """What all of one flow run's work shares: facts, storage, memory, the line to the domain, threads."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -12,6 +12,7 @@ from flows.compiler import Item, Outcome, Plan
 from flows.ledger import Ledger
 from flows.outages import PatientStore
 from flows.patience import OUTAGE_SECONDS
+from flows.pool_wait import PoolWait
 from flows.reporting import Line
 from flows.stopping import Stop
 from flows.storage import Zones
@@ -44,7 +45,7 @@ class CountedItems(Protocol):
 
 
 class ChildRuns(Protocol):
-    """Has work done by flow runs on another pool. `begun` is called, maybe often, once a worker has taken it up."""
+    """Has work done by flow runs on another pool, and says of each whether it waits there or is at work."""
 
     async def stretch(
         self,
@@ -54,7 +55,7 @@ class ChildRuns(Protocol):
         known: Mapping[str, Outcome],
         wait_seconds: float | None,
         stop: Stop,
-        begun: Callable[[], None],
+        wait: PoolWait,
     ) -> Mapping[str, Outcome]:
         """Execute these nodes; returns how each of them ended."""
 
@@ -66,7 +67,7 @@ class ChildRuns(Protocol):
         shares: Sequence[tuple[Sequence[Item], int]],
         wait_seconds: float | None,
         stop: Stop,
-        begun: Callable[[], None],
+        wait: PoolWait,
         counted: CountedItems,
     ) -> Mapping[int, Outcome]:
         """Execute items of a fan-out, each share of them by a run of its own; returns how each item ended."""

@@ -2,24 +2,24 @@
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
 
 from domain.contracts.runs import NodeEvent
+from domain.together import each_to_its_end
 from flows.compiler import Item, Node, Outcome, State
 from flows.ledger import Entry
 from flows.reporting import Line
 from flows.segments import grouped
+from flows.storage.threads import in_storage_thread
 from flows.task_runs import TaskRuns, run_group
 from flows.work import Hands, Work
 
 AT_ONCE = 16  # of a fan-out that declares no bound: enough to hide waiting, few enough to spare two cores
 REPORT_SECONDS = 0.5
 
-Result = TypeVar("Result")
-Tell = Callable[[int, Outcome], None]
+Tell = Callable[[int, Outcome], Awaitable[None]]
 
 
 @dataclass(frozen=True)
@@ -49,10 +49,10 @@ class Items:
         async def do(work: Work) -> None:
             async with self.gate:
                 if not self.hands.stop.is_set():
-                    outcome, _ = await runs.run(work, self.hands.remembered_item(self.entries, work))
-                    self._tell(work, outcome)
+                    outcome, _ = await runs.run(work, await self.hands.remembered_item(self.entries, work))
+                    await self._tell(work, outcome)
 
-        await gathered(do(work) for work in works)
+        await each_to_its_end(do(work) for work in works)
 
     async def in_groups(self, works: Sequence[Work], at_once: int) -> None:
         """Never more task runs than the cap. Where more items than groups may run at once, a group runs several."""
@@ -66,7 +66,7 @@ class Items:
                 if not self.hands.stop.is_set():
                     await run_group(node, name, lambda: self.each(group, math.ceil(at_once / len(groups))))
 
-        await gathered(do(group) for group in groups)
+        await each_to_its_end(do(group) for group in groups)
 
     async def each(self, works: Sequence[Work], at_once: int) -> list[bool]:
         """Items without task runs of their own; which of them ended well."""
@@ -78,25 +78,25 @@ class Items:
 
         if at_once == 1:
             return [await do(work) for work in works]
-        return await gathered(do(work) for work in works)
+        return await each_to_its_end(do(work) for work in works)
 
     async def _perform(self, work: Work) -> bool:
         """Stopped work is neither done nor told."""
         if self.hands.stop.is_set():
             return False
-        outcome = self.hands.remembered_item(self.entries, work) or await self.hands.perform(work)
-        self._tell(work, outcome)
+        outcome = await self.hands.remembered_item(self.entries, work) or await self.hands.perform(work)
+        await self._tell(work, outcome)
         return outcome.state is State.COMPLETED
 
-    def _tell(self, work: Work, outcome: Outcome) -> None:
+    async def _tell(self, work: Work, outcome: Outcome) -> None:
         """Nothing of an item that a stop cut short: told as one that failed, it would hide why there was a stop."""
         if outcome.state is not State.CANCELLED:
-            self.tell(_index(work), outcome)
+            await self.tell(_index(work), outcome)
 
 
 async def do_items(hands: Hands, share: Share, tell: Tell, *, visible: bool) -> None:
     """Do every item of the share."""
-    entries = await asyncio.to_thread(hands.engine.ledger.items, share.path)
+    entries = await in_storage_thread(hands.engine.ledger.items, share.path)
     works = [Work(share.node, share.path, item.params, item) for item in share.items]
     at_once = share.at_once or AT_ONCE
     items = Items(hands, share, entries, asyncio.Semaphore(at_once), tell)
@@ -106,15 +106,6 @@ async def do_items(hands: Hands, share: Share, tell: Tell, *, visible: bool) -> 
         await items.each_visible(works)
     else:
         await items.in_groups(works, at_once)
-
-
-async def gathered(each: Iterable[Coroutine[Any, Any, Result]]) -> list[Result]:
-    """What each returned. Those that were cut short are left out; the first error comes only after all have ended."""
-    ended = await asyncio.gather(*each, return_exceptions=True)
-    for one in ended:
-        if isinstance(one, BaseException) and not isinstance(one, asyncio.CancelledError):
-            raise one
-    return [one for one in ended if not isinstance(one, BaseException)]
 
 
 def _index(work: Work) -> int:
@@ -134,6 +125,7 @@ class Counts:
     node_id: str
     total: int
     has_ended: Callable[[], bool] = lambda: False
+    is_at_work: Callable[[], bool] = lambda: True  # else it waits for its pool, and must not be said to run
     done: int = 0
     failed: int = 0
 
@@ -156,7 +148,7 @@ class Counts:
         return self.done + self.failed == self.total
 
     def report(self) -> None:
-        if self.line is None or self.has_ended():
+        if self.line is None or self.has_ended() or not (self.is_over or self.is_at_work()):
             return
         self.line.note(
             NodeEvent(

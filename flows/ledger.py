@@ -62,11 +62,19 @@ class Ledger:
         """Read what is remembered of nodes. Once is enough: what this process does from then on it notes itself."""
         self._nodes = {entry.node: entry for entry in self._entries(NODES) if entry.is_completed}
 
+    def is_new(self, path: str) -> bool:
+        """Whether nothing is remembered of this node, as far as that is known without a look at storage."""
+        return self._nodes is not None and path not in self._nodes
+
     def node(self, path: str, digest: str) -> Outcome | None:
         """How this node ended if it has succeeded before, with the same work to do."""
         if self._nodes is None:
             self.recall()
         return self._outcome((self._nodes or {}).get(path), digest)
+
+    def completed(self) -> set[str]:
+        """The nodes that have succeeded by now, in whatever process."""
+        return {entry.node for entry in self._entries(NODES) if entry.is_completed}
 
     def items(self, path: str) -> dict[str, Entry]:
         """The items of a fan-out that have succeeded before, by key."""

@@ -5,7 +5,7 @@ import contextlib
 import logging
 import ssl
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -13,6 +13,7 @@ from typing import Any
 from uuid import UUID
 
 import httpx
+from pydantic import ValidationError
 
 from domain.contracts.artifacts import Artifact
 from domain.contracts.runs import (
@@ -72,6 +73,7 @@ class Line:
     http: httpx.AsyncClient
     run_id: UUID
     token: str
+    segment: int | None = None  # of a child run: its beats do not speak for its parent
     stop: Stop = field(default_factory=Stop)
     paused: bool = False  # as of the last heartbeat
     _events: list[NodeEvent] = field(default_factory=list)
@@ -108,7 +110,7 @@ class Line:
     @asynccontextmanager
     async def beating(self, every_seconds: float) -> AsyncIterator[None]:
         """Send heartbeats and what is noted while the block runs."""
-        tasks = [asyncio.create_task(self._beat(every_seconds)), asyncio.create_task(self._send_noted(every_seconds))]
+        tasks = [asyncio.create_task(self._kept_up(each, every_seconds)) for each in (self._beat, self._send_noted)]
         try:
             yield
         finally:
@@ -116,9 +118,20 @@ class Line:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
+    async def _kept_up(self, work: Callable[[float], Awaitable[None]], every_seconds: float) -> None:
+        """Begin the work again where a fault ended it: an attempt that nobody speaks for would be taken for lost."""
+        while True:
+            try:
+                return await work(every_seconds)
+            except Fenced:
+                return self.stop.set("fenced")
+            except Exception:
+                log.exception("heartbeats met a fault and go on", extra={"run_id": str(self.run_id)})
+                await asyncio.sleep(SEND_EVENTS_SECONDS)
+
     async def _beat(self, every_seconds: float) -> None:
         """Show that the attempt lives. The domain holds its answer until the next beat is due, or the attempt over."""
-        held = Heartbeat(attempt_token=self.token, wait_seconds=min(every_seconds, LONGEST_HOLD_SECONDS))
+        held = self._message(wait_seconds=min(every_seconds, LONGEST_HOLD_SECONDS))
         while not self.stop.is_set():
             next_beat = time.monotonic() + held.wait_seconds
             try:
@@ -148,7 +161,7 @@ class Line:
         self._wake.clear()
         while True:
             events, self._events = self._events[:EVENTS_AT_ONCE], self._events[EVENTS_AT_ONCE:]
-            message = Heartbeat(attempt_token=self.token, events=events)
+            message = self._message(events=events)
             try:
                 await self._heartbeat(message, silence_seconds)
             except Refused as refused:  # kept, they would hold up all that follows, the outcome too
@@ -160,10 +173,18 @@ class Line:
             if not self._events:
                 return
 
+    def _message(self, **told: Any) -> Heartbeat:
+        return Heartbeat(attempt_token=self.token, segment=self.segment, **told)
+
     async def _heartbeat(self, message: Heartbeat, silence_seconds: float) -> None:
         """Hear whether to stop, and whether to begin nothing."""
-        answered = await self._post("heartbeat", message.model_dump(mode="json"), silence_seconds)
-        answer = HeartbeatAnswer.model_validate(answered)
+        answered = await self._post("heartbeat", message.model_dump(mode="json", exclude_none=True), silence_seconds)
+        try:
+            answer = HeartbeatAnswer.model_validate(answered)
+        except ValidationError as error:
+            raise Refused(
+                f"The domain answers a heartbeat with what is no answer: {error.error_count()} faults."
+            ) from None
         self.paused = answer.paused
         if answer.stop:
             self.stop.set("fenced")
@@ -197,7 +218,8 @@ async def post(
             reason = type(error).__name__
         else:
             if answer.is_success:
-                return answer.json()
+                with contextlib.suppress(ValueError):
+                    return answer.json()
             reason = f"status {answer.status_code}: {_detail(answer)}"
             if answer.status_code == httpx.codes.CONFLICT:
                 raise Fenced(_detail(answer))

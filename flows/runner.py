@@ -1,16 +1,16 @@
 """The scheduler's hands: carries out its decisions, here or by child runs, and tells it how they ended."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, assert_never
 
 from prefect.client.schemas.objects import State as PrefectState
 from prefect.client.schemas.objects import StateType
 
-from domain.contracts.runs import NodeEvent, RunProblem
-from domain.rules.texts import kept
+from domain.contracts.runs import NodeEvent
 from flows.children import HANDED_OVER, NoWorker
 from flows.compiler import (
     Cancelled,
@@ -23,11 +23,9 @@ from flows.compiler import (
     Finished,
     InputFault,
     ItemCompleted,
-    ItemFailed,
     Node,
     NodeCompleted,
     NodeFailed,
-    NodeSkipped,
     NodeStarted,
     Outcome,
     RunError,
@@ -38,14 +36,17 @@ from flows.compiler import (
     StopRunning,
 )
 from flows.engine import Engine, Place
-from flows.errors import Broken, InvalidInput, Nested, Stopped
+from flows.errors import Broken, InvalidInput, Nested, Stopped, Transient
 from flows.flow_engine import run_inside
 from flows.items import Counts, Share, do_items
 from flows.patience import TRY_LEAVE_SECONDS, grace_seconds
+from flows.pool_wait import PoolWait
+from flows.run_events import item_event, node_event, run_problem, wait_seconds
 from flows.segments import shards, stretch
 from flows.stopping import Stop
+from flows.storage.threads import in_storage_thread
 from flows.task_runs import TaskRuns, show_skipped
-from flows.values import plain
+from flows.values import Stored, made_plain
 from flows.work import TIMEOUT_SECONDS, Hands, Work
 
 Verdict = Finished | Failed
@@ -66,17 +67,19 @@ class Runner:
     _activities: set["asyncio.Task[list[Event]]"] = field(default_factory=set)
     _elsewhere: set[str] = field(default_factory=set)
     _verdict: Verdict | None = None
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
         self.hands = Hands(self.engine, self.stop, SubWorkflows(self))
+        self._looks_into_storage = any(_is_kept(known.output) for known in self.schedule.outcomes.values())
 
     async def run(self) -> Verdict:
         """Carry out decisions until the schedule says that the run is over."""
         stopped, loop = asyncio.Event(), asyncio.get_running_loop()
         self.stop.on_set(lambda: loop.call_soon_threadsafe(stopped.set))
         waiting = asyncio.create_task(stopped.wait())
-        self._carry_out(self.schedule.begin())
         try:
+            await self._decided(self.schedule.begin)
             while self._verdict is None:
                 await self._next_events(waiting)
         finally:
@@ -89,13 +92,20 @@ class Runner:
         for activity in [one for one in self._activities if one.done()]:
             self._activities.discard(activity)
             for event in activity.result():
-                self.apply(event)
+                await self.apply(event)
         if self.stop.is_set() and self._verdict is None:
-            self.apply(Cancelled())
+            await self.apply(Cancelled())
 
-    def apply(self, event: Event) -> None:
+    async def apply(self, event: Event) -> None:
         """Tell the schedule, and do what it decides."""
-        self._carry_out(self.schedule.apply(event))
+        self._looks_into_storage |= isinstance(event, NodeCompleted | ItemCompleted) and _is_kept(event.output)
+        await self._decided(partial(self.schedule.apply, event))
+
+    async def _decided(self, decide: Callable[[], Iterable[Decision]]) -> None:
+        """Have the schedule decide, and carry it out. One at a time: templates may look into what lies in storage."""
+        async with self._turn:
+            decisions = await in_storage_thread(decide) if self._looks_into_storage else decide()
+            self._carry_out(decisions)
 
     async def _settle_activities(self) -> None:
         """Let what still runs notice the stop and leave: no thread may outlive its run. What only waits need not."""
@@ -137,9 +147,9 @@ class Runner:
     # --- here ---
 
     async def _node_here(self, node: Node, decision: Execute) -> list[Event]:
-        self.schedule.apply(NodeStarted(node.id))
+        await self.apply(NodeStarted(node.id))
         work = Work(node, self.place.of(node.id), decision.params)
-        known = self.hands.remembered(work)
+        known = await self.hands.remembered(work)
         if known is None:
             self._note(node.id, "running", tries=1)
         tries = 0
@@ -149,25 +159,25 @@ class Runner:
             outcome = known or await self.hands.perform(work)
         problem = None if outcome.state is State.CANCELLED else outcome.error
         self._report(node.id, outcome.state.value, problem, tries or None)
-        return [_node_event(node.id, outcome)]
+        return [node_event(node.id, outcome)]
 
     async def _items_here(self, node: Node, decision: Expand) -> list[Event]:
         """Every child of a fan-out, at most `max_concurrency` at once; each tells the schedule as it ends."""
         share = Share(node, self.place.of(node.id), decision.items, decision.max_concurrency)
-        async with self._counted(node, decision) as counts:
+        await self.apply(NodeStarted(node.id))
+        async with self._counts(node, decision).reported() as counts:
 
-            def tell(index: int, outcome: Outcome) -> None:
+            async def tell(index: int, outcome: Outcome) -> None:
                 counts.add(outcome)
-                self.apply(_item_event(node.id, index, outcome))
+                await self.apply(item_event(node.id, index, outcome))
 
             await do_items(self.hands, share, tell, visible=self.visible)
         return []
 
-    def _counted(self, node: Node, decision: Expand) -> AbstractAsyncContextManager[Counts]:
-        self.schedule.apply(NodeStarted(node.id))
+    def _counts(self, node: Node, decision: Expand) -> Counts:
         line = self.engine.line if not self.place.path else None
         states = self.schedule.states
-        return Counts(line, node.id, decision.count, lambda: states[node.id].is_terminal).reported()
+        return Counts(line, node.id, decision.count, lambda: states[node.id].is_terminal)
 
     def _skipped(self, node: Node) -> None:
         self._report(node.id, "skipped", None)
@@ -193,22 +203,32 @@ class Runner:
                 "wrong-pool", f"Node {node.id} belongs on pool {node.pool}; this is {self.engine.pool}.", node.id
             )
             return [NodeFailed(node.id, error)]
-        known, wait, begun = self.schedule.outcomes, _wait_seconds(node), self._dispatched(node)
+        async with self._turn:
+            known = dict(self.schedule.outcomes)
+        seconds, wait = wait_seconds(node), PoolWait(partial(self._tell_waits, node, nodes), self._tell_top_begun)
         try:
-            outcomes = await self.engine.children.stretch(node.pool, self.place, nodes, known, wait, self.stop, begun)
+            outcomes = await self.engine.children.stretch(node.pool, self.place, nodes, known, seconds, self.stop, wait)
         except NoWorker as nobody:
             self._elsewhere.difference_update(nodes)
             return [NodeFailed(node.id, RunError("dispatch-timeout", str(nobody), node.id))]
-        return [_node_event(name, outcomes[name]) for name in nodes if name in outcomes]
+        return [node_event(name, outcomes[name]) for name in nodes if name in outcomes]
 
     async def _items_elsewhere(self, node: Node, decision: Expand) -> list[Event]:
         """A large fan-out by several child runs that this run starts itself; a small one as part of a stretch."""
         parts = shards(decision, self.engine.shards_cap)
         if len(parts) <= 1 or self.engine.children is None or node.pool is None:
             return await self._stretch_elsewhere(node)
-        begun = self._dispatched(node)
         shares = [(decision.items[part.start : part.stop], at_once) for part, at_once in parts]
-        async with self._counted(node, decision) as counts:
+        await self.apply(NodeStarted(node.id))
+        counts = self._counts(node, decision)
+
+        def begun() -> None:
+            counts.report()
+            self._tell_top_begun()
+
+        wait = PoolWait(partial(self._tell_waits, node, [node.id]), begun)
+        counts.is_at_work = lambda: wait.is_over
+        async with counts.reported():
 
             def counted(done: int, failed: int) -> bool:
                 counts.set(done, failed)
@@ -216,13 +236,13 @@ class Runner:
 
             try:
                 ended = await self.engine.children.items(
-                    node.pool, self.place, node.id, shares, _wait_seconds(node), self.stop, begun, counted
+                    node.pool, self.place, node.id, shares, wait_seconds(node), self.stop, wait, counted
                 )
             except NoWorker as nobody:
                 return [NodeFailed(node.id, RunError("dispatch-timeout", str(nobody), node.id))]
             states = [outcome.state for outcome in ended.values()]
             counts.set(states.count(State.COMPLETED), states.count(State.FAILED))
-        events = [_item_event(node.id, index, outcome) for index, outcome in ended.items()]
+        events = [item_event(node.id, index, outcome) for index, outcome in ended.items()]
         if len(ended) < len(decision.items) and not self.stop.is_set():  # given up; the failed may be unknown
             error = RunError("too-many-failures", f"Too many items of {node.id} failed.", node.id)
             events.append(NodeFailed(node.id, error))
@@ -230,21 +250,22 @@ class Runner:
 
     # --- telling ---
 
-    def _dispatched(self, node: Node) -> Callable[[], None]:
-        """Tell that the node waits for its pool; the answer is called once it does so no more.
+    async def _tell_waits(self, node: Node, nodes: Sequence[str], again: bool) -> None:
+        """Tell that the first of these nodes that has not ended waits for its pool.
 
-        What a sub-workflow waits for is told of the run's own node, as a run that waits in vain must show it. That
-        it has begun the child run tells by itself, unless it works for a sub-workflow.
+        What a sub-workflow waits for is told of the run's own node, as a run that waits in vain must show it.
         """
-        waits = [self.place.top] if self.place.path else []
-        event = NodeEvent(node_id=self.place.top or node.id, state="dispatched", pool=node.pool)
-        self.engine.line.note(event)
+        waits = self.place.top or node.id
+        if again and not self.place.path:  # a child run that was handed over may have done some of them
+            with suppress(Transient):
+                ended = await in_storage_thread(self.engine.ledger.completed)
+                waits = next((name for name in nodes if name not in ended), waits)
+        self.engine.line.note(NodeEvent(node_id=waits, state="dispatched", pool=node.pool))
 
-        def begun() -> None:
-            while waits:
-                self.engine.line.note(NodeEvent(node_id=waits.pop(), state="running"))
-
-        return begun
+    def _tell_top_begun(self) -> None:
+        """A child run tells by itself of the nodes it has begun, unless it works for a sub-workflow."""
+        if self.place.path:
+            self.engine.line.note(NodeEvent(node_id=self.place.top, state="running"))
 
     def _note(self, node_id: str, state: str, **more: Any) -> None:
         """Tell the domain, of the run's own nodes only: those of sub-workflows are theirs."""
@@ -284,7 +305,7 @@ class SubWorkflows:
             raise Nested(f"Workflow {name} took longer than its {bound:.0f} s.", "timeout") from None
         if isinstance(verdict, Failed):
             raise Nested(verdict.error.message, verdict.error.code, is_invalid=verdict.error.partner_may_read)
-        outputs: dict[str, Any] = plain(dict(verdict.outputs))
+        outputs: dict[str, Any] = await made_plain(dict(verdict.outputs))
         return outputs
 
 
@@ -317,35 +338,10 @@ async def _unless_stopped(activity: Coroutine[Any, Any, list[Event]]) -> list[Ev
         return []
 
 
+def _is_kept(output: Any) -> bool:
+    return isinstance(output, Stored)
+
+
 def _fan_out(node: Node) -> FanOut:
     assert node.fan_out is not None  # noqa: S101 - only fan-outs expand
     return node.fan_out
-
-
-def _wait_seconds(node: Node) -> float | None:
-    """How long a child run may wait for a worker: as the workflow says, else as long as workers serve its pool.
-
-    Waiting anew, once for each retry, would be no other wait.
-    """
-    once = node.dispatch_timeout_seconds
-    return None if once is None else once * (1 + len(node.retry.delays()))
-
-
-def run_problem(error: RunError) -> RunProblem:
-    """A scheduler's error as the domain takes it."""
-    message = kept(error.message[:4000])  # a template may quote what a partner wrote
-    return RunProblem(code=error.code, message=message, node_id=error.node_id, partner_may_read=error.partner_may_read)
-
-
-def _node_event(node_id: str, outcome: Outcome) -> Event:
-    if outcome.state is State.COMPLETED:
-        return NodeCompleted(node_id, outcome.output)
-    if outcome.state is State.SKIPPED:
-        return NodeSkipped(node_id)
-    return NodeFailed(node_id, outcome.error or RunError("handler-failed", "The node failed.", node_id))
-
-
-def _item_event(node_id: str, index: int, outcome: Outcome) -> Event:
-    if outcome.state is State.COMPLETED:
-        return ItemCompleted(node_id, index, outcome.output)
-    return ItemFailed(node_id, index, outcome.error or RunError("handler-failed", "The item failed.", node_id))

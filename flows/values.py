@@ -1,6 +1,8 @@
 """Values that are too large to travel: kept in run storage by their content, read when somebody looks into them.
 
-Which values were kept is said beside them, never by a mark inside: partner data must not pass for a reference.
+Which values were kept is said beside them, never by a mark inside: partner data must not pass for a reference. The
+name of a kept value is made of its content, which is held against it whenever it is read: of a power cut or a broken
+disk a run hears as of lost work, which is done again, and never as of a result.
 """
 
 import hashlib
@@ -10,10 +12,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from flows.errors import Broken, InvalidInput
 from flows.storage import SmallStore
+from flows.storage.threads import in_storage_thread
 
 TRAVELS_BYTES = 16_000
 RESULT_BYTES = 256_000
+
+
+class DamagedValue(Broken):
+    """A kept value is not what was kept. An attempt that begins after this does the work again that made it."""
+
+    code = "kept-value-damaged"
 
 
 @dataclass(frozen=True)
@@ -30,9 +40,10 @@ class Values:
         text = to_json(value)
         if len(text) <= TRAVELS_BYTES:
             return {"value": value}
-        name = f"{self.memory}/values/{hashlib.sha256(text.encode()).hexdigest()[:40]}.json"
-        if self.store.size_bytes(name) is None:
-            self.store.write_bytes(name, text.encode())
+        content = text.encode()
+        name = f"{self.memory}/values/{_fingerprint(content)}.json"
+        if self.store.size_bytes(name) != len(content) or self.store.read_bytes(name) != content:
+            self.store.write_bytes(name, content)
         return {"stored": name}
 
     def heard(self, told: Mapping[str, Any]) -> Any:
@@ -54,8 +65,19 @@ class Stored(Mapping[str, Any]):
 
     def read(self) -> dict[str, Any]:
         """For who looks once: nothing of it stays here."""
-        content: dict[str, Any] = json.loads(self.store.read_bytes(self.name))
-        return content
+        try:
+            content = self.store.read_bytes(self.name)
+        except InvalidInput:
+            raise DamagedValue(f"The kept value {self.name} is gone. The work that made it is done again.") from None
+        if not self.name.endswith(f"/{_fingerprint(content)}.json"):
+            raise DamagedValue(f"The kept value {self.name} is not what was kept. The work that made it is done again.")
+        value: dict[str, Any] = json.loads(content)
+        return value
+
+    @property
+    def is_read(self) -> bool:
+        """Whether a look into it asks the store nothing any more."""
+        return "content" in vars(self)
 
     def __getitem__(self, key: str) -> Any:
         return self.content[key]
@@ -81,6 +103,20 @@ def result_fault(outputs: Mapping[str, Any]) -> str | None:
     )
 
 
+def lies_in_storage(value: Any) -> bool:
+    """Whether a look at all of it would ask the store."""
+    if isinstance(value, Stored):
+        return not value.is_read
+    if isinstance(value, Mapping):
+        return any(map(lies_in_storage, value.values()))
+    return isinstance(value, list | tuple) and any(map(lies_in_storage, value))
+
+
+async def made_plain(value: Any) -> Any:
+    """`plain` for an event loop: what lies in storage is read in a thread."""
+    return await in_storage_thread(plain, value) if lies_in_storage(value) else plain(value)
+
+
 def plain(value: Any) -> Any:
     """The value with every kept mapping in it read."""
     if isinstance(value, Stored):
@@ -95,6 +131,10 @@ def plain(value: Any) -> Any:
 def to_json(value: Any) -> str:
     """One text for equal values."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), default=_read)
+
+
+def _fingerprint(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:40]
 
 
 def _read(value: Any) -> Any:

@@ -28,8 +28,9 @@ from flows.ledger import Entry, digest, error_json
 from flows.outages import outage_of
 from flows.patience import LOOK_SECONDS, Outlasting, grace_seconds
 from flows.stopping import Stop
+from flows.storage.threads import in_storage_thread
 from flows.tries import Care, Try
-from flows.values import Stored, plain
+from flows.values import DamagedValue, Stored, lies_in_storage, made_plain
 
 log = logging.getLogger("cairn.work")
 TIMEOUT_SECONDS = 3600.0
@@ -122,10 +123,9 @@ class Hands:
         started = time.time()
         with self.at_work(self._busy):
             if work.node.workflow is not None and self.workflows is not None:
-                output = await self.workflows.run(work, plain(work.params))
-                stored: Mapping[str, Any] = await self._in_thread(
-                    partial(self._outlast, partial(self._remember, work, number, started, output))
-                )
+                output = await self.workflows.run(work, await made_plain(work.params))
+                remember = partial(self._remember, work, number, started, output)
+                stored: Mapping[str, Any] = await in_storage_thread(self._outlast, remember)
             else:
                 output, stored = await self._handle(work, number, started)
         self.engine.artifacts += [Artifact.model_validate(each) for each in output.get("artifacts") or []]
@@ -157,10 +157,10 @@ class Hands:
             return Outcome(State.CANCELLED, None, told)
         remember = partial(self._remember, work, number, None, None, told)
         if outage_of(error) is None:
-            await self._in_thread(partial(self._outlast, remember))
+            await in_storage_thread(self._outlast, remember)
         else:  # what was away may be the very place where it would be remembered
             with contextlib.suppress(Exception):
-                await self._in_thread(remember)
+                await in_storage_thread(remember)
         return Outcome(State.FAILED, None, told)
 
     def _outlast(self, call: Callable[[], Any]) -> Any:
@@ -176,19 +176,32 @@ class Hands:
         has_tries_left = number < len(work.node.retry.delays()) and worth_another_try(error)
         return self.stop.is_set() and (isinstance(error, Stopped) or has_tries_left)
 
-    def remembered(self, work: Work) -> Outcome | None:
+    async def remembered(self, work: Work) -> Outcome | None:
         """How a node ended if an earlier attempt did it."""
-        return self._taken(self.engine.ledger.node(work.path, work.digest))
-
-    def remembered_item(self, entries: Mapping[str, Entry], work: Work) -> Outcome | None:
-        """How an item ended if an earlier attempt did it."""
-        if not entries or work.item is None:
+        ledger = self.engine.ledger
+        if ledger.is_new(work.path):
             return None
-        return self._taken(self.engine.ledger.item(entries, work.item.key, work.digest))
+        return await in_storage_thread(lambda: self._taken(ledger.node(work.path, work.digest)))
+
+    async def remembered_item(self, entries: Mapping[str, Entry], work: Work) -> Outcome | None:
+        """How an item ended if an earlier attempt did it."""
+        if work.item is None or (entry := entries.get(work.item.key)) is None:
+            return None
+        key, is_kept = work.item.key, "stored" in (entry.output or {})
+
+        def look() -> Outcome | None:
+            return self._taken(self.engine.ledger.item(entries, key, work.digest))
+
+        return await in_storage_thread(look) if is_kept or lies_in_storage(work.params) else look()
 
     def _taken(self, outcome: Outcome | None) -> Outcome | None:
+        """What is remembered, unless it was kept and is damaged: then the work is done again, and kept anew."""
         if outcome is not None and isinstance(outcome.output, Mapping):
-            output = outcome.output.read() if isinstance(outcome.output, Stored) else outcome.output
+            try:
+                output = outcome.output.read() if isinstance(outcome.output, Stored) else outcome.output
+            except DamagedValue as damage:
+                log.warning("what was kept is damaged; its work is done again", extra={"reason": str(damage)})
+                return None
             self.engine.artifacts += [Artifact.model_validate(each) for each in output.get("artifacts") or []]
         return outcome
 
@@ -199,7 +212,7 @@ class Hands:
         attempt = Try(
             node_id=work.name,
             handler=handler,
-            params=plain(work.params),
+            params=await made_plain(work.params),
             facts=self.engine.facts,
             timeout_seconds=work.node.timeout_seconds or TIMEOUT_SECONDS,
             item_key=work.item.key if work.item else None,

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from flows.storage import off_loop
 from tests.support.azurite import Azurite, running_azurite
 from tests.support.cluster import TestCluster, TestDatabase, running_cluster
+from tests.support.loops import is_tests_own_call
 
 BENCHMARKS = Path(__file__).parent / "benchmarks"
 LONG_FORMS = ("CAIRN_MACHINE_RUNS", "CAIRN_TRACES", "CAIRN_FUZZ_CASES", "CAIRN_CHAOS_RUNS")
@@ -22,6 +24,7 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("cairn")
+off_loop.is_excused = is_tests_own_call
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

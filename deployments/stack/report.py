@@ -1,11 +1,11 @@
 """How a running stack is, asked for now: what `cairn status --json` says."""
 
-import asyncio
 from typing import Any
 
 from deployments.stack import health
 from deployments.stack.services import POOLS
 from deployments.stack.state import State
+from domain.together import together
 
 
 async def report(state: State, facts: dict[str, Any]) -> dict[str, Any]:
@@ -18,7 +18,7 @@ async def report(state: State, facts: dict[str, Any]) -> dict[str, Any]:
     checks.append(health.http_ok(f"{api}/health", basic=auth))
     checks.append(health.redis_answers(int(facts["ports"]["redis"]), state.secrets["redis"]))
     checks += [health.worker_online(api, pool, basic=auth) for pool in POOLS]
-    answers = await asyncio.gather(*checks)
+    answers = await together(*checks)
     healthy = dict(zip([*web, "prefect", "redis", *(f"worker-{pool}" for pool in POOLS)], answers, strict=True))
     # Whoever is ready has just asked PostgreSQL: three services that are cannot be without it.
     healthy["postgres"] = any(answers[: len(web)])

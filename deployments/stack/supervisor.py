@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from deployments.stack.condition import Condition, ended, with_last_words
+from domain.together import each_to_its_end
 
 MARKER = "CAIRN_STACK"
 STOP_SECONDS = 12.0
@@ -106,7 +107,7 @@ class Supervisor:
             keeper.cancel()
         await asyncio.gather(*self._keepers, return_exceptions=True)
         for level in reversed(self._levels()):
-            await asyncio.gather(*(self._stop_one(service) for service in level))
+            await each_to_its_end(self._stop_one(service) for service in level)
         kill_strays(self.marker)
 
     async def _start_one(self, service: Service) -> None:

@@ -33,6 +33,7 @@ from prefect.workers.base import BaseJobConfiguration, BaseWorkerResult
 from deployments import pools
 from deployments.workers.draining import AS_A_RULE, Draining
 from deployments.workers.engine import InlineEngine, handlers_left
+from domain.together import together
 from flows import stopping, threads
 from flows.patience import CANCEL_LOOK_SECONDS, RUN_CANCEL_SECONDS, RUNS_DRAIN_SECONDS, RUNS_ENDED_SECONDS
 from flows.segments import LIGHT
@@ -126,7 +127,7 @@ class InlineWorker(Draining):
         for run in list(self._running.values()):
             run.scope.cancel()
         with anyio.move_on_after(RUNS_ENDED_SECONDS):
-            await asyncio.gather(*(run.ended.wait() for run in list(self._running.values())))
+            await together(*(run.ended.wait() for run in list(self._running.values())))
 
     def _leave(self) -> None:
         """A handler that does not end would keep the interpreter from ending."""

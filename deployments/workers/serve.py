@@ -17,6 +17,7 @@ from deployments.pools import JOB_TEMPLATE
 from deployments.stack.postgres import as_user
 from deployments.stack.supervisor import MARKER
 from deployments.workers.draining import Draining
+from domain.loop_lag import LoopLag
 from flows.forks import ADDRESS
 from flows.handlers.registry import registry
 from flows.reporting import domain_http
@@ -46,7 +47,8 @@ async def serve(pool: str, name: str, limit: int | None, *, with_healthcheck: bo
     if pool == GDAL:
         os.environ.setdefault(ADDRESS, f"cairn-zygote-{uuid4().hex}")
     worker = _worker(pool, name, limit)
-    beside: list[Coroutine[Any, Any, None]] = [send_beacons(worker, pool, settings)]
+    lag = LoopLag()
+    beside: list[Coroutine[Any, Any, None]] = [lag.watch(), send_beacons(worker, pool, settings, lag)]
     if pool == GDAL:
         beside.append(keep_zygote())
     tasks = [asyncio.create_task(work) for work in beside]
@@ -73,8 +75,8 @@ def _worker(pool: str, name: str, limit: int | None) -> Draining:
     return ForkingWorker(pool, **given)
 
 
-async def send_beacons(worker: Draining, pool: str, settings: WorkerSettings) -> None:
-    """Tell the domain that this pool is served, for as long as the worker takes runs."""
+async def send_beacons(worker: Draining, pool: str, settings: WorkerSettings, lag: LoopLag) -> None:
+    """Tell the domain that this pool is served, for as long as the worker takes runs, and how late its loop wakes."""
     answered = True
     told: dict[str, Any] = {"worker": worker.name, "at_once": worker.at_once, "handlers": sorted(registry())}
     async with domain_http(settings) as http:
@@ -83,6 +85,7 @@ async def send_beacons(worker: Draining, pool: str, settings: WorkerSettings) ->
                 await asyncio.sleep(FIRST_LOOK_SECONDS)
                 continue
             try:
+                told["loop_lag_seconds"] = lag.worst_seconds
                 answer = await http.post(f"/api/v1/pools/{pool}/beacon", json=told)
                 arrived = answer.is_success
                 if answer.status_code == httpx.codes.UNPROCESSABLE_ENTITY and told.pop("handlers", None):

@@ -15,4 +15,4 @@ PoolName = Annotated[str, Path(max_length=63, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.
 @router.post("/pools/{pool}/beacon", status_code=204, dependencies=[Depends(allowed("worker"))])
 async def beacon(pool: PoolName, message: Beacon, session: Session) -> None:
     """A worker takes work from this pool. A pool whose workers all fall silent is not served."""
-    await Pools(session).beacon(pool, message.worker, message.at_once, message.handlers)
+    await Pools(session).beacon(pool, message)

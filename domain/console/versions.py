@@ -1,6 +1,5 @@
 """The page of one version: what it is, what it would replace, how it was made, and what was decided about it."""
 
-import asyncio
 import json
 import logging
 from collections.abc import Sequence
@@ -32,6 +31,7 @@ from domain.rules.scratch import refusal
 from domain.services.reading import content
 from domain.services.records import RecordDesk
 from domain.state import Service
+from flows.storage.threads import in_storage_thread
 
 log = logging.getLogger("cairn.console")
 router = APIRouter()
@@ -147,7 +147,7 @@ async def _item(
     if name is None:
         return None
     try:
-        read = await asyncio.to_thread(content, state.zones.silver, name)
+        read = await in_storage_thread(content, state.zones.silver, name)
         item = json.loads(read) if len(read) <= LARGEST_ITEM else None
     except (StorageUnavailable, Unstored, ValueError) as error:
         log.warning("an item cannot be read", extra={"asset_id": asset_id, "error": type(error).__name__})

@@ -19,3 +19,6 @@ class Beacon(BaseModel):
     at_once: int | None = Field(
         default=None, ge=1, le=10_000, description="How many runs it does side by side without slowing them down"
     )
+    loop_lag_seconds: float | None = Field(
+        default=None, ge=0, allow_inf_nan=False, description="How late its event loop woke, at worst, of late"
+    )

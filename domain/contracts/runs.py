@@ -87,6 +87,9 @@ class Heartbeat(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     attempt_token: str = Field(max_length=200)
+    segment: int | None = Field(
+        default=None, ge=1, description="Which child run sends it: it keeps alive only what its parent keeps alive"
+    )
     events: list[NodeEvent] = Field(default_factory=list, max_length=1000)
     wait_seconds: float = Field(
         default=0, ge=0, le=30, description="Hold the answer so long, or until the attempt is fenced"

@@ -1,6 +1,6 @@
 """Workers as they announce themselves."""
 
-from sqlalchemy import Text
+from sqlalchemy import Double, Text
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -17,3 +17,4 @@ class PoolWorker(Base):
     seen_at: Mapped[CreatedAt]
     at_once: Mapped[int | None]  # how many runs it does side by side; unknown where it does not say
     handlers: Mapped[list[str] | None] = mapped_column(ARRAY(Text))  # that it has; unknown where it does not say
+    loop_lag_seconds: Mapped[float | None] = mapped_column(Double)

@@ -7,16 +7,18 @@ from uuid import UUID
 from sqlalchemy import RowMapping, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from domain.contracts.pools import Beacon
 from domain.rules.listening import Moment
 
 KEEP_SECONDS = 3600.0  # how long a worker that left is listed
 OF_PREFECT = "prefect/"  # before the names of workers that only Prefect hears of
 
 BEACON = text("""
-    insert into app.pool_workers (pool, worker, seen_at, at_once, handlers)
-    values (:pool, :worker, clock_timestamp(), :at_once, cast(:handlers as text[]))
+    insert into app.pool_workers (pool, worker, seen_at, at_once, handlers, loop_lag_seconds)
+    values (:pool, :worker, clock_timestamp(), :at_once, cast(:handlers as text[]), :loop_lag_seconds)
     on conflict (pool, worker) do update
-    set seen_at = excluded.seen_at, at_once = excluded.at_once, handlers = excluded.handlers
+    set seen_at = excluded.seen_at, at_once = excluded.at_once, handlers = excluded.handlers,
+        loop_lag_seconds = excluded.loop_lag_seconds
 """)
 # A worker that sends beacons is judged by them alone: Prefect counts it as online for long after its end.
 HEARD_OF = text("""
@@ -75,15 +77,15 @@ ONE = text(f"{WAITING} where r.run_id = :run_id")
 
 POOLS = text("""
     select pool, count(distinct worker) filter (where worker is not null) as workers,
-        coalesce(max(waiting), 0) as waiting, coalesce(max(unroutable), 0) as unroutable
+        coalesce(max(waiting), 0) as waiting, coalesce(max(unroutable), 0) as unroutable, max(loop_lag) as loop_lag
     from (
-        select pool, worker, null::bigint as waiting, null::bigint as unroutable
+        select pool, worker, null::bigint as waiting, null::bigint as unroutable, loop_lag_seconds as loop_lag
         from app.pool_workers where seen_at > clock_timestamp() - make_interval(secs => :silence)
         union all
-        select r.pool, null, count(*), null from app.attempts a join app.runs r using (run_id)
+        select r.pool, null, count(*), null, null from app.attempts a join app.runs r using (run_id)
         where a.state in ('ready', 'sending', 'sent') group by r.pool
         union all
-        select unroutable_pool, null, null, count(*) from app.runs where unroutable_since is not null
+        select unroutable_pool, null, null, count(*), null from app.runs where unroutable_since is not null
         group by unroutable_pool
     ) facts
     group by pool order by pool
@@ -104,13 +106,10 @@ class Waits:
 class Pools:
     session: AsyncSession
 
-    async def beacon(
-        self, pool: str, worker: str, at_once: int | None = None, handlers: Collection[str] | None = None
-    ) -> None:
-        """Note that the worker serves the pool now, how many runs it does at once, and which handlers it has."""
-        told = None if handlers is None else sorted(handlers)
-        values = {"pool": pool, "worker": worker, "at_once": at_once, "handlers": told}
-        await self.session.execute(BEACON, values)
+    async def beacon(self, pool: str, told: Beacon) -> None:
+        """Note that the worker serves the pool now, with what it says of itself."""
+        handlers = None if told.handlers is None else sorted(told.handlers)
+        await self.session.execute(BEACON, told.model_dump() | {"pool": pool, "handlers": handlers})
 
     async def heard_of(self, pool: str, names: Collection[str]) -> bool:
         """Note workers that Prefect hears of and we never did; whether there is one."""

@@ -7,7 +7,7 @@ from uuid import UUID
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from domain.models import Event, Request
+from domain.models import Event, Request, Run
 from domain.models.base import FRESH
 
 
@@ -21,6 +21,11 @@ class Requests:
         # Not against keys: who has noted an event of it shares its key, and two of them would wait for each other.
         query = select(Request).where(Request.request_id == request_id).with_for_update(key_share=True)
         return await self.session.scalar(query.execution_options(**FRESH))
+
+    async def of_run(self, run_id: UUID) -> Request | None:
+        """The request that the run belongs to, locked as `get` does."""
+        query = select(Request).join(Run, Run.request_id == Request.request_id).where(Run.run_id == run_id)
+        return await self.session.scalar(query.with_for_update(key_share=True, of=Request).execution_options(**FRESH))
 
     async def of_version(self, asset_id: str, ordinal: int, revision: int) -> Request:
         query = select(Request).where(

@@ -18,8 +18,9 @@ from domain.models.base import FRESH
 from domain.rules.fairness import priority_in_line
 from domain.rules.lifecycle import AttemptState, RunState
 
+# A child run's beat shows that the child lives, and says nothing of its parent, which alone can hand in the outcome.
 BEAT = text("""
-    update app.attempts a set heartbeat_at = clock_timestamp()
+    update app.attempts a set heartbeat_at = case when :of_child then a.heartbeat_at else clock_timestamp() end
     from app.runs r join app.requests q using (request_id)
     where a.run_id = :run_id and a.token = :token and a.state = 'started' and r.run_id = a.run_id
     returning exists (
@@ -43,6 +44,11 @@ class Runs:
     async def of_request(self, request_id: UUID) -> Sequence[Run]:
         query = select(Run).where(Run.request_id == request_id).order_by(Run.sequence)
         return (await self.session.scalars(query)).all()
+
+    async def locked_of_request(self, request_id: UUID) -> Sequence[Run]:
+        """The request's runs, locked in their order. The request's own lock is held."""
+        query = select(Run).where(Run.request_id == request_id).order_by(Run.sequence).with_for_update()
+        return (await self.session.scalars(query.execution_options(**FRESH))).all()
 
     async def add_attempt(
         self, run_id: UUID, number: int, pause_seconds: float = 0, awaits: Sequence[str] | None = None
@@ -140,13 +146,17 @@ class Runs:
             link.on_conflict_do_update(index_elements=["flow_run_id"], set_={"number": attempt.number})
         )
 
-    async def beat(self, run_id: UUID, token: str) -> bool | None:
+    async def beat(self, run_id: UUID, token: str, *, of_child: bool = False) -> bool | None:
         """Note that the attempt lives; says whether a pause holds its run. None where it is not the live one."""
-        paused: bool | None = await self.session.scalar(BEAT, {"run_id": run_id, "token": token})
+        values = {"run_id": run_id, "token": token, "of_child": of_child}
+        paused: bool | None = await self.session.scalar(BEAT, values)
         return paused
 
     async def apply_events(self, run_id: UUID, events: Iterable[NodeEvent]) -> None:
-        """Write what nodes report: one statement a node, the later of two words about the same thing winning."""
+        """Write what nodes report: one statement a node, the later of two words about the same thing winning.
+
+        By name: two flow runs of one attempt that report of the same nodes must not wait for each other.
+        """
         now = func.clock_timestamp()
         news: dict[str, dict[str, Any]] = {}
         for event in events:
@@ -156,7 +166,7 @@ class Runs:
                 values["started_at"] = func.coalesce(RunNode.started_at, now)
             if event.state in {"completed", "failed", "skipped", "cancelled"}:
                 values["finished_at"] = now
-        for node_id, values in news.items():
+        for node_id, values in sorted(news.items()):
             place = (RunNode.run_id == run_id, RunNode.node_id == node_id)
             await self.session.execute(update(RunNode).where(*place).values(**values))
 

@@ -11,6 +11,7 @@ from domain.rules.lifecycle import AttemptState
 
 GAPS_UNTIL_LOST = 6
 LONGEST_QUEUE = 9.0  # times the start's patience: what has no process is found in the end, however slow the pool is
+BEATS_UNTIL_MISSED = 2
 
 
 class FlowState(StrEnum):
@@ -65,6 +66,11 @@ class Patience:
         """
         queue = attempt.pool_waits / attempt.pool_began if attempt.pool_began else 0.0
         return self.start * (1 + min(queue, LONGEST_QUEUE))
+
+    @property
+    def missed(self) -> float:
+        """How quiet a flow run is that has missed a heartbeat for certain: one that is late by chance is not."""
+        return min(BEATS_UNTIL_MISSED * self.heartbeat, self.suspect)
 
     @property
     def gap(self) -> float:
@@ -137,12 +143,15 @@ def _sent(attempt: AttemptFacts, flow: FlowState, patience: Patience) -> Action:
 
 
 def _started(attempt: AttemptFacts, flow: FlowState, patience: Patience) -> Action:
-    """Our heartbeat decides; Prefect's word makes it quicker, after a time in which it may be false."""
-    if attempt.quiet_seconds < patience.heartbeat:
-        return Action.LEAVE
+    """Our heartbeat decides; Prefect's word makes it quicker, after a time in which it may be false.
+
+    Who beats is quiet for a whole heartbeat each time. No automation's mark must end what is between two of them.
+    """
     over = _over_without_outcome(flow)
     if over is not Action.LEAVE:
-        return over if attempt.quiet_seconds >= _until_believed(attempt, patience) else Action.LEAVE
+        missed = patience.heartbeat if over is Action.CANCEL else patience.missed  # that is somebody's order
+        believed = max(missed, _until_believed(attempt, patience))
+        return over if attempt.quiet_seconds >= believed else Action.LEAVE
     if attempt.quiet_seconds >= patience.lost:
         return Action.LOSE
     return Action.WARN if attempt.quiet_seconds >= patience.suspect else Action.LEAVE

@@ -43,6 +43,7 @@ class Control:
         """
         request = await found_request(self.session, request_id)
         await self._refuse_strangers(request, order.client_id)
+        request = await found_request(self.session, request_id, lock=True)  # before its runs, as everywhere
         failed_at_work = request.status is RequestState.FAILED and await self._is_at_work(request)
         if request.status in {RequestState.COMPLETED, RequestState.FAILED} and not failed_at_work:
             raise _nothing_to_cancel(request)
@@ -56,10 +57,7 @@ class Control:
                 reason=order.reason,
                 on_behalf_of=order.client_id,
             )
-        current = await found_request(self.session, request_id, lock=True)
-        if current.status is not RequestState.CANCELLED and not failed_at_work:  # its last commit was faster
-            raise _nothing_to_cancel(current)
-        return _stands(current)
+        return _stands(request)
 
     async def _is_at_work(self, request: Request) -> bool:
         runs = await Runs(self.session).of_request(request.request_id)
@@ -70,12 +68,10 @@ class Control:
         run = await found_run(self.session, run_id)
         request = await found_request(self.session, run.request_id)
         if request.asset_id is not None:
-            await Assets(self.session).lock(request.asset_id)  # before its runs, as everywhere
+            await Assets(self.session).lock(request.asset_id)  # before the request, as everywhere
+        request = await found_request(self.session, run.request_id, lock=True)
         revision = await Assets(self.session).revision_facts(request)
-        locked = [
-            await found_run(self.session, listed.run_id, lock=True)
-            for listed in await Runs(self.session).of_request(request.request_id)
-        ]
+        locked = await Runs(self.session).locked_of_request(request.request_id)
         before = [one.state for one in locked if one.sequence < run.sequence]
         if refusal := rerun_refusal(order.scope, run.state, revision, before):
             raise NotRerunnable(refusal)
@@ -84,7 +80,6 @@ class Control:
             if one.sequence in again:
                 await self._reopen(one, order)
         await self._void_votes(request)
-        request = await found_request(self.session, request.request_id, lock=True)
         request.problem = request.result = request.finished_at = None
         Requests(self.session).add_event(
             request.request_id, "request.reopened", actor=self.who.client_id, run_id=run_id, scope=order.scope
@@ -95,9 +90,8 @@ class Control:
 
     async def prioritise(self, request_id: UUID, order: Prioritise) -> RequestStands:
         """Have what is not dispatched yet dispatched earlier or later than the rest."""
-        for listed in await Runs(self.session).of_request(request_id):
-            await found_run(self.session, listed.run_id, lock=True)
         request = await found_request(self.session, request_id, lock=True)
+        await Runs(self.session).locked_of_request(request_id)
         await Runs(self.session).prefer(request, order.priority)
         before, request.priority = request.priority, order.priority
         record(self.session, self.who, "prioritise", f"request/{request_id}", before=before, after=order.priority)

@@ -1,6 +1,5 @@
 """Removes what an operator's own run made: its scratch asset with every file of it."""
 
-import asyncio
 from dataclasses import dataclass
 
 from sqlalchemy import func
@@ -17,6 +16,7 @@ from domain.services.found import no_asset
 from domain.services.reading import storage_answers
 from domain.services.runs import RunLifecycle
 from flows.storage import Zones
+from flows.storage.threads import in_storage_thread
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class ScratchDesk:
             await self._delete(asset, who)
         record(self.session, who, "scratch.discard", f"asset/{asset_id}", reason=reason)
         await self.session.flush()
-        await asyncio.to_thread(self._remove_files, asset_id)
+        await in_storage_thread(self._remove_files, asset_id)
 
     async def _delete(self, asset: Asset, who: Identity) -> None:
         for version in await Assets(self.session).versions(asset.asset_id):

@@ -1,4 +1,8 @@
-"""The locks under which runs change, taken in one order, and the tokens that say whose word counts."""
+"""The locks under which runs change, taken in one order, and the tokens that say whose word counts.
+
+The order is: the asset where there is one, the request, its runs in their sequence, their attempts. Runs of one request
+end side by side; whoever changes one of them holds the request's lock first, so that no two wait for each other.
+"""
 
 from typing import Any
 from uuid import UUID
@@ -13,23 +17,26 @@ from domain.repositories.runs import Runs
 from domain.rules.lifecycle import ATTEMPT, AttemptEvent, AttemptState, next_state
 
 
-async def locked_run(session: AsyncSession, run_id: UUID) -> Run:
-    run = await Runs(session).get(run_id, lock=True)
-    if run is None:
+async def locked_run(session: AsyncSession, run_id: UUID) -> tuple[Request, Run]:
+    """The request and its run, locked one after the other."""
+    request = await Requests(session).of_run(run_id)
+    run = await Runs(session).get(run_id, lock=True) if request else None
+    if request is None or run is None:
         raise NotFound(f"There is no run {run_id}.")
-    return run
+    return request, run
 
 
-async def locked_request(session: AsyncSession, run: Run) -> Request:
-    request = await Requests(session).get(run.request_id, lock=True)
+async def taken_request(session: AsyncSession, run: Run) -> Request:
+    """The request of a run that this transaction has locked, and so has locked itself."""
+    request = await Requests(session).get(run.request_id)
     if request is None:
         raise NotFound(f"Run {run.run_id} belongs to no request.")
     return request
 
 
 async def fenced(session: AsyncSession, run_id: UUID, token: str) -> tuple[Run, Attempt]:
-    """The run and the attempt of this token. The run is locked first, always: one order, no deadlock."""
-    run = await locked_run(session, run_id)
+    """The run and the attempt of this token, locked, and before both of them the request."""
+    _, run = await locked_run(session, run_id)
     attempt = await Runs(session).attempt(run_id, token)
     if attempt is None:
         raise Fenced("This token belongs to no attempt of the run.")

@@ -24,8 +24,8 @@ def no_request(request_id: UUID) -> NotFound:
     return NotFound(f"There is no request {request_id}.")
 
 
-async def found_run(session: AsyncSession, run_id: UUID, *, lock: bool = False) -> Run:
-    run = await Runs(session).get(run_id, lock=lock)
+async def found_run(session: AsyncSession, run_id: UUID) -> Run:
+    run = await Runs(session).get(run_id)
     if run is None:
         raise NotFound(f"There is no run {run_id}.")
     return run

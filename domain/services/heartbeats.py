@@ -22,12 +22,12 @@ class Heartbeats:
             answer = await self._noted(run_id, message)
             if answer.stop or not message.wait_seconds or not await happens(fenced, message.wait_seconds):
                 return answer
-        return await self._noted(run_id, Heartbeat(attempt_token=message.attempt_token))
+        return await self._noted(run_id, message.model_copy(update={"events": []}))
 
     async def _noted(self, run_id: UUID, message: Heartbeat) -> HeartbeatAnswer:
         async with self.database.transaction() as session:
             runs = Runs(session)
-            paused = await runs.beat(run_id, message.attempt_token)
+            paused = await runs.beat(run_id, message.attempt_token, of_child=message.segment is not None)
             if paused is None:
                 return HeartbeatAnswer(stop=True)
             await runs.apply_events(run_id, message.events)

@@ -1,6 +1,5 @@
 """Reads the items of a fan-out from the run's memory. The database knows counts only."""
 
-import asyncio
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID
@@ -12,6 +11,7 @@ from domain.models import Run, RunNode
 from domain.services.reading import storage_answers
 from flows.ledger import Entry, latest, read
 from flows.storage import Store
+from flows.storage.threads import in_storage_thread
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class ItemDesk:
     async def page(self, run_id: UUID, path: str, after: int, limit: int, state: ItemState | None) -> ItemPage:
         """Items behind this index. A path is a node's id, within sub-workflows led by those of their nodes."""
         memory, total = await self._place(run_id, path)
-        entries = await asyncio.to_thread(self._entries, f"{run_id}/m{memory}", path)
+        entries = await in_storage_thread(self._entries, f"{run_id}/m{memory}", path)
         wanted = [entry for entry in entries if (entry.index or 0) > after and state in {None, entry.state}]
         shown = [_record(entry) for entry in wanted[:limit]]
         return ItemPage(

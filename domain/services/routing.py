@@ -8,6 +8,7 @@ from sqlalchemy import func
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.contracts.runs import RunProblem
+from domain.errors import NotFound
 from domain.models import Run
 from domain.repositories.listening import ListeningSpans
 from domain.repositories.pools import Pools, Waits
@@ -16,6 +17,7 @@ from domain.repositories.runs import Runs
 from domain.rules.lifecycle import RunState
 from domain.rules.listening import Moment
 from domain.rules.routing import Step, gap_seconds, judge, may_judge
+from domain.services.fence import locked_run
 from domain.services.runs import HANDLER_MISSING, RunLifecycle
 
 UNROUTABLE = "unroutable"
@@ -38,8 +40,9 @@ class Routing:
 
     async def act(self, run_id: UUID) -> Step:
         """Judge the run again under its lock, and do what follows: it may have begun or ended since the look."""
-        run = await Runs(self.session).get(run_id, lock=True)
-        if run is None:
+        try:
+            _, run = await locked_run(self.session, run_id)
+        except NotFound:
             return Step.LEAVE
         moment = await self._moment()
         if not may_judge(moment.seconds, self.silence_seconds):

@@ -15,7 +15,6 @@ from domain.contracts.runs import (
     Outcome,
     RunProblem,
 )
-from domain.errors import NotFound
 from domain.models import Attempt, Request, Run
 from domain.repositories.assets import Assets
 from domain.repositories.callbacks import Callbacks
@@ -37,7 +36,7 @@ from domain.rules.lifecycle import (
 from domain.rules.places import foreign_artifact, home
 from domain.rules.reconcile import Action, FlowState, Patience, decide
 from domain.services.audit import PREFECT, THE_SERVICE, record
-from domain.services.fence import end_attempt, fenced, locked_request, locked_run, tell
+from domain.services.fence import end_attempt, fenced, taken_request, tell
 from domain.services.orders import needed_handlers, run_facts
 from domain.services.steps import queue_ready, result_of
 from domain.services.wording import EXHAUSTED, NO_OUTCOME, partner_problem, why_lost
@@ -70,7 +69,7 @@ class RunLifecycle:
         run, attempt = await fenced(self.session, run_id, message.attempt_token)
         if attempt.state is AttemptState.COMMITTED:  # the answer was lost on its way: say it again
             return Outcome(run_id=run_id, state=run.state.value)
-        request = await locked_request(self.session, run)
+        request = await taken_request(self.session, run)
         if problem := _foreign(run, request, attempt, message):
             return await self._refuse(run, attempt, problem)
         end_attempt(self.session, attempt, AttemptEvent.COMMITTED)
@@ -146,7 +145,7 @@ class RunLifecycle:
         await self.give_up(run, "parked", RunProblem(code="dispatch-refused", message=reason))
 
     async def give_up(self, run: Run, reason: str, problem: RunProblem) -> None:
-        """Fail a run for a reason of ours, and fence what there is of it."""
+        """Fail a run for a reason of ours, and fence what there is of it. The caller has locked request and run."""
         if attempt := await Runs(self.session).live_attempt(run.run_id):
             end_attempt(self.session, attempt, AttemptEvent.FENCED)
         run.reason = reason
@@ -154,8 +153,8 @@ class RunLifecycle:
 
     async def cancel_request(self, request: Request, actor: str) -> None:
         """Cancel what is still open of a request and fence its attempts. Nothing happens to a finished request."""
-        for listed in await Runs(self.session).of_request(request.request_id):
-            run = await locked_run(self.session, listed.run_id)  # locked before its attempt, as everywhere
+        current = await Requests(self.session).get(request.request_id, lock=True)  # it may have ended since it was read
+        for run in await Runs(self.session).locked_of_request(request.request_id):
             cancelled = next_state(RUN, run.state, RunEvent.CANCELLED)
             if cancelled is None:
                 continue
@@ -164,21 +163,12 @@ class RunLifecycle:
             run.state = cancelled
             run.finished_at = func.clock_timestamp()
             tell(self.session, run, "run.cancelled", actor=actor)
-        # Read again under its lock: a commit may have completed the request while this waited for the run.
-        current = await Requests(self.session).get(request.request_id, lock=True)
         if current and current.status in {RequestState.PENDING, RequestState.PROCESSING}:
             await self.enter(current, RequestState.CANCELLED)
 
-    async def _request_of(self, run: Run) -> Request:
-        """The request, not locked yet: what is cancelled is locked in its own order."""
-        request = await Requests(self.session).get(run.request_id)
-        if request is None:
-            raise NotFound(f"Run {run.run_id} belongs to no request.")
-        return request
-
     async def _cancelled_in_prefect(self, run: Run) -> None:
         """An operator cancelled the flow run where Prefect shows it: the request is cancelled as if ordered here."""
-        request = await self._request_of(run)
+        request = await taken_request(self.session, run)
         await self.session.flush()  # an attempt that has said its last word is no live one
         await self.cancel_request(request, actor=PREFECT.client_id)
         record(self.session, PREFECT, "cancel", f"request/{request.request_id}", run_id=str(run.run_id))
@@ -249,7 +239,7 @@ class RunLifecycle:
         run.finished_at = func.clock_timestamp()
         tell(self.session, run, "run.failed", code=problem.code, message=problem.message, node_id=problem.node_id)
         await self._cancel_later(run)
-        await self.settle(await locked_request(self.session, run))
+        await self.settle(await taken_request(self.session, run))
 
     async def _cancel_later(self, run: Run) -> None:
         """Cancel what was queued or waits behind a run whose request has failed. What runs already may end."""
@@ -260,7 +250,7 @@ class RunLifecycle:
             later.finished_at = func.clock_timestamp()
 
     async def settle(self, request: Request) -> None:
-        """Bring the request to what its runs say. Two runs that end together take turns at the request's row."""
+        """Bring the request to what its runs say. Its lock is held: two runs that end together take turns."""
         await self.session.flush()
         runs = await Runs(self.session).of_request(request.request_id)
         status = request_state([run.state for run in runs])

@@ -1,6 +1,5 @@
 """Puts revisions into the catalogue and takes them out. Who may see an item, serving asks for each reader."""
 
-import asyncio
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
@@ -22,6 +21,7 @@ from domain.rules.layers import described_collection, described_item
 from domain.rules.publication import Holdings, item_id
 from domain.services.reading import content
 from flows.storage import Zones
+from flows.storage.threads import in_storage_thread
 
 Words = dict[str, Any] | None
 Place = tuple[str, int, int]  # asset, ordinal, revision
@@ -47,7 +47,7 @@ class Shelf:
         catalogue, words = Catalogue(self.session), await self._words(asset)
         base = await catalogue.begin(await self._collection(asset, Holdings(), words))
         place = (asset.asset_id, ordinal, revision)
-        made = await asyncio.to_thread(self._rows, staged, place, words, base)
+        made = await in_storage_thread(self._rows, staged, place, words, base)
         await catalogue.put(item_id(*place), asset.asset_id, made)
         return True
 
@@ -87,7 +87,7 @@ class Shelf:
         for ordinal, revision in reversed(await Layers(self.session).served(asset_id)):
             found = await Assets(self.session).artifacts(asset_id, ordinal, revision, (STAGED_WORDS,))
             if found:
-                text = await asyncio.to_thread(content, self.zones.silver, found[0].name)
+                text = await in_storage_thread(content, self.zones.silver, found[0].name)
                 said: dict[str, str] = json.loads(text)
                 return said
         return None

@@ -26,7 +26,7 @@ from domain.rules.lifecycle import (
     starts_in_vain,
 )
 from domain.services.audit import PREFECT, record
-from domain.services.fence import end_attempt, fenced, locked_request, tell
+from domain.services.fence import end_attempt, fenced, taken_request, tell
 from domain.services.orders import work_order
 from domain.services.runs import RunLifecycle
 
@@ -60,7 +60,7 @@ class RunStarts:
                 return reopened
             raise Fenced(await self._why_not(run, attempt))
         await Runs(self.session).link_flow_run(attempt, message)
-        request = await locked_request(self.session, run)
+        request = await taken_request(self.session, run)
         if request.status is RequestState.PENDING:
             await RunLifecycle(self.session).enter(request, RequestState.PROCESSING)
         return await work_order(self.session, run, request, attempt, heartbeat_seconds)
@@ -143,7 +143,7 @@ class RunStarts:
             one.problem = one.reason = one.finished_at = None
             await Runs(self.session).reset_unfinished(one.run_id)
         run.first_attempt, run.hand_overs = attempt.number + 1, 0
-        request = await locked_request(self.session, run)
+        request = await taken_request(self.session, run)
         request.problem = request.finished_at = None
         tell(self.session, run, "request.reopened", actor=PREFECT.client_id)
         record(self.session, PREFECT, "rerun", f"run/{run.run_id}", scope="failed", definition="pinned")

@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, cast
 
 from flows.errors import HandlerError, Outage, Transient
 from flows.storage.account import Account
+from flows.storage.off_loop import off_the_loop
 from flows.storage.protocol import Check, Store, Stream, checked_name, go_on, missing
 from flows.storage.signing import SasUrls
 from flows.storage.zones import ZONES, Zones
@@ -24,6 +25,7 @@ FIRST_LOOK_SECONDS: Final = 0.05
 LONGEST_LOOK_SECONDS: Final = 1.0
 
 
+@off_the_loop
 @dataclass(frozen=True)
 class AzureStore:
     """Blobs of one container. What Azure says of a failure may hold URLs, so only its codes are passed on."""

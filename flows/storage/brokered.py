@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 from flows.errors import InvalidInput
+from flows.storage.off_loop import off_the_loop
 from flows.storage.protocol import CHUNK_BYTES, Check, Store, Stream, checked_name, go_on
 
 
@@ -21,6 +22,7 @@ class Ask(Protocol):
     def __call__(self, call: dict[str, Any], file: int | None = None) -> Any: ...
 
 
+@off_the_loop
 @dataclass(frozen=True)
 class BrokeredStore:
     """One zone, through the flow's process."""

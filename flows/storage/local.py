@@ -1,4 +1,8 @@
-"""A zone in a local folder: the embedded default."""
+"""A zone in a local folder: the embedded default.
+
+A blob that was written whole survives a power cut: the database keeps what it is by its checksum, so its content and
+its name are on the disk before the call returns. What is appended may be lost with the power, and is then done again.
+"""
 
 import contextlib
 import os
@@ -9,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flows.errors import InvalidInput
+from flows.storage.off_loop import off_the_loop
 from flows.storage.protocol import CHUNK_BYTES, Check, Store, Stream, checked_name, go_on, missing
 
 _PARTIAL = ".partial-"
@@ -16,6 +21,7 @@ _PARTIAL = ".partial-"
 PIECE_BYTES = 8 * 1024 * 1024
 
 
+@off_the_loop
 @dataclass(frozen=True)
 class LocalStore:
     """Blobs as files below one folder."""
@@ -61,7 +67,7 @@ class LocalStore:
         try:
             handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         except FileNotFoundError:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            _make_folder(path.parent)
             handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         try:
             while content:
@@ -98,28 +104,52 @@ class LocalStore:
                 file.write(chunk)
 
     def delete(self, name: str) -> None:
-        self._path(name).unlink(missing_ok=True)
+        path = self._path(name)
+        with contextlib.suppress(FileNotFoundError):
+            path.unlink()
+            _to_disk(path.parent)
 
     def delete_below(self, folder: str) -> list[str]:
         place = self._path(folder)
         files = [path for path in place.rglob("*") if path.is_file() and not path.name.startswith(_PARTIAL)]
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(place)
+            _to_disk(place.parent)
         return sorted(path.relative_to(self.root).as_posix() for path in files)
 
     @contextlib.contextmanager
     def _made(self, name: str) -> Iterator[Path]:
         """A fresh file beside the blob's place, which becomes the blob in one step when the block ends well."""
         path = self._path(name)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        _make_folder(path.parent)
         handle, temporary = tempfile.mkstemp(prefix=_PARTIAL, dir=path.parent)
         os.close(handle)
         try:
             yield Path(temporary)
+            _to_disk(Path(temporary))  # first: a name that outlives its content would be a blob that is none
             Path(temporary).replace(path)
+            _to_disk(path.parent)
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
             raise
+
+
+def _make_folder(folder: Path) -> None:
+    """Make the folder and those above it, so that a power cut takes none of them with what lies inside."""
+    if folder.is_dir():
+        return
+    _make_folder(folder.parent)
+    folder.mkdir(exist_ok=True)
+    _to_disk(folder.parent)
+
+
+def _to_disk(path: Path) -> None:
+    """Return once the file's content, or the folder's names, are where a power cut does not reach them."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _copy(source: Path, target: Path, check: Check) -> None:

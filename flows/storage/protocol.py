@@ -80,13 +80,13 @@ class Store(Protocol):
         """The blob's content in pieces that fit into memory."""
 
     def write_bytes(self, name: str, content: bytes) -> None:
-        """Write the whole blob or nothing."""
+        """Write the whole blob or nothing. Once this or another call that makes a whole blob returns, it stays."""
 
     def append(self, name: str, content: bytes) -> None:
         """Add something to the blob's end, making it where there is none. Readers may see part of the last.
 
         At least once: where an answer of the store was lost, the content may be there twice. A blob takes 50,000 of
-        these.
+        these. A power cut may take the last of them.
         """
 
     def put_file(self, name: str, source: Path, check: Check = go_on) -> None:

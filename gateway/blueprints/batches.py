@@ -1,6 +1,5 @@
 """Many submissions in one call, each judged on its own."""
 
-import asyncio
 import json
 import logging
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,7 @@ from domain.contracts.problems import Problem, ProblemError
 from domain.contracts.submissions import RequestState
 from domain.rules.clearance import Identity
 from domain.rules.keys import batch_mark, item_key
+from domain.together import each_to_its_end
 from gateway import translate
 from gateway.auth import Partner
 from gateway.blueprints.platform import SUBMISSION_EXAMPLE, Accepted, ClientKey, accept, platform_of
@@ -92,7 +92,7 @@ class Desk:
         queues: dict[str, list[int]] = {}
         for index, item in enumerate(items):
             queues.setdefault(asset_words(item.submission, self.platform), []).append(index)
-        done = await asyncio.gather(*map(one_after_the_other, queues.values()))
+        done = await each_to_its_end(map(one_after_the_other, queues.values()))
         return sorted((result for results in done for result in results), key=lambda result: result.index)
 
     async def _one(self, index: int, item: BatchItem) -> ItemResult:

@@ -1,6 +1,5 @@
 """Operators reach named internal services through the gateway: only these, and only some of their paths."""
 
-import asyncio
 import logging
 from typing import Annotated, Any, Literal
 
@@ -10,6 +9,7 @@ from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
 
 from domain.rules.clearance import Identity
+from domain.together import together
 from gateway.auth import Operator
 from gateway.errors import BehindUnavailable, MethodNotAllowed, NotFound
 from gateway.forwarding import Forwarded, as_bytes, as_text
@@ -40,7 +40,7 @@ class ProxyHealth(BaseModel):
 async def health(caller: Operator, state: State) -> ProxyHealth:
     """Ask every target how it is."""
     targets = state.settings.proxy_targets
-    found = await asyncio.gather(*(_health(state, target) for target in targets.values()))
+    found = await together(*(_health(state, target) for target in targets.values()))
     return ProxyHealth(targets=dict(zip(targets, found, strict=True)))
 
 

@@ -23,10 +23,10 @@ HELD: Mapping[str, tuple[str, ...]] = {
 KNOWN: Mapping[tuple[str, str], set[str]] = {
     ("gateway", "domain"): {
         "answering", "background", "contracts", "database_address", "doorkeeper", "last_uses", "logs", "metrics",
-        "notices", "readiness", "rules", "signals", "tokens",
+        "notices", "readiness", "rules", "signals", "together", "tokens",
     },
     ("domain", "flows"): {"compiler", "errors", "handlers", "ledger", "readiness", "segments", "storage"},
-    ("flows", "domain"): {"contracts", "logs", "rules"},
+    ("flows", "domain"): {"contracts", "logs", "rules", "together"},
 }  # fmt: skip
 
 

@@ -1,12 +1,21 @@
 """The domain, running over a fresh database."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support.cluster import TestDatabase
+from tests.support.lock_order import LockOrder, watched
 from tests.support.platform import Domain, running_domain
+
+
+@pytest.fixture(autouse=True)
+def lock_order() -> Iterator[LockOrder]:
+    """Whatever a test has the domain do, it locks rows in the one order."""
+    with watched() as order:
+        yield order
+    assert order.faults == []
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from domain import gauges, outbox
 from domain.gauges import DomainGauges
 from domain.metrics import Metering, RequestMeter
 from tests.support.acts import call, dispatched, submit, time_passes
+from tests.support.clock import PATIENCE_SECONDS
 from tests.support.cluster import TestDatabase
 from tests.support.platform import Domain, running_domain
 
@@ -69,6 +70,21 @@ async def test_what_waits_is_told(domain: Domain, monkeypatch: pytest.MonkeyPatc
     assert 70 <= (value(series, "cairn_pool_beacon_age_seconds", pool="gdal") or 0) < 100
     assert value(series, "cairn_pool_waiting", pool="light") == 2
     assert value(series, "cairn_database_connections", pool="app", kind="most") == 10
+
+
+async def test_how_late_the_worst_worker_of_a_pool_wakes_is_told(
+    domain: Domain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers have no door for figures: what they say of themselves goes with their beacons."""
+    for worker, lag in (("a", 0.01), ("b", 2.5), ("older", None)):
+        told = {"worker": worker} | ({"loop_lag_seconds": lag} if lag is not None else {})
+        assert (await call(domain, "worker", "POST", "/pools/light/beacon", told)).is_success
+    assert (await call(domain, "worker", "POST", "/pools/gdal/beacon", {"worker": "older"})).is_success
+    series = await scraped(domain, monkeypatch)
+    assert value(series, "cairn_worker_loop_lag_seconds", pool="light") == 2.5
+    assert value(series, "cairn_worker_loop_lag_seconds", pool="gdal") is None
+    assert value(series, "cairn_pool_workers", pool="light") == 3
+    assert (value(series, "cairn_loop_lag_seconds") or 0) < PATIENCE_SECONDS
 
 
 async def test_since_when_heartbeats_could_be_taken_is_told(domain: Domain, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,7 +162,11 @@ async def test_without_a_database_old_figures_are_not_told(domain: Domain, monke
 
     monkeypatch.setattr("domain.repositories.gauges.Gauges._rows", away)
     await told.refresh()
-    assert {family.name for family in told.metrics()} == {"cairn_domain_database_up", "cairn_database_connections"}
+    assert {family.name for family in told.metrics()} == {
+        "cairn_domain_database_up",
+        "cairn_database_connections",
+        "cairn_loop_lag_seconds",
+    }
 
 
 async def test_routes_are_told_by_template_and_never_by_what_was_sent(

@@ -227,12 +227,12 @@ async def test_a_relay_puts_off_what_prefect_swallows_and_sends_it_when_it_is_ba
     relay = Relay(domain.service.database, address, poll_seconds=1, retry_seconds=0.01)
     async with PrefectRuns() as prefect:
         async with asyncio.timeout(20):
-            assert await relay.send_due(prefect) == 1
+            assert len((await relay.send_due(prefect)).dispatches) == 1
     assert domain.rows("select state from app.attempts") == [("sending",)]
     with temporary_settings({PREFECT_API_URL: standin.url, PREFECT_CLIENT_CSRF_SUPPORT_ENABLED: False}):
         async with PrefectRuns() as back:
             until = time.monotonic() + PATIENCE_SECONDS
-            while not await relay.send_due(back):
+            while not (await relay.send_due(back)).dispatches:
                 assert time.monotonic() < until
                 await asyncio.sleep(0.02)
     assert domain.rows("select state from app.attempts") == [("sent",)]

@@ -181,8 +181,8 @@ async def test_a_start_that_was_held_is_not_taken_for_lost_when_the_pause_ends(d
         ("running", 89, Action.WARN, [(1, "started")]),
         ("running", 91, Action.LOSE, [(1, "fenced"), (2, "ready")]),
         ("unknown", 91, Action.LOSE, [(1, "fenced"), (2, "ready")]),
-        ("crashed", 11, Action.LOSE, [(1, "fenced"), (2, "ready")]),
-        ("completed", 11, Action.FAIL_ENDED, [(1, "fenced"), (2, "ready")]),
+        ("crashed", 21, Action.LOSE, [(1, "fenced"), (2, "ready")]),
+        ("completed", 21, Action.FAIL_ENDED, [(1, "fenced"), (2, "ready")]),
         ("cancelled", 11, Action.CANCEL, [(1, "fenced")]),
     ],
 )
@@ -206,6 +206,45 @@ async def test_an_attempt_that_just_spoke_is_left_alone_whatever_prefect_says(do
     assert (await flow.commit()).json()["state"] == "completed"
 
 
+async def test_attempt_between_two_heartbeats_is_left_alone_whatever_prefect_says(domain: Domain) -> None:
+    """An automation marks flow runs whose heartbeats reached Prefect late. Ours come every ten seconds."""
+    await submit(domain)
+    flow = await started(domain)
+    marked = ScriptedPrefect({flow.flow_run_id: FlowState.CRASHED})
+    for _ in range(3):
+        time_passes(domain, 12)
+        assert await sweep(domain, marked) == {Action.LEAVE: 1}
+        assert (await flow.beat()).json() == {"stop": False}
+    assert (await flow.commit()).json()["state"] == "completed"
+
+
+async def test_dead_parent_is_found_though_its_child_run_beats(domain: Domain) -> None:
+    """It alone could hand in the outcome. The child hears that its attempt is over, and its work is remembered."""
+    await submit(domain)
+    parent = await started(domain)
+    child = Flow(domain, parent.run_id, parent.token)
+    assert (await child.start(segment=1)).is_success
+    node = domain.rows("select node_id from app.run_nodes where run_id = %s limit 1", parent.run_id)[0][0]
+    prefect = ScriptedPrefect({parent.flow_run_id: FlowState.RUNNING, child.flow_run_id: FlowState.RUNNING})
+    for _ in range(9):
+        time_passes(domain, 10.1)
+        told = await child.say("heartbeat", segment=1, events=[{"node_id": node, "state": "running"}])
+        assert told.json() == {"stop": False}
+    assert domain.rows("select state from app.run_nodes where node_id = %s", node) == [("running",)]
+    assert await sweep(domain, prefect) == {Action.LOSE: 1}
+    assert attempts(domain) == [(1, "fenced"), (2, "ready")]
+    assert (await child.say("heartbeat", segment=1)).json()["stop"]
+
+
+async def test_parent_that_beats_keeps_its_attempt_whatever_its_child_does(domain: Domain) -> None:
+    await submit(domain)
+    parent = await started(domain)
+    for _ in range(9):
+        time_passes(domain, 10.1)
+        assert (await parent.beat()).json() == {"stop": False}
+    assert await sweep(domain, ScriptedPrefect({parent.flow_run_id: FlowState.RUNNING})) == {}
+
+
 async def test_a_deleted_flow_run_is_replaced_and_noted(domain: Domain) -> None:
     prefect = ScriptedPrefect()
     flow = await sent(domain, prefect, "scheduled")
@@ -220,7 +259,7 @@ async def test_a_deleted_flow_run_is_replaced_and_noted(domain: Domain) -> None:
 async def test_evidence_of_a_silent_end_is_kept(domain: Domain) -> None:
     await submit(domain)
     flow = await started(domain)
-    time_passes(domain, 11)
+    time_passes(domain, 21)
     await sweep(domain, ScriptedPrefect({flow.flow_run_id: FlowState.COMPLETED}))
     assert domain.rows("select problem->>'code' from app.attempts where number = 1") == [("ended-without-outcome",)]
 
@@ -229,7 +268,7 @@ async def test_a_poison_request_is_parked_after_three_attempts_with_the_reason(d
     await submit(domain)
     for _ in range(3):
         flow = await started(domain)
-        time_passes(domain, 11)
+        time_passes(domain, 21)
         done = await sweep(domain, ScriptedPrefect({flow.flow_run_id: FlowState.CRASHED}))
         assert done[Action.LOSE] == 1
     assert attempts(domain) == [(1, "fenced"), (2, "fenced"), (3, "fenced")]
@@ -265,7 +304,7 @@ async def test_flow_runs_of_fenced_attempts_are_stopped_children_too_and_then_fo
 async def test_an_attempt_is_forgotten_once_nothing_is_left_inside_its_flow_runs(domain: Domain) -> None:
     await submit(domain)
     flow = await started(domain)
-    time_passes(domain, 11)
+    time_passes(domain, 21)
     prefect = ScriptedPrefect({flow.flow_run_id: FlowState.CRASHED}, inside={flow.flow_run_id}, silent=True)
     assert await sweep(domain, prefect) == {Action.LOSE: 1}
     time_passes(domain, 31)

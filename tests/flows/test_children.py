@@ -6,24 +6,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
 
 import pytest
+from prefect.client.schemas.objects import State as PrefectState
 from prefect.client.schemas.objects import StateType
+from prefect.exceptions import ObjectNotFound
 
 from domain.contracts.runs import RunFacts
-from flows import children
-from flows.children import (
-    Child,
-    Life,
-    SegmentRuns,
-    outcome_from_json,
-    outcome_json,
-    segment_name,
-    showing_life,
-    sign_of_life,
-)
+from flows import child_life, children
+from flows.child_files import outcome_from_json, outcome_json, segment_name, sign_of_life
+from flows.child_life import PROMPT_SECONDS, Child, Life, showing_life
+from flows.children import SegmentRuns
 from flows.compiler import Outcome, RunError, State
 from flows.engine import Engine
 from flows.errors import Stopped, Transient
@@ -64,6 +60,43 @@ def test_a_child_that_dies_before_its_first_sign_is_given_up_too() -> None:
     assert not stuck.is_over(b"1", StateType.PENDING, 50.2)  # what it shows counts more than what Prefect says
 
 
+@pytest.mark.parametrize("mark", [StateType.CRASHED, StateType.FAILED, StateType.COMPLETED])
+def test_prefects_mark_ends_the_wait_for_a_child_only_where_nothing_new_is_seen_of_it(mark: StateType) -> None:
+    life = Life(60)
+    assert not any(life.is_over(b"%d" % beat, mark, beat * 9) for beat in range(100))
+    assert not life.is_over(b"99", mark, 99 * 9 + 10)
+    assert life.is_over(b"99", mark, 99 * 9 + 10.1)
+
+
+def test_prefects_mark_is_believed_later_of_a_child_that_could_not_be_seen() -> None:
+    """Whatever kept its signs from us may have kept its heartbeats from Prefect."""
+    life = Life(60)
+    life.is_over(b"1", StateType.CRASHED, 0)
+    life.excuse(300)
+    assert not life.is_over(b"1", StateType.CRASHED, 360)
+    assert life.is_over(b"1", StateType.CRASHED, 360.1)
+    assert not life.is_over(b"2", StateType.CRASHED, 361)
+    assert life.is_over(b"2", StateType.CRASHED, 371.1)  # seen again: believed as ever
+
+
+def test_a_child_that_was_marked_before_its_first_sign_is_given_a_moment() -> None:
+    life = Life(60)
+    assert not life.is_over(None, StateType.RUNNING, 0)
+    assert not life.is_over(None, StateType.CRASHED, 50)
+    assert not life.is_over(None, StateType.CRASHED, 60)
+    assert life.is_over(None, StateType.CRASHED, 60.1)
+
+
+@pytest.mark.parametrize(("look_seconds", "silent"), [(2.0, True), (32.0, False)])
+def test_time_in_which_storage_did_not_answer_is_no_silence(look_seconds: float, silent: bool) -> None:
+    watched = child()
+    watched.sign, watched.state = b"1", StateType.RUNNING
+    watched.pass_time(1, is_paused=False)
+    assert not watched.is_lost()
+    watched.pass_time(1 + 32, is_paused=False, blind_seconds=look_seconds - PROMPT_SECONDS)
+    assert watched.is_lost() is silent
+
+
 def child(wait_seconds: float | None = None) -> Child:
     return Child("place", UUID(int=1), Life(10), wait_seconds, created_at=0, looked_at=0, asked_at=0)
 
@@ -102,7 +135,7 @@ def test_a_served_but_busy_pool_is_waited_for() -> None:
 
 async def test_a_child_stops_when_its_parent_leaves_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store, place, stop = LocalStore(tmp_path), segment_name(FACTS, 1), Stop()
-    monkeypatch.setattr(children, "BEAT_SECONDS", 0.01)
+    monkeypatch.setattr(child_life, "BEAT_SECONDS", 0.01)
     async with showing_life(store, place, lambda: (0, 0), stop):
         await eventually(lambda: beats_of(store, place) > 1)
         assert not stop.is_set()
@@ -123,7 +156,7 @@ async def test_a_sign_of_life_changes_for_as_long_as_the_block_runs(
 ) -> None:
     store, place = LocalStore(tmp_path), segment_name(FACTS, 1)
     signs = set()
-    monkeypatch.setattr(children, "BEAT_SECONDS", 0.01)
+    monkeypatch.setattr(child_life, "BEAT_SECONDS", 0.01)
     async with showing_life(store, place, lambda: (2, 1), Stop()):
         for beat in range(1, 5):
             await eventually(lambda beat=beat: beats_of(store, place) >= beat)  # type: ignore[misc]
@@ -167,7 +200,8 @@ class Account(LocalStore):
 
 @pytest.fixture
 def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Account:
-    for name in ("BEAT_SECONDS", "FIRST_LOOK_SECONDS", "LONGEST_LOOK_SECONDS"):
+    monkeypatch.setattr(child_life, "BEAT_SECONDS", 0.01)
+    for name in ("FIRST_LOOK_SECONDS", "LONGEST_LOOK_SECONDS"):
         monkeypatch.setattr(children, name, 0.01)
     return Account(tmp_path)
 
@@ -194,10 +228,47 @@ def runs(account: Account, silence_seconds: float) -> SegmentRuns:
     return SegmentRuns(cast("Any", None), engine, silence_seconds)
 
 
+@dataclass
+class Marking:
+    """A stand-in for Prefect that calls every flow run over, or knows none of them."""
+
+    mark: StateType | None
+    asked: int = 0
+
+    async def read_flow_run(self, flow_run_id: UUID) -> Any:
+        self.asked += 1
+        if self.mark is None:
+            raise ObjectNotFound(Exception("404"))
+        return SimpleNamespace(state=PrefectState(type=self.mark, name=self.mark.name.title()))
+
+
+@pytest.mark.parametrize("mark", [StateType.CRASHED, StateType.FAILED, StateType.COMPLETED, None])
+async def test_child_with_fresh_signs_is_not_lost_whatever_prefect_calls_it(
+    account: Account, monkeypatch: pytest.MonkeyPatch, mark: StateType | None
+) -> None:
+    """An automation marks flow runs whose heartbeats Prefect did not hear. The child hands in what it has done."""
+    monkeypatch.setattr(children, "ASK_PREFECT_SECONDS", 0.0)
+    prefect, place = Marking(mark), segment_name(FACTS, 1)
+    segments = runs(account, 600)
+    segments.prefect = cast("Any", prefect)
+    async with showing_life(account, place, lambda: (0, 0), Stop()):
+        waiting = asyncio.create_task(
+            segments._until_over(Child(place, UUID(int=1), Life(600)), Stop(), heard_by_nobody)
+        )
+        await eventually(lambda: prefect.asked > 5 or waiting.done())
+        assert not waiting.done(), waiting.exception()
+        account.write_bytes(f"{place}/outcome.json", b"{}")
+        assert await asyncio.wait_for(waiting, PATIENCE_SECONDS)
+
+
+async def heard_by_nobody(_: Child) -> None:
+    """Nothing follows from a look."""
+
+
 async def test_a_parent_waits_out_an_outage_of_storage(account: Account) -> None:
     place = segment_name(FACTS, 1)
     waiting = asyncio.create_task(
-        runs(account, 600)._until_over(Child(place, UUID(int=1), Life(600)), Stop(), lambda _: None)
+        runs(account, 600)._until_over(Child(place, UUID(int=1), Life(600)), Stop(), heard_by_nobody)
     )
     account.go_away()
     await eventually(lambda: account.refused() > 1)
@@ -212,7 +283,7 @@ async def test_a_parent_does_not_wait_for_storage_for_ever(account: Account) -> 
     account.go_away()
     child = Child(segment_name(FACTS, 1), UUID(int=1), Life(0.2))
     with pytest.raises(Transient):
-        await asyncio.wait_for(runs(account, 0.2)._until_over(child, Stop(), lambda _: None), PATIENCE_SECONDS)
+        await asyncio.wait_for(runs(account, 0.2)._until_over(child, Stop(), heard_by_nobody), PATIENCE_SECONDS)
 
 
 async def test_word_to_stop_is_left_once_storage_takes_it(account: Account) -> None:
@@ -220,7 +291,11 @@ async def test_word_to_stop_is_left_once_storage_takes_it(account: Account) -> N
     account.write_bytes(sign_of_life(place), b"{}")
     child = Child(place, UUID(int=1), Life(600))
     looked: list[object] = []
-    waiting = asyncio.create_task(runs(account, 600)._until_over(child, stop, looked.append))
+
+    async def heard(child: Child) -> None:
+        looked.append(child)
+
+    waiting = asyncio.create_task(runs(account, 600)._until_over(child, stop, heard))
     await eventually(lambda: looked)
     account.go_away()
     stop.set("draining")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import AsyncMock
 from uuid import UUID
 
 import httpx
@@ -18,10 +19,11 @@ from flows.compiler import RunError
 from flows.engine import Engine
 from flows.errors import InvalidInput
 from flows.reporting import DomainUnreachable, HeldBack, Line, Refused
-from flows.runner import run_problem
+from flows.run_events import run_problem
 from flows.stopping import Stop
 from flows.work import Hands, Work, run_error
 from tests.flows.compiler.support import plan_of
+from tests.support.clock import eventually
 
 ENDED = {"run_id": str(UUID(int=1)), "state": "completed"}
 
@@ -71,6 +73,65 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 EVENT = NodeEvent(node_id="n", state="running")
+
+
+async def test_heartbeat_that_the_domain_refuses_as_fenced_stops_the_run() -> None:
+    """Else it would work on in vain, and nobody would speak for it any more."""
+    line = Answers(status=409).line()
+    async with line.beating(10):
+        await eventually(line.stop.is_set)
+    assert line.stop.reason == "fenced"
+
+
+async def test_event_that_the_domain_refuses_as_fenced_stops_the_run() -> None:
+    domain = Answers(status=409)
+    line = domain.line()
+    line.note(EVENT)
+    line._beat = AsyncMock()  # type: ignore[method-assign]
+    async with line.beating(10):
+        await eventually(line.stop.is_set)
+    assert line.stop.reason == "fenced"
+    assert domain.heard[0][1]["events"]
+
+
+@pytest.mark.parametrize("nonsense", [b"<html>Sign in first</html>", b"[]", b'{"stop": "perhaps"}'])
+async def test_heartbeats_go_on_after_an_answer_that_is_none(nonsense: bytes) -> None:
+    answers = [httpx.Response(200, content=nonsense) for _ in range(3)]
+    beats: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        beats.append(request)
+        return answers.pop() if answers else httpx.Response(200, json={"stop": len(beats) > 5})
+
+    http = httpx.AsyncClient(base_url="http://domain.test", transport=httpx.MockTransport(answer))
+    line = Line(http, UUID(int=1), "token")
+    async with line.beating(0.01):
+        await eventually(line.stop.is_set)
+    assert len(beats) > 5
+
+
+async def test_heartbeats_go_on_after_a_fault_of_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    line, faults = Answers().line(), [KeyError("ours"), ValueError("ours")]
+
+    async def heartbeat(*_: object) -> None:
+        if faults:
+            raise faults.pop()
+        line.stop.set("fenced")
+
+    monkeypatch.setattr(line, "_heartbeat", heartbeat)
+    async with line.beating(0.01):
+        await eventually(line.stop.is_set)
+    assert not faults
+
+
+async def test_child_run_says_in_every_heartbeat_that_it_is_one() -> None:
+    domain = Answers()
+    parent, child = domain.line(), domain.line()
+    child.segment = 3
+    for line in (parent, child):
+        line.note(EVENT)
+        await line.flush()
+    assert [message.get("segment") for _, message in domain.heard] == [None, 3]
 
 
 async def test_events_that_the_domain_refuses_do_not_hold_up_the_outcome() -> None:

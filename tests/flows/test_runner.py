@@ -2,13 +2,15 @@
 domain is there: the plan runs as one inside an item does, of which nobody is told.
 """
 
+import asyncio
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from threading import Event
+from typing import Any, ClassVar, cast
 
 import pytest
 from pydantic import BaseModel
@@ -25,9 +27,10 @@ from flows.ledger import Ledger
 from flows.reporting import Line
 from flows.runner import Runner, Verdict
 from flows.stopping import Stop
-from flows.storage import Zones
+from flows.storage import LocalStore, Zones
 from flows.values import TRAVELS_BYTES, Stored, plain
 from tests.flows.compiler.support import plan_of
+from tests.support.clock import PATIENCE_SECONDS, eventually
 
 FACTS = RunFacts(id="run", request_id="request", received_at=datetime(2026, 1, 1, tzinfo=UTC), attempt=1)
 NAME = "test.counted"
@@ -38,6 +41,7 @@ class Asked(BaseModel):
     fails: int = 0
     size: int = 0
     text: str = ""
+    given: Any = None
 
 
 class Made(BaseModel):
@@ -130,6 +134,90 @@ async def test_a_large_output_lies_in_storage_and_serves_templates_from_there(
     assert ended.outputs["read"] == TRAVELS_BYTES
     assert [len(item["text"]) for item in ended.outputs["all"]] == [TRAVELS_BYTES] * 2
     assert sorted(left.name for left in ended.artifacts) == ["a/large", "a/one", "a/reads", "a/two"]
+
+
+@dataclass(frozen=True)
+class Slow(LocalStore):
+    """A zone that gives kept values only after the event loop has gone on meanwhile."""
+
+    loop_went_on: ClassVar[Event] = Event()
+    asked: ClassVar[Event] = Event()
+
+    def read_bytes(self, name: str) -> bytes:
+        if "/values/" in name:
+            self.asked.set()
+            assert self.loop_went_on.wait(PATIENCE_SECONDS), "the event loop stands still"
+        return super().read_bytes(name)
+
+
+@pytest.mark.usefixtures("calls")
+async def test_event_loop_goes_on_while_storage_is_slow_to_give_what_was_kept(tmp_path: Path) -> None:
+    """In a light worker it is the loop of hundreds of runs: none of them could say that it lives."""
+    store = Slow(tmp_path / "runs")
+    store.loop_went_on.clear()
+
+    async def go_on() -> None:
+        await eventually(store.asked.is_set)
+        store.loop_went_on.set()
+
+    engine = engine_in(tmp_path)
+    engine.zones, engine.ledger = replace(engine.zones, runs=store), Ledger(store, "run/m1", "a")
+    for _ in ("does it", "remembers it"):
+        store.asked.clear()
+        store.loop_went_on.clear()
+        going_on = asyncio.create_task(go_on())
+        schedule = Schedule(plan_of(LARGE, outputs=OUTPUTS), {}, engine.schedule_facts)
+        verdict = await Runner(engine, schedule, Stop(), visible=False).run()
+        assert isinstance(verdict, Finished), verdict
+        await going_on
+    engine.close()
+
+
+PASSED_ON = f"""
+  start: {{type: start, next: large}}
+  large: {{handler: {NAME}, params: {{name: large, size: {TRAVELS_BYTES}}}, next: [whole, each]}}
+  whole: {{handler: {NAME}, params: {{name: whole, given: "{{{{ nodes.large.output }}}}"}}, next: end}}
+  each:
+    type: fan_out
+    source: [one, two]
+    task: {{handler: {NAME}, params: {{name: "{{{{ item }}}}", given: "{{{{ nodes.large.output }}}}"}}}}
+    next: all
+  all: {{type: fan_in, next: end}}
+  end: {{type: end}}
+"""
+
+
+async def test_what_was_kept_is_passed_on_without_a_look_at_storage_in_the_loop(
+    tmp_path: Path, calls: "Counter[str]"
+) -> None:
+    """Stores refuse the loop's thread: the node that is given it, and its items, would fail."""
+    for _ in ("does it", "remembers it"):
+        ended = await run(tmp_path, plan_of(PASSED_ON))
+        assert ended.outputs == {}
+        assert ended.schedule.outcomes["all"].output["count"] == 2
+    assert calls == {"large": 1, "whole": 1, "one": 1, "two": 1}
+
+
+async def test_work_whose_kept_result_is_damaged_is_done_again(tmp_path: Path, calls: "Counter[str]") -> None:
+    """As a power cut leaves it, or a disk that is worn."""
+    await run(tmp_path, plan_of(LARGE, outputs=OUTPUTS))
+    kept = list((tmp_path / "runs/run/m1/values").iterdir())
+    damages: list[Callable[[bytes], bytes | None]] = [
+        lambda whole: b"",
+        lambda whole: b"\0" * len(whole),
+        lambda whole: whole[: len(whole) // 2],
+        lambda whole: None,
+    ]
+    for damage in damages:
+        for file in kept:
+            whole = file.read_bytes()
+            file.unlink()
+            if (left := damage(whole)) is not None:
+                file.write_bytes(left)
+        again = await run(tmp_path, plan_of(LARGE, outputs=OUTPUTS))
+        assert again.outputs["read"] == TRAVELS_BYTES
+        assert [len(item["text"]) for item in again.outputs["all"]] == [TRAVELS_BYTES] * 2
+    assert calls == {"large": 5, "one": 5, "two": 5, "reads": 1}  # what is small is remembered
 
 
 async def test_a_sub_workflow_that_is_tried_again_keeps_what_had_succeeded(

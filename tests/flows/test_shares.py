@@ -17,13 +17,15 @@ from prefect.client.schemas.objects import StateType
 from prefect.states import Failed as FailedState
 
 from domain.contracts.runs import RunFacts
-from flows import attempt, children
-from flows.children import HANDED_OVER, ChildLost, SegmentRuns, segment_name, sign_of_life
+from flows import child_life, children, segment
+from flows.child_files import segment_name, sign_of_life
+from flows.children import HANDED_OVER, ChildLost, SegmentRuns
 from flows.compiler import Cancelled, Failed, Item, Outcome, RunError, Schedule, State
 from flows.engine import Engine, Place
 from flows.errors import InvalidInput, Stopped, Transient
 from flows.items import Share, Tell, do_items
 from flows.ledger import Ledger
+from flows.pool_wait import PoolWait
 from flows.reporting import Line
 from flows.runner import Runner
 from flows.stopping import Stop
@@ -78,8 +80,8 @@ async def share_done(
     heard: set[int] = set()
 
     async def unseen(hands: Hands, share: Share, tell: Tell, *, visible: bool) -> None:
-        def hear(index: int, outcome: Outcome) -> None:
-            tell(index, outcome)
+        async def hear(index: int, outcome: Outcome) -> None:
+            await tell(index, outcome)
             heard.add(index)
 
         await do_items(hands, share, hear, visible=not visible)
@@ -88,17 +90,17 @@ async def share_done(
         await eventually(lambda: stop_once(heard))
         engine.line.stop.set("over")
 
-    monkeypatch.setattr(attempt, "do_items", unseen)
+    monkeypatch.setattr(segment, "do_items", unseen)
     place = segment_name(FACTS, 1)
     lines = "".join(to_json([item.index, item.key, item.params]) + "\n" for item in items(params))
     engine.zones.runs.write_bytes(f"{place}/items.jsonl", lines.encode())
     order = {"node": "each", "at_once": None, "task_runs_cap": 10}
     stopping = asyncio.create_task(stop())
     async with asyncio.timeout(PATIENCE_SECONDS):
-        told, verdict = await attempt._do_share(engine, PLAN, Place(), order, place)
+        told, verdict = await segment._do_share(engine, PLAN, Place(), order, place)
     stopping.cancel()
     await asyncio.gather(stopping, return_exceptions=True)
-    return told["items"], attempt._segment_end(verdict).name or ""
+    return told["items"], segment._segment_end(verdict).name or ""
 
 
 async def test_an_item_that_a_stop_cut_short_is_not_told_as_failed(
@@ -211,6 +213,61 @@ async def test_a_fan_out_that_was_given_up_ends_though_nobody_knows_what_failed(
     assert (verdict.error.code, verdict.error.node_id) == ("too-many-failures", "each")
 
 
+def heard_by_nobody() -> PoolWait:
+    async def tell_nobody(_again: bool) -> None:
+        """Nobody is told."""
+
+    return PoolWait(tell_nobody, lambda: None)
+
+
+def told_of(engine: Engine, node_id: str) -> list[str]:
+    """The states that the domain is told of the node, without repetitions."""
+    states = [event.state for event in engine.line._events if event.node_id == node_id]
+    return [state for number, state in enumerate(states) if number == 0 or state != states[number - 1]]
+
+
+@dataclass
+class Queued(Draining):
+    """A stand-in for Prefect whose pool nobody serves: children begin and are handed over where a test says so."""
+
+    handed_over: set[int] = field(default_factory=set)
+
+    async def create_flow_run_from_deployment(
+        self, _deployment: UUID, parameters: dict[str, Any], **_named: Any
+    ) -> Any:
+        self.created.append(parameters["segment"])
+        return SimpleNamespace(id=UUID(int=parameters["segment"]))
+
+    def begin(self, number: int) -> None:
+        self.store.write_bytes(sign_of_life(segment_name(FACTS, number)), b'{"beat": 1, "done": 0, "failed": 0}')
+
+    async def read_flow_run(self, flow_run_id: UUID) -> Any:
+        is_over = flow_run_id.int in self.handed_over
+        kind, name = (StateType.CANCELLED, HANDED_OVER) if is_over else (StateType.RUNNING, "Running")
+        return SimpleNamespace(state=SimpleNamespace(type=kind, name=name, message=None, is_final=lambda: is_over))
+
+
+async def test_fan_out_waits_for_its_pool_as_long_as_none_of_its_shares_has_begun(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where its row says that it runs, nobody ever hears that no worker serves its pool."""
+    monkeypatch.setattr(children, "ASK_PREFECT_SECONDS", 0.0)
+    prefect, stop = Queued(engine.zones.runs), Stop()
+    engine.children = SegmentRuns(cast("PrefectClient", prefect), engine, silence_seconds=600)
+    running = asyncio.create_task(Runner(engine, Schedule(PLAN), stop, visible=False).run())
+    await eventually(lambda: len(prefect.created) == 2)
+    assert told_of(engine, "each") == ["dispatched"]
+    prefect.begin(2)
+    await eventually(lambda: told_of(engine, "each") == ["dispatched", "running"])
+    prefect.handed_over.add(2)
+    await eventually(lambda: len(prefect.created) == 3)  # and the first has never begun
+    await eventually(lambda: told_of(engine, "each") == ["dispatched", "running", "dispatched"])
+    prefect.begin(3)
+    await eventually(lambda: told_of(engine, "each")[3:] == ["running"])
+    stop.set("over")
+    await asyncio.wait_for(running, PATIENCE_SECONDS)
+
+
 @dataclass
 class OneCrashes(Draining):
     """A stand-in for Prefect: of two children that work, the first one's process is killed."""
@@ -226,6 +283,7 @@ async def test_where_one_child_is_lost_the_others_are_stopped_and_waited_for(
 ) -> None:
     """Else they would go on with items that the next attempt is given too, and nobody would hear how they end."""
     monkeypatch.setattr(children, "ASK_PREFECT_SECONDS", 0.0)
+    monkeypatch.setattr(child_life, "BELIEVED_SECONDS", 0.1)
     runs, other = engine.zones.runs, segment_name(FACTS, 2)
     segments = SegmentRuns(cast("PrefectClient", OneCrashes(runs)), engine, silence_seconds=60)
 
@@ -238,7 +296,7 @@ async def test_where_one_child_is_lost_the_others_are_stopped_and_waited_for(
     async with asyncio.timeout(30):
         ending = asyncio.create_task(second_child())
         with pytest.raises(ChildLost, match="segment-1"):
-            await segments.items("gdal", Place(), "each", shares, None, Stop(), lambda: None, lambda *_: True)
+            await segments.items("gdal", Place(), "each", shares, None, Stop(), heard_by_nobody(), lambda *_: True)
         assert ending.done(), "the run went on before the other child had heard of it"
 
 
@@ -255,5 +313,5 @@ def test_a_stretch_that_failed_says_so_and_one_that_its_run_stopped_is_cancelled
     schedule.begin()
     [*_, stopped] = schedule.apply(Cancelled())
     assert isinstance(stopped, Failed)
-    assert attempt._segment_end(stopped).name == "Cancelled"
-    assert attempt._segment_end(Failed(RunError("handler-failed", "boom", "each"))).message == "each: boom"
+    assert segment._segment_end(stopped).name == "Cancelled"
+    assert segment._segment_end(Failed(RunError("handler-failed", "boom", "each"))).message == "each: boom"

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import pytest
 
-from flows import attempt, stopping
+from flows import heeding, stopping
 from flows.stopping import Stop, listed
 from tests.support.clock import eventually
 
@@ -87,11 +87,11 @@ async def test_a_signal_is_for_the_run_where_prefect_says_so(
             await asyncio.sleep(600)
         return bool(meant)
 
-    monkeypatch.setattr(attempt, "get_client", nobody)
-    monkeypatch.setattr(attempt, "_is_being_cancelled", says)
-    monkeypatch.setattr(attempt, "WHY_SECONDS", 0.05 if meant is None else 60)
+    monkeypatch.setattr(heeding, "get_client", nobody)
+    monkeypatch.setattr(heeding, "is_being_cancelled", says)
+    monkeypatch.setattr(heeding, "WHY_SECONDS", 0.05 if meant is None else 60)
     stop = Stop()
-    with attempt._heeding_sigterm(stop):
+    with heeding._heeding_sigterm(stop):
         os.kill(os.getpid(), signal.SIGTERM)
         await eventually(stop.is_set)
     assert stop.reason == reason

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from flows.storage import LocalStore
-from flows.values import RESULT_BYTES, Values, plain, result_fault, to_json
+from flows.values import RESULT_BYTES, DamagedValue, Values, plain, result_fault, to_json
 
 FITS = RESULT_BYTES - len(to_json(""))
 
@@ -20,6 +20,21 @@ def test_what_is_too_much_is_named(outputs: dict[str, str]) -> None:
     told = result_fault(outputs) or ""
     assert "'a' alone" in told
     assert "at most 256,000" in told
+
+
+@pytest.mark.parametrize("damage", [b"", b"{}", None])
+def test_kept_value_that_is_not_what_was_kept_is_never_taken_for_it(tmp_path: Path, damage: bytes | None) -> None:
+    store = LocalStore(tmp_path)
+    values, value = Values(store, "run/m1"), {"words": "x" * RESULT_BYTES}
+    told = values.told(value)
+    if damage is None:
+        store.delete(told["stored"])
+    else:
+        store.write_bytes(told["stored"], damage)
+    with pytest.raises(DamagedValue, match="done again"):
+        plain(values.heard(told))
+    assert values.told(value) == told  # made again, it is kept anew
+    assert plain(values.heard(told)) == value
 
 
 def test_it_is_the_content_that_counts_wherever_a_value_is_kept(tmp_path: Path) -> None:

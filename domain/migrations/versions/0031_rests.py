@@ -28,7 +28,7 @@ def upgrade() -> None:
     lanes(sa.text("coalesce(not_before, created_at)"), "state = 'ready' and awaits is null")
 
 
-def lanes(since: object, in_line: str) -> None:
+def lanes(since: "str | sa.TextClause", in_line: str) -> None:
     """The index of what waits, by lanes; what rests comes last in its lane, what awaits a worker is not in it."""
     op.create_index("ix_attempts_lanes", "attempts", [*LANE, since], schema="app", postgresql_where=sa.text(in_line))
 

@@ -8,7 +8,7 @@ from domain.rules.lifecycle import AttemptState
 from domain.rules.reconcile import OVER, Action, AttemptFacts, FlowState, Patience, decide
 
 PATIENCE = Patience()
-AGES = (0, 7, 8, 9, 10, 29, 30, 59, 60, 89, 90, 119, 120, 299, 300, 599, 600, 10_000)
+AGES = (0, 7, 8, 9, 10, 19, 20, 29, 30, 59, 60, 89, 90, 119, 120, 299, 300, 599, 600, 10_000)
 EVERY = list(product(AttemptState, FlowState, AGES, (True, False), (True, False), (True, False)))
 CHANGING = {Action.LOSE, Action.FAIL_ENDED, Action.CANCEL}
 
@@ -39,11 +39,17 @@ def told(state: str, flow: str, quiet: float, *, lease_expired: bool = False, pa
         ("started", "running", 89, "WARN"),
         ("started", "running", 90, "LOSE"),
         ("started", "beginning", 90, "LOSE"),
-        ("started", "crashed", 9, "LEAVE"),
-        ("started", "crashed", 10, "LOSE"),
-        ("started", "failed", 10, "LOSE"),
-        ("started", "completed", 10, "FAIL_ENDED"),
-        ("started", "missing", 10, "LOSE"),
+        (
+            "started",
+            "crashed",
+            19,
+            "LEAVE",
+        ),  # between two heartbeats it is quiet for as long as ten seconds, and a little
+        ("started", "crashed", 20, "LOSE"),
+        ("started", "failed", 20, "LOSE"),
+        ("started", "completed", 20, "FAIL_ENDED"),
+        ("started", "missing", 20, "LOSE"),
+        ("started", "cancelled", 9, "LEAVE"),
         ("started", "cancelled", 10, "CANCEL"),
         ("started", "unknown", 89, "WARN"),
         ("started", "unknown", 90, "LOSE"),
@@ -83,7 +89,7 @@ def test_an_expired_lease_is_returned_or_linked(flow: FlowState) -> None:
 
 
 def test_the_laws_over_every_state() -> None:
-    assert len(EVERY) == 11088
+    assert len(EVERY) == 12320
     for state, flow, quiet, lease, paused, spoke in EVERY:
         obeys_the_laws(AttemptFacts(state, quiet, lease, paused, spoke=spoke), flow)
 
@@ -93,6 +99,8 @@ def obeys_the_laws(facts: AttemptFacts, flow: FlowState) -> None:
     if action in CHANGING:
         assert state in {AttemptState.SENT, AttemptState.STARTED}, "what has ended stays as it ended"
         assert quiet >= PATIENCE.heartbeat, "Prefect's word alone never decides about one who just spoke"
+        if state is AttemptState.STARTED and action is not Action.CANCEL:
+            assert quiet >= PATIENCE.missed, "nor of one who is between two heartbeats"
         assert facts.spoke or quiet >= PATIENCE.suspect, "nor about one who may be on its way back after a gap"
     if state is AttemptState.SENT and paused and flow not in OVER:
         assert action is Action.LEAVE, "a pause uses up no try"

@@ -1,0 +1,44 @@
+"""How late an event loop wakes those who sleep in it: whatever holds it up holds up everything that goes on there.
+
+Shared by services and workers: it knows none of them.
+"""
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+log = logging.getLogger("cairn.loop")
+LOOK_SECONDS = 0.25
+KEPT_SECONDS = 30.0
+STANDSTILL_SECONDS = 1.0
+
+
+@dataclass
+class LoopLag:
+    """Sleeps again and again, and notes by how much each sleep was too long."""
+
+    clock: Callable[[], float] = time.monotonic
+    _late: deque[tuple[float, float]] = field(default_factory=deque, init=False)  # when, and by how much
+
+    async def watch(self) -> None:
+        """Look until cancelled."""
+        while True:
+            due = self.clock() + LOOK_SECONDS
+            await asyncio.sleep(LOOK_SECONDS)
+            self.note(self.clock() - due)
+
+    def note(self, seconds: float) -> None:
+        """So much too late. A standstill is logged, too: what caused it stands just before it in the log."""
+        self._late.append((self.clock(), max(0.0, seconds)))
+        if seconds >= STANDSTILL_SECONDS:
+            log.warning("the event loop stood still", extra={"seconds": round(seconds, 2)})
+
+    @property
+    def worst_seconds(self) -> float:
+        """The worst of late."""
+        while self._late and self._late[0][0] < self.clock() - KEPT_SECONDS:
+            self._late.popleft()
+        return max((seconds for _, seconds in self._late), default=0.0)

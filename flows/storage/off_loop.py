@@ -1,0 +1,71 @@
+"""The rule that stores are never called in the thread of a running event loop, which would stand still meanwhile.
+
+A call takes a millisecond, or a minute where the store is in trouble: in the loop of a light worker that minute would
+be one of hundreds of runs, none of whose heartbeats would be sent. `flows.storage.threads` has the threads for it.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from functools import wraps
+from typing import Any, Final, TypeVar
+
+Kind = TypeVar("Kind", bound=type)
+
+CALLS: Final = (
+    *("readable_path", "size_bytes", "read_bytes", "read_range", "chunks", "names"),
+    *("write_bytes", "append", "put_file", "put_stream", "copy_from", "delete", "delete_below"),
+)
+
+
+class StoreCalledOnLoop(RuntimeError):
+    """A store was called in the thread of a running event loop."""
+
+
+def nobody_is_excused() -> bool:
+    return False
+
+
+# Tests that are coroutines themselves call stores as they like; nothing else sets this.
+is_excused: Callable[[], bool] = nobody_is_excused
+
+
+def refuse_on_loop() -> None:
+    """Raise where this thread runs an event loop."""
+    if _runs_a_loop() and not is_excused():
+        raise StoreCalledOnLoop(
+            "A store was called in the thread of an event loop. Call it by flows.storage.threads.in_storage_thread."
+        )
+
+
+def _runs_a_loop() -> bool:
+    """Whether this thread does. Where nobody has imported asyncio, as in a try's own process, none can."""
+    events = sys.modules.get("asyncio.events")
+    return events is not None and events._get_running_loop() is not None  # noqa: SLF001 - asyncio names it for this
+
+
+def off_the_loop(kind: Kind) -> Kind:
+    """Have every call of this kind of store refuse the thread of a running event loop."""
+    for name in CALLS:
+        setattr(kind, name, _guarded(getattr(kind, name)))
+    return kind
+
+
+def _guarded(call: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(call)
+    def guarded(*given: Any, **named: Any) -> Any:
+        refuse_on_loop()
+        result = call(*given, **named)
+        return _each(result) if isinstance(result, Iterator) else result
+
+    return guarded
+
+
+def _each(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Pieces are read when they are asked for, wherever that is."""
+    while True:
+        refuse_on_loop()
+        try:
+            piece = next(pieces)
+        except StopIteration:
+            return
+        yield piece

@@ -1,0 +1,37 @@
+"""The threads in which event loops have stores called.
+
+The loop's own default threads would not do: whoever looks up the address of a host waits for one of those.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from functools import cache, partial
+from typing import Final, ParamSpec, TypeVar
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
+AT_ONCE: Final = 32
+SIGNS_AT_ONCE: Final = 8
+
+
+async def in_storage_thread(call: Callable[Given, Result], /, *given: Given.args, **named: Given.kwargs) -> Result:
+    """The result of a call that reads or writes a store. So many of them go on at once, others wait for their turn."""
+    return await _in_thread(_threads("work", AT_ONCE), partial(call, *given, **named))
+
+
+async def in_sign_thread(call: Callable[Given, Result], /, *given: Given.args, **named: Given.kwargs) -> Result:
+    """The same for signs of life and for looks at them, which must not wait behind work."""
+    return await _in_thread(_threads("signs", SIGNS_AT_ONCE), partial(call, *given, **named))
+
+
+async def _in_thread(threads: ThreadPoolExecutor, call: Callable[[], Result]) -> Result:
+    return await asyncio.get_running_loop().run_in_executor(threads, copy_context().run, call)
+
+
+@cache
+def _threads(name: str, at_once: int) -> ThreadPoolExecutor:
+    """One pool for the process, whose threads are started when they are needed."""
+    return ThreadPoolExecutor(at_once, f"cairn-storage-{name}")
