@@ -48,7 +48,7 @@ class LockOrder:
     transactions: int = 0
 
     def begin(self, connection: Connection) -> None:
-        connection.info |= {"held": set[str](), "shapes": False}
+        connection.info.update(held=set[str](), shapes=False)
         self.transactions += 1
 
     def see(self, connection: Connection, _cursor: Any, statement: str, *_more: Any) -> None:
