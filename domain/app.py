@@ -51,6 +51,7 @@ from domain.repositories.published import WORKFLOW_CHANNEL
 from domain.routing import Router
 from domain.rules.routing import gap_seconds
 from domain.sealer import Sealer
+from domain.services.callbacks import seal_readable
 from domain.services.desks import review_desk
 from domain.services.exports import WITHDRAWAL
 from domain.services.library import Library
@@ -81,7 +82,7 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
             await database.refuse_stale_schema()
             library = await _library(config, database)
             quotas = Quotas(config.open_requests_per_platform, config.quota_cache_seconds)
-            vault = Vault([key.get_secret_value() for key in config.secrets_keys])
+            vault = await _vault(config, database)
             zones = config.zones()
             doorkeeper = Doorkeeper(config.token_verifier())
             fences = Notices(address, FENCE_CHANNEL)
@@ -136,8 +137,18 @@ async def _library(config: DomainSettings, database: Database) -> Library:
     return library
 
 
+async def _vault(config: DomainSettings, database: Database) -> Vault:
+    """What seals secrets; those that were stored readable, when there was no key, are sealed now."""
+    vault = Vault([key.get_secret_value() for key in config.secrets_keys])
+    async with database.transaction() as session:
+        if sealed := await seal_readable(session, vault):
+            log.warning("callback secrets were stored readable and are sealed now", extra={"count": sealed})
+    return vault
+
+
 def _checked(config: DomainSettings) -> DomainSettings:
     """The settings, once the one address that Prefect reads by itself has been looked at as well."""
+    config.audit_chain()  # a key that is none stops the service here
     if config.relay_enabled:
         config.refuse_plain_http("PREFECT_API_URL", os.environ.get("PREFECT_API_URL", ""))
     return config
@@ -207,7 +218,7 @@ def _loops(config: DomainSettings, database: Database, fences: Notices) -> list[
         config.relay_lease_seconds,
         config.relay_retry_seconds,
     )
-    sealer = Sealer(database, config.audit_seal_seconds)
+    sealer = Sealer(database, config.audit_seal_seconds, config.audit_chain())
     sweeps = _reconcile(config, database, fences)
     return [bell.run(), fences.run(), relay.run(), sweeps, _route(config, database), sealer.run()]
 

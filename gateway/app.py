@@ -33,6 +33,7 @@ from gateway.cross_origin import CrossOrigin
 from gateway.documents import documents
 from gateway.domain_client import DomainClient
 from gateway.limits import BodyLimit
+from gateway.public_address import PublicAddress
 from gateway.queries import Queries, reading_pool
 from gateway.settings import GatewaySettings, settings
 from gateway.state import Gateway
@@ -89,6 +90,8 @@ def create_app(configured: GatewaySettings | None = None) -> FastAPI:
     app.add_middleware(logs.LogContext)
     app.add_middleware(BodyLimit, max_bytes=config.max_body_bytes, max_depth=config.max_body_depth)
     app.add_middleware(CrossOrigin)
+    if config.public_url is not None:
+        app.add_middleware(PublicAddress, url=config.public_url, spared="/console")
     app.state.metering = Metering()
     app.add_middleware(RequestMeter, metering=app.state.metering)
     for blueprint in (probes, metrics, platform, decisions, batches, assets, ogc, status, admin, proxy, console):

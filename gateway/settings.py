@@ -20,10 +20,13 @@ class GatewaySettings(TokenSettings, DatabaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="CAIRN_", extra="ignore")
 
-    services: ClassVar = ("domain_url", "serving_url", "jwt_jwks_url")
+    services: ClassVar = ("public_url", "domain_url", "serving_url", "jwt_jwks_url")
     databases: ClassVar = ("database_gateway_url",)
 
     database_gateway_url: SecretStr = Field(description="PostgreSQL as role cairn_gateway, which can only read views")
+    public_url: HttpUrl | None = Field(
+        default=None, description="Where the world reaches us: links begin so. None: as the caller asked"
+    )
     domain_url: HttpUrl = Field(description="The domain service")
     serving_url: HttpUrl = Field(description="The serving process: tiles and STAC")
     service_token: SecretStr = Field(

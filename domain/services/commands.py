@@ -13,13 +13,22 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from domain.contracts import commands as words
 from domain.contracts.commands import CommandDone
 from domain.contracts.control import Pause, Resume
-from domain.errors import DomainError, ExternalUnavailable, InvalidCommand, NotConfigured, NotFound, NotPublishable
+from domain.errors import (
+    DomainError,
+    ExternalUnavailable,
+    Forbidden,
+    InvalidCommand,
+    NotConfigured,
+    NotFound,
+    NotPublishable,
+)
 from domain.models import Asset
 from domain.repositories import external
 from domain.repositories.exports import Exports
 from domain.repositories.layers import Layers
 from domain.repositories.platforms import Platforms
 from domain.rules.exports import exposed
+from domain.rules.quorum import eased_fields
 from domain.rules.scratch import is_scratch
 from domain.security import Identity
 from domain.services.audit import record
@@ -153,6 +162,11 @@ class Commands:
                 raise InvalidCommand(
                     f"Platform {given.platform_id} has assets that are named by its references as they are. "
                     f"Register another platform for other required_refs."
+                )
+            if self.caller.role != "admin" and (eased := eased_fields(differences)):
+                raise Forbidden(
+                    f"Platform {given.platform_id} would ask for less than it does: {', '.join(eased)}. Only admins "
+                    "ease what keeps one person from deciding alone."
                 )
             await Layers(session).invalidate("platforms")
             facts = {"changed": bool(differences), "fields": differences}

@@ -49,7 +49,7 @@ class Store(Protocol):
     """One zone: blobs by name. Names are `container/path` and never leave the zone."""
 
     def readable_path(self, name: str) -> str:
-        """A path or URL that a reader in this process can open now. A URL is a secret and is valid for an hour at most.
+        """A path or URL that a reader in this process can open now. A URL is a secret, good for five minutes or more.
 
         `flows.storage.reading` tells which it is, and how GDAL opens it.
         """

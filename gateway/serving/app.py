@@ -11,6 +11,7 @@ from domain.doorkeeper import Doorkeeper
 from domain.last_uses import LastUses
 from domain.metrics import METRICS_PATH, Metering, RequestMeter
 from gateway.cross_origin import CrossOrigin
+from gateway.public_address import PublicAddress
 from gateway.serving import catalog, downloads, layers, metrics, problems, tiles
 from gateway.serving.access import lookup_of
 from gateway.serving.budget import Budget
@@ -57,6 +58,8 @@ def create_app(settings: ServingSettings | None = None) -> FastAPI:
     app.mount("/vector", layers.without_pages(catalog.below_its_mount(features)))
     app.add_middleware(ResponseHeaders)
     app.add_middleware(CrossOrigin)
+    if settings.public_url is not None:
+        app.add_middleware(PublicAddress, url=settings.public_url)
     _meter(app, settings, {"/stac": stac, "/vector": features})
     return app
 

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from pydantic import Field, PostgresDsn, SecretStr, field_validator
+from pydantic import Field, HttpUrl, PostgresDsn, SecretStr, field_validator
 from pydantic_settings import SettingsConfigDict
 
 from domain.database_address import DatabaseSettings
@@ -15,9 +15,12 @@ class ServingSettings(TokenSettings, StorageSettings, DatabaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="CAIRN_", extra="ignore")
 
-    services: ClassVar = ("storage_account_url", "jwt_jwks_url")
+    services: ClassVar = ("public_url", "storage_account_url", "jwt_jwks_url")
     databases: ClassVar = ("database_serving_url",)
 
+    public_url: HttpUrl | None = Field(
+        default=None, description="Where the world reaches the gateway: links begin so. None: as the caller asked"
+    )
     database_serving_url: SecretStr = Field(description="PostgreSQL URL of the role cairn_serving, which only reads")
     serving_pool_size: int = Field(default=4, ge=1, le=100, description="Connections of each of the three pools")
 
