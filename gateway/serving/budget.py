@@ -24,14 +24,14 @@ class _Turn:
 class Budget:
     """So many bytes for all, and so many at most for one request.
 
-    Turns come in the order in which they were asked for, but for those of a reader who has half of it already, or so
-    many requests under way: others pass by.
+    Turns come in the order in which they were asked for, but for those of a reader who has an eighth of it already, or
+    so many requests under way: others pass by. Large requests of one reader so come one by one.
     """
 
     def __init__(self, all_bytes: int, one_bytes: int, patience_seconds: float, at_a_time: int = 4) -> None:
         self.one_bytes = min(one_bytes, all_bytes)
         self.free_bytes = all_bytes
-        self._each_bytes = max(all_bytes // 2, self.one_bytes)
+        self._each_bytes = all_bytes // 8
         self._at_a_time = at_a_time
         self._patience = patience_seconds
         self._waiting: deque[_Turn] = deque()
@@ -95,7 +95,7 @@ class Budget:
 
     def _has_enough(self, turn: _Turn) -> bool:
         """Whether the reader of this turn has to wait for an end of its own first."""
-        if turn.reader == EVERYBODY:
+        under_way = self._under_way[turn.reader]
+        if turn.reader == EVERYBODY or not under_way:
             return False
-        wanted = self._held[turn.reader] + turn.size_bytes
-        return self._under_way[turn.reader] >= self._at_a_time or wanted > self._each_bytes
+        return under_way >= self._at_a_time or self._held[turn.reader] + turn.size_bytes > self._each_bytes
