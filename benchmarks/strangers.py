@@ -56,6 +56,7 @@ class Stand:
     first_mb: dict[str, float] = field(default_factory=dict)
     most_mb: Counter[str] = field(default_factory=Counter)
     looks: int = 0
+    others: Counter[str] = field(default_factory=Counter)  # what others were answered beside strangers, but for 200
 
     @property
     def port(self) -> int:
@@ -92,6 +93,7 @@ def _measured(stand: Stand, rounds: int, seconds: float) -> Iterator[dict[str, A
         asyncio.run(_others(stand, seconds / 2))  # and everything else is warm
         for name in STRANGERS:
             calm, beside, answers = list[float](), list[float](), Counter[str]()
+            stand.others.clear()
             for _ in range(rounds):
                 calm += asyncio.run(_others(stand, seconds))
                 strange = elsewhere.submit(_strange, name, stand.port, seconds)
@@ -121,9 +123,13 @@ async def _others(stand: Stand, seconds: float) -> list[float]:
         heard = await connection.ask("GET", path, "ddh-bench")
         stand.look()
         if heard.status != 200:
-            raise RuntimeError(f"Somebody else was answered with {heard.status}: {path}")
+            stand.others[f"{heard.status} {json.loads(heard.body)['code']}"] += 1
 
     return await at_rate(stand.port, read, RATE, seconds)
+
+
+def _told(answers: Counter[str]) -> str:
+    return ", ".join(f"{count} x {status}" for status, count in sorted(answers.items())) or "none"
 
 
 def _place(number: int) -> str:
