@@ -32,15 +32,18 @@ from domain.api import (
     reviews,
     routes,
 )
+from domain.api.admission import CONSOLE, RUNS, admit
 from domain.background import in_background
 from domain.bell import Bell
+from domain.bodies import Bodies, BodyRules, Room
 from domain.console.app import Guard, create_console
+from domain.console.forms import LONGEST_FORM
 from domain.contracts import rendering
 from domain.db import Database
 from domain.delivery import Courier
 from domain.doorkeeper import Doorkeeper
 from domain.endings import Endings
-from domain.errors import DatabaseUnavailable, Unkept
+from domain.errors import Unkept, no_database
 from domain.gauges import DomainGauges
 from domain.last_uses import LastUses
 from domain.listening import Listener
@@ -63,7 +66,8 @@ from domain.signals import on_stop
 from domain.state import LastLines, Service
 
 log = logging.getLogger("cairn.domain")
-RETRY_SECONDS = 1  # told to whoever asked while the database was away
+MEGABYTE = 1024**2
+LONGEST_CONSOLE_BODY = 4 * LONGEST_FORM  # what is a little longer is told so by a page
 
 
 def create_app(configured: DomainSettings | None = None) -> FastAPI:
@@ -114,6 +118,7 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
     for unkept in (DataError, psycopg.DataError):
         app.add_exception_handler(unkept, _with_what_cannot_be_kept)
     app.add_middleware(logs.LogContext)
+    _bound_bodies(app, config)
     _meter(app, console)
     app.include_router(routes.probes)
     app.include_router(metrics.router)
@@ -161,6 +166,13 @@ def _watch(app: FastAPI, database: Database) -> None:
     app.state.metering.add(app.state.gauges.metrics)
 
 
+def _bound_bodies(app: FastAPI, config: DomainSettings) -> None:
+    """Have bodies read only of who may send them, and no more of them than there is room for."""
+    rules = BodyRules(config.max_body_bytes, {CONSOLE: LONGEST_CONSOLE_BODY, RUNS: config.max_report_bytes})
+    room = Room(config.bodies_mb * MEGABYTE, is_shared=False)  # the gateway speaks for all partners
+    app.add_middleware(Bodies, rules=rules, room=room, admit=admit)
+
+
 def _meter(app: FastAPI, console: FastAPI) -> None:
     """Have both note how requests were answered."""
     app.state.metering = Metering()
@@ -169,10 +181,9 @@ def _meter(app: FastAPI, console: FastAPI) -> None:
 
 
 async def _without_database(request: Request, error: Exception) -> JSONResponse:
-    """It restarts, or is gone, or has no connection to spare. Every call of ours may be made again."""
+    """Tell the caller, and write down whose call it was."""
     log.warning("no database for a request", extra={"path": request.url.path, "error": type(error).__name__})
-    problem = DatabaseUnavailable("Nothing that was accepted is lost. Ask again.", retry_after_seconds=RETRY_SECONDS)
-    return rendering.render(problem.problem())
+    return rendering.render(no_database().problem())
 
 
 async def _with_what_cannot_be_kept(_request: Request, error: Exception) -> JSONResponse:

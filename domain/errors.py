@@ -2,6 +2,8 @@
 
 from domain.contracts.problems import ProblemError
 
+RETRY_SECONDS = 1  # told to whoever asked while the database was away
+
 
 class DomainError(ProblemError):
     """Root of what the domain refuses."""
@@ -109,6 +111,11 @@ class NotInDevelopment(DomainError):
 
 class DatabaseUnavailable(DomainError):
     code, status, title = "database-unavailable", 503, "Our database does not answer"
+
+
+def no_database() -> DatabaseUnavailable:
+    """It restarts, or is gone, or has no connection to spare. Every call of ours may be made again."""
+    return DatabaseUnavailable("Nothing that was accepted is lost. Ask again.", retry_after_seconds=RETRY_SECONDS)
 
 
 class StorageUnavailable(DomainError):

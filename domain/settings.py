@@ -73,6 +73,13 @@ class DomainSettings(TokenSettings, StorageSettings, ConsoleSettings, DatabaseSe
     )
     quota_cache_seconds: float = Field(default=1.0, ge=0, description="How long a count of open requests is trusted")
     max_attempts: int = Field(default=3, ge=1, description="Attempts of one run before it is parked as failed")
+    max_body_bytes: int = Field(default=8_000_000, ge=1024, description="Largest request body that is read")
+    max_report_bytes: int = Field(
+        default=64_000_000,
+        ge=1024,
+        description="Largest body of what flow runs report: outputs, up to 50,000 artifacts",
+    )
+    bodies_mb: int = Field(default=256, ge=8, description="What the bodies of all requests at once may take")
     pool_size: int = Field(default=10, ge=1, le=200, description="Largest number of database connections")
     admin_url: SecretStr | None = Field(default=None, description="PostgreSQL as administrator, for migrations by API")
     export_workflow: str = Field(default="adf_export", description="Workflow that copies what is approved and public")

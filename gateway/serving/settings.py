@@ -34,6 +34,13 @@ class ServingSettings(TokenSettings, StorageSettings, DatabaseSettings):
     serving_pixels_mb: int = Field(default=1024, ge=32, description="What those of all requests at once may take")
     serving_patience_seconds: float = Field(default=10.0, ge=0, description="How long a request waits for its share")
 
+    serving_requests_at_a_time: int = Field(
+        default=4, ge=1, description="Requests of one reader that read pixels at a time; the rest waits its turn"
+    )
+    serving_answers_mb: int = Field(
+        default=512, ge=32, description="What large answers that are still being sent may take; of one reader, half"
+    )
+
     link_seconds: int = Field(default=300, ge=10, le=3600, description="How long a signed download link is good")
     link_keys: tuple[SecretStr, ...] = Field(
         default=(), description="Fernet keys that sign download links, newest first; several processes share them"

@@ -22,8 +22,8 @@ HELD: Mapping[str, tuple[str, ...]] = {
 # Of a room that is forbidden by names: what others may know of it.
 KNOWN: Mapping[tuple[str, str], set[str]] = {
     ("gateway", "domain"): {
-        "background", "contracts", "database_address", "doorkeeper", "last_uses", "logs", "metrics", "notices", "rules",
-        "signals", "tokens",
+        "background", "bodies", "contracts", "database_address", "doorkeeper", "last_uses", "logs", "metrics",
+        "notices", "rules", "signals", "tokens",
     },
     ("domain", "flows"): {"compiler", "errors", "handlers", "ledger", "readiness", "segments", "storage"},
     ("flows", "domain"): {"contracts", "logs", "rules"},
