@@ -51,8 +51,8 @@ from domain.repositories.published import WORKFLOW_CHANNEL
 from domain.routing import Router
 from domain.rules.routing import gap_seconds
 from domain.sealer import Sealer
-from domain.services.desks import review_desk
 from domain.services.exports import WITHDRAWAL
+from domain.services.file_checks import FileChecks
 from domain.services.library import Library
 from domain.services.outside import OutsideWords
 from domain.services.quotas import Quotas
@@ -83,11 +83,12 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
             quotas = Quotas(config.open_requests_per_platform, config.quota_cache_seconds)
             vault = Vault([key.get_secret_value() for key in config.secrets_keys])
             zones = config.zones()
+            checks = FileChecks(zones.silver, config.file_check_seconds)
             doorkeeper = Doorkeeper(config.token_verifier())
             fences = Notices(address, FENCE_CHANNEL)
             turns = Turns(config.submission_wait_seconds)
             app.state.service = console.state.service = Service(
-                config, database, library, zones, quotas, vault, doorkeeper, fences, turns,
+                config, database, library, zones, checks, quotas, vault, doorkeeper, fences, turns,
                 _listener(config, database), _last_lines(config),
             )  # fmt: skip
             service: Service = app.state.service
@@ -103,6 +104,7 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
                     gc.collect()
                     gc.freeze()  # else each full collection walks all of it, and submissions wait
                 yield
+                checks.close()
         finally:
             await database.close()
 
@@ -236,8 +238,7 @@ def _sweeps(service: Service) -> list[Coroutine[Any, Any, None]]:
     config = service.settings
     if not config.relay_enabled:
         return []
-    every = config.approval_end_seconds
-    loops = [Endings(service.database, every, lambda session: review_desk(session, service)).run()]
+    loops = [Endings(service, config.approval_end_seconds).run()]
     if config.external_database_url is not None:
         words = OutsideWords(service.database, config.external_database_url.get_secret_value())
         loops.append(Recall(words, config.external_look_seconds).run())

@@ -107,11 +107,12 @@ class Library:
         return outputs, [*cog.artifacts, *item.artifacts]
 
     def _vector_files(self, asset_id: str, ordinal: int, revision: int) -> tuple[dict[str, Any], list[Artifact]]:
-        name, content = f"assets/{asset_id}/{ordinal}-r{revision}/a1/layer.parquet", b"PAR1 of no importance PAR1"
+        name = f"assets/{asset_id}/{ordinal}-r{revision}/a1/layer.parquet"
+        content = f"PAR1 {name} PAR1".encode()
         path = self.root / "silver" / name
         path.parent.mkdir(parents=True)
         path.write_bytes(content)
-        digest = sha256(name.encode()).hexdigest()
+        digest = sha256(content).hexdigest()
         with psycopg.connect(self.domain.database.url()) as connection:
             table = f"v_{digest[:24]}"
             connection.execute(TABLE.format(table).encode())
