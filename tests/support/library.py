@@ -99,7 +99,8 @@ class Library:
     def _raster_files(self, asset_id: str, ordinal: int, revision: int) -> tuple[dict[str, Any], list[Artifact]]:
         facts = {"asset_id": asset_id, "version_ordinal": ordinal, "revision": revision, "version_label": "1"}
         home = f"assets/{asset_id}/{ordinal}-r{revision}/a1"
-        context = context_in(self.root, output_prefix=home, facts={**facts, "request_id": "r"})
+        told = {**facts, "request_id": "r", "refs": {"dataset_id": asset_id}}
+        context = context_in(self.root, output_prefix=home, facts=told)
         cog = moved(self.cog, self.root, home)
         item = register_item(RegisterItemParams(product=cog, source=SOURCE), context)
         bands = [band.model_dump(mode="json") for band in self.cog.bands]
