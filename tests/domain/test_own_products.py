@@ -47,6 +47,34 @@ async def test_a_run_that_hands_in_what_is_not_its_own_fails_and_leaves_nothing(
     assert (await flow.commit(artifacts=[flow.own(COG)])).status_code == 409  # its word is spent
 
 
+NAMED: dict[str, Any] = {
+    "another asset's": {"cog": f"assets/{'0' * 32}/0-r1/a1/cog.tif"},
+    "another revision's": {"product": {"artifacts": [{"name": "{asset}/0-r2/a1/cog.tif"}]}},
+    "another run's": {"parts": ["runs/00000000-0000-4000-8000-000000000000/a1/part.tif"]},
+    "what was fetched for another": {"source": f"quarantine/assets/{'0' * 32}/0-r1/a1/x.tif"},
+    "up and down again": {"cog": "{asset}/0-r1/../0-r2/cog.tif"},
+}
+
+
+@pytest.mark.parametrize("named", NAMED.values(), ids=NAMED)
+async def test_outputs_that_name_what_another_run_made_are_not_taken(domain: Domain, named: Any) -> None:
+    """Steps behind this one would read, catalogue or publish it."""
+    await submit(domain)
+    flow = await started(domain)
+    own = {"cog": f"{flow.home}/a1/cog.tif", "validation": {"source": f"quarantine/{flow.home}/a1/x.tif"}}
+    told = json.loads(json.dumps(named).replace("{asset}", flow.home.rpartition("/")[0]))
+    assert (await flow.commit(own | told)).json()["state"] == "failed"
+    [(code,)] = domain.rows("select problem ->> 'code' from app.runs")
+    assert code == "foreign-product"
+
+
+async def test_outputs_that_name_the_runs_own_are_taken(domain: Domain) -> None:
+    await submit(domain)
+    flow = await started(domain)
+    own = {"cog": f"{flow.home}/a1/cog.tif", "validation": {"source": f"quarantine/{flow.home}/a1/x.tif"}}
+    assert (await flow.commit(own | {"note": "assets/ are kept"})).json()["state"] == "completed"
+
+
 async def test_what_earlier_attempts_made_is_the_runs_own(domain: Domain) -> None:
     """A run that is done again by another attempt hands in what the first one had finished."""
     await submit(domain)
