@@ -55,8 +55,8 @@ from domain.routing import Router
 from domain.rules.routing import gap_seconds
 from domain.sealer import Sealer
 from domain.services.callbacks import seal_readable
-from domain.services.desks import review_desk
 from domain.services.exports import WITHDRAWAL
+from domain.services.file_checks import FileChecks
 from domain.services.library import Library
 from domain.services.outside import OutsideWords
 from domain.services.quotas import Quotas
@@ -88,11 +88,12 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
             quotas = Quotas(config.open_requests_per_platform, config.quota_cache_seconds)
             vault = await _vault(config, database)
             zones = config.zones()
+            checks = FileChecks(zones.silver, config.file_check_seconds)
             doorkeeper = Doorkeeper(config.token_verifier())
             fences = Notices(address, FENCE_CHANNEL)
             turns = Turns(config.submission_wait_seconds)
             app.state.service = console.state.service = Service(
-                config, database, library, zones, quotas, vault, doorkeeper, fences, turns,
+                config, database, library, zones, checks, quotas, vault, doorkeeper, fences, turns,
                 _listener(config, database), _last_lines(config),
             )  # fmt: skip
             service: Service = app.state.service
@@ -108,15 +109,13 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
                     gc.collect()
                     gc.freeze()  # else each full collection walks all of it, and submissions wait
                 yield
+                checks.close()
         finally:
             await database.close()
 
     app = FastAPI(title="Cairn domain", version="1", lifespan=lifespan, docs_url=None, redoc_url=None)
     rendering.install(app)
-    for outage in (OperationalError, InterfaceError, NoConnectionFree, psycopg.OperationalError):
-        app.add_exception_handler(outage, _without_database)
-    for unkept in (DataError, psycopg.DataError):
-        app.add_exception_handler(unkept, _with_what_cannot_be_kept)
+    _tell_what_failed(app)
     app.add_middleware(logs.LogContext)
     _bound_bodies(app, config)
     _meter(app, console)
@@ -164,6 +163,14 @@ def _watch(app: FastAPI, database: Database) -> None:
     service: Service = app.state.service
     app.state.gauges = DomainGauges(database, service.settings.beacon_silence_seconds, service.settings.patience().gap)
     app.state.metering.add(app.state.gauges.metrics)
+
+
+def _tell_what_failed(app: FastAPI) -> None:
+    """Have what the database could not do told as a problem, whichever layer it comes from."""
+    for outage in (OperationalError, InterfaceError, NoConnectionFree, psycopg.OperationalError):
+        app.add_exception_handler(outage, _without_database)
+    for unkept in (DataError, psycopg.DataError):
+        app.add_exception_handler(unkept, _with_what_cannot_be_kept)
 
 
 def _bound_bodies(app: FastAPI, config: DomainSettings) -> None:
@@ -258,8 +265,7 @@ def _sweeps(service: Service) -> list[Coroutine[Any, Any, None]]:
     config = service.settings
     if not config.relay_enabled:
         return []
-    every = config.approval_end_seconds
-    loops = [Endings(service.database, every, lambda session: review_desk(session, service)).run()]
+    loops = [Endings(service, config.approval_end_seconds).run()]
     if config.external_database_url is not None:
         words = OutsideWords(service.database, config.external_database_url.get_secret_value())
         loops.append(Recall(words, config.external_look_seconds).run())

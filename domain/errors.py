@@ -126,6 +126,14 @@ class Unstored(DomainError):
     code, status, title = "not-in-storage", 409, "What is needed for this is not in storage"
 
 
+class ContentDiffers(DomainError):
+    code, status, title = "content-differs", 409, "A file is not what its run committed"
+
+
+class FilesBeingRead(DomainError):
+    code, status, title = "files-being-read", 503, "The files are still being read"
+
+
 class ExternalUnavailable(DomainError):
     code, status, title = "external-unavailable", 503, "Another system does not answer"
 

@@ -62,6 +62,11 @@ class DomainSettings(TokenSettings, StorageSettings, ConsoleSettings, DatabaseSe
     approval_end_seconds: float = Field(
         default=5.0, gt=0, description="Time between two looks for approvals that have ended"
     )
+    file_check_seconds: float = Field(
+        default=8.0,
+        gt=0,
+        description="How long an approval waits for its files to be read and compared, before it is to be asked again",
+    )
     in_flight_per_pool: int = Field(
         default=200, ge=1, description="Attempts a pool may have in flight, unless operators set another limit"
     )

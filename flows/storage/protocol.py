@@ -57,6 +57,9 @@ class Store(Protocol):
     def size_bytes(self, name: str) -> int | None:
         """The blob's size, or None where there is no such blob."""
 
+    def stamp(self, name: str) -> str | None:
+        """What is another whenever the blob was written, known without reading it; None where there is no such blob."""
+
     def read_bytes(self, name: str) -> bytes: ...
 
     def read_range(self, name: str, start: int, length: int) -> bytes:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 import asyncpg
 import morecantile
 import orjson
+import tipg.factory
 from fastapi import Depends, FastAPI, Path, Request, Response
 from morecantile.errors import InvalidIdentifier
 from pydantic import BaseModel
@@ -22,6 +23,7 @@ from tipg.factory import OGCFeaturesFactory
 from tipg.model import Landing, Link
 from tipg.resources.enums import MediaType
 
+from domain.rules import csv_text
 from gateway.between import COST, cost_of_bytes, written
 from gateway.serving.access import Version, identity_of, is_readable, lookup_of, readable_product
 from gateway.serving.answers import making, reader_of
@@ -144,6 +146,10 @@ def checked_query(request: Request) -> None:
         form = _FORMS.get(name)
         if form is not None and not form.fullmatch(value):
             raise invalid(f"{name} is not valid.")
+
+
+# The library writes senders' words into CSV as they are, and fails at an answer without features.
+tipg.factory.create_csv_rows = csv_text.lines  # type: ignore[assignment]
 
 
 class _Features(OGCFeaturesFactory):
