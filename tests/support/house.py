@@ -219,7 +219,18 @@ async def furnished(made: Library, platform: Platform) -> House:
     ran = (await call(made.domain, "operator", "POST", "/runs", order)).json()
     known = await _names(made, raster)
     scratch = replace(known, asset=ran["asset_id"], item=f"{ran['asset_id']}-0-r1", request=ran["request_id"])
+    await _introduce(made, platform)
     return House(made, platform, known, await _names(made, vector), replace(scratch, run=ran["run_id"]))
+
+
+async def _introduce(made: Library, platform: Platform) -> None:
+    """Have each door know who comes: before the first body of a credential it asks for its holder once more."""
+    for client_id in (*OWNER, *STRANGER):
+        assert (await world.call(platform, client_id, "GET", "/api/assets")).status_code == 200
+    for client_id in (*OWNER, *STRANGER, "gateway"):
+        async with made.domain.as_(client_id) as http:
+            await http.get("/api/v1/audit")  # refused to all of these, once it is known who they are
+        assert made.domain.service.doorkeeper.knows(f"secret-{client_id}", "127.0.0.1")
 
 
 async def _names(made: Library, asset_id: str) -> Names:
