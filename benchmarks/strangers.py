@@ -100,10 +100,10 @@ def _measured(stand: Stand, rounds: int, seconds: float) -> Iterator[dict[str, A
                 beside += asyncio.run(_others(stand, seconds))
                 answers += strange.result()
             before, after = p99(calm), p99(beside)
-            said = ", ".join(f"{count} x {status}" for status, count in sorted(answers.items()))
             note = (
-                f"of {RATE:.0f} tiles and polls a second beside strangers who were answered {said}; baseline: without"
+                f"of {RATE:.0f} tiles and polls a second, refused: {_told(stand.others)}; baseline: without strangers, "
             )
+            note += f"who were answered {_told(answers)}"
             facts: dict[str, Any] = {"baseline": before, "ratio": after / before, "n": len(beside), "note": note}
             yield figure(f"p99_beside_{name.replace('-', '_')}", after, "s", **facts, at_most=MOVED)
     for name, grown in stand.most_mb.items():

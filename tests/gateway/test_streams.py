@@ -104,7 +104,7 @@ async def test_slow_readers_are_few_and_cut_off(database: TestDatabase, tmp_path
 async def test_who_drips_is_cut_off_and_who_keeps_reading_is_not(database: TestDatabase, tmp_path: Path) -> None:
     """It is not the length of an answer that ends it: the control's lasts longer than a reader may be slow.
 
-    A fifth of the pace is fast enough for the server to write something again and again, within what a reader may wait.
+    That a reader's pace, and not one pause, ends it is shown by a clock of our own, in `test_arrival`.
     """
     settings = {"CAIRN_WRITE_SECONDS": str(WRITE_SECONDS), "CAIRN_WRITE_BYTES_PER_SECOND": "500000"}
     async with running_endless() as endless:
