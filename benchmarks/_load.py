@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import psycopg
 
-from benchmarks._servers import Connection, Postgres, connections
+from benchmarks._servers import DOMAIN_KEYS, Connection, Postgres, connections
 from domain.security import secret_hash
 
 CONCURRENCY = 32
@@ -145,6 +145,7 @@ def domain_environment(cluster: Postgres, storage: str) -> dict[str, str]:
     return {
         "CAIRN_DATABASE_URL": cluster.url("cairn_app"),
         "CAIRN_PUBLIC_URL": "https://bench.test",
+        **DOMAIN_KEYS,
         "CAIRN_STORAGE_ROOT": storage,
         "CAIRN_RELAY_ENABLED": "false",
         "CAIRN_OPEN_REQUESTS_PER_PLATFORM": str(UNLIMITED),

@@ -24,7 +24,7 @@ def made_raster(root: Path, size: int) -> CogResult:
     path = root / "bronze" / SOURCE
     path.parent.mkdir(parents=True)
     sample.write(path, seed=1, size=size)
-    return create_cog(CreateCogParams(source=SOURCE), _context(root, {}, "bench"))
+    return create_cog(CreateCogParams(source=SOURCE), context_of(root, {}, "bench"))
 
 
 def add_staff(cluster: Postgres) -> None:
@@ -46,7 +46,7 @@ def add_processed(cluster: Postgres, root: Path, product: CogResult, asset_id: s
     """One asset whose first version waits for its review."""
     facts: dict[str, object] = {"asset_id": asset_id, "version_ordinal": 0, "revision": 1}
     home = f"assets/{asset_id}/0-r1/a1"
-    context = _context(root, facts | {"version_label": "1", "request_id": "bench"}, home)
+    context = context_of(root, facts | {"version_label": "1", "request_id": "bench"}, home)
     product = moved(product, root, home)
     item = register_item(RegisterItemParams(product=product, source=SOURCE), context)
     request_id, run_id = uuid4(), uuid4()
@@ -101,7 +101,7 @@ def _add_artifact(connection: psycopg.Connection, artifact: Artifact, run_id: ob
     )
 
 
-def _context(root: Path, facts: dict[str, object], prefix: str) -> Context:
+def context_of(root: Path, facts: dict[str, object], prefix: str) -> Context:
     workdir = root / "work"
     workdir.mkdir(exist_ok=True)
     return Context(

@@ -23,7 +23,7 @@ import psycopg
 
 from benchmarks._load import add_clients, steady, this_machine
 from benchmarks._prefect import prefect_server
-from benchmarks._servers import Postgres, postgres, served
+from benchmarks._servers import DOMAIN_KEYS, Postgres, postgres, served
 
 RATE = 2.0
 SECONDS = 20.0
@@ -119,6 +119,7 @@ def _environment(cluster: Postgres, folder: str) -> dict[str, str]:
     return {
         "CAIRN_DATABASE_URL": cluster.url("cairn_app"),
         "CAIRN_PUBLIC_URL": "https://bench.test",
+        **DOMAIN_KEYS,
         "CAIRN_STORAGE_ROOT": folder,
         "CAIRN_IN_FLIGHT_PER_POOL": "1000000",
         "CAIRN_START_SECONDS": "86400",

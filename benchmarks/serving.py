@@ -27,7 +27,7 @@ import morecantile
 from benchmarks import _products
 from benchmarks._flow_runs import figure
 from benchmarks._load import this_machine
-from benchmarks._servers import Connection, Postgres, Server, connections, postgres, serving
+from benchmarks._servers import DOMAIN_KEYS, Connection, Postgres, Server, connections, postgres, serving
 from domain.rules.rendering import rendering_of
 from flows.handlers.raster.declarations import CogResult
 
@@ -192,6 +192,11 @@ async def _until(status: int, connection: Connection, path: str) -> None:
         await asyncio.sleep(POLL_SECONDS)
 
 
+async def approve(domain: Server, asset_id: str) -> None:
+    """Have the asset's version served to anybody."""
+    await _decide(domain, asset_id, "approve")
+
+
 async def _decide(domain: Server, asset_id: str, verb: str) -> None:
     body = {"approve": {"clearance_level": "public"}, "unpublish": {"reason": "to be measured"}}[verb]
     path = f"/api/v1/assets/{asset_id}/versions/0/{verb}"
@@ -210,6 +215,7 @@ def _domain(cluster: Postgres, root: Path) -> dict[str, str]:
     return {
         "CAIRN_DATABASE_URL": cluster.url("cairn_app"),
         "CAIRN_PUBLIC_URL": "https://bench.test",
+        **DOMAIN_KEYS,
         "CAIRN_STORAGE_ROOT": str(root),
         "CAIRN_RELAY_ENABLED": "false",
         "CAIRN_CALLBACKS_ENABLED": "false",

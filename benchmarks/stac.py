@@ -22,6 +22,7 @@ from uuid import UUID, uuid4
 
 import psycopg
 from psycopg.types.json import Jsonb
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from benchmarks._flow_runs import figure
 from benchmarks._load import this_machine
@@ -32,6 +33,8 @@ from domain.db import Database
 from domain.models import Asset, Request, Run
 from domain.repositories.runs import Runs
 from domain.rules.publication import Holdings, collection, public_item
+from domain.services.deciding import FilesRead, decided
+from domain.services.file_checks import FileChecks
 from domain.services.shelf import Shelf
 from flows.context import Context
 from flows.handlers.raster.tile_declarations import TILE_DONE, TileResult
@@ -175,12 +178,16 @@ async def _commit(bench: Bench, database: Database, request_id: UUID, run_id: UU
 
 
 async def _approve(bench: Bench, database: Database, asset_id: str) -> None:
-    began = time.perf_counter()
-    async with database.transaction() as session:
-        shelf, asset = Shelf(session, bench.zones, PUBLIC_URL), await session.get_one(Asset, asset_id)
+    began, checks = time.perf_counter(), FileChecks(bench.zones.silver, wait_seconds=60)
+
+    async def act(session: AsyncSession, files: FilesRead) -> None:
+        shelf, asset = Shelf(session, files, PUBLIC_URL), await session.get_one(Asset, asset_id)
         await shelf.put(asset, 0, 1)
         await shelf.describe(asset)
+
+    await decided(database, checks, act)
     bench.note("approve", began)
+    checks.close()
     _expect(bench, asset_id)
 
 

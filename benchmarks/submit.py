@@ -107,6 +107,7 @@ async def _profile(cluster: Postgres, storage: str) -> dict[str, float]:
             storage_root=Path(storage),
             relay_enabled=False,
             open_requests_per_platform=UNLIMITED,
+            development=True,  # without keys
         )
     )
     profile = cProfile.Profile()

@@ -32,15 +32,18 @@ from domain.api import (
     reviews,
     routes,
 )
+from domain.api.admission import CONSOLE, RUNS, admit
 from domain.background import in_background
 from domain.bell import Bell
+from domain.bodies import Bodies, BodyRules, Room
 from domain.console.app import Guard, create_console
+from domain.console.forms import LONGEST_FORM
 from domain.contracts import rendering
 from domain.db import Database
 from domain.delivery import Courier
 from domain.doorkeeper import Doorkeeper
 from domain.endings import Endings
-from domain.errors import DatabaseUnavailable, Unkept
+from domain.errors import Unkept, no_database
 from domain.gauges import DomainGauges
 from domain.last_uses import LastUses
 from domain.listening import Listener
@@ -51,8 +54,9 @@ from domain.repositories.published import WORKFLOW_CHANNEL
 from domain.routing import Router
 from domain.rules.routing import gap_seconds
 from domain.sealer import Sealer
-from domain.services.desks import review_desk
+from domain.services.callbacks import seal_readable
 from domain.services.exports import WITHDRAWAL
+from domain.services.file_checks import FileChecks
 from domain.services.library import Library
 from domain.services.outside import OutsideWords
 from domain.services.quotas import Quotas
@@ -62,7 +66,8 @@ from domain.signals import on_stop
 from domain.state import LastLines, Service
 
 log = logging.getLogger("cairn.domain")
-RETRY_SECONDS = 1  # told to whoever asked while the database was away
+MEGABYTE = 1024**2
+LONGEST_CONSOLE_BODY = 4 * LONGEST_FORM  # what is a little longer is told so by a page
 
 
 def create_app(configured: DomainSettings | None = None) -> FastAPI:
@@ -81,13 +86,14 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
             await database.refuse_stale_schema()
             library = await _library(config, database)
             quotas = Quotas(config.open_requests_per_platform, config.quota_cache_seconds)
-            vault = Vault([key.get_secret_value() for key in config.secrets_keys])
+            vault = await _vault(config, database)
             zones = config.zones()
+            checks = FileChecks(zones.silver, config.file_check_seconds)
             doorkeeper = Doorkeeper(config.token_verifier())
             fences = Notices(address, FENCE_CHANNEL)
             turns = Turns(config.submission_wait_seconds)
             app.state.service = console.state.service = Service(
-                config, database, library, zones, quotas, vault, doorkeeper, fences, turns,
+                config, database, library, zones, checks, quotas, vault, doorkeeper, fences, turns,
                 _listener(config, database), _last_lines(config),
             )  # fmt: skip
             service: Service = app.state.service
@@ -103,16 +109,15 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
                     gc.collect()
                     gc.freeze()  # else each full collection walks all of it, and submissions wait
                 yield
+                checks.close()
         finally:
             await database.close()
 
     app = FastAPI(title="Cairn domain", version="1", lifespan=lifespan, docs_url=None, redoc_url=None)
     rendering.install(app)
-    for outage in (OperationalError, InterfaceError, NoConnectionFree, psycopg.OperationalError):
-        app.add_exception_handler(outage, _without_database)
-    for unkept in (DataError, psycopg.DataError):
-        app.add_exception_handler(unkept, _with_what_cannot_be_kept)
+    _tell_what_failed(app)
     app.add_middleware(logs.LogContext)
+    _bound_bodies(app, config)
     _meter(app, console)
     app.include_router(routes.probes)
     app.include_router(metrics.router)
@@ -136,8 +141,18 @@ async def _library(config: DomainSettings, database: Database) -> Library:
     return library
 
 
+async def _vault(config: DomainSettings, database: Database) -> Vault:
+    """What seals secrets; those that were stored readable, when there was no key, are sealed now."""
+    vault = Vault([key.get_secret_value() for key in config.secrets_keys])
+    async with database.transaction() as session:
+        if sealed := await seal_readable(session, vault):
+            log.warning("callback secrets were stored readable and are sealed now", extra={"count": sealed})
+    return vault
+
+
 def _checked(config: DomainSettings) -> DomainSettings:
     """The settings, once the one address that Prefect reads by itself has been looked at as well."""
+    config.audit_chain()  # a key that is none stops the service here
     if config.relay_enabled:
         config.refuse_plain_http("PREFECT_API_URL", os.environ.get("PREFECT_API_URL", ""))
     return config
@@ -150,6 +165,21 @@ def _watch(app: FastAPI, database: Database) -> None:
     app.state.metering.add(app.state.gauges.metrics)
 
 
+def _tell_what_failed(app: FastAPI) -> None:
+    """Have what the database could not do told as a problem, whichever layer it comes from."""
+    for outage in (OperationalError, InterfaceError, NoConnectionFree, psycopg.OperationalError):
+        app.add_exception_handler(outage, _without_database)
+    for unkept in (DataError, psycopg.DataError):
+        app.add_exception_handler(unkept, _with_what_cannot_be_kept)
+
+
+def _bound_bodies(app: FastAPI, config: DomainSettings) -> None:
+    """Have bodies read only of who may send them, and no more of them than there is room for."""
+    rules = BodyRules(config.max_body_bytes, {CONSOLE: LONGEST_CONSOLE_BODY, RUNS: config.max_report_bytes})
+    room = Room(config.bodies_mb * MEGABYTE, is_shared=False)  # the gateway speaks for all partners
+    app.add_middleware(Bodies, rules=rules, room=room, admit=admit)
+
+
 def _meter(app: FastAPI, console: FastAPI) -> None:
     """Have both note how requests were answered."""
     app.state.metering = Metering()
@@ -158,10 +188,9 @@ def _meter(app: FastAPI, console: FastAPI) -> None:
 
 
 async def _without_database(request: Request, error: Exception) -> JSONResponse:
-    """It restarts, or is gone, or has no connection to spare. Every call of ours may be made again."""
+    """Tell the caller, and write down whose call it was."""
     log.warning("no database for a request", extra={"path": request.url.path, "error": type(error).__name__})
-    problem = DatabaseUnavailable("Nothing that was accepted is lost. Ask again.", retry_after_seconds=RETRY_SECONDS)
-    return rendering.render(problem.problem())
+    return rendering.render(no_database().problem())
 
 
 async def _with_what_cannot_be_kept(_request: Request, error: Exception) -> JSONResponse:
@@ -207,7 +236,7 @@ def _loops(config: DomainSettings, database: Database, fences: Notices) -> list[
         config.relay_lease_seconds,
         config.relay_retry_seconds,
     )
-    sealer = Sealer(database, config.audit_seal_seconds)
+    sealer = Sealer(database, config.audit_seal_seconds, config.audit_chain())
     sweeps = _reconcile(config, database, fences)
     return [bell.run(), fences.run(), relay.run(), sweeps, _route(config, database), sealer.run()]
 
@@ -237,8 +266,7 @@ def _sweeps(service: Service) -> list[Coroutine[Any, Any, None]]:
     config = service.settings
     if not config.relay_enabled:
         return []
-    every = config.approval_end_seconds
-    loops = [Endings(service.database, every, lambda session: review_desk(session, service)).run()]
+    loops = [Endings(service, config.approval_end_seconds).run()]
     if config.external_database_url is not None:
         words = OutsideWords(service.database, config.external_database_url.get_secret_value())
         loops.append(Recall(words, config.external_look_seconds).run())

@@ -57,12 +57,16 @@ class Doorkeeper:
         if wait := self.guesses.wait_seconds(address, secret_hash(secret)):
             raise TooManyGuesses("Wait, then use the credential that you were given.", retry_after_seconds=wait)
 
+    def knows(self, secret: str, address: str) -> bool:
+        """Whether this credential was good when it came from there last. It may have been withdrawn since."""
+        return self.guesses.is_known(address, secret_hash(secret))
+
     def note(self, secret: str, address: str, *, right: bool) -> None:
         """Count what a credential turned out to be."""
         if right:
             self.guesses.was_right(address, secret_hash(secret))
         else:
-            self.guesses.was_wrong(address)
+            self.guesses.was_wrong(address, secret_hash(secret))
 
     async def holder(self, secret: str, holders: Holders) -> Identity:
         """Who holds the credential, or a refusal that says no more than that nobody does."""

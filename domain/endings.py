@@ -5,16 +5,17 @@ Serving shows nothing of them from the moment on, by its view; here the rest fol
 
 import asyncio
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from domain.db import Database, sparing
+from domain.db import sparing
 from domain.errors import DomainError
 from domain.repositories.approvals import Approvals
-from domain.services.reviews import Reviews
+from domain.services.deciding import FilesRead, decided
+from domain.services.desks import review_desk
+from domain.state import Service
 
 log = logging.getLogger("cairn.endings")
 BATCH = 100
@@ -24,9 +25,8 @@ BATCH = 100
 class Endings:
     """Any number may look: decisions about one asset take turns."""
 
-    database: Database
+    service: Service
     every_seconds: float
-    reviews: Callable[[AsyncSession], Reviews]
 
     async def run(self) -> None:
         """Look until cancelled."""
@@ -39,16 +39,19 @@ class Endings:
 
     async def sweep(self) -> int:
         """End what is due, each in a transaction of its own; returns how many were."""
-        async with self.database.transaction() as session:
+        async with self.service.database.transaction() as session:
             due = await Approvals(session).ended(BATCH)
         return sum([await self._end(*each) for each in due])
 
     async def _end(self, asset_id: str, ordinal: int, revision: int) -> bool:
         """One that cannot be ended now is in no other's way, and tried again."""
+
+        async def act(session: AsyncSession, files: FilesRead) -> bool:
+            return await review_desk(session, self.service, files).end(asset_id, ordinal, revision)
+
         with sparing(log, "an approval could not be ended", asset_id=asset_id):
             try:
-                async with self.database.transaction() as session:
-                    return await self.reviews(session).end(asset_id, ordinal, revision)
+                return await decided(self.service.database, self.service.file_checks, act)
             except (DomainError, SQLAlchemyError, OSError) as error:
                 facts = {"asset_id": asset_id, "ordinal": ordinal, "error": type(error).__name__}
                 log.warning("an approval could not be ended", extra=facts)

@@ -2,6 +2,8 @@
 
 from domain.contracts.problems import ProblemError
 
+RETRY_SECONDS = 1  # told to whoever asked while the database was away
+
 
 class DomainError(ProblemError):
     """Root of what the domain refuses."""
@@ -111,12 +113,25 @@ class DatabaseUnavailable(DomainError):
     code, status, title = "database-unavailable", 503, "Our database does not answer"
 
 
+def no_database() -> DatabaseUnavailable:
+    """It restarts, or is gone, or has no connection to spare. Every call of ours may be made again."""
+    return DatabaseUnavailable("Nothing that was accepted is lost. Ask again.", retry_after_seconds=RETRY_SECONDS)
+
+
 class StorageUnavailable(DomainError):
     code, status, title = "storage-unavailable", 503, "Our storage does not answer"
 
 
 class Unstored(DomainError):
     code, status, title = "not-in-storage", 409, "What is needed for this is not in storage"
+
+
+class ContentDiffers(DomainError):
+    code, status, title = "content-differs", 409, "A file is not what its run committed"
+
+
+class FilesBeingRead(DomainError):
+    code, status, title = "files-being-read", 503, "The files are still being read"
 
 
 class ExternalUnavailable(DomainError):

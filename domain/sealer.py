@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from sqlalchemy.exc import SQLAlchemyError
 
 from domain.db import Database, sparing
+from domain.rules.audit import Chain
 from domain.services.audit import seal_batch
 
 log = logging.getLogger("cairn.sealer")
@@ -24,11 +25,17 @@ class Sealer:
 
     database: Database
     every_seconds: float
+    chain: Chain
     _floor: int = field(default=0, init=False)
     _thorough_at: float = field(default=0.0, init=False)
 
     async def run(self) -> None:
         """Seal until cancelled."""
+        if self.chain.key_name is None:
+            log.warning(
+                "the audit is sealed without a key: whoever writes to the database can remake its chain. Development "
+                "allows that; set CAIRN_AUDIT_KEYS"
+            )
         while True:
             try:
                 with sparing(log, "sealing is stuck"):
@@ -42,6 +49,6 @@ class Sealer:
         if time.monotonic() >= self._thorough_at:
             self._floor, self._thorough_at = 0, time.monotonic() + THOROUGH_SECONDS
         async with self.database.transaction() as session:
-            sealed, floor = await seal_batch(session, self._floor)
+            sealed, floor = await seal_batch(session, self.chain, self._floor)
         self._floor = floor  # not before the commit: what was rolled back is not sealed
         return sealed

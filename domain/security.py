@@ -2,17 +2,19 @@
 
 import base64
 import secrets
+from collections.abc import Collection
 
 from domain.doorkeeper import secret_hash
 from domain.rules.callbacks import SECRET_PREFIX
-from domain.rules.clearance import STAFF, Identity, Role
+from domain.rules.clearance import REVIEW_SCOPE, STAFF, Identity, Role
 
 __all__ = [
     "KEY_PREFIX",
     "STAFF",
     "Identity",
     "Role",
-    "may_manage",
+    "may_hand_out",
+    "may_take_away",
     "new_callback_secret",
     "new_key",
     "secret_hash",
@@ -38,6 +40,14 @@ def shown_part(key: str) -> str:
     return key.partition(".")[0]
 
 
-def may_manage(caller: Role, role: Role) -> bool:
-    """Whether this caller may make and revoke credentials of that role: nobody makes one above their own."""
+def may_hand_out(caller: Role, role: Role, scopes: Collection[str] = ()) -> bool:
+    """Whether this caller may make such a credential, renew it, or say whose it is: whoever does holds it for a moment.
+
+    An operator hands out none that decides: with two of them, one person would be the quorum that a platform asks for.
+    """
+    return caller == "admin" or (caller == "operator" and role == "partner" and REVIEW_SCOPE not in scopes)
+
+
+def may_take_away(caller: Role, role: Role) -> bool:
+    """Whether this caller may revoke such a credential. Nobody decides with what is gone, so operators may do more."""
     return caller == "admin" or (caller == "operator" and role in {"partner", "reviewer"})

@@ -10,6 +10,7 @@ from pydantic_settings import SettingsConfigDict
 from domain.console.settings import ConsoleSettings
 from domain.database_address import DatabaseSettings
 from domain.rules.addresses import AddressPolicy
+from domain.rules.audit import Chain, SealKey
 from domain.rules.backoff import FIRST_SECONDS
 from domain.rules.liveliness import STATEMENT_SECONDS
 from domain.rules.reconcile import Patience
@@ -17,6 +18,10 @@ from domain.rules.sources import SourcePolicy
 from domain.tokens import TokenSettings
 from flows.storage.settings import StorageSettings
 
+HOW_TO_MAKE_KEYS = (
+    "It is a JSON list; a key is made by: "
+    'python -c "import base64, os; print(base64.urlsafe_b64encode(os.urandom(32)).decode())"'
+)
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 
@@ -63,6 +68,11 @@ class DomainSettings(TokenSettings, StorageSettings, ConsoleSettings, DatabaseSe
     approval_end_seconds: float = Field(
         default=5.0, gt=0, description="Time between two looks for approvals that have ended"
     )
+    file_check_seconds: float = Field(
+        default=8.0,
+        gt=0,
+        description="How long an approval waits for its files to be read and compared, before it is to be asked again",
+    )
     in_flight_per_pool: int = Field(
         default=200,
         ge=1,
@@ -79,6 +89,13 @@ class DomainSettings(TokenSettings, StorageSettings, ConsoleSettings, DatabaseSe
     attempt_pause_seconds: float = Field(
         default=FIRST_SECONDS, ge=0, description="Rest before a run's second attempt; before the third, four times that"
     )
+    max_body_bytes: int = Field(default=8_000_000, ge=1024, description="Largest request body that is read")
+    max_report_bytes: int = Field(
+        default=64_000_000,
+        ge=1024,
+        description="Largest body of what flow runs report: outputs, up to 50,000 artifacts",
+    )
+    bodies_mb: int = Field(default=256, ge=8, description="What the bodies of all requests at once may take")
     pool_size: int = Field(default=10, ge=1, le=200, description="Largest number of database connections")
     statement_seconds: float = Field(
         default=STATEMENT_SECONDS, gt=0, description="Longest time for one statement, waits for locks included"
@@ -90,7 +107,13 @@ class DomainSettings(TokenSettings, StorageSettings, ConsoleSettings, DatabaseSe
         default=5.0, gt=0, description="Time between two looks for words that may stand in it no more"
     )
     secrets_keys: tuple[SecretStr, ...] = Field(
-        default=(), description="Fernet keys that seal callback secrets, newest first; none stores them readable"
+        default=(), description="Fernet keys that seal what is read again, newest first; none: in development only"
+    )
+    audit_keys: tuple[SecretStr, ...] = Field(
+        default=(), description="Keys of the audit's seals, newest first; none: in development only"
+    )
+    audit_seals_without_key: int = Field(
+        default=0, ge=0, description="How many seals were made before there was a key; later ones without are a fault"
     )
     callbacks_enabled: bool = Field(default=True, description="Deliver callbacks from this process")
     callback_delays_seconds: tuple[float, ...] = Field(
@@ -120,6 +143,26 @@ class DomainSettings(TokenSettings, StorageSettings, ConsoleSettings, DatabaseSe
         if self.callback_networks and not self.development:
             raise ValueError("CAIRN_CALLBACK_NETWORKS opens private networks to partners: only with CAIRN_DEVELOPMENT")
         return self
+
+    @model_validator(mode="after")
+    def _keys_are_kept_outside_the_database(self) -> "DomainSettings":
+        if not self.development:
+            if not self.secrets_keys:
+                raise ValueError(
+                    "Set CAIRN_SECRETS_KEYS: without a key callback secrets would be stored readable, which only "
+                    f"CAIRN_DEVELOPMENT allows. {HOW_TO_MAKE_KEYS}"
+                )
+            if not self.audit_keys:
+                raise ValueError(
+                    "Set CAIRN_AUDIT_KEYS: without a key whoever writes to the database can remake the audit's chain, "
+                    f"which only CAIRN_DEVELOPMENT allows. {HOW_TO_MAKE_KEYS}"
+                )
+        return self
+
+    def audit_chain(self) -> Chain:
+        """How the audit is sealed and held against its seals. In development there may be no key."""
+        keys = [SealKey.of(key.get_secret_value()) for key in self.audit_keys]
+        return Chain(tuple(keys), None if self.development else self.audit_seals_without_key)
 
     def callback_policy(self) -> AddressPolicy:
         """Where callbacks may go."""

@@ -11,6 +11,7 @@ from domain.doorkeeper import Doorkeeper
 from domain.listening import Listener
 from domain.notices import Notices
 from domain.services.definitions import Definitions
+from domain.services.file_checks import FileChecks
 from domain.services.library import Library
 from domain.services.quotas import Quotas
 from domain.services.turns import Turns
@@ -28,6 +29,7 @@ class Service:
     database: Database
     library: Library
     zones: Zones
+    file_checks: FileChecks
     quotas: Quotas
     vault: Vault
     doorkeeper: Doorkeeper

@@ -21,6 +21,8 @@ def main() -> None:
         config.head_seconds,
         config.body_seconds,
         write_seconds=config.write_seconds,
+        body_bytes_per_second=config.body_bytes_per_second,
+        write_bytes_per_second=config.write_bytes_per_second,
         max_head_bytes=config.max_head_bytes,
     )
     uvicorn.run(

@@ -8,6 +8,7 @@ from fastapi import FastAPI
 
 from domain import logs
 from domain.background import in_background
+from domain.bodies import Bodies, BodyRules, Room
 from domain.contracts import rendering
 from domain.doorkeeper import Doorkeeper
 from domain.last_uses import LastUses
@@ -32,13 +33,17 @@ from gateway.cookies import no_cookies
 from gateway.cross_origin import CrossOrigin
 from gateway.documents import documents
 from gateway.domain_client import DomainClient
-from gateway.limits import BodyLimit
+from gateway.entrance import CONSOLE, Entrance, admit
+from gateway.limits import judge_of
+from gateway.public_address import PublicAddress
 from gateway.queries import Queries, reading_pool
 from gateway.settings import GatewaySettings, settings
 from gateway.state import Gateway
 from gateway.streams import Streams
 from gateway.wire import QuickWire
 
+MEGABYTE = 1024**2
+CONSOLE_BYTES = 64_000  # as the domain takes: four times its longest form
 # What httpx would say of itself: it would ask for encodings that the caller may not understand.
 PLAIN = {"accept-encoding": "identity", "user-agent": "cairn-gateway"}
 
@@ -54,13 +59,14 @@ def create_app(configured: GatewaySettings | None = None) -> FastAPI:
         address = config.address(config.database_gateway_url)
         pool = reading_pool(address, size=8)
         domain = QuickWire(str(config.domain_url), config.domain_timeout_seconds)
-        serving = httpx.AsyncClient(base_url=str(config.serving_url), timeout=30.0, cookies=no_cookies())
+        most = httpx.Limits(max_connections=config.streams_at_once)
+        serving = httpx.AsyncClient(base_url=str(config.serving_url), timeout=30.0, limits=most, cookies=no_cookies())
         targets = httpx.AsyncClient(headers=PLAIN, trust_env=False, follow_redirects=False, cookies=no_cookies())
         app.state.metering.add(metrics.of_pool(pool, "gateway"))
         notices = Notices(address, REQUEST_CHANNEL)
         if configured is None:  # a server's own start
             on_stop(notices.close)
-        pages = console.pages_client(str(config.domain_url))
+        pages = console.pages_client(str(config.domain_url), config.console_streams_at_once)
         doorkeeper = Doorkeeper(config.token_verifier())
         uses = LastUses(address, doorkeeper.seen, config.last_used_seconds)
         async with pool, domain, serving, targets, pages, in_background(notices.run(), uses.tell()):
@@ -75,8 +81,10 @@ def create_app(configured: GatewaySettings | None = None) -> FastAPI:
                 doorkeeper,
                 config.rates(),
                 config.readers(),
+                config.visitors(),
                 notices,
-                Streams(config.streams_per_address),
+                Streams(config.streams_at_once, config.streams_per_address),
+                Streams(config.console_streams_at_once, config.console_streams_per_address),
                 config.batch_turns(),
             )
             try:
@@ -87,8 +95,14 @@ def create_app(configured: GatewaySettings | None = None) -> FastAPI:
     app = FastAPI(title="Cairn", version="1", lifespan=lifespan, openapi_url=None)
     rendering.install(app)
     app.add_middleware(logs.LogContext)
-    app.add_middleware(BodyLimit, max_bytes=config.max_body_bytes, max_depth=config.max_body_depth)
+    rules = BodyRules(
+        config.max_body_bytes, {CONSOLE: min(CONSOLE_BYTES, config.max_body_bytes)}, judge_of(config.max_body_depth)
+    )
+    app.add_middleware(Bodies, rules=rules, room=Room(config.bodies_mb * MEGABYTE), admit=admit)
+    app.add_middleware(Entrance)
     app.add_middleware(CrossOrigin)
+    if config.public_url is not None:
+        app.add_middleware(PublicAddress, url=config.public_url, spared="/console")
     app.state.metering = Metering()
     app.add_middleware(RequestMeter, metering=app.state.metering)
     for blueprint in (probes, metrics, platform, decisions, batches, assets, ogc, status, admin, proxy, console):

@@ -13,6 +13,8 @@ from typing import Any, Literal, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from domain.rules.pace import Pace
+
 Headers = Sequence[tuple[bytes, bytes]]
 
 
@@ -20,7 +22,8 @@ Headers = Sequence[tuple[bytes, bytes]]
 class ArrivalLimits:
     """Seconds for a head, for a body, and for what is still coming once the answer was given; bytes of a head.
 
-    And seconds that a client may leave its answer lying: whoever does holds what the answer is read from.
+    And seconds that a client may leave its answer lying: whoever does holds what the answer is read from. Whoever
+    sends a body or takes an answer slower than so many bytes a second uses up the seconds of a head, or these.
 
     What a message has beside its head and its body, the framing of chunks and the trailer, may take as much as a head.
     """
@@ -29,6 +32,8 @@ class ArrivalLimits:
     body_seconds: float = 60.0
     rest_seconds: float = 2.0
     write_seconds: float = 30.0
+    body_bytes_per_second: float = 2000.0
+    write_bytes_per_second: float = 2000.0
     max_head_bytes: int = 32_768
 
 
@@ -86,25 +91,32 @@ class ArrivalProtocol(HttpToolsProtocol):
     limits = ArrivalLimits()
     _arriving: Literal["nothing", "head", "body"] = "nothing"
     _deadline: asyncio.TimerHandle | None = None
-    _write_deadline: asyncio.TimerHandle | None = None
+    _taking: "_Taking | None" = None
+    _body_pace = Pace(0.0, 1.0)
+    _body_ends = _heard_at = 0.0  # when the body has to be whole; when a part of it came last
     _loose_bytes = 0  # that have arrived without being a whole head or a part of a body
     _refusal = MALFORMED
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self._taking = _Taking(transport, self.loop, self.limits)
         self._within(self.limits.head_seconds)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._within(None)
-        self._cancel_write_deadline()
+        if self._taking is not None:
+            self._taking.stop()
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._write_deadline = self.loop.call_later(self.limits.write_seconds, self.transport.abort)
+        if self._taking is not None:
+            self._taking.watch()
 
     def resume_writing(self) -> None:
-        self._cancel_write_deadline()
+        if self._taking is not None:
+            self._taking.stop()
+        self._watch_the_rest()
         super().resume_writing()
 
     def data_received(self, data: bytes) -> None:
@@ -119,6 +131,8 @@ class ArrivalProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        if self._taking is not None and self._is_free():
+            self._taking.begin_anew()
         self._arriving, self._loose_bytes = "head", 0
         self._within(self.limits.head_seconds)
 
@@ -129,6 +143,8 @@ class ArrivalProtocol(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         self._loose_bytes = 0
         super().on_body(body)
+        if self._arriving == "body" and not self._is_free():
+            self._note_body(len(body))
 
     def on_headers_complete(self) -> None:
         if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > self.limits.max_head_bytes:
@@ -142,7 +158,9 @@ class ArrivalProtocol(HttpToolsProtocol):
             raise UnclearHead
         super().on_headers_complete()  # raises where the address has no path: the message is then still in its head
         self._arriving, self._loose_bytes = "body", 0
-        self._within(self.limits.body_seconds)
+        self._body_pace = Pace(self.limits.head_seconds, self.limits.body_bytes_per_second)
+        self._body_ends = self.loop.time() + self.limits.body_seconds
+        self._wait_for_body()
 
     def on_message_complete(self) -> None:
         self._arriving = "nothing"
@@ -151,8 +169,13 @@ class ArrivalProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
+        self._watch_the_rest()
         if self._arriving == "body" and self._is_free():  # answered early: the rest is read for a moment, not for ever
             self._within(self.limits.rest_seconds)
+
+    def timeout_keep_alive_handler(self) -> None:
+        super().timeout_keep_alive_handler()
+        self._watch_the_rest()
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(self._refusal)
@@ -167,14 +190,31 @@ class ArrivalProtocol(HttpToolsProtocol):
             self._deadline.cancel()
         self._deadline = None if seconds is None else self.loop.call_later(seconds, self._too_late)
 
-    def _cancel_write_deadline(self) -> None:
-        if self._write_deadline is not None:
-            self._write_deadline.cancel()
-            self._write_deadline = None
+    def _note_body(self, size: int) -> None:
+        """A part of the body came."""
+        self._body_pace.note(self.loop.time() - self._heard_at, size)
+        self._wait_for_body()
+
+    def _wait_for_body(self) -> None:
+        """Until its time is over, or its sender has been too slow for too long."""
+        self._heard_at = self.loop.time()
+        self._within(max(0.0, min(self._body_ends - self._heard_at, self._body_pace.left_seconds)))
+
+    def _waits_for_us(self) -> bool:
+        """Whether a body is late because it is not being read: that is not its sender's doing."""
+        return self._arriving == "body" and self.flow.read_paused and self.loop.time() < self._body_ends
+
+    def _watch_the_rest(self) -> None:
+        """Of a connection that is to end, the last bytes may be left lying as well."""
+        if self._taking is not None and self.transport.is_closing():
+            self._taking.watch()
 
     def _too_late(self) -> None:
-        if self._arriving == "nothing" or (self._arriving == "body" and self._is_free()):
+        if self._waits_for_us():
+            self._wait_for_body()
+        elif self._arriving == "nothing" or (self._arriving == "body" and self._is_free()):
             self.transport.close()
+            self._watch_the_rest()
         else:
             self._refuse(TOO_SLOW)
 
@@ -183,11 +223,52 @@ class ArrivalProtocol(HttpToolsProtocol):
         if not self._would_answer_another():
             self.transport.write(refusal.answer())
         self.transport.close()
+        self._watch_the_rest()
 
     def _would_answer_another(self) -> bool:
         if self._arriving == "body":
             return self.cycle.response_started or bool(self.pipeline)
         return not self._is_free()
+
+
+class _Taking:
+    """How fast a client takes what is sent to it, while it is waited for: who takes too little is cut off."""
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, limits: ArrivalLimits) -> None:
+        self._transport, self._loop, self._limits = transport, loop, limits
+        self._timer: asyncio.TimerHandle | None = None
+        self._since, self._unsent = 0.0, 0
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Another answer follows, which has its own time."""
+        self._pace = Pace(self._limits.write_seconds, self._limits.write_bytes_per_second)
+
+    def watch(self) -> None:
+        """The client is waited for from now on."""
+        if self._timer is None:
+            self._since, self._unsent = self._loop.time(), self._transport.get_write_buffer_size()
+            self._timer = self._loop.call_later(self._pace.left_seconds, self._look)
+
+    def stop(self) -> None:
+        """It is waited for no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            self._note()
+
+    def _look(self) -> None:
+        self._note()
+        if self._pace.is_over:
+            self._timer = None
+            self._transport.abort()
+        else:
+            self._timer = self._loop.call_later(self._pace.left_seconds, self._look)
+
+    def _note(self) -> None:
+        now, unsent = self._loop.time(), self._transport.get_write_buffer_size()
+        self._pace.note(now - self._since, max(0, self._unsent - unsent))
+        self._since, self._unsent = now, unsent
 
 
 def arriving_within(limits: ArrivalLimits) -> type[ArrivalProtocol]:

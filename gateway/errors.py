@@ -41,10 +41,6 @@ class MethodNotAllowed(GatewayError):
     code, status, title = "method-not-allowed", 405, "This may not be asked in this way"
 
 
-class TooLarge(GatewayError):
-    code, status, title = "body-too-large", 413, "The request body is too large"
-
-
 class TooDeep(GatewayError):
     code, status, title = "body-too-deep", 422, "The request body is nested too deeply"
 
@@ -59,6 +55,10 @@ class TooManyCalls(GatewayError):
 
 class TooManyStreams(GatewayError):
     code, status, title = "too-many-streams", 429, "Too many answers are on their way to you"
+
+
+class Busy(GatewayError):
+    code, status, title = "busy", 503, "There is no room for this right now"
 
 
 class BehindUnavailable(GatewayError):

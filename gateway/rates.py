@@ -10,6 +10,8 @@ from domain.rules.rates import Buckets
 from gateway.errors import TooManyCalls
 
 REMEMBERED = 1_000
+SIGN_IN = ("/console/sign-in", "/console/signed-in")
+SIGN_IN_COST = 10.0
 
 
 @dataclass(frozen=True)
@@ -58,10 +60,26 @@ def take_read(readers: Buckets, credential: str | None, address: str) -> None:
     Nobody has looked at the credential yet: it says whose bucket it is and nothing more, and wrong ones are counted as
     guesses of their address.
     """
-    reader = place_of(address) if credential is None else secret_hash(credential)
-    if wait := readers.wait_seconds(reader):
+    _take(readers, reader_of(credential, address), 1.0)
+
+
+def reader_of(credential: str | None, address: str) -> str:
+    """Whose bucket pays for a reading."""
+    return place_of(address) if credential is None else secret_hash(credential)
+
+
+def take_visit(visitors: Buckets, path: str, address: str) -> None:
+    """Count an opening of a page, a script or a picture of the console by where it goes: cookies prove nothing yet.
+
+    Signing in is looked at by the domain, and perhaps by a provider of identities, for whoever asks.
+    """
+    _take(visitors, place_of(address), SIGN_IN_COST if path.startswith(SIGN_IN) else 1.0)
+
+
+def _take(buckets: Buckets, caller: str, cost: float) -> None:
+    if wait := buckets.wait_seconds(caller):
         raise _too_many(wait)
-    readers.charge(reader)
+    buckets.charge(caller, cost)
 
 
 def _too_many(wait_seconds: int) -> TooManyCalls:

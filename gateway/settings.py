@@ -20,10 +20,13 @@ class GatewaySettings(TokenSettings, DatabaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="CAIRN_", extra="ignore")
 
-    services: ClassVar = ("domain_url", "serving_url", "jwt_jwks_url")
+    services: ClassVar = ("public_url", "domain_url", "serving_url", "jwt_jwks_url")
     databases: ClassVar = ("database_gateway_url",)
 
     database_gateway_url: SecretStr = Field(description="PostgreSQL as role cairn_gateway, which can only read views")
+    public_url: HttpUrl | None = Field(
+        default=None, description="Where the world reaches us: links begin so. None: as the caller asked"
+    )
     domain_url: HttpUrl = Field(description="The domain service")
     serving_url: HttpUrl = Field(description="The serving process: tiles and STAC")
     service_token: SecretStr = Field(
@@ -41,17 +44,41 @@ class GatewaySettings(TokenSettings, DatabaseSettings):
         default=200.0, gt=0, description="How often a credential, or an address without one, may read data"
     )
     reads_burst: float = Field(default=400.0, ge=1, description="How many tiles and other data it may read at once")
+    console_visits_per_second: float = Field(
+        default=50.0, gt=0, description="How often an address may open pages of the console; signing in counts as ten"
+    )
+    console_visits_burst: float = Field(default=600.0, ge=1, description="How many of them it may open at once")
+    bodies_mb: int = Field(
+        default=64,
+        ge=8,
+        description="What the bodies of all requests at once may take; without a credential, a quarter",
+    )
     batch_concurrency: int = Field(
         default=8, ge=1, le=64, description="Submissions of a platform's batches handed in at a time"
     )
     max_head_bytes: int = Field(default=32_768, ge=1024, description="Largest head of a request: line and headers")
     head_seconds: float = Field(default=10.0, gt=0, description="How long the head of a request may take to arrive")
     body_seconds: float = Field(default=60.0, gt=0, description="How long its body may take")
+    body_bytes_per_second: float = Field(
+        default=2000.0, gt=0, description="How fast it has to come, when CAIRN_HEAD_SECONDS of waiting are used up"
+    )
     write_seconds: float = Field(
         default=30.0, gt=0, description="How long a client may take nothing of what is being sent to it"
     )
+    write_bytes_per_second: float = Field(
+        default=2000.0, gt=0, description="How fast an answer has to be taken, when that time is used up"
+    )
     streams_per_address: int = Field(
-        default=40, ge=1, description="Answers with data on their way to one address at a time"
+        default=40, ge=1, description="Answers with data on their way to one address, or IPv6 /64, at a time"
+    )
+    streams_at_once: int = Field(
+        default=400, ge=4, description="Such answers to all; the last quarter goes to those who read few"
+    )
+    console_streams_per_address: int = Field(
+        default=80, ge=1, description="Answers of the console on their way to one address, or IPv6 /64, at a time"
+    )
+    console_streams_at_once: int = Field(
+        default=400, ge=4, description="Such answers to all; the last quarter goes to those who read few"
     )
     keep_alive_seconds: int = Field(default=65, gt=0, description="How long a connection may rest between two requests")
     proxy_targets: dict[str, ProxyTarget] = Field(
@@ -69,6 +96,10 @@ class GatewaySettings(TokenSettings, DatabaseSettings):
     def readers(self) -> Buckets:
         """Fresh buckets of those who read tiles, features and the catalogue."""
         return Buckets(self.reads_per_second, self.reads_burst)
+
+    def visitors(self) -> Buckets:
+        """Fresh buckets of those who open the console."""
+        return Buckets(self.console_visits_per_second, self.console_visits_burst)
 
     def batch_turns(self) -> defaultdict[str, asyncio.Semaphore]:
         """For each platform, the places that all its batches share."""

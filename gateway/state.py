@@ -31,8 +31,10 @@ class Gateway:
     doorkeeper: Doorkeeper
     rates: Rates
     readers: Buckets
+    visitors: Buckets
     notices: Notices
     streams: Streams
+    visits: Streams
     batch_turns: Mapping[str, asyncio.Semaphore]  # by platform
     remembered: Remembered = field(default_factory=Remembered)
 

@@ -1,28 +1,35 @@
-"""How many answers may be on their way to an address: who reads slowly holds places of its own, not everybody's."""
+"""How many answers may be on their way at a time: who reads slowly holds places of its own, not everybody's."""
 
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
-from gateway.errors import TooManyStreams
+from domain.rules.guesses import place_of
+from domain.rules.shares import Refused, Shares
+from gateway.errors import Busy, TooManyStreams
+
+_LITTLE: Final = 6  # what a browser reads at a time
 
 
 class Streams:
-    """Counts them by address, and remembers nobody who has none."""
+    """Places for answers, counted by where they go. The last quarter is for those who hold few."""
 
-    def __init__(self, most: int) -> None:
-        self.most = most
-        self._open = Counter[str]()
+    def __init__(self, most: int, each: int) -> None:
+        each = min(each, most)
+        self.shares = Shares(most, each, reserve=most // 4, little=min(_LITTLE, each))
 
     @contextmanager
     def place(self, address: str) -> Iterator[None]:
-        """One of the address's places, or a refusal."""
-        if self._open[address] >= self.most:
-            raise TooManyStreams(f"Read at most {self.most} answers at a time.", retry_after_seconds=1)
-        self._open[address] += 1
+        """One of the places of whoever is at this address, or a refusal."""
+        source = place_of(address)
+        match self.shares.take(source):
+            case Refused.OWN:
+                raise TooManyStreams(f"Read at most {self.shares.each} answers at a time.", retry_after_seconds=1)
+            case Refused.OTHERS:
+                raise Busy("Others read as many answers as there is room for. Ask again.", retry_after_seconds=1)
+            case None:
+                pass
         try:
             yield
         finally:
-            self._open[address] -= 1
-            if not self._open[address]:
-                del self._open[address]
+            self.shares.give(source)

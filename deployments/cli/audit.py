@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from deployments.cli.clients import answer, running_stack
+from deployments.cli.clients import answer, running_stack, say
 from deployments.cli.output import json_option, print_json, table
 
 
@@ -45,6 +45,8 @@ def verify(sequence: int | None, noted: str | None, as_json: bool) -> None:
     if as_json:
         print_json(verdict)
     elif verdict["holds"]:
+        if not verdict["is_keyed"]:
+            say("The newest seal has no key: whoever writes to the database can remake the chain (CAIRN_AUDIT_KEYS).")
         click.echo(f"The chain holds up to seal {verdict['sequence']}; {verdict['unsealed']} acts wait for theirs.")
         click.echo(f"Note this elsewhere: --sequence {verdict['sequence']} --hash {verdict['hash']}")
     else:

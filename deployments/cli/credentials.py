@@ -1,11 +1,13 @@
 """clients: credentials of partners, people and services. A key or secret is printed once, by whoever makes it."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
 from deployments.cli.clients import answer, running_stack, say
 from deployments.cli.output import json_option, print_json, table
+from domain.security import may_hand_out
 
 ROLES = ("partner", "reviewer", "operator", "admin", "worker", "gateway")
 
@@ -53,7 +55,7 @@ def list_clients(as_json: bool) -> None:
 def create_client(client_id: str, display_name: str | None, as_json: bool, **facts: Any) -> None:
     """Make CLIENT_ID and print its key, once."""
     body = {**facts, "client_id": client_id, "display_name": display_name or client_id}
-    _print_secret(_post("/api/v1/clients", body), "api_key", as_json)
+    _print_secret(_post("/api/v1/clients", body, _who_hands_out(body)), "api_key", as_json)
 
 
 @clients.command("rotate")
@@ -61,7 +63,10 @@ def create_client(client_id: str, display_name: str | None, as_json: bool, **fac
 @json_option
 def rotate_key(client_id: str, as_json: bool) -> None:
     """Give CLIENT_ID a new key and print it, once. The one before works on for a day."""
-    _print_secret(_post(f"/api/v1/clients/{client_id}/rotate"), "api_key", as_json)
+    with running_stack().staff("operator", "domain") as domain:
+        known = {row["client_id"]: row for row in answer(domain.get("/api/v1/clients"))}
+    who = _who_hands_out(known[client_id]) if client_id in known else "operator"
+    _print_secret(_post(f"/api/v1/clients/{client_id}/rotate", role=who), "api_key", as_json)
 
 
 @clients.command("callback-secret")
@@ -70,6 +75,35 @@ def rotate_key(client_id: str, as_json: bool) -> None:
 def rotate_callback_secret(client_id: str, as_json: bool) -> None:
     """Give CLIENT_ID a new secret to verify callbacks with, and print it, once. The one before signs on for a day."""
     _print_secret(_post(f"/api/v1/clients/{client_id}/callback-secret"), "callback_secret", as_json)
+
+
+@clients.command("bind")
+@click.argument("client_id")
+@click.option("--subject", required=True, help="`sub`, as the page says that shows who is not bound yet.")
+@click.option("--issuer", help="`iss`; the console's own sign-in service where none is given.")
+@json_option
+def bind_client(client_id: str, subject: str, issuer: str | None, as_json: bool) -> None:
+    """Have a person of your sign-in service be CLIENT_ID at the console."""
+    body = {"issuer": issuer, "subject": subject}
+    with running_stack().staff("admin", "domain") as domain:
+        bound = answer(domain.put(f"/api/v1/clients/{client_id}/sign-in", json=body))
+    if as_json:
+        print_json(bound)
+    else:
+        click.echo(f"{client_id} is {bound['oidc_subject']} of {bound['oidc_issuer']}.")
+
+
+@clients.command("unbind")
+@click.argument("client_id")
+@json_option
+def unbind_client(client_id: str, as_json: bool) -> None:
+    """Have nobody of your sign-in service be CLIENT_ID any more."""
+    with running_stack().staff("admin", "domain") as domain:
+        done = answer(domain.delete(f"/api/v1/clients/{client_id}/sign-in"))
+    if as_json:
+        print_json(done)
+    else:
+        click.echo(f"Nobody signs in as {client_id} any more.")
 
 
 @clients.command("revoke")
@@ -84,10 +118,15 @@ def revoke_client(client_id: str, as_json: bool) -> None:
         click.echo(f"{client_id} is revoked.")
 
 
-def _post(path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-    with running_stack().staff("operator", "domain") as domain:
+def _post(path: str, body: dict[str, Any] | None = None, role: str = "operator") -> dict[str, Any]:
+    with running_stack().staff(role, "domain") as domain:
         done: dict[str, Any] = answer(domain.post(path, json=body))
     return done
+
+
+def _who_hands_out(client: Mapping[str, Any]) -> str:
+    """As whom of the stack's people this is asked: operators hand out no credential that decides."""
+    return "operator" if may_hand_out("operator", client["role"], client["scopes"]) else "admin"
 
 
 def _print_secret(made: dict[str, Any], name: str, as_json: bool) -> None:

@@ -1,11 +1,15 @@
 """approve, reject: what reviewers do, from the command line."""
 
+import time
 from typing import Any
 
 import click
+import httpx
 
-from deployments.cli.clients import answer, running_stack
+from deployments.cli.clients import answer, running_stack, say
 from deployments.cli.output import json_option, print_json
+
+BEING_READ = "files-being-read"
 
 
 @click.command()
@@ -29,7 +33,7 @@ def reject(request_id: str, reason: str, as_json: bool) -> None:
 
 def _decide(verb: str, body: dict[str, Any], as_json: bool) -> None:
     with running_stack().staff("reviewer") as gateway:
-        decision = answer(gateway.post(f"/api/platform/{verb}", json=body))
+        decision = answer(_once_read(gateway, verb, body))
     if as_json:
         print_json(decision)
         return
@@ -38,3 +42,16 @@ def _decide(verb: str, body: dict[str, Any], as_json: bool) -> None:
         f"{decision['approval']} with {decision['approvals']} of {decision['approvals_required']} approvals, "
         f"clearance {decision['clearance']}, latest is {decision['latest_ordinal']}"
     )
+
+
+def _once_read(gateway: httpx.Client, verb: str, body: dict[str, Any]) -> httpx.Response:
+    """The answer that comes once the revision's files have been read, which takes a while where they are large."""
+    is_told = False
+    while True:
+        response = gateway.post(f"/api/platform/{verb}", json=body)
+        if response.status_code != httpx.codes.SERVICE_UNAVAILABLE or response.json().get("code") != BEING_READ:
+            return response
+        if not is_told:
+            say("The files are being read, to see that they are what was made. Waiting for that.")
+        is_told = True
+        time.sleep(float(response.headers["Retry-After"]))

@@ -41,6 +41,8 @@ def _ask(connection: Any, pools: Sequence[str]) -> list[Finding]:
         return found if not pools else [*found, of_schema(None, newest())]
     [schema] = connection.execute("select version_num from app.alembic_version").fetchone()
     found.append(of_schema(schema, newest()))
+    if schema == newest():
+        found += _secrecy(connection)
     if not pools:
         return found
     ages = dict(
@@ -49,6 +51,27 @@ def _ask(connection: Any, pools: Sequence[str]) -> list[Finding]:
         )
     )
     return found + [of_pool(pool, ages) for pool in pools]
+
+
+def _secrecy(connection: Any) -> list[Finding]:
+    """What could be read or remade by whoever gets hold of the database alone."""
+    [readable] = connection.execute("select count(*) from app.callback_secrets where sealed like 'plain:%'").fetchone()
+    last = connection.execute("select hash from app.audit_seals order by sequence desc limit 1").fetchone()
+    return [of_callback_secrets(readable), of_seals(last[0] if last else None)]
+
+
+def of_callback_secrets(readable: int) -> Finding:
+    if readable:
+        advice = "Set CAIRN_SECRETS_KEYS for the domain: it seals them when it starts."
+        return wrong("callback secrets", f"{readable} of them can be read in the database", advice)
+    return ok("callback secrets", "none can be read in the database")
+
+
+def of_seals(newest_seal: str | None) -> Finding:
+    if newest_seal is not None and ":" not in newest_seal:
+        advice = "Set CAIRN_AUDIT_KEYS for the domain: without a key the chain can be remade in the database."
+        return warning("audit", "its newest seal was made without a key", advice)
+    return ok("audit", "its newest seal was made with a key" if newest_seal else "nothing is sealed yet")
 
 
 def of_postgis(version: str | None) -> Finding:

@@ -26,6 +26,7 @@ def examine(state: State) -> Iterator[Finding]:
     yield machine.program("setpriv", "util-linux")
     yield machine.console()
     yield machine.confinement(machine.held_by_kernel(), machine.confinement_wanted())
+    yield from machine.keys(os.environ)
     yield folder.folder(state)
     yield machine.disk(folder.existing(state.root))
     if facts is None:

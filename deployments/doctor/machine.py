@@ -13,6 +13,8 @@ OLDEST_PYTHON = (3, 11)
 LEAST_FREE_GB, ENOUGH_FREE_GB = 1.0, 5.0
 SETUP = "Run `make setup`"
 CONFINE = "from flows.confinement import Confinement; print(*Confinement([], []).take_hold())"
+KEPT_OUTSIDE = ("CAIRN_SECRETS_KEYS", "CAIRN_AUDIT_KEYS")
+YES = {"1", "true", "yes", "on", "t", "y"}
 HELD = {"landlock", "seccomp"}
 # Written last by domain/console/web/build.mjs: whole where it is there.
 CONSOLE_SCRIPTS = Path(__file__).resolve().parents[2] / "domain/console/static/vendor/countries.json"
@@ -93,6 +95,17 @@ def confinement(held: set[str], wanted: str) -> Finding:
         advice = "Use a kernel of 5.13 or newer, with Landlock switched on, and a container that allows both."
         return (wrong if wanted == "required" else warning)("confinement", detail, advice)
     return ok("confinement", "GDAL tries can be kept to their files, without sockets")
+
+
+def keys(environment: Mapping[str, str]) -> list[Finding]:
+    """Whether the domain would start with what this environment says; nothing where none is set up in it."""
+    if "CAIRN_PUBLIC_URL" not in environment or environment.get("CAIRN_DEVELOPMENT", "").lower() in YES:
+        return []
+    missing = [name for name in KEPT_OUTSIDE if not environment.get(name)]
+    if missing:
+        advice = "Make each as deployments/compose.env.example says; the domain does not start without them."
+        return [wrong("keys", f"{' and '.join(missing)} are not set", advice)]
+    return [ok("keys", "set for callback secrets and for the audit")]
 
 
 def confinement_wanted() -> str:

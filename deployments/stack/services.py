@@ -245,6 +245,7 @@ def _deploy(layout: Layout) -> Service:
 
 def _domain(layout: Layout) -> Service:
     environment = prefect_client_environment(layout) | {
+        "FORWARDED_ALLOW_IPS": HOST,  # the gateway, which says where people at the console come from
         "CAIRN_DATABASE_URL": layout.role_url("cairn_app", "role_app"),
         "CAIRN_PUBLIC_URL": layout.url("gateway"),
         **storage.environment(layout.state),
@@ -252,6 +253,7 @@ def _domain(layout: Layout) -> Service:
         "CAIRN_ADMIN_URL": layout.admin_url("cairn"),  # migrations and rebuilds by API, in development only
         "CAIRN_CALLBACK_NETWORKS": '["127.0.0.0/8"]',  # receivers of callbacks run beside the stack
         "CAIRN_SECRETS_KEYS": json.dumps([layout.state.sealing_key]),
+        "CAIRN_AUDIT_KEYS": json.dumps([layout.state.secrets["audit"]]),
     }
     command = _uvicorn(layout, "domain", "domain.app:create_app")
     return _web_service(layout, "domain", command, environment, needs=("schema",))
@@ -259,6 +261,7 @@ def _domain(layout: Layout) -> Service:
 
 def _gateway(layout: Layout) -> Service:
     environment = base_environment(layout) | {
+        "FORWARDED_ALLOW_IPS": os.environ.get("FORWARDED_ALLOW_IPS", HOST),  # a proxy that a developer puts before it
         "CAIRN_DATABASE_GATEWAY_URL": layout.role_url("cairn_gateway", "role_gateway"),
         "CAIRN_DOMAIN_URL": layout.url("domain"),
         "CAIRN_SERVING_URL": layout.url("serving"),
@@ -270,6 +273,7 @@ def _gateway(layout: Layout) -> Service:
 
 def _serving(layout: Layout) -> Service:
     environment = base_environment(layout) | {
+        "FORWARDED_ALLOW_IPS": HOST,
         "CAIRN_DATABASE_SERVING_URL": layout.role_url("cairn_serving", "role_serving"),
         **storage.environment(layout.state),
     }

@@ -33,6 +33,7 @@ SECRET_NAMES = (
     "gateway",
     "admin",
     "sealing",
+    "audit",
     "prefect_encryption",
     "callback_ddh",
     "callback_arcgis",

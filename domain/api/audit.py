@@ -4,9 +4,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query
 
-from domain.api.dependencies import Session, allowed
+from domain.api.dependencies import ServiceState, Session, allowed
 from domain.contracts.audit import AuditPage, AuditRow, AuditVerdict
 from domain.repositories.audit import Audit
+from domain.rules.audit import SEAL_TEXT
 from domain.services.audit import Verification
 
 router = APIRouter(prefix="/api/v1/audit", tags=["operators"], dependencies=[Depends(allowed("operator", "admin"))])
@@ -29,8 +30,9 @@ async def read_audit(
 @router.get("/verify")
 async def verify_audit(
     session: Session,
+    state: ServiceState,
     sequence: Annotated[int | None, Query(ge=1, description="A seal noted earlier")] = None,
-    hash: Annotated[str | None, Query(pattern="^[0-9a-f]{64}$", description="Its hash")] = None,  # noqa: A002
+    hash: Annotated[str | None, Query(pattern=SEAL_TEXT, description="Its hash")] = None,  # noqa: A002
 ) -> AuditVerdict:
     """Follow the chain from its first seal to its last."""
-    return await Verification(session).run(sequence, hash)
+    return await Verification(session, state.settings.audit_chain()).run(sequence, hash)

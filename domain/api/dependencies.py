@@ -1,12 +1,13 @@
 """What routes ask for: the caller, a transaction, the use cases on it. All async: FastAPI sends the rest to threads."""
 
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import Depends, Header, Request
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from domain.contracts.reviews import Decision
 from domain.contracts.submissions import SubmissionCreate
 from domain.doorkeeper import required_credential
 from domain.errors import Forbidden
@@ -18,6 +19,7 @@ from domain.security import Identity, Role
 from domain.services.assets import AssetChanges
 from domain.services.callbacks import CallbackDesk
 from domain.services.clients import ClientDesk
+from domain.services.deciding import FilesRead, decided
 from domain.services.desks import exports_of, review_desk
 from domain.services.discarding import ScratchDesk
 from domain.services.exports import ExportDesk
@@ -95,19 +97,32 @@ async def let_in(request: Request, state: Service, *roles: Role) -> None:
 async def decider(asset_id: str, session: Session, state: ServiceState, shown: Shown) -> Identity:
     """Who may decide about this asset. To a partner's reviewer, another platform's is none."""
     identity = await _let_in(session, state, shown, (*sorted(REVIEWERS), "partner"))
+    await _refuse_strangers(asset_id, session, identity)
+    return identity
+
+
+async def _refuse_strangers(asset_id: str, session: AsyncSession, identity: Identity) -> None:
+    """To a partner, what is not its own is as what is not there, whoever else may decide about it."""
     if identity.role == "partner":
         if REVIEW_SCOPE not in identity.scopes:
             raise Forbidden("This needs the scope review, which your credential has not.")
         if not may_review(identity, await Assets(session).platform_of(asset_id)):
             raise no_asset(asset_id)
-    return identity
+
+
+async def decider_beforehand(asset_id: str, state: ServiceState, shown: Shown) -> Identity:
+    """The same, in a transaction that is over before the route begins."""
+    async with state.database.transaction() as session:
+        return await decider(asset_id, session, state, shown)
 
 
 async def deleter(asset_id: str, session: Session, state: ServiceState, shown: Shown) -> Identity:
     """Who may delete this asset: who may decide about it, and operators where it is what their own runs made."""
-    if is_scratch(await Assets(session).platform_of(asset_id)):
-        return await _let_in(session, state, shown, tuple(sorted(STAFF)))
-    return await decider(asset_id, session, state, shown)
+    if not is_scratch(await Assets(session).platform_of(asset_id)):
+        return await decider(asset_id, session, state, shown)
+    identity = await _let_in(session, state, shown, (*sorted(STAFF), "partner"))
+    await _refuse_strangers(asset_id, session, identity)
+    return identity
 
 
 async def _let_in(session: AsyncSession, state: Service, shown: Caller, roles: tuple[Role, ...]) -> Identity:
@@ -153,8 +168,24 @@ async def export_desk(session: Session, state: ServiceState) -> ExportDesk:
 Exports = Annotated[ExportDesk, Depends(export_desk)]
 
 
-async def reviews(session: Session, state: ServiceState, if_match: IfMatch = None) -> Reviews:
-    return review_desk(session, state, if_match)
+@dataclass(frozen=True)
+class Deciding:
+    """Decisions of one caller: each is a transaction of its own, in which no file is read."""
+
+    service: Service
+    if_match: str | None
+
+    async def __call__(self, decide: Callable[[Reviews], Awaitable[Decision]]) -> Decision:
+        """What was decided, committed."""
+
+        async def act(session: AsyncSession, files: FilesRead) -> Decision:
+            return await decide(review_desk(session, self.service, files, self.if_match))
+
+        return await decided(self.service.database, self.service.file_checks, act)
+
+
+async def deciding(state: ServiceState, if_match: IfMatch = None) -> Deciding:
+    return Deciding(state, if_match)
 
 
 async def asset_changes(session: Session, exports: Exports, if_match: IfMatch = None) -> AssetChanges:

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from domain.console import assets, callbacks, decisions, history, live, queue, sign_in, versions
 from domain.console.oidc import Provider
+from domain.console.pending import PendingSignIns
 from domain.console.people import CONSOLE, NotSignedIn
 from domain.console.rendering import HEADERS, STATIC, page, unbuilt
 from domain.contracts.problems import ProblemError
@@ -37,6 +38,7 @@ def create_console(config: DomainSettings) -> FastAPI:
         log.warning("the console's scripts are not built", extra={"missing": missing})
     app.state.pages = live.Pages()
     app.state.provider = _provider(config)
+    app.state.pending = PendingSignIns([key.get_secret_value() for key in config.secrets_keys])
     handlers: dict[Any, Any] = {
         NotSignedIn: _not_signed_in,
         ProblemError: _refused,
@@ -64,7 +66,7 @@ def _provider(config: DomainSettings) -> Provider | None:
         config.oidc_client_id,
         secret.get_secret_value() if secret else None,
         config.oidc_scope,
-        config.oidc_user_claim,
+        config.development,
     )
 
 

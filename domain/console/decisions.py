@@ -19,6 +19,7 @@ from domain.contracts.reviews import Approve, Reject, Unpublish, Withdraw
 from domain.errors import NotFound
 from domain.rules.clearance import REVIEWERS
 from domain.services.assets import AssetChanges
+from domain.services.deciding import FilesRead, decided
 from domain.services.desks import exports_of, review_desk
 from domain.services.reviews import Reviews
 from domain.state import Service
@@ -32,6 +33,7 @@ class Sent:
     """A form about a version, and the transaction that does what it asks for."""
 
     session: AsyncSession
+    files: FilesRead
     service: Service
     who: Person
     asset_id: str
@@ -39,7 +41,7 @@ class Sent:
     form: dict[str, str]
 
     def reviews(self) -> Reviews:
-        return review_desk(self.session, self.service, self._if_match("version_lock"))
+        return review_desk(self.session, self.service, self.files, self._if_match("version_lock"))
 
     def changes(self) -> AssetChanges:
         return AssetChanges(self.session, exports_of(self.session, self.service), self._if_match("asset_lock"))
@@ -130,9 +132,12 @@ async def decide(
     """Decide, and go back to the version's page: what was refused is said there, beside what was typed."""
     if verb not in VERBS:
         raise NotFound("There is no such decision.")
+
+    async def act(session: AsyncSession, files: FilesRead) -> None:
+        await VERBS[verb](Sent(session, files, state, who, asset_id, ordinal, form))
+
     try:
-        async with state.database.transaction() as session:
-            await VERBS[verb](Sent(session, state, who, asset_id, ordinal, form))
+        await decided(state.database, state.file_checks, act)
     except ProblemError as refused:
         async with state.database.transaction() as session:
             return await version_page(request, session, state, who, asset_id, ordinal, refused, verb, form)

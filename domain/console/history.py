@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from domain.api.dependencies import Session
+from domain.api.dependencies import ServiceState, Session
 from domain.console.frame import frame
 from domain.console.live import Subject
 from domain.console.people import Reader, need
@@ -20,6 +20,7 @@ PAGE = 100
 async def audit(
     request: Request,
     session: Session,
+    state: ServiceState,
     who: Reader,
     subject: Annotated[str, Query(max_length=200)] = "",
     actor: Annotated[str, Query(max_length=63)] = "",
@@ -36,6 +37,6 @@ async def audit(
         rows=rows,
         subject=subject,
         actor=actor,
-        verdict=await Verification(session).run() if verify else None,
+        verdict=await Verification(session, state.settings.audit_chain()).run() if verify else None,
         older=rows[-1].audit_id if len(rows) == PAGE else None,
     )

@@ -1,19 +1,33 @@
 """Signing in at an OpenID Connect provider: authorization code with PKCE. Knows no tables and no pages.
 
-The provider says who somebody is, by one configured claim. What they may do, our own row of that client says.
+The provider says who somebody is: by its own name and the subject's, the one pair that it never gives to anybody else.
+Which client that is, and what they may do, our own rows say.
 """
 
+import asyncio
+import logging
 import secrets
+import time
 from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
 
+from domain.console.pending import PendingSignIn
 from domain.contracts.problems import ProblemError
-from domain.tokens import FETCH_SECONDS, InvalidToken, KeySet, KeysUnavailable, TokenVerifier, fetcher
+from domain.rules.provider import Vouched, faults_of_audience, is_guarded, is_subject
+from domain.tokens import (
+    FETCH_SECONDS,
+    REFRESH_SECONDS,
+    InvalidToken,
+    KeySet,
+    KeysUnavailable,
+    TokenVerifier,
+    fetcher,
+)
 
+log = logging.getLogger("cairn.console")
 LONGEST_LIFE_SECONDS = 86_400.0  # of an ID token: it is looked at once, right after it was made
-PENDING_SECONDS = 600.0
 
 
 class ProviderUnavailable(ProblemError):
@@ -41,50 +55,63 @@ class Provider:
     client_id: str
     client_secret: str | None
     scope: str
-    user_claim: str
+    development: bool = False  # a provider of this machine may be spoken to by http
     _endpoints: Endpoints | None = field(default=None, repr=False)
+    _failed_at: float | None = field(default=None, repr=False)
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False)
 
-    async def begin(self, return_address: str) -> tuple[str, dict[str, Any]]:
-        """Where to send the browser, and what to remember until it comes back."""
+    async def begin(self, return_address: str) -> tuple[str, PendingSignIn]:
+        """Where to send the browser, and what it must bring along when it comes back."""
         endpoints = await self._known()
         verifier, nonce = secrets.token_urlsafe(48), secrets.token_urlsafe(24)
         async with self._client(redirect_uri=return_address) as client:
             address, state = client.create_authorization_url(
                 endpoints.authorization, code_verifier=verifier, nonce=nonce
             )
-        return address, {"state": state, "nonce": nonce, "verifier": verifier, "return_address": return_address}
+        return address, PendingSignIn(state, nonce, verifier, return_address)
 
-    async def finish(self, pending: dict[str, Any], given: dict[str, str]) -> str:
-        """Who came back, by the name that the provider's token tells."""
-        if not secrets.compare_digest(pending["state"].encode(), given.get("state", "").encode()):
+    async def finish(self, pending: PendingSignIn, given: dict[str, str]) -> Vouched:
+        """Whom the provider vouches for."""
+        if not secrets.compare_digest(pending.state.encode(), given.get("state", "").encode()):
             raise SignInRefused("This answer belongs to another sign-in. Begin again.")
+        if given.get("iss", self.issuer) != self.issuer:  # RFC 9207: another provider's answer
+            raise SignInRefused("This answer comes from another sign-in service. Begin again.")
         if "code" not in given:
             raise SignInRefused("The sign-in service did not let you in.")
         endpoints = await self._known()
         token = await self._exchanged(endpoints, pending, given["code"])
         # The standard lets a provider with one key leave its id out.
         life, keys = LONGEST_LIFE_SECONDS, endpoints.keys
-        verifier = TokenVerifier(self.issuer, self.client_id, self.user_claim, life, keys, needs_key_id=False)
+        verifier = TokenVerifier(self.issuer, self.client_id, "sub", life, keys, needs_key_id=False)
         try:
             claims = await verifier.claims(token)
-            _refuse_foreign(claims, pending["nonce"])
-            return verifier.named(claims)
+            self._refuse_foreign(claims, pending.nonce)
+            return Vouched(self.issuer, verifier.named(claims))
         except InvalidToken as error:
             raise SignInRefused("The sign-in service's answer cannot be believed. Begin again.") from error
         except KeysUnavailable as error:
             raise ProviderUnavailable("Its keys cannot be read. Try again in a moment.") from error
 
-    async def _exchanged(self, endpoints: Endpoints, pending: dict[str, Any], code: str) -> str:
+    def _refuse_foreign(self, claims: dict[str, Any], nonce: str) -> None:
+        """A token that was made for another sign-in, or handed to somebody else, proves nothing about this browser."""
+        if not secrets.compare_digest(str(claims.get("nonce", "")).encode(), nonce.encode()):
+            raise InvalidToken("made for another sign-in")
+        if fault := faults_of_audience(claims, self.client_id):
+            raise InvalidToken(fault)
+        if not is_subject(claims.get("sub")):
+            raise InvalidToken("it names nobody")
+
+    async def _exchanged(self, endpoints: Endpoints, pending: PendingSignIn, code: str) -> str:
         """The ID token that the code stands for."""
         from authlib.common.errors import AuthlibBaseError
 
         try:
-            async with self._client(redirect_uri=pending["return_address"]) as client:
+            async with self._client(redirect_uri=pending.return_address) as client:
                 answer = await client.fetch_token(
                     endpoints.token,
                     grant_type="authorization_code",
                     code=code,
-                    code_verifier=pending["verifier"],
+                    code_verifier=pending.verifier,
                 )
         except AuthlibBaseError as error:
             raise SignInRefused("The sign-in service does not know this sign-in any more. Begin again.") from error
@@ -96,16 +123,33 @@ class Provider:
         return token
 
     async def _known(self) -> Endpoints:
-        """What the provider says of itself, asked once."""
-        if self._endpoints is None:
-            address = self.issuer.rstrip("/") + "/.well-known/openid-configuration"
-            try:
-                async with httpx.AsyncClient(timeout=FETCH_SECONDS, follow_redirects=False, trust_env=False) as client:
-                    told = (await client.get(address)).raise_for_status().json()
-                self._endpoints = _endpoints(told, self.issuer)
-            except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
-                raise ProviderUnavailable("Try again in a moment.") from error
-        return self._endpoints
+        """What the provider says of itself, asked once; where it does not answer, not again for some seconds."""
+        async with self._turn:
+            if self._endpoints is None:
+                if self._failed_at is not None and time.monotonic() - self._failed_at < REFRESH_SECONDS:
+                    raise ProviderUnavailable("Try again in a moment.")
+                try:
+                    self._endpoints = self._endpoints_of(await self._asked())
+                except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
+                    self._failed_at = time.monotonic()
+                    log.warning("the sign-in service cannot be used", extra={"reason": str(error)})
+                    raise ProviderUnavailable("Try again in a moment.") from error
+            return self._endpoints
+
+    async def _asked(self) -> dict[str, Any]:
+        address = self.issuer.rstrip("/") + "/.well-known/openid-configuration"
+        async with httpx.AsyncClient(timeout=FETCH_SECONDS, follow_redirects=False, trust_env=False) as client:
+            told: dict[str, Any] = (await client.get(address)).raise_for_status().json()
+        return told
+
+    def _endpoints_of(self, told: dict[str, Any]) -> Endpoints:
+        """Codes, tokens and keys go by these addresses: none of them may be one where others listen."""
+        if told["issuer"] != self.issuer:
+            raise ValueError("the provider calls itself otherwise")
+        for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
+            if not is_guarded(told[name], self.development):
+                raise ValueError(f"its {name} is not an https address")
+        return Endpoints(told["authorization_endpoint"], told["token_endpoint"], KeySet(fetcher(told["jwks_uri"])))
 
     def _client(self, redirect_uri: str) -> Any:
         from authlib.integrations.httpx_client import AsyncOAuth2Client
@@ -120,15 +164,3 @@ class Provider:
             timeout=FETCH_SECONDS,
             trust_env=False,
         )
-
-
-def _refuse_foreign(claims: dict[str, Any], nonce: str) -> None:
-    """A token that was made for another sign-in proves nothing about this browser."""
-    if not secrets.compare_digest(str(claims.get("nonce", "")).encode(), nonce.encode()):
-        raise InvalidToken("made for another sign-in")
-
-
-def _endpoints(told: dict[str, Any], issuer: str) -> Endpoints:
-    if told["issuer"] != issuer:
-        raise ValueError("the provider calls itself otherwise")
-    return Endpoints(told["authorization_endpoint"], told["token_endpoint"], KeySet(fetcher(told["jwks_uri"])))

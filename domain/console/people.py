@@ -1,5 +1,6 @@
 """Who is at the console: sessions by cookie, and the two ways to get one. Routes ask here, tables are asked below."""
 
+import logging
 import secrets
 from dataclasses import dataclass
 from typing import Annotated
@@ -9,18 +10,25 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.api.dependencies import ServiceState, Session
 from domain.contracts.console import SESSION_COOKIE
+from domain.contracts.problems import ProblemError
 from domain.doorkeeper import Unauthenticated
 from domain.errors import Forbidden
 from domain.repositories.platforms import Platforms
 from domain.repositories.sessions import Sessions
 from domain.rules.clearance import REVIEWERS
 from domain.rules.console import is_token
+from domain.rules.provider import Vouched
 from domain.security import STAFF, Identity, Role, secret_hash
 from domain.services.audit import record
 from domain.state import Service
 
+log = logging.getLogger("cairn.console")
 PENDING_COOKIE = "cairn_sign_in"
 CONSOLE = "/console"
+
+
+class NotBound(ProblemError):
+    code, status, title = "not-bound", 403, "You are not registered here"
 
 
 class NotSignedIn(Exception):
@@ -91,11 +99,16 @@ class FrontDesk:
             raise Unauthenticated("Name and password do not belong together.")
         return await self._begin(holder, "key", secret_hash(key))
 
-    async def by_name(self, client_id: str) -> str:
-        """The same for somebody whose name a provider vouches for."""
-        holder = await Platforms(self.session).identity_of(client_id)
+    async def by_provider(self, person: Vouched) -> str:
+        """The same for somebody whom a provider vouches for and whom an administrator has bound to a client."""
+        holder = await Platforms(self.session).identity_vouched_for(person)
         if holder is None:
-            raise Forbidden("You are known to the sign-in service, but not registered here. Ask an operator.")
+            log.info("nobody is bound to", extra={"issuer": person.issuer, "subject": person.subject})
+            raise NotBound(
+                "You are known to the sign-in service, but to nobody here. Show this page to an administrator, who "
+                "says which client you are: "
+                f"cairn clients bind CLIENT --issuer {person.issuer} --subject {person.subject}"
+            )
         return await self._begin(holder, "oidc")
 
     async def out(self, secret: str, who: Identity) -> None:
@@ -114,8 +127,8 @@ class FrontDesk:
             secret_hash(secret),
             secrets.token_urlsafe(32),
             self.service.settings.console_session_seconds,
-            client_id=holder.client_id,
-            key_hash=key_hash,
+            holder.client_id,
+            key_hash,
         )
         record(self.session, holder, "console.sign-in", f"client/{holder.client_id}", way=way)
         return secret
@@ -128,6 +141,10 @@ async def front_desk(session: Session, state: ServiceState) -> FrontDesk:
 Desk = Annotated[FrontDesk, Depends(front_desk)]
 
 
-def give_cookie(response: Response, name: str, secret: str, path: str, service: Service) -> None:
+def give_cookie(
+    response: Response, name: str, secret: str, path: str, service: Service, max_age: int | None = None
+) -> None:
     """A cookie that scripts cannot read and other sites' pages cannot send along."""
-    response.set_cookie(name, secret, path=path, httponly=True, samesite="lax", secure=not service.settings.development)
+    response.set_cookie(
+        name, secret, path=path, max_age=max_age, httponly=True, samesite="lax", secure=not service.settings.development
+    )

@@ -12,10 +12,7 @@ class ConsoleSettings(BaseSettings):
     oidc_issuer: str | None = Field(default=None, description="OpenID Connect provider that people sign in at")
     oidc_client_id: str | None = Field(default=None, description="What the console is called there")
     oidc_client_secret: SecretStr | None = Field(default=None, description="Its secret there, if it has one")
-    oidc_scope: str = Field(default="openid profile", description="What the console asks the provider for")
-    oidc_user_claim: str = Field(
-        default="preferred_username", description="The claim that names the registered client that a person is"
-    )
+    oidc_scope: str = Field(default="openid", description="What the console asks the provider for")
     console_local_users: bool = Field(
         default=False, description="Staff may sign in with their client's id and key; always so in development"
     )

@@ -1,6 +1,6 @@
 """Getting in and out: by a provider of identities, or as a local user."""
 
-import secrets
+from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -8,14 +8,14 @@ from fastapi.responses import RedirectResponse
 
 from domain.api.dependencies import ServiceState, Session
 from domain.console.forms import form_of
-from domain.console.oidc import PENDING_SECONDS, Provider, SignInRefused
+from domain.console.oidc import Provider, SignInRefused
+from domain.console.pending import PENDING_SECONDS, PendingSignIns
 from domain.console.people import CONSOLE, PENDING_COOKIE, Desk, FrontDesk, Reader, check_form, give_cookie
 from domain.console.rendering import page
 from domain.contracts.console import SESSION_COOKIE
 from domain.contracts.problems import ProblemError
-from domain.repositories.sessions import Sessions
 from domain.rules.console import FIRST_PAGE, place_within
-from domain.security import secret_hash
+from domain.state import Service
 
 router = APIRouter()
 Next = Annotated[str, Query(alias="next", max_length=500)]
@@ -54,35 +54,43 @@ async def sign_in_local(request: Request, state: ServiceState, told: Told, form:
 
 
 @router.get("/sign-in/provider")
-async def sign_in_elsewhere(state: ServiceState, told: Told, wanted: Next = FIRST_PAGE) -> Response:
-    """Send the browser to the provider, and remember that it went."""
+async def sign_in_elsewhere(request: Request, state: ServiceState, told: Told, wanted: Next = FIRST_PAGE) -> Response:
+    """Send the browser to the provider, with what it must bring back. Nothing is written down here: anybody may ask."""
     if told is None:
         raise SignInRefused("No sign-in service is set up here.")
     address, pending = await told.begin(f"{str(state.settings.public_url).rstrip('/')}{CONSOLE}/signed-in")
-    secret = secrets.token_urlsafe(32)
-    async with state.database.transaction() as session:
-        kept = pending | {"next": place_within(wanted)}
-        await Sessions(session).begin(secret_hash(secret), "", PENDING_SECONDS, pending=kept)
+    cookie = _pending_of(request).seal(replace(pending, wanted=place_within(wanted)))
     answer = RedirectResponse(address, 303)
-    give_cookie(answer, PENDING_COOKIE, secret, CONSOLE, state)
+    give_cookie(answer, PENDING_COOKIE, cookie, CONSOLE, state, PENDING_SECONDS)
     return answer
 
 
 @router.get("/signed-in")
 async def signed_in_elsewhere(request: Request, state: ServiceState, told: Told) -> Response:
-    """The provider sent the browser back: sign in whom it names."""
-    secret = request.cookies.get(PENDING_COOKIE, "")
-    async with state.database.transaction() as session:
-        pending = await Sessions(session).take_pending(secret_hash(secret))
+    """The provider sent the browser back: sign in whom it vouches for. Well or not, that sign-in is over."""
+    try:
+        answer = await _signed_in(request, state, told)
+    except ProblemError as refused:
+        answer = page("error.html", status=refused.status, title=refused.title, detail=refused.detail)
+    answer.delete_cookie(PENDING_COOKIE, path=CONSOLE)
+    return answer
+
+
+async def _signed_in(request: Request, state: Service, told: Provider | None) -> Response:
+    pending = _pending_of(request).opened(request.cookies.get(PENDING_COOKIE, ""))
     if told is None or pending is None:
         raise SignInRefused("This browser has not begun to sign in, or too long ago. Begin again.")
-    name = await told.finish(pending, dict(request.query_params))
+    person = await told.finish(pending, dict(request.query_params))
     async with state.database.transaction() as session:
-        made = await FrontDesk(session, state).by_name(name)
-    answer = RedirectResponse(place_within(pending["next"]), 303)
-    answer.delete_cookie(PENDING_COOKIE, path=CONSOLE)
+        made = await FrontDesk(session, state).by_provider(person)
+    answer = RedirectResponse(place_within(pending.wanted), 303)
     give_cookie(answer, SESSION_COOKIE, made, "/", state)
     return answer
+
+
+def _pending_of(request: Request) -> PendingSignIns:
+    made: PendingSignIns = request.app.state.pending
+    return made
 
 
 @router.post("/sign-out")

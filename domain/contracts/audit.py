@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 
 class AuditRow(BaseModel):
@@ -34,4 +34,5 @@ class AuditVerdict(BaseModel):
     sequence: int
     hash: str
     unsealed: int
+    is_keyed: bool = Field(description="Whether the newest seal was made with a key that the database does not hold")
     fault: str | None

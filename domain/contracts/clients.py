@@ -5,6 +5,7 @@ from typing import Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
+LONGEST_SUBJECT = 255
 RoleName = Literal["partner", "reviewer", "operator", "admin", "worker", "gateway"]
 ScopeName = Literal["review"]
 
@@ -24,6 +25,17 @@ class ClientCreate(BaseModel):
     )
 
 
+class Bind(BaseModel):
+    """Which person of which provider the client is. The pair is shown to whoever signs in and is not bound yet."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    issuer: str | None = Field(
+        default=None, min_length=1, max_length=500, description="`iss`; None: the provider that the console knows"
+    )
+    subject: str = Field(min_length=1, max_length=LONGEST_SUBJECT, description="`sub`, which is no name or address")
+
+
 class ClientSummary(BaseModel):
     model_config = ConfigDict(from_attributes=True)
 
@@ -39,6 +51,8 @@ class ClientSummary(BaseModel):
     key_prefix: str | None = Field(description="What the newest key begins with, before the dot")
     key_days: int | None
     key_until: datetime | None
+    oidc_issuer: str | None = Field(description="Who vouches for the person at the console, with `oidc_subject`")
+    oidc_subject: str | None
     previous_key_until: datetime | None = Field(
         validation_alias=AliasChoices("previous_until", "previous_key_until"),
         description="Until then the key before the last rotation works too",

@@ -1,6 +1,6 @@
 """Who may talk to us: partner systems and the credentials of partners, people and services."""
 
-from sqlalchemy import CheckConstraint, ForeignKey
+from sqlalchemy import CheckConstraint, ForeignKey, UniqueConstraint
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Mapped, mapped_column
 from sqlalchemy.types import Text
@@ -37,11 +37,16 @@ class Platform(Base):
 class Client(Base):
     """A credential: only its SHA-256 is kept. Secrets are 256 random bits, so a plain hash cannot be guessed back.
 
-    After a rotation the key before works on until `previous_until`. `last_used_at` is true to the minute.
+    After a rotation the key before works on until `previous_until`. `last_used_at` is true to the minute. A person of
+    staff may also be whom a provider of identities calls by this issuer and subject.
     """
 
     __tablename__ = "clients"
-    __table_args__ = (CheckConstraint("platform_id is distinct from 'internal'", name="scratch_has_no_client"),)
+    __table_args__ = (
+        CheckConstraint("platform_id is distinct from 'internal'", name="scratch_has_no_client"),
+        CheckConstraint("(oidc_issuer is null) = (oidc_subject is null)", name="bound_by_both"),
+        UniqueConstraint("oidc_issuer", "oidc_subject"),
+    )
 
     client_id: Mapped[str] = mapped_column(primary_key=True)
     platform_id: Mapped[str | None] = mapped_column(ForeignKey(Platform.platform_id))
@@ -54,6 +59,8 @@ class Client(Base):
     key_until: Mapped[Moment]
     previous_secret_hash: Mapped[str | None] = mapped_column(unique=True)
     previous_until: Mapped[Moment]
+    oidc_issuer: Mapped[str | None]
+    oidc_subject: Mapped[str | None]
     is_active: Mapped[bool] = mapped_column(server_default="true")
     revoked_at: Mapped[Moment]
     last_used_at: Mapped[Moment]

@@ -100,3 +100,13 @@ class Assets:
             Artifact.role.in_(roles),
         )
         return (await self.session.scalars(query.order_by(Artifact.artifact_id))).all()
+
+    async def files(self, asset_id: str, ordinal: int, revision: int) -> Sequence[Artifact]:
+        """All files of a revision in our own zone, oldest first."""
+        query = select(Artifact).where(
+            Artifact.asset_id == asset_id,
+            Artifact.ordinal == ordinal,
+            Artifact.revision == revision,
+            Artifact.zone == "silver",
+        )
+        return (await self.session.scalars(query.order_by(Artifact.artifact_id))).all()

@@ -205,6 +205,11 @@ class Callbacks:
         )
         return await self.session.scalar(query) is not None
 
+    async def secrets_marked(self, mark: str) -> Sequence[CallbackSecret]:
+        """Secrets that are stored in the way that begins so, each locked."""
+        query = select(CallbackSecret).where(CallbackSecret.sealed.startswith(mark, autoescape=True))
+        return (await self.session.scalars(query.with_for_update(skip_locked=True))).all()
+
     async def rotate_secret(self, client_id: str, sealed: str, overlap_seconds: float) -> datetime | None:
         """Sign with a new secret from now on, and with the one before until the time that is returned."""
         retires_at = func.clock_timestamp() + func.make_interval(0, 0, 0, 0, 0, 0, overlap_seconds)

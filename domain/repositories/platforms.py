@@ -11,11 +11,13 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.db import driver
 from domain.models import Asset, Client, Platform
+from domain.rules.provider import Vouched
 from domain.security import Identity
 
 Differences = dict[str, dict[str, Any]]  # of each field that differs: before and after
 HOLDER = "select client_id, role, platform_id, scopes from app.clients where is_active and"
 HOLDER_NAMED = f"{HOLDER} client_id = %(named)s"
+HOLDER_VOUCHED_FOR = f"{HOLDER} oidc_issuer = %(issuer)s and oidc_subject = %(subject)s"
 HOLDER_OF_KEY = (
     f"{HOLDER} ((secret_hash = %(named)s and (key_until is null or key_until > clock_timestamp()))"
     " or (previous_secret_hash = %(named)s and previous_until > clock_timestamp()))"
@@ -54,11 +56,15 @@ class Platforms:
 
     async def identity(self, secret_hash: str) -> Identity | None:
         """The active client that holds the secret of this hash, as its key or as the one before."""
-        return await self._holder(HOLDER_OF_KEY, secret_hash)
+        return await self._holder(HOLDER_OF_KEY, named=secret_hash)
 
     async def identity_of(self, client_id: str) -> Identity | None:
         """The active client of this id, whose token somebody else has verified."""
-        return await self._holder(HOLDER_NAMED, client_id)
+        return await self._holder(HOLDER_NAMED, named=client_id)
+
+    async def identity_vouched_for(self, person: Vouched) -> Identity | None:
+        """The active client that this person is bound to."""
+        return await self._holder(HOLDER_VOUCHED_FOR, issuer=person.issuer, subject=person.subject)
 
     async def clients(self) -> Sequence[Client]:
         return (await self.session.scalars(select(Client).order_by(Client.client_id))).all()
@@ -81,9 +87,19 @@ class Platforms:
         client = await self.session.get(Client, client_id)
         return client is not None and client.is_active
 
-    async def _holder(self, query: str, named: str) -> Identity | None:
+    async def bind(self, client: Client, person: Vouched) -> bool:
+        """Have the client be this person. False where somebody else is them."""
+        try:
+            async with self.session.begin_nested():
+                client.oidc_issuer, client.oidc_subject = person.issuer, person.subject
+                await self.session.flush()
+        except IntegrityError:
+            return False
+        return True
+
+    async def _holder(self, query: str, **named: str) -> Identity | None:
         # Asked at every call of the API, so the driver asks.
-        found = await (await (await driver(self.session)).execute(query, {"named": named})).fetchone()
+        found = await (await (await driver(self.session)).execute(query, named)).fetchone()
         if found is None:
             return None
         client_id, role, platform_id, scopes = found

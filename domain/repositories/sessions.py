@@ -15,26 +15,15 @@ class Sessions:
     session: AsyncSession
 
     async def begin(
-        self,
-        session_hash: str,
-        form_token: str,
-        seconds: float,
-        *,
-        client_id: str | None = None,
-        key_hash: str | None = None,
-        pending: dict[str, Any] | None = None,
+        self, session_hash: str, form_token: str, seconds: float, client_id: str, key_hash: str | None = None
     ) -> None:
-        """Begin a session, or a sign-in that waits for its provider. What has ended goes with it.
-
-        What was opened with a key ends no later than the key.
-        """
+        """Begin a session. What has ended goes with it. What was opened with a key ends no later than the key."""
         await self.session.execute(delete(ConsoleSession).where(ConsoleSession.expires_at < func.clock_timestamp()))
         self.session.add(
             ConsoleSession(
                 session_hash=session_hash,
                 client_id=client_id,
                 form_token=form_token,
-                pending=pending,
                 expires_at=func.least(
                     func.clock_timestamp() + func.make_interval(0, 0, 0, 0, 0, 0, seconds), _end_of_key(key_hash)
                 ),
@@ -54,16 +43,6 @@ class Sessions:
             return None
         client: Client = row[0]
         return Identity(client.client_id, client.role, client.platform_id), client.display_name, row[1]  # type: ignore[arg-type]
-
-    async def take_pending(self, session_hash: str) -> dict[str, Any] | None:
-        """What a sign-in under way has noted; it can be taken once."""
-        query = (
-            delete(ConsoleSession)
-            .where(_is_open(session_hash), ConsoleSession.client_id.is_(None))
-            .returning(ConsoleSession.pending)
-        )
-        noted: dict[str, Any] | None = await self.session.scalar(query)
-        return noted
 
     async def end(self, session_hash: str) -> None:
         await self.session.execute(delete(ConsoleSession).where(ConsoleSession.session_hash == session_hash))

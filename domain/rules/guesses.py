@@ -35,8 +35,9 @@ class Guesses:
             return 0
         return math.ceil(rest)
 
-    def was_wrong(self, address: str) -> None:
+    def was_wrong(self, address: str, secret_hash: str = "") -> None:
         place, now = place_of(address), self.clock()
+        self._good.pop((place, secret_hash), None)
         count, since = self._wrong.get(place, (0, now))
         if now - since >= self.window_seconds:
             count, since = 0, now
@@ -44,6 +45,10 @@ class Guesses:
 
     def was_right(self, address: str, secret_hash: str) -> None:
         self._keep(self._good, (place_of(address), secret_hash), True)
+
+    def is_known(self, address: str, secret_hash: str) -> bool:
+        """Whether this credential was good there when it was last looked at."""
+        return (place_of(address), secret_hash) in self._good
 
     def _keep(self, counted: OrderedDict[Any, Any], key: Hashable, value: object) -> None:
         counted[key] = value
@@ -53,11 +58,13 @@ class Guesses:
 
 
 def place_of(address: str) -> str:
-    """What counts as one source of calls."""
+    """What counts as one source of calls: an IPv4 address, however it is written, or the network of an IPv6 one."""
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:  # a Unix socket, or a proxy that says no address
         return address[:100]
-    if parsed.version == 6 and parsed.ipv4_mapped is None:
-        return str(ipaddress.ip_network((parsed, IPV6_NEIGHBOURS), strict=False))
+    if isinstance(parsed, ipaddress.IPv6Address):
+        if parsed.ipv4_mapped is None:
+            return str(ipaddress.ip_network((parsed, IPV6_NEIGHBOURS), strict=False))
+        parsed = parsed.ipv4_mapped
     return str(parsed)

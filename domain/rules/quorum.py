@@ -1,8 +1,9 @@
 """Whether a revision has the approvals that its platform asks for, and until when. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from domain.rules.clearance import ORDER, Clearance
 
@@ -43,6 +44,18 @@ def tally(votes: Sequence[Vote], content_hash: str | None, required: int, now: d
 def agreed(tallies: Iterable[Tally]) -> Clearance:
     """The clearance that enough people gave: of several revisions the highest, as each approval raises the asset's."""
     return max((each.level for each in tallies if each.is_enough), key=ORDER.index, default="uncleared")
+
+
+def eased_fields(differences: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Which of a platform's rules about approvals would be weaker than before; a new platform has no before."""
+    required, days = differences.get("approvals_required"), differences.get("approval_days")
+    eased = []
+    if required and required["before"] is not None and required["after"] < required["before"]:
+        eased.append(f"{required['after']} approvals instead of {required['before']}")
+    if days and days["before"] is not None and (days["after"] is None or days["after"] > days["before"]):
+        ends = "without end" if days["after"] is None else f"for {days['after']} days"
+        eased.append(f"approvals that hold {ends} instead of for {days['before']} days")
+    return eased
 
 
 def _until(counted: Sequence[Vote], required: int) -> datetime | None:

@@ -7,7 +7,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.contracts.audit import AuditVerdict
 from domain.repositories.audit import Audit
-from domain.rules.audit import GENESIS, Verdict, seal, verify
+from domain.rules.audit import GENESIS, Chain, Verdict, key_name
 from domain.security import Identity
 
 BATCH = 500
@@ -21,7 +21,7 @@ def record(session: AsyncSession, who: Identity, action: str, subject: str, **de
     Audit(session).add(actor=who.client_id, role=who.role, action=action, subject=subject, details=details)
 
 
-async def seal_batch(session: AsyncSession, floor: int = 0) -> tuple[int, int]:
+async def seal_batch(session: AsyncSession, chain: Chain, floor: int = 0) -> tuple[int, int]:
     """Chain entries above the floor that nobody has chained yet; returns how many, and the floor from now on.
 
     What is not above it is sealed: entries commit out of the order of their numbers, so it stays behind the newest.
@@ -33,7 +33,7 @@ async def seal_batch(session: AsyncSession, floor: int = 0) -> tuple[int, int]:
     head = await audit.head()
     sequence, previous, links = head.sequence, head.hash, []
     for entry in await audit.unsealed(BATCH, floor):
-        sequence, previous = sequence + 1, seal(previous, entry)
+        sequence, previous = sequence + 1, chain.seal(previous, entry)
         links.append((sequence, entry.audit_id, previous))
     audit.add_seals(links)
     return len(links), floor if len(links) == BATCH else settled
@@ -44,6 +44,7 @@ class Verification:
     """Reads the chain from its first seal to its last."""
 
     session: AsyncSession
+    chain: Chain
 
     async def run(self, known_sequence: int | None = None, known_hash: str | None = None) -> AuditVerdict:
         """Whether every seal holds, and whether the chain still goes through a head that was noted earlier.
@@ -53,7 +54,7 @@ class Verification:
         head, met = Verdict(0, GENESIS), known_sequence is None
         while links := await Audit(self.session).seals(head.sequence, BATCH):
             for link in links:
-                head = verify([link], head)
+                head = self.chain.verify([link], head)
                 if head.fault:
                     return await self._verdict(head, head.fault)
                 met = met or (head.sequence == known_sequence and head.hash == known_hash)
@@ -68,5 +69,6 @@ class Verification:
             sequence=head.sequence,
             hash=head.hash,
             unsealed=await Audit(self.session).count_unsealed(),
+            is_keyed=self.chain.key_name is not None and key_name(head.hash) is not None,
             fault=fault,
         )

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from domain.adapters.sealing import Vault
+from domain.adapters.sealing import PLAIN, Vault
 from domain.contracts.callbacks import (
     CallbackDetail,
     CallbackPage,
@@ -97,6 +97,16 @@ class CallbackDesk:
         if found is None:
             raise NotFound(f"There is no callback {callback_id}.")
         return found
+
+
+async def seal_readable(session: AsyncSession, vault: Vault) -> int:
+    """Seal the secrets that were stored readable, where there is a key now; returns how many there were."""
+    if not vault.seals:
+        return 0
+    found = await Callbacks(session).secrets_marked(PLAIN)
+    for secret in found:
+        secret.sealed = vault.seal(vault.open(secret.sealed))
+    return len(found)
 
 
 def place_of(token: str | None) -> Place | None:

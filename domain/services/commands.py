@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from sqlalchemy import func
@@ -13,7 +13,15 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from domain.contracts import commands as words
 from domain.contracts.commands import CommandDone
 from domain.contracts.control import Pause, Resume
-from domain.errors import DomainError, ExternalUnavailable, InvalidCommand, NotConfigured, NotFound, NotPublishable
+from domain.errors import (
+    DomainError,
+    ExternalUnavailable,
+    Forbidden,
+    InvalidCommand,
+    NotConfigured,
+    NotFound,
+    NotPublishable,
+)
 from domain.models import Asset
 from domain.repositories import external
 from domain.repositories.exports import Exports
@@ -21,16 +29,20 @@ from domain.repositories.layers import Layers
 from domain.repositories.platforms import Platforms
 from domain.repositories.runs import Runs
 from domain.rules.exports import exposed
+from domain.rules.quorum import eased_fields
 from domain.rules.scratch import is_scratch
 from domain.security import Identity
 from domain.services.audit import record
 from domain.services.bootstrap import Bootstrap
 from domain.services.control import Control
+from domain.services.deciding import FilesRead, decided
+from domain.services.desks import shelf_of
 from domain.services.found import locked_asset
 from domain.services.layers import LayerDesk
 from domain.services.outside import OutsideWords
-from domain.services.shelf import Shelf
 from domain.state import Service
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -54,22 +66,27 @@ class Commands:
         return CommandDone(command=name, changed=changed, details=details)
 
     async def publish_metadata(self, given: words.PublishMetadata) -> tuple[bool, dict[str, Any]]:
-        async with self.service.database.transaction() as session:
-            desk = self._desk(session)
+        async def act(session: AsyncSession, files: FilesRead) -> bool:
             await locked_asset(session, given.asset_id)
             if given.metadata is not None:
                 await Layers(session).keep(given.asset_id, given.metadata.model_dump(), self.caller.client_id)
-            changed = await desk.publish(given.asset_id, self.caller.client_id)
+            changed = await self._desk(session, files).publish(given.asset_id, self.caller.client_id)
             self._audit(session, "metadata.publish", f"asset/{given.asset_id}", changed=changed)
-        return changed, {"asset_id": given.asset_id}
+            return changed
+
+        return await self._decided(act), {"asset_id": given.asset_id}
 
     async def unpublish_metadata(self, given: words.OneAsset) -> tuple[bool, dict[str, Any]]:
         """Show the catalogue's own words again. Those in the external database leave too, or as soon as it answers."""
-        async with self.service.database.transaction() as session:
+
+        async def act(session: AsyncSession, files: FilesRead) -> tuple[bool, bool]:
             row = await Layers(session).published(given.asset_id)
             is_outside = row is not None and row.external_at is not None
-            changed = await self._desk(session).unpublish(given.asset_id)
+            changed = await self._desk(session, files).unpublish(given.asset_id)
             self._audit(session, "metadata.unpublish", f"asset/{given.asset_id}", changed=changed)
+            return changed, is_outside
+
+        changed, is_outside = await self._decided(act)
         url = self.service.settings.external_database_url
         if is_outside and url is not None:
             with contextlib.suppress(external.ExternalUnavailable):
@@ -130,8 +147,11 @@ class Commands:
 
     async def _rebuild(self, asset_id: str) -> int:
         """In a transaction of its own: readers wait for one asset at most, and what fails leaves nothing behind."""
-        async with self.service.database.transaction() as session:
-            return await self._desk(session).rebuild(await locked_asset(session, asset_id))
+
+        async def act(session: AsyncSession, files: FilesRead) -> int:
+            return await self._desk(session, files).rebuild(await locked_asset(session, asset_id))
+
+        return await self._decided(act)
 
     async def migrate(self, _given: words.Nothing) -> tuple[bool, dict[str, Any]]:
         made = Bootstrap(self.service.database, self.service.settings, self.service.library)
@@ -154,6 +174,11 @@ class Commands:
                 raise InvalidCommand(
                     f"Platform {given.platform_id} has assets that are named by its references as they are. "
                     f"Register another platform for other required_refs."
+                )
+            if self.caller.role != "admin" and (eased := eased_fields(differences)):
+                raise Forbidden(
+                    f"Platform {given.platform_id} would ask for less than it does: {', '.join(eased)}. Only admins "
+                    "ease what keeps one person from deciding alone."
                 )
             await Layers(session).invalidate("platforms")
             facts = {"changed": bool(differences), "fields": differences}
@@ -182,9 +207,11 @@ class Commands:
     def _audit(self, session: AsyncSession, command: str, subject: str, **details: Any) -> None:
         record(session, self.caller, command, subject, **details)
 
-    def _desk(self, session: AsyncSession) -> LayerDesk:
-        shelf = Shelf(session, self.service.zones, str(self.service.settings.public_url))
-        return LayerDesk(session, shelf)
+    def _desk(self, session: AsyncSession, files: FilesRead) -> LayerDesk:
+        return LayerDesk(session, shelf_of(session, self.service, files))
+
+    async def _decided(self, act: Callable[[AsyncSession, FilesRead], Awaitable[Result]]) -> Result:
+        return await decided(self.service.database, self.service.file_checks, act)
 
 
 Method = Callable[[Commands, Any], Awaitable[tuple[bool, dict[str, Any]]]]

@@ -2,6 +2,7 @@
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from domain.services.deciding import FilesRead
 from domain.services.exports import ExportDesk
 from domain.services.reviews import Reviews
 from domain.services.shelf import Shelf
@@ -12,6 +13,9 @@ def exports_of(session: AsyncSession, service: Service) -> ExportDesk:
     return ExportDesk(session, service.definitions, service.settings.export_workflow)
 
 
-def review_desk(session: AsyncSession, service: Service, if_match: str | None = None) -> Reviews:
-    shelf = Shelf(session, service.zones, str(service.settings.public_url))
-    return Reviews(session, shelf, exports_of(session, service), if_match)
+def shelf_of(session: AsyncSession, service: Service, files: FilesRead) -> Shelf:
+    return Shelf(session, files, str(service.settings.public_url))
+
+
+def review_desk(session: AsyncSession, service: Service, files: FilesRead, if_match: str | None = None) -> Reviews:
+    return Reviews(session, shelf_of(session, service, files), exports_of(session, service), if_match)

@@ -24,7 +24,8 @@ class Publisher:
     exports: ExportDesk
 
     async def serve(self, asset: Asset, version: AssetVersion, revision: Revision, who: Identity) -> None:
-        """Serve the revision in place of the one before."""
+        """Serve the revision in place of the one before. Its files are what its run committed, or nothing is done."""
+        await self.shelf.require(asset, version.ordinal, revision.revision)
         replaced, version.served_revision = version.served_revision, revision.revision
         await self.session.flush()
         hit("approve.decided")

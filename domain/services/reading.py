@@ -16,7 +16,7 @@ def storage_answers() -> Iterator[None]:
     try:
         yield
     except InvalidInput as error:
-        raise Unstored("A file of it is not in storage any more. Have it submitted again.") from error
+        raise lost() from error
     except (HandlerError, OSError) as error:
         raise StorageUnavailable(
             "Our storage does not answer. Nothing was changed: try again in a moment.",
@@ -24,7 +24,12 @@ def storage_answers() -> Iterator[None]:
         ) from error
 
 
+def lost() -> Unstored:
+    """The refusal of what needs a file that is gone."""
+    return Unstored("A file of it is not in storage any more. Have it submitted again.")
+
+
 def content(store: Store, name: str) -> bytes:
-    """The whole blob."""
+    """The whole blob, for who only shows it: what is published is read by `file_checks`."""
     with storage_answers():
         return store.read_bytes(name)

@@ -33,7 +33,7 @@ from domain.rules.lifecycle import (
     next_state,
     request_state,
 )
-from domain.rules.places import foreign_artifact, home
+from domain.rules.places import foreign_artifact, foreign_output, home
 from domain.rules.reconcile import Action, FlowState, Patience, decide
 from domain.services.audit import PREFECT, THE_SERVICE, record
 from domain.services.fence import end_attempt, fenced, taken_request, tell
@@ -287,4 +287,5 @@ def _foreign(run: Run, request: Request, attempt: Attempt, message: Commit) -> R
     """What of an outcome is not the run's own. Copies belong where an internal run was told to make them."""
     told = run.inputs.get("destination") if request.is_internal else None
     copies = told if isinstance(told, str) else None
-    return foreign_artifact(message.artifacts, home(run_facts(run, request, attempt)), copies)
+    own = home(run_facts(run, request, attempt))
+    return foreign_artifact(message.artifacts, own, copies) or foreign_output(message.outputs, own)

@@ -1,8 +1,8 @@
 """Puts revisions into the catalogue and takes them out. Who may see an item, serving asks for each reader."""
 
-import hashlib
+import asyncio
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,28 +12,39 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from domain.adapters.catalog import BaseItem, Rows, rows
 from domain.contracts.artifacts import STAGED_ITEMS, STAGED_WORDS
 from domain.errors import NotPublishable
-from domain.models import Asset, Platform
+from domain.models import Artifact, Asset, Platform
 from domain.repositories.assets import Assets
 from domain.repositories.catalogue import Catalogue
 from domain.repositories.layers import Layers
 from domain.rules import publication
 from domain.rules.layers import described_collection, described_item
 from domain.rules.publication import Holdings, item_id
-from domain.services.reading import content
-from flows.storage import Zones
-from flows.storage.threads import in_storage_thread
+from domain.services.deciding import FilesRead
+from domain.services.file_checks import Committed
 
 Words = dict[str, Any] | None
 Place = tuple[str, int, int]  # asset, ordinal, revision
+STAGED = frozenset({*STAGED_ITEMS, STAGED_WORDS})
 
 
 @dataclass(frozen=True)
 class Shelf:
-    """A change of what is served puts revisions and takes them out, and at its end describes the collection anew."""
+    """A change of what is served puts revisions and takes them out, and at its end describes the collection anew.
+
+    It reads no file itself: it has been given what was read, or asks for what is missing by `Unread`.
+    """
 
     session: AsyncSession
-    zones: Zones
+    files: FilesRead
     public_url: str
+
+    async def require(self, asset: Asset, ordinal: int, revision: int) -> None:
+        """Go on only where every file of the revision is what its run committed."""
+        found = await Assets(self.session).files(asset.asset_id, ordinal, revision)
+        staged = [each for each in found if each.role in STAGED]
+        self.files.require([committed(each) for each in found if each not in staged], list(map(committed, staged)))
+        for each in staged:
+            self.files.content(committed(each))
 
     async def put(self, asset: Asset, ordinal: int, revision: int) -> bool:
         """Show the revision, in the words that are published about its layer. False where it has no staged items.
@@ -43,11 +54,11 @@ class Shelf:
         found = await Assets(self.session).artifacts(asset.asset_id, ordinal, revision, STAGED_ITEMS)
         if not found:  # not every workflow makes something to catalogue
             return False
-        staged = {artifact.name: artifact.sha256 for artifact in found}
+        staged = self._staged(found)
         catalogue, words = Catalogue(self.session), await self._words(asset)
         base = await catalogue.begin(await self._collection(asset, Holdings(), words))
         place = (asset.asset_id, ordinal, revision)
-        made = await in_storage_thread(self._rows, staged, place, words, base)
+        made = await asyncio.to_thread(self._rows, staged, place, words, base)
         await catalogue.put(item_id(*place), asset.asset_id, made)
         return True
 
@@ -60,21 +71,17 @@ class Shelf:
         held = await catalogue.holdings(asset.asset_id)
         await catalogue.describe(await self._collection(asset, held, await self._words(asset)))
 
-    def _rows(self, staged: Mapping[str, str], place: Place, words: Words, base: BaseItem) -> Rows:
+    def _staged(self, found: Sequence[Artifact]) -> list[tuple[str, bytes]]:
+        """The staged files with what they hold."""
+        files = [committed(each) for each in found]
+        self.files.require((), files)
+        return [(file.name, self.files.content(file)) for file in files]
+
+    def _rows(self, staged: Sequence[tuple[str, bytes]], place: Place, words: Words, base: BaseItem) -> Rows:
         whole, ordinal = item_id(*place), place[1]
-        items = (item for name, sha256 in staged.items() for item in self._staged(name, sha256, place))
+        items = (item for name, content in staged for item in _items(name, content, place))
         public = (publication.public_item(item, self.public_url, whole, ordinal) for item in items)
         return rows((described_item(item, words) for item in public), base)
-
-    def _staged(self, name: str, sha256: str, place: Place) -> Iterator[dict[str, Any]]:
-        """The items of a staged file: one, or one a line. It must be the file that the run handed in, about itself."""
-        read = content(self.zones.silver, name)
-        if hashlib.sha256(read).hexdigest() != sha256:
-            raise _not_its_own(place)
-        for item in map(orjson.loads, read.splitlines() if name.endswith(".ndjson") else [read]):
-            if not publication.is_own(item, *place):
-                raise _not_its_own(place)
-            yield item
 
     async def _collection(self, asset: Asset, held: Holdings, words: Words) -> dict[str, Any]:
         platform = await self.session.get(Platform, asset.platform_id)
@@ -87,8 +94,8 @@ class Shelf:
         for ordinal, revision in reversed(await Layers(self.session).served(asset_id)):
             found = await Assets(self.session).artifacts(asset_id, ordinal, revision, (STAGED_WORDS,))
             if found:
-                text = await in_storage_thread(content, self.zones.silver, found[0].name)
-                said: dict[str, str] = json.loads(text)
+                text = self.files.content_if_sound(committed(found[0]))
+                said: dict[str, str] = json.loads(text) if text is not None else {}
                 return said
         return None
 
@@ -97,8 +104,20 @@ class Shelf:
         return published.content if published else None
 
 
+def committed(artifact: Artifact) -> Committed:
+    return Committed(artifact.name, artifact.sha256, artifact.size_bytes)
+
+
+def _items(name: str, content: bytes, place: Place) -> Iterator[Mapping[str, Any]]:
+    """The items of a staged file: one, or one a line. Each is about the revision and nothing else."""
+    for item in map(orjson.loads, content.splitlines() if name.endswith(".ndjson") else [content]):
+        if not publication.is_own(item, *place):
+            raise _not_its_own(place)
+        yield item
+
+
 def _not_its_own(place: Place) -> NotPublishable:
     return NotPublishable(
-        f"What version {place[1]} of asset {place[0]} has staged for the catalogue is not what its run handed in, or "
-        "describes files of others. Look into its run, then have it submitted again."
+        f"What version {place[1]} of asset {place[0]} has staged for the catalogue describes what is not its own. "
+        "Look into its run, then have it submitted again."
     )

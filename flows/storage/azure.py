@@ -64,6 +64,11 @@ class AzureStore:
             return int(self._blob(name).get_blob_properties().size)
         return None
 
+    def stamp(self, name: str) -> str | None:
+        with contextlib.suppress(_NoBlob), _faults(name):
+            return str(self._blob(name).get_blob_properties().etag)
+        return None
+
     def read_bytes(self, name: str) -> bytes:
         with _found(name):
             return self._blob(name).download_blob(max_concurrency=AT_ONCE).readall()

@@ -8,9 +8,11 @@ import contextlib
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import uuid4
 
 from flows.errors import InvalidInput
 from flows.storage.off_loop import off_the_loop
@@ -19,6 +21,7 @@ from flows.storage.protocol import CHUNK_BYTES, Check, Store, Stream, checked_na
 _PARTIAL = ".partial-"
 # Even a slow disk takes so much in a fraction of the two seconds in which a stop is heard.
 PIECE_BYTES = 8 * 1024 * 1024
+TICK_NS = 2_000_000_000
 
 
 @off_the_loop
@@ -29,11 +32,10 @@ class LocalStore:
     root: Path
 
     def _path(self, name: str) -> Path:
-        path = self.root / checked_name(name)
-        # A symlink inside the zone must not lead a partner's name out of it.
-        if not path.resolve().is_relative_to(self.root.resolve()):
-            raise InvalidInput(f"{name!r} leads outside its storage zone.")
-        return path
+        # A symlink must lead no name anywhere else: out of the zone, or to what lies in it under another's name.
+        if (self.root / checked_name(name)).resolve() != self.root.resolve() / name:
+            raise InvalidInput(f"{name!r} leads to another place than its own.")
+        return self.root / name
 
     def readable_path(self, name: str) -> str:
         path = self._path(name)
@@ -44,6 +46,17 @@ class LocalStore:
     def size_bytes(self, name: str) -> int | None:
         path = self._path(name)
         return path.stat().st_size if path.is_file() else None
+
+    def stamp(self, name: str) -> str | None:
+        """By the time of its last change, which nobody can set. Clocks of file systems tick slowly: what was written
+        just now may be written again under the same time, so its stamp is no other's.
+        """
+        path = self._path(name)
+        if not path.is_file():
+            return None
+        found = path.stat()
+        is_fresh = time.time_ns() - found.st_ctime_ns < TICK_NS
+        return f"{found.st_ino}-{found.st_size}-{found.st_ctime_ns}{f'-{uuid4()}' if is_fresh else ''}"
 
     def read_bytes(self, name: str) -> bytes:
         return Path(self.readable_path(name)).read_bytes()
@@ -79,7 +92,7 @@ class LocalStore:
         path = self._path(folder)
         if not path.is_dir():
             return []
-        files = (entry.name for entry in os.scandir(path) if entry.is_file() and not entry.name.startswith("."))
+        files = (entry.name for entry in os.scandir(path) if _is_blob(entry))
         return [f"{folder}/{name}" for name in sorted(files)]
 
     def put_file(self, name: str, source: Path, check: Check = go_on) -> None:
@@ -150,6 +163,10 @@ def _to_disk(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _is_blob(entry: "os.DirEntry[str]") -> bool:
+    return entry.is_file(follow_symlinks=False) and not entry.name.startswith(".")
 
 
 def _copy(source: Path, target: Path, check: Check) -> None:

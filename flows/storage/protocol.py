@@ -63,13 +63,16 @@ class Store(Protocol):
     """One zone: blobs by name. Names are `container/path` and never leave the zone."""
 
     def readable_path(self, name: str) -> str:
-        """A path or URL that a reader in this process can open now. A URL is a secret and is valid for an hour at most.
+        """A path or URL that a reader in this process can open now. A URL is a secret, good for five minutes or more.
 
         `flows.storage.reading` tells which it is, and how GDAL opens it.
         """
 
     def size_bytes(self, name: str) -> int | None:
         """The blob's size, or None where there is no such blob."""
+
+    def stamp(self, name: str) -> str | None:
+        """What is another whenever the blob was written, known without reading it; None where there is no such blob."""
 
     def read_bytes(self, name: str) -> bytes: ...
 

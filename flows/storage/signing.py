@@ -1,4 +1,7 @@
-"""URLs that let their holder read one blob for less than an hour (SAS). What is a URL here is a secret everywhere.
+"""URLs that let their holder read one blob for ten minutes (SAS). What is a URL here is a secret everywhere.
+
+Whoever reads for longer asks again in time: five minutes are left of every URL that is given. What our own client
+reads needs none, however long it takes.
 
 They are signed by a key that Azure lends to our identity for some hours, or by the account's own where we hold it.
 """
@@ -19,8 +22,8 @@ if TYPE_CHECKING:
     from azure.storage.blob import UserDelegationKey
 
 SKEW_SECONDS: Final = 300  # our clock may be ahead of Azure's
-LIFE_SECONDS: Final = 3600 - SKEW_SECONDS
-FRESH_SECONDS: Final = LIFE_SECONDS - 600
+LIFE_SECONDS: Final = 900 - SKEW_SECONDS
+FRESH_SECONDS: Final = 300  # left at least of a URL that is given again
 KEY_SECONDS: Final = 6 * 3600
 REMEMBERED: Final = 4096
 
@@ -36,7 +39,7 @@ class SasUrls:
     _lock: Lock = field(default_factory=Lock)
 
     def known(self, blob: str) -> str | None:
-        """A URL that was given before and may be opened for another three quarters of an hour."""
+        """A URL that was given before and may be read by for another five minutes."""
         with self._lock:
             url, ends_at = self._known.get(blob, ("", 0.0))
         return url if ends_at - self.clock() > FRESH_SECONDS else None

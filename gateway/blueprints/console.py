@@ -17,14 +17,13 @@ KEPT: Final = {
     "authorization", "connection", "content-length", "forwarded", "keep-alive", "proxy-authorization", "te", "trailer",
     "transfer-encoding", "upgrade", "x-api-key", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto",
 }  # fmt: skip
-MOST_CONNECTIONS: Final = 300
 SILENCE_SECONDS: Final = 30.0  # streams of events breathe every ten
 KEPT_FROM_ANSWERS: Final = {"connection", "date", "keep-alive", "server", "transfer-encoding"}
 
 
-def pages_client(domain_url: str) -> httpx.AsyncClient:
+def pages_client(domain_url: str, most_connections: int) -> httpx.AsyncClient:
     """Open pages hold a connection each, so these are not those of submissions."""
-    limits = httpx.Limits(max_connections=MOST_CONNECTIONS)
+    limits = httpx.Limits(max_connections=most_connections)
     return httpx.AsyncClient(base_url=domain_url, timeout=SILENCE_SECONDS, limits=limits, cookies=no_cookies())
 
 

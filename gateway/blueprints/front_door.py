@@ -1,17 +1,17 @@
 """One origin for everything people read: tiles, features, STAC are forwarded to serving, which judges access."""
 
-from collections.abc import AsyncIterator
 from typing import Annotated
 
 import httpx
 from fastapi import APIRouter, Depends, Request
 
-from domain.contracts.console import SESSION_COOKIE
-from domain.doorkeeper import shown_credential
+from domain.rules.guesses import place_of
 from gateway.auth import address_of
+from gateway.between import COST, READER, read
+from gateway.entrance import session_of, shown_or_session
 from gateway.errors import BehindUnavailable
 from gateway.forwarding import Forwarded, Raw, address_behind, as_bytes, as_text
-from gateway.rates import take_read
+from gateway.rates import reader_of
 from gateway.state import Gateway, gateway
 
 PASSED_IN = (
@@ -46,13 +46,7 @@ PASSED_OUT = (
 OUR_OWN = "cairn-"  # what serving says of an answer, for which HTTP has no name
 
 
-async def own_place(request: Request, state: Annotated[Gateway, Depends(gateway)]) -> AsyncIterator[None]:
-    """One of the places of the caller's address, until the answer has been sent."""
-    with state.streams.place(address_of(request)):
-        yield
-
-
-router = APIRouter(tags=["data"], dependencies=[Depends(own_place)])
+router = APIRouter(tags=["data"])
 
 
 @router.api_route("/tiles/{path:path}", methods=["GET", "HEAD"])
@@ -62,11 +56,8 @@ router = APIRouter(tags=["data"], dependencies=[Depends(own_place)])
 @router.api_route("/stac/{path:path}", methods=["GET", "HEAD"])
 @router.api_route("/stac/search", methods=["POST"])
 async def forward(request: Request, state: Annotated[Gateway, Depends(gateway)]) -> Forwarded:
-    """Pass a read on and stream its answer back."""
-    secret, address = shown_credential(request.headers) or _session(request), address_of(request)
-    if secret is not None:
-        state.doorkeeper.refuse_guesser(secret, address)
-    take_read(state.readers, secret, address)
+    """Pass a read on and stream its answer back. It was counted at the entrance."""
+    secret, address = shown_or_session(request), address_of(request)
     outgoing = state.serving.build_request(
         request.method,
         address_behind(request),
@@ -77,6 +68,7 @@ async def forward(request: Request, state: Annotated[Gateway, Depends(gateway)])
         answer = await state.serving.send(outgoing, stream=True)
     except httpx.HTTPError as error:
         raise BehindUnavailable("Data cannot be read right now. Try again in a moment.") from error
+    state.readers.charge(reader_of(secret, address), read(answer.headers.get(COST)) - 1.0)
     # Serving judges; here it is counted, for serving knows no addresses. It may answer before it has judged, so
     # whatever else it says does not prove a credential right.
     if secret is not None and answer.status_code == httpx.codes.UNAUTHORIZED:
@@ -93,7 +85,7 @@ def _is_passed_out(name: str) -> bool:
 def _forwarded_headers(request: Request) -> Raw:
     """The few headers that matter; the caller's own host among them, so that links in answers lead back here."""
     passed = {name: request.headers[name] for name in PASSED_IN if name in request.headers}
-    if (session := _session(request)) is not None:
+    if (session := session_of(request)) is not None:
         passed["authorization"] = f"Bearer {session}"
     passed.setdefault("accept-encoding", "identity")  # httpx would ask for what the caller may not understand
     return as_bytes(
@@ -102,6 +94,7 @@ def _forwarded_headers(request: Request) -> Raw:
             "host": request.url.netloc,
             "x-forwarded-proto": request.url.scheme,
             "x-forwarded-port": str(_port(request)),
+            READER: place_of(address_of(request)),
         }.items()
     )
 
@@ -113,10 +106,3 @@ def _port(request: Request) -> int:
     except ValueError:
         port = None
     return port or {"https": 443}.get(request.url.scheme, 80)
-
-
-def _session(request: Request) -> str | None:
-    """The session of a person at the console, as a credential to read with: on that console's own pages only."""
-    if shown_credential(request.headers) is not None or request.headers.get("sec-fetch-site") != "same-origin":
-        return None
-    return request.cookies.get(SESSION_COOKIE) if request.method in {"GET", "HEAD"} else None

@@ -69,7 +69,7 @@ async def readable_product(request: Request, asset_id: AssetId, version: Version
     product = None
     if ordinal is not None and identity is not None and identity.role in STAFF:
         product = await lookup.staged(asset_id, ordinal)  # staff preview what may take the place of what is served
-    product = product or await lookup.product(asset_id, ordinal)
+    product = product or await lookup.product(asset_id, ordinal, lambda found: is_readable(found, identity))
     if product is None or not is_readable(product, identity):
         raise NOT_FOUND
     whole = product.cog_name or product.table_name

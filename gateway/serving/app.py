@@ -7,12 +7,15 @@ from fastapi import FastAPI, Request
 
 from domain import logs
 from domain.background import in_background
+from domain.bodies import Bodies, BodyRules, Room, Scope, Sender
 from domain.doorkeeper import Doorkeeper
 from domain.last_uses import LastUses
 from domain.metrics import METRICS_PATH, Metering, RequestMeter
 from domain.readiness import Ready
 from gateway.cross_origin import CrossOrigin
+from gateway.public_address import PublicAddress
 from gateway.serving import catalog, downloads, layers, metrics, problems, tiles
+from gateway.serving.answers import Answers, Whole, answer_shares
 from gateway.serving.budget import Budget
 from gateway.serving.freshness import ResponseHeaders
 from gateway.serving.handles import Handles
@@ -25,6 +28,8 @@ from gateway.serving.sources import OPEN_SECONDS, Sources
 from gateway.serving.transfer import HeadAsGet, TextCompression
 
 MEGABYTE = 1024**2
+BODY_BYTES = 4 * MEGABYTE  # searches: the gateway lets fewer through
+BODIES_BYTES = 64 * MEGABYTE
 
 
 def create_app(settings: ServingSettings | None = None) -> FastAPI:
@@ -40,8 +45,11 @@ def create_app(settings: ServingSettings | None = None) -> FastAPI:
     app.state.doorkeeper = stac.state.doorkeeper = features.state.doorkeeper = Doorkeeper(settings.token_verifier())
     app.state.links = Links([key.get_secret_value() for key in settings.link_keys], settings.link_seconds)
     app.state.zones = stac.state.zones = settings.zones()
-    app.state.budget = Budget(
-        settings.serving_pixels_mb * MEGABYTE, settings.serving_request_mb * MEGABYTE, settings.serving_patience_seconds
+    app.state.budget = features.state.budget = Budget(
+        settings.serving_pixels_mb * MEGABYTE,
+        settings.serving_request_mb * MEGABYTE,
+        settings.serving_patience_seconds,
+        settings.serving_requests_at_a_time,
     )
     app.state.sources = Sources(app.state.zones, Handles(settings.serving_open_files, OPEN_SECONDS))
     for each in (app, stac, features):
@@ -54,9 +62,15 @@ def create_app(settings: ServingSettings | None = None) -> FastAPI:
     app.add_api_route("/readyz", readyz, tags=["health"])
     app.add_api_route(METRICS_PATH, metrics.metrics, include_in_schema=False)
     app.mount("/stac", catalog.below_its_mount(stac))
-    app.mount("/vector", layers.without_pages(catalog.below_its_mount(features)))
+    app.mount("/vector", Whole(layers.without_pages(catalog.below_its_mount(features))))
     app.add_middleware(ResponseHeaders)
     app.add_middleware(CrossOrigin)
+    app.add_middleware(
+        Bodies, rules=BodyRules(BODY_BYTES, {}), room=Room(BODIES_BYTES, is_shared=False), admit=_anybody
+    )
+    app.add_middleware(Answers, shares=answer_shares(settings.serving_answers_mb * MEGABYTE))
+    if settings.public_url is not None:
+        app.add_middleware(PublicAddress, url=settings.public_url)
     _meter(app, settings, {"/stac": stac, "/vector": features})
     return app
 
@@ -94,6 +108,11 @@ def _meter(app: FastAPI, settings: ServingSettings, mounted: dict[str, FastAPI])
     app.add_middleware(RequestMeter, metering=app.state.metering, mounts=mounted)
     for prefix, each in mounted.items():
         each.add_middleware(RequestMeter, metering=app.state.metering, prefix=prefix)
+
+
+async def _anybody(_scope: Scope) -> Sender:
+    """Searches come from the gateway, which knows whose they are and how much of them it takes."""
+    return Sender("gateway", is_known=True)
 
 
 async def livez() -> dict[str, str]:

@@ -1,53 +1,65 @@
-"""Memory for pixels, shared by the requests that read them: who needs more than is left waits for their turn.
+"""Memory for pixels and features, shared by the requests that read them: who needs more than is left waits for a turn.
 
 Knows no pixel and no request. One event loop uses it.
 """
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from gateway.serving.problems import BUSY
 
+EVERYBODY = ""  # where nobody says who reads, all do
+
 
 @dataclass(frozen=True)
 class _Turn:
+    reader: str
     size_bytes: int
     comes: asyncio.Future[None]
 
 
 class Budget:
-    """So many bytes for all, and so many at most for one. Turns come in the order in which they were asked for."""
+    """So many bytes for all, and so many at most for one request.
 
-    def __init__(self, all_bytes: int, one_bytes: int, patience_seconds: float) -> None:
+    Turns come in the order in which they were asked for, but for those of a reader who has an eighth of it already, or
+    so many requests under way: others pass by. Large requests of one reader so come one by one.
+    """
+
+    def __init__(self, all_bytes: int, one_bytes: int, patience_seconds: float, at_a_time: int = 4) -> None:
         self.one_bytes = min(one_bytes, all_bytes)
         self.free_bytes = all_bytes
+        self._each_bytes = all_bytes // 8
+        self._at_a_time = at_a_time
         self._patience = patience_seconds
         self._waiting: deque[_Turn] = deque()
+        self._held, self._under_way = Counter[str](), Counter[str]()
 
     @asynccontextmanager
-    async def share(self, size_bytes: int) -> AsyncIterator[None]:
+    async def share(
+        self, size_bytes: int, reader: str = EVERYBODY, patience_seconds: float | None = None
+    ) -> AsyncIterator[None]:
         """Hold so many bytes for as long as the block lasts. Whoever waits too long is told to ask again."""
-        await self._take(size_bytes)
+        await self._take(size_bytes, reader, self._patience if patience_seconds is None else patience_seconds)
         try:
             yield
         finally:
-            self._give(size_bytes)
+            self._give(size_bytes, reader)
 
-    async def _take(self, size_bytes: int) -> None:
-        if not self._waiting and size_bytes <= self.free_bytes:
-            self.free_bytes -= size_bytes
-            return
-        turn = _Turn(size_bytes, asyncio.get_running_loop().create_future())
+    async def _take(self, size_bytes: int, reader: str, patience: float) -> None:
+        turn = _Turn(reader, size_bytes, asyncio.get_running_loop().create_future())
         self._waiting.append(turn)
+        self._call()
+        if turn.comes.done():
+            return
         try:
-            await asyncio.wait([turn.comes], timeout=self._patience)  # never cancels what it waits for
+            await asyncio.wait([turn.comes], timeout=patience)  # never cancels what it waits for
         except asyncio.CancelledError:
             # Whoever went away may have got a turn at the same moment.
             if turn.comes.done():
-                self._give(size_bytes)
+                self._give(size_bytes, reader)
             else:
                 self._leave(turn)
             raise
@@ -58,11 +70,32 @@ class Budget:
     def _leave(self, turn: _Turn) -> None:
         """A turn that is not waited for any more may have kept others from theirs."""
         self._waiting.remove(turn)
-        self._give(0)
+        self._call()
 
-    def _give(self, size_bytes: int) -> None:
+    def _give(self, size_bytes: int, reader: str) -> None:
         self.free_bytes += size_bytes
-        while self._waiting and self._waiting[0].size_bytes <= self.free_bytes:
-            turn = self._waiting.popleft()
+        self._held[reader] -= size_bytes
+        self._under_way[reader] -= 1
+        if not self._under_way[reader]:
+            del self._held[reader], self._under_way[reader]
+        self._call()
+
+    def _call(self) -> None:
+        """Let in whoever may go on, up to the first for whom there is no room: small ones must not pass large ones."""
+        for turn in list(self._waiting):
+            if self._has_enough(turn):
+                continue
+            if turn.size_bytes > self.free_bytes:
+                return
+            self._waiting.remove(turn)
             self.free_bytes -= turn.size_bytes
+            self._held[turn.reader] += turn.size_bytes
+            self._under_way[turn.reader] += 1
             turn.comes.set_result(None)
+
+    def _has_enough(self, turn: _Turn) -> bool:
+        """Whether the reader of this turn has to wait for an end of its own first."""
+        under_way = self._under_way[turn.reader]
+        if turn.reader == EVERYBODY or not under_way:
+            return False
+        return under_way >= self._at_a_time or self._held[turn.reader] + turn.size_bytes > self._each_bytes

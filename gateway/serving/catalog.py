@@ -26,6 +26,7 @@ from gateway.serving.settings import ServingSettings
 
 # Collection search pages inside of the database, where the rule is not known; all other extensions are harmless.
 _EXTENSIONS: Final = ["query", "sort", "fields", "filter", "pagination"]
+MOST_ITEMS: Final = 1000  # of a page: whoever asks for more is told where it goes on
 # No item has this id: item ids end in a version and a revision.
 _NOTHING: Final = "-"
 
@@ -89,6 +90,7 @@ class ReadableCatalog(CoreCrudClient):  # type: ignore[misc]
 
     async def _search_base(self, search_request: Any, request: Request) -> Any:
         settle(search_request)
+        search_request.limit = min(search_request.limit or MOST_ITEMS, MOST_ITEMS)
         allowed = await readable_items(request)
         if search_request.token and not allowed.includes(_page_start(search_request.token)):
             raise CANNOT_SEARCH

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final
 
 import morecantile
 import orjson
+import tipg.factory
 from fastapi import Depends, FastAPI, Path, Request, Response
 from morecantile.errors import InvalidIdentifier
 from pydantic import BaseModel
@@ -21,16 +22,21 @@ from tipg.factory import OGCFeaturesFactory
 from tipg.model import Landing, Link
 from tipg.resources.enums import MediaType
 
+from domain.rules import csv_text
+from gateway.between import COST, cost_of_bytes, written
 from gateway.serving.access import Version, identity_of, is_readable, lookup_of, readable_product
+from gateway.serving.answers import making, reader_of
+from gateway.serving.budget import Budget
 from gateway.serving.freshness import tell_later
 from gateway.serving.lookup import Product
 from gateway.serving.pools import opened, pool_options
 from gateway.serving.problems import NOT_FOUND, invalid
 from gateway.serving.settings import ServingSettings
-from gateway.serving.vector_tiles import LAYER_IN_TILE, MATCHED, MAX_BYTES, MAX_FEATURES, SHOWN, Layer
+from gateway.serving.vector_tiles import LAYER_IN_TILE, MATCHED, MAX_BYTES, MAX_FEATURES, SHOWN, Layer, PageRoom
 
 MVT: Final = "application/vnd.mapbox-vector-tile"
 MAX_ZOOM: Final = 24
+PAGE_BYTES: Final = 64 * 1024**2  # of memory: some 250,000 corners, or 20,000 points
 _TILE_FORMATS: Final = (None, "pbf", "mvt")
 _NUMBER: Final = r"-?[0-9]{1,3}(\.[0-9]{1,20})?"
 _MOMENT: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{8,15}(Z|[+-][0-9]{2}:[0-9]{2})"
@@ -101,8 +107,17 @@ async def readable_layer(
     product = await readable_product(request, collectionId, version)
     if product.table_name is None:
         raise NOT_FOUND
-    layer = collection_of(product)
-    tell_later(request, lambda: _told(request, layer))
+    layer, taken = collection_of(product), list[int]()
+    budget: Budget = request.app.state.budget
+
+    async def enter(size_bytes: int) -> None:
+        # A connection is held meanwhile, of which there are few: no turn is waited for.
+        share = budget.share(size_bytes, reader_of(request.scope), patience_seconds=0)
+        await making(request.scope).enter_async_context(share)
+        taken.append(size_bytes)
+
+    layer.read_within(PageRoom(PAGE_BYTES, budget.one_bytes, enter))
+    tell_later(request, lambda: _told(request, layer) | {COST: written(cost_of_bytes(sum(taken)))})
     return layer
 
 
@@ -130,6 +145,10 @@ def checked_query(request: Request) -> None:
         form = _FORMS.get(name)
         if form is not None and not form.fullmatch(value):
             raise invalid(f"{name} is not valid.")
+
+
+# The library writes senders' words into CSV as they are, and fails at an answer without features.
+tipg.factory.create_csv_rows = csv_text.lines  # type: ignore[assignment]
 
 
 class _Features(OGCFeaturesFactory):

@@ -3,6 +3,7 @@
 Knows no HTTP and judges nothing.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, LiteralString
 
@@ -133,10 +134,14 @@ class Lookup:
             await cursor.execute(query, {"named": value})
             return await cursor.fetchone()
 
-    async def product(self, asset_id: str, ordinal: int | None) -> Product | None:
-        """The served revision of one version, by default of the latest."""
+    async def product(self, asset_id: str, ordinal: int | None, serves: Callable[[Product], bool]) -> Product | None:
+        """The served revision of one version, by default of the latest. What does not serve who asks takes as long to
+        be found as what is not there.
+        """
         query, values = (_LATEST, (asset_id,)) if ordinal is None else (_VERSION, (asset_id, ordinal))
-        return await self._memory.recall((query, values), lambda: self._product(query, values))
+        return await self._memory.recall(
+            (query, values), lambda: self._product(query, values), lambda found: found is None or serves(found)
+        )
 
     async def staged(self, asset_id: str, ordinal: int) -> Product | None:
         """The revision of one version that waits for its review."""

@@ -13,6 +13,10 @@ Answer = TypeVar("Answer")
 _UNKNOWN = (float("-inf"), None)
 
 
+def _anybody(_: object) -> bool:
+    return True
+
+
 class Memory:
     """Answers by their questions. One event loop uses it."""
 
@@ -22,11 +26,16 @@ class Memory:
         self._forgotten = 0
         self.hits = self.misses = 0
 
-    async def recall(self, question: Hashable, ask: Callable[[], Awaitable[Answer]]) -> Answer:
-        """The answer of at most so long ago, else a new one. That there is nothing is not remembered."""
+    async def recall(
+        self, question: Hashable, ask: Callable[[], Awaitable[Answer]], serves: Callable[[Answer], bool] = _anybody
+    ) -> Answer:
+        """The answer of at most so long ago, else a new one. That there is nothing is not remembered.
+
+        Nor is what does not serve who asks: a refusal takes the same work as where there is nothing.
+        """
         asked_at = self._clock()
         until, answer = self._kept.get(question, _UNKNOWN)
-        if asked_at < until:
+        if asked_at < until and serves(cast("Answer", answer)):
             self.hits += 1
             return cast("Answer", answer)
         self.misses += 1

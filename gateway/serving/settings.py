@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from pydantic import Field, PostgresDsn, SecretStr, field_validator
+from pydantic import Field, HttpUrl, PostgresDsn, SecretStr, field_validator
 from pydantic_settings import SettingsConfigDict
 
 from domain.database_address import DatabaseSettings
@@ -15,9 +15,12 @@ class ServingSettings(TokenSettings, StorageSettings, DatabaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="CAIRN_", extra="ignore")
 
-    services: ClassVar = ("storage_account_url", "jwt_jwks_url")
+    services: ClassVar = ("public_url", "storage_account_url", "jwt_jwks_url")
     databases: ClassVar = ("database_serving_url",)
 
+    public_url: HttpUrl | None = Field(
+        default=None, description="Where the world reaches the gateway: links begin so. None: as the caller asked"
+    )
     database_serving_url: SecretStr = Field(description="PostgreSQL URL of the role cairn_serving, which only reads")
     serving_pool_size: int = Field(default=4, ge=1, le=100, description="Connections of each of the three pools")
 
@@ -30,6 +33,13 @@ class ServingSettings(TokenSettings, StorageSettings, DatabaseSettings):
     serving_request_mb: int = Field(default=384, ge=32, description="What the pixels of one request may take")
     serving_pixels_mb: int = Field(default=1024, ge=32, description="What those of all requests at once may take")
     serving_patience_seconds: float = Field(default=10.0, ge=0, description="How long a request waits for its share")
+
+    serving_requests_at_a_time: int = Field(
+        default=4, ge=1, description="Requests of one reader that read pixels at a time; the rest waits its turn"
+    )
+    serving_answers_mb: int = Field(
+        default=512, ge=32, description="What large answers that are still being sent may take; of one reader, half"
+    )
 
     link_seconds: int = Field(default=300, ge=10, le=3600, description="How long a signed download link is good")
     link_keys: tuple[SecretStr, ...] = Field(

@@ -24,8 +24,8 @@ from gateway.serving.problems import NOT_FOUND, cannot_draw
 
 _ENVIRONMENT: Final = {"GDAL_DISABLE_READDIR_ON_OPEN": "EMPTY_DIR", "GDAL_PAM_ENABLED": "NO", "PROJ_NETWORK": "OFF"}
 _NO_NETWORK: Final = {"CPL_VSIL_CURL_ALLOWED_EXTENSIONS": "{none}"}
-# A signed URL is good for longer than twice this: it is remembered so long, and so is what was opened by it then.
-OPEN_SECONDS: Final = 300.0
+# A signed URL is remembered so long, and so is what was opened by it then; what remains of it is for the last reader.
+OPEN_SECONDS: Final = 100.0
 _FILES: Final = 1000  # remembered names and headers
 _MEASURED_SIDE: Final = 256  # pixels
 _ANY_RANGE: Final = (0.0, 1.0)  # of a picture that is transparent all over
@@ -147,7 +147,7 @@ class Sources:
         environment = self._environment_of_parts(await self._path(names[0]))
         home = revision_home(product.asset_id, product.ordinal, product.revision)
         made = self._mosaics.get(names) or await run_in_threadpool(self._joined, names, home, environment)
-        if _NO_NETWORK.items() <= environment.items():  # signed names of parts end within the hour
+        if _NO_NETWORK.items() <= environment.items():  # signed names of parts end within minutes
             self._mosaics[names] = made
         bands = made.header.known(product.bands or made.bands)
         return Source(names, "", self.handles, environment, made, bands, made.header.all)

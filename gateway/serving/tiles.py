@@ -17,9 +17,12 @@ from titiler.core.dependencies import BidxParams, ImageRenderingParams
 from titiler.core.factory import TilerFactory
 from titiler.core.utils import render_image
 
+from gateway.between import COST, cost_of_pixels, written
 from gateway.serving import layers, parameters, pictures
 from gateway.serving.access import lookup_of, readable_product
+from gateway.serving.answers import reader_of
 from gateway.serving.budget import Budget
+from gateway.serving.freshness import tell_later
 from gateway.serving.lookup import Product
 from gateway.serving.problems import invalid
 from gateway.serving.sources import Source, Sources
@@ -174,6 +177,8 @@ async def _reading(
     size = _size(request, what, source)
     budget: Budget = request.app.state.budget
     needed = pictures.refuse_too_much(len(numbers), header.dtypes[0], size, budget.one_bytes)
+    cost = written(cost_of_pixels(size.pixels * len(numbers)))
+    tell_later(request, lambda: {COST: cost})
     if what not in _PICTURES:  # nothing is reprojected
         return _Reading(source.legible(), numbers, numbers, needed)
     narrowed = source.narrowed(numbers)
@@ -206,7 +211,7 @@ def _size(request: Request, what: str, source: Source) -> pictures.Size:
 async def _within_memory(request: Request, reading: Annotated[_Reading, Depends(_reading)]) -> AsyncIterator[None]:
     """Read when there is memory for it, beside what others read at the same time."""
     budget: Budget = request.app.state.budget
-    async with budget.share(reading.size_bytes):
+    async with budget.share(reading.size_bytes, reader_of(request.scope)):
         yield
 
 

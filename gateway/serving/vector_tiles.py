@@ -5,12 +5,15 @@ kept: whatever order the rows have, the gaps are spread evenly over the map. The
 every zoom, so a feature stays when a map is zoomed in. What is left out is told.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, Final
 
 import morecantile
 from tipg.collections import Column, ItemList, PgCollection
+
+from gateway.serving.problems import too_large
 
 MAX_FEATURES: Final = 10_000
 MAX_BYTES: Final = 4 * 1024**2
@@ -23,6 +26,9 @@ SHOWN, MATCHED = "Cairn-Features-Shown", "Cairn-Features-Matched"
 _UNITS: Final = 4096  # a side of the tile, in the numbers that are written into it
 _SPECK_UNITS: Final = 4  # half a side of what stands for a feature smaller than one of them
 _HASHES: Final = 2**32
+# What a page of features takes for each, for a value, a corner and a letter: as the database's words, objects and text.
+_MADE_BYTES, _VALUE_BYTES, _MADE_CORNER_BYTES, _MADE_LETTER_BYTES = 2000, 150, 250, 4
+_MEGABYTE: Final = 1024**2
 # What a tile takes at most for a feature, for a corner of it, for a number, and for a text beside its letters.
 _FEATURE_BYTES, _CORNER_BYTES, _NUMBER_BYTES, _TEXT_BYTES = 32, 6, 20, 16
 
@@ -42,6 +48,15 @@ class Counted:
 
 
 @dataclass(frozen=True)
+class PageRoom:
+    """What the features of a page may take in memory, what one feature alone may, and who lets them be read."""
+
+    page_bytes: int
+    one_bytes: int
+    enter: Callable[[int], Awaitable[None]]
+
+
+@dataclass(frozen=True)
 class VectorTile:
     content: bytes
     counted: Counted
@@ -50,6 +65,7 @@ class VectorTile:
 class Layer(PgCollection):
     """A layer's table as tipg sees a collection, which makes tiles of its own and tells how many features it gave."""
 
+    _room: PageRoom | None = None
     _counted: Counted | None = None
     _next_offset: int | None = None
 
@@ -58,6 +74,39 @@ class Layer(PgCollection):
         found = await super().features(*given, **wanted)
         self._counted, self._next_offset = Counted(len(found["items"]), found["matched"] or 0), found["next"]
         return found
+
+    def read_within(self, room: PageRoom) -> None:
+        """Hold pages to this room: one that would take more has fewer features, and the next goes on behind them."""
+        self._room = room
+
+    async def _features_query(self, conn: Any, *, limit: int | None = None, **asked: Any) -> Any:
+        if self._room is not None:
+            limit = await self._fitting(conn, limit or 1, asked, self._room)
+        async for feature in super()._features_query(conn, limit=limit, **asked):
+            yield feature
+
+    async def _fitting(self, connection: Any, limit: int, asked: Mapping[str, Any], room: PageRoom) -> int:
+        """How many features of the page there is room for: what they take is asked for before they are."""
+        is_lighter = asked["bbox_only"] or asked["simplify"]
+        drawn = self._geom_expr(self.get_geometry_column(), asked["bbox_only"], asked["simplify"])
+        weight = self._memory(drawn if is_lighter and drawn else '"geom"')
+        rows = await connection.fetch(
+            f"SELECT {weight} AS weight {self._from(None, [])} {self._where_clause(asked['where'])} "
+            f"{self._sortby(asked['sortby'])} LIMIT {int(limit)} OFFSET {int(asked['offset'] or 0)}"
+        )
+        count, size = fitting([row["weight"] for row in rows], room)
+        await room.enter(size)
+        return count
+
+    def _memory(self, shape: str) -> str:
+        """What a feature takes while a page is made of it."""
+        texts = [name for name, each in zip(self._select_property_columns(None), self._shown(), strict=True) if each]
+        parts = [
+            f"{_MADE_BYTES + _VALUE_BYTES * len(self._shown())}",
+            f"{_MADE_CORNER_BYTES} * coalesce(ST_NPoints({shape}), 0)::bigint",
+            *(f"{_MADE_LETTER_BYTES} * coalesce(octet_length({name}), 0)::bigint" for name in texts),
+        ]
+        return " + ".join(parts)
 
     @property
     def counted(self) -> Counted | None:
@@ -145,6 +194,17 @@ class Layer(PgCollection):
         """Of each column in the tile, whether it holds text."""
         types = {column.name: column.type for column in self.properties}
         return [types[name] == "text" for name in self.columns(None)]
+
+
+def fitting(weights: Sequence[int], room: PageRoom) -> tuple[int, int]:
+    """How many of these features make a page, one at least, and what they take together."""
+    if weights and weights[0] > room.one_bytes:
+        raise too_large(
+            f"The next feature takes {weights[0] // _MEGABYTE:,} MB of memory to read; one request may take "
+            f"{room.one_bytes // _MEGABYTE:,} MB. Ask with simplify or bbox-only, or read data.parquet."
+        )
+    sums = [total for total in accumulate(weights) if total <= room.page_bytes] or list(weights[:1])
+    return max(1, len(sums)), sums[-1] if sums else 0
 
 
 def estimated(count: int, last_hash: int) -> int:

@@ -22,8 +22,8 @@ HELD: Mapping[str, tuple[str, ...]] = {
 # Of a room that is forbidden by names: what others may know of it.
 KNOWN: Mapping[tuple[str, str], set[str]] = {
     ("gateway", "domain"): {
-        "answering", "background", "contracts", "database_address", "doorkeeper", "last_uses", "logs", "metrics",
-        "notices", "readiness", "rules", "signals", "together", "tokens",
+        "answering", "background", "bodies", "contracts", "database_address", "doorkeeper", "last_uses", "logs",
+        "metrics", "notices", "readiness", "rules", "signals", "together", "tokens",
     },
     ("domain", "flows"): {"compiler", "errors", "handlers", "ledger", "readiness", "segments", "storage"},
     ("flows", "domain"): {"contracts", "logs", "rules", "together"},

@@ -36,7 +36,8 @@ def run(database: TestDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     domain, gateway = (f"http://127.0.0.1:{any_port()}" for _ in range(2))
     door = gateway_settings(database).model_copy(update={"domain_url": HttpUrl(domain)})
     facts = {"services": {"domain": {"url": domain}, "gateway": {"url": gateway}}}
-    credentials = {"operator": {"token": "secret-operator"}, "clients": {"ddh": {"api_key": "secret-ddh-dev"}}}
+    people = {role: {"token": f"secret-{role}"} for role in ("operator", "admin")}
+    credentials = {**people, "clients": {"ddh": {"api_key": "secret-ddh-dev"}}}
     stack = Stack(State(tmp_path / "state"), facts, credentials)
     stack.state.create()
     for module in ("callbacks", "credentials", "orders", "partner"):
@@ -72,8 +73,19 @@ def test_credentials_are_made_rotated_and_revoked(run: Cairn) -> None:
     assert run("clients", "revoke", "geo-1").exit_code == 0
     listed = {row["client_id"]: row for row in json.loads(run("clients", "list", "--json").stdout)}
     assert listed["geo-1"]["is_active"] is False
-    refused = run("clients", "create", "root", "--role", "admin")
-    assert (refused.exit_code, "managed by admins" in refused.output) == (1, True)
+    refused = run("clients", "revoke", "admin")
+    assert (refused.exit_code, "revoked by admins" in refused.output) == (1, True)
+
+
+def test_whoever_decides_is_made_and_bound_as_the_stacks_administrator(run: Cairn) -> None:
+    made = run("clients", "create", "rosa", "--role", "reviewer")
+    assert made.stdout.startswith("cairn_"), made.output
+    assert run("clients", "rotate", "rosa").stdout.startswith("cairn_")
+    bound = run("clients", "bind", "rosa", "--issuer", "https://login.test", "--subject", "248289761001")
+    assert bound.stdout == "rosa is 248289761001 of https://login.test.\n", bound.output
+    refused = run("clients", "bind", "rosa", "--subject", "248289761001")  # no sign-in service is set up here
+    assert (refused.exit_code, "invalid-client" in refused.output) == (1, True)
+    assert json.loads(run("clients", "unbind", "rosa", "--json").stdout)["oidc_subject"] is None
 
 
 def test_callbacks_are_listed_shown_and_replayed(run: Cairn, database: TestDatabase) -> None:

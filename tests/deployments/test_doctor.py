@@ -158,13 +158,47 @@ def test_a_database_is_asked_for_schema_workers_and_clock(database: TestDatabase
         connection.execute("insert into app.pool_workers values ('gdal', 'w', clock_timestamp() - interval '1 hour')")
         found = verdicts(_examined(database, pools))
         assert found == {
-            "database": "ok", "postgis": "ok", "clock": "ok", "schema": "ok", "pool light": "ok", "pool gdal": "wrong"
+            "database": "ok", "postgis": "ok", "clock": "ok", "schema": "ok", "pool light": "ok", "pool gdal": "wrong",
+            "callback secrets": "ok", "audit": "ok",
         }  # fmt: skip
         assert "pool light" not in verdicts(_examined(database, ()))  # no stack is up: nobody has to serve
         connection.execute("delete from app.pool_workers")
         connection.execute("update app.alembic_version set version_num = '0009'")
         found = verdicts(_examined(database, pools))
         assert (found["schema"], found["pool light"]) == ("wrong", "wrong")
+
+
+def test_what_the_database_alone_would_reveal_is_told(database: TestDatabase) -> None:
+    with psycopg.connect(database.url(), autocommit=True) as connection:
+        connection.execute(
+            "insert into app.clients (client_id, role, display_name, secret_hash) values ('c', 'partner', '', '')"
+        )
+        connection.execute(
+            "insert into app.callback_secrets (client_id, sealed) values ('c', 'plain:whsec_x'), ('c', 'fernet:x')"
+        )
+        connection.execute("insert into app.audit (actor, role, action, subject) values ('c', 'partner', 'a', 's')")
+        connection.execute(
+            "insert into app.audit_seals (sequence, audit_id, hash) select 1, max(audit_id), 'abc' from app.audit"
+        )
+    found = {one.check: one for one in _examined(database, ())}
+    assert (found["callback secrets"].verdict, found["audit"].verdict) == ("wrong", "warning")
+    assert found["callback secrets"].detail == "1 of them can be read in the database"
+    assert "CAIRN_AUDIT_KEYS" in found["audit"].advice
+    assert "whsec" not in str(found)
+
+
+@pytest.mark.parametrize(
+    ("said", "verdict"),
+    [
+        ({}, None),  # nothing of a service is set up here
+        ({"CAIRN_PUBLIC_URL": "https://a"}, "wrong"),
+        ({"CAIRN_PUBLIC_URL": "https://a", "CAIRN_SECRETS_KEYS": "[]", "CAIRN_AUDIT_KEYS": ""}, "wrong"),
+        ({"CAIRN_PUBLIC_URL": "https://a", "CAIRN_SECRETS_KEYS": '["k"]', "CAIRN_AUDIT_KEYS": '["k"]'}, "ok"),
+        ({"CAIRN_PUBLIC_URL": "https://a", "CAIRN_DEVELOPMENT": "true"}, None),
+    ],
+)
+def test_keys_that_the_domain_would_miss_are_named(said: dict[str, str], verdict: str | None) -> None:
+    assert [one.verdict for one in machine.keys(said)] == ([] if verdict is None else [verdict])
 
 
 def _examined(of: TestDatabase, pools: tuple[str, ...]) -> list[Finding]:

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
+from ipaddress import IPv4Network, ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ SETTINGS: dict[str, list[type[BaseSettings]]] = {
 }
 OF_STEPS = {"CAIRN_ADMIN_URL", *FIRST_CLIENTS.values(), *(f"CAIRN_PASSWORD_{role.upper()}" for role in LOGIN_ROLES)}
 VARIABLE = re.compile(r"\$\{(\w+)(?::\?[^}]*)?\}")
+BEHIND = ("gateway", "domain", "serving")  # a proxy, or our own gateway
 PORTS = {"domain": 8001, "gateway": 8000, "serving": 8002, "prefect": 4200}
 MANIFESTS = REPOSITORY / "deployments/kubernetes"
 
@@ -117,6 +119,33 @@ def test_with_the_examples_variables_every_service_would_start(
         SETTINGS[service][0]()
 
 
+@pytest.mark.parametrize("key", ["CAIRN_SECRETS_KEYS", "CAIRN_AUDIT_KEYS"])
+def test_without_one_of_its_keys_the_domain_does_not_start(
+    key: str, bare: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in environment("domain").items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv(key)
+    with pytest.raises(ValueError, match=f"Set {key}.*CAIRN_DEVELOPMENT allows.*a key is made by"):
+        DomainSettings()
+    monkeypatch.setenv("CAIRN_DEVELOPMENT", "true")
+    DomainSettings()
+
+
+def test_each_part_believes_whom_it_stands_behind_and_nobody_else() -> None:
+    """uvicorn reads the setting. Names mean nothing to it, and it says nothing about that."""
+    services, [network] = COMPOSE["services"], COMPOSE["networks"]["default"]["ipam"]["config"]
+    bridge, given_out = IPv4Network(network["subnet"]), IPv4Network(network["ip_range"])
+    gateway = ip_address(services["gateway"]["networks"]["default"]["ipv4_address"])
+    believed = {name: ip_address(environment(name)["FORWARDED_ALLOW_IPS"]) for name in BEHIND}
+    assert believed == {"gateway": ip_address(network["gateway"]), "domain": gateway, "serving": gateway}
+    assert gateway in bridge
+    assert gateway not in given_out, "no other container may come to have it"
+    assert given_out.subnet_of(bridge)
+    assert [name for name, one in services.items() if "networks" in one] == ["gateway"], "all others get one of those"
+    assert not [name for name in services if name not in BEHIND and "FORWARDED_ALLOW_IPS" in environment(name)]
+
+
 def test_the_example_names_every_variable_and_no_other() -> None:
     asked = set(VARIABLE.findall((REPOSITORY / "compose.yaml").read_text()))
     assert asked == EXAMPLE.keys()
@@ -182,6 +211,17 @@ def test_settings_are_known_and_secrets_are_only_referred_to() -> None:
         assert any("secretRef" in source for source in container["envFrom"])
     loaders = [name for name, one in containers() if {"secretRef": {"name": "cairn-worker-light"}} in one["envFrom"]]
     assert loaders == ["worker-light"]  # where senders' files are opened there is no database to steal from
+
+
+def test_in_a_cluster_too_each_part_is_told_whom_to_believe_and_where_the_world_reaches_it() -> None:
+    maps = of_kind("ConfigMap")
+    for name, container in containers():
+        told: dict[str, str] = {}
+        for source in container["envFrom"]:
+            told |= maps.get(source.get("configMapRef", {}).get("name"), {}).get("data", {})
+        assert ("FORWARDED_ALLOW_IPS" in told) is ("CAIRN_PUBLIC_URL" in told) is (name in BEHIND), name
+        if name in BEHIND:
+            assert ip_network(told["FORWARDED_ALLOW_IPS"]).prefixlen >= 8
 
 
 def test_probes_and_services_lead_to_what_listens() -> None:

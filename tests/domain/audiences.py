@@ -71,6 +71,8 @@ AUDIENCES: dict[tuple[str, str], frozenset[str]] = {
     ("GET", "/api/v1/clients"): OPERATORS,
     ("POST", "/api/v1/clients"): OPERATORS,
     ("POST", "/api/v1/clients/{client_id}/rotate"): OPERATORS,
+    ("PUT", "/api/v1/clients/{client_id}/sign-in"): OPERATORS,
+    ("DELETE", "/api/v1/clients/{client_id}/sign-in"): OPERATORS,
     ("POST", "/api/v1/clients/{client_id}/revoke"): OPERATORS,
     ("POST", "/api/v1/clients/{client_id}/callback-secret"): OPERATORS,
     ("POST", "/api/v1/commands/{name}"): OPERATORS,

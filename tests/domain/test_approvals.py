@@ -9,7 +9,6 @@ import pytest
 
 from domain.endings import Endings
 from domain.security import secret_hash
-from domain.services.desks import review_desk
 from tests.support.acts import OUTPUTS, approved, call, decide, keep_words, processed, started
 from tests.support.platform import Domain
 
@@ -37,7 +36,7 @@ def served(domain: Domain) -> Any:
 
 
 def endings_of(domain: Domain) -> Endings:
-    return Endings(domain.service.database, 1, lambda session: review_desk(session, domain.service))
+    return Endings(domain.service, 1)
 
 
 def let_them_end(domain: Domain) -> None:

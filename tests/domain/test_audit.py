@@ -1,19 +1,22 @@
 """The audit: every act leaves one entry, entries cannot be changed, and a change by force is found."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 from sqlalchemy import event
 
+from domain.rules.audit import Chain, SealKey
 from domain.sealer import Sealer
 from tests.support.acts import approved, call, decide, processed
-from tests.support.platform import Domain
+from tests.support.cluster import TestDatabase
+from tests.support.platform import AUDIT_KEY, Domain, another_domain, running_domain
 
 
 def sealer(domain: Domain) -> Sealer:
-    return Sealer(domain.service.database, 60)
+    return Sealer(domain.service.database, 60, domain.service.settings.audit_chain())
 
 
 def added(at: str, many: int = 1) -> bytes:
@@ -158,3 +161,43 @@ async def test_a_cut_end_is_found_with_a_noted_head(domain: Domain) -> None:
     force(domain, b"delete from app.audit where audit_id = 3")
     assert (await call(domain, "operator", "GET", "/audit/verify")).json()["holds"] is True
     assert (await call(domain, "operator", "GET", asked)).json()["holds"] is False
+
+
+async def test_a_chain_that_is_remade_without_the_key_is_found(domain: Domain) -> None:
+    """Whoever has the whole server in hand, its code included, and not the domain's environment."""
+    for _ in range(3):
+        await call(domain, "operator", "POST", "/runs", {"workflow_id": "echo_test"})
+    await sealer(domain).seal()
+    verdict = (await call(domain, "operator", "GET", "/audit/verify")).json()
+    assert (verdict["holds"], verdict["is_keyed"]) == (True, True)
+    named = verdict["hash"].partition(":")[0]
+    force(domain, b"update app.audit set actor = 'somebody else' where audit_id = 2")
+    for forger, says in (
+        (Chain(), "without a key"),
+        (Chain((SealKey(named, b"guessed"),)), "was changed"),
+        (Chain((SealKey.of("a key of their own, long enough to be one"),)), "which CAIRN_AUDIT_KEYS does not hold"),
+    ):
+        force(domain, b"delete from app.audit_seals")
+        await Sealer(domain.service.database, 60, forger).seal()
+        await call(domain, "operator", "POST", "/runs", {"workflow_id": "echo_test"})
+        await sealer(domain).seal()  # the honest sealer goes on from what it finds, and covers it
+        told = (await call(domain, "operator", "GET", "/audit/verify")).json()
+        assert (told["holds"], told["sequence"], says in told["fault"]) == (False, 1, True), told
+
+
+async def test_seals_from_before_there_were_keys_go_on_to_hold(database: TestDatabase, tmp_path: Path) -> None:
+    """As many as operators know of, whichever key seals now; development says that it has none."""
+    async with running_domain(database, tmp_path, development=True, audit_keys=(), secrets_keys=()) as before:
+        await call(before, "operator", "POST", "/runs", {"workflow_id": "echo_test"})
+        await sealer(before).seal()
+        told = (await call(before, "operator", "GET", "/audit/verify")).json()
+        assert (told["holds"], told["is_keyed"], told["sequence"]) == (True, False, 1)
+    for known, keys, holds in ((0, (AUDIT_KEY,), False), (1, (AUDIT_KEY,), True), (1, ("n" * 32, AUDIT_KEY), True)):
+        async with another_domain(database, tmp_path, audit_keys=keys, audit_seals_without_key=known) as now:
+            await call(now, "operator", "POST", "/runs", {"workflow_id": "echo_test"})
+            await sealer(now).seal()
+            told = (await call(now, "operator", "GET", "/audit/verify")).json()
+            assert told["holds"] is holds, told
+            if holds:
+                noted = f"?sequence={told['sequence']}&hash={told['hash']}"
+                assert (await call(now, "operator", "GET", f"/audit/verify{noted}")).json()["holds"] is True

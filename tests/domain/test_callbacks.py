@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import httpx
@@ -22,7 +23,7 @@ from domain.rules import callbacks as rules
 from tests.support.clock import eventually
 from tests.support.cluster import TestDatabase
 from tests.support.lives import completed, failed, submitted
-from tests.support.platform import Domain, domain_settings, running_domain, submission
+from tests.support.platform import Domain, another_domain, domain_settings, running_domain, submission
 from tests.support.receiver import Received, Receiver, Reply, running_receiver
 
 GIVEN_UP_SECONDS = 10.0  # a receiver on a busy machine
@@ -362,6 +363,22 @@ async def test_a_copy_of_the_database_reveals_no_sealed_secret(
     rotated = create_app(domain_settings(database, tmp_path, **QUICK, secrets_keys=keys))
     async with rotated.router.lifespan_context(rotated):
         await completed(Domain(httpx.ASGITransport(rotated), database, rotated.state.service), request_id)
+        await receiver.wait_for(1)
+    assert Webhook(secret).verify(receiver.received[0].body, receiver.received[0].headers)
+
+
+async def test_secrets_that_were_stored_readable_are_sealed_at_the_first_start_with_a_key(
+    database: TestDatabase, tmp_path: Path, receiver: Receiver
+) -> None:
+    none: dict[str, Any] = QUICK | {"development": True, "secrets_keys": ()}
+    async with running_domain(database, tmp_path, **none) as domain:
+        secret = await secret_of(domain)
+        assert domain.rows("select sealed from app.callback_secrets") == [(f"plain:{secret}",)]
+        request_id = await submitted(domain, callback_url=receiver.url)
+    async with another_domain(database, tmp_path, **QUICK) as domain:
+        [(sealed,)] = domain.rows("select sealed from app.callback_secrets")
+        assert sealed.startswith("fernet:")
+        await completed(domain, request_id)
         await receiver.wait_for(1)
     assert Webhook(secret).verify(receiver.received[0].body, receiver.received[0].headers)
 

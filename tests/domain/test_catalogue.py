@@ -92,7 +92,8 @@ def restage(domain: Domain, storage: Path, asset_id: str, items: list[dict[str, 
     name, content = f"assets/{asset_id}/0-r1/items.ndjson", "\n".join(map(json.dumps, items)).encode()
     Zones.local(storage).silver.write_bytes(name, content)
     digest = hashlib.sha256(content).hexdigest()
-    assert domain.rows("update app.artifacts set sha256 = %s where name = %s returning 1", digest, name)
+    handed_in = "update app.artifacts set (sha256, size_bytes) = (%s, %s) where name = %s returning 1"
+    assert domain.rows(handed_in, digest, len(content), name)
 
 
 async def test_words_that_no_database_format_may_misread(domain: Domain, tmp_path: Path) -> None:

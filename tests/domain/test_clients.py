@@ -1,6 +1,9 @@
 """Credentials: shown once, kept as hashes, rotated without a gap, revoked at once."""
 
+from typing import Any
+
 import httpx
+import pytest
 
 from tests.support.platform import Domain
 
@@ -21,22 +24,22 @@ def views(domain: Domain) -> list[tuple[str, bool]]:
 
 
 async def test_a_key_lives_from_its_making_to_its_revocation(domain: Domain) -> None:
-    async with domain.as_("operator") as operator:
-        made = (await operator.post("/api/v1/clients", json=REVIEWER)).json()
+    async with domain.as_("operator") as operator, domain.as_("admin") as admin:
+        made = (await admin.post("/api/v1/clients", json=REVIEWER)).json()
         first = made["api_key"]
         assert first.partition(".")[0] == made["key_prefix"]
         assert made["key_prefix"].startswith("cairn_")
         assert await knocks(domain, first) == 200
-        second = (await operator.post("/api/v1/clients/rosa/rotate")).json()["api_key"]
+        second = (await admin.post("/api/v1/clients/rosa/rotate")).json()["api_key"]
         assert [await knocks(domain, key) for key in (first, second)] == [200, 200]
         assert views(domain) == [("rosa", True), ("rosa", True)]
-        third = (await operator.post("/api/v1/clients/rosa/rotate")).json()["api_key"]
+        third = (await admin.post("/api/v1/clients/rosa/rotate")).json()["api_key"]
         assert [await knocks(domain, key) for key in (first, second, third)] == [401, 200, 200]
         domain.rows("update app.clients set previous_until = now() where client_id = 'rosa' returning 1")
         assert [await knocks(domain, key) for key in (second, third)] == [401, 200]
         assert (await operator.post("/api/v1/clients/rosa/revoke")).json()["is_active"] is False
         assert await knocks(domain, third) == 401
-        again = await operator.post("/api/v1/clients/rosa/rotate")
+        again = await admin.post("/api/v1/clients/rosa/rotate")
         assert (again.status_code, again.json()["code"]) == (409, "client-revoked")
         listed = (await operator.get("/api/v1/clients")).text
     stored = str(domain.rows("select c::text from app.clients c union all select a::text from app.audit a"))
@@ -64,7 +67,7 @@ async def test_what_cannot_be_a_client_is_refused_with_a_sentence(domain: Domain
             ({}, 409, "geo-1 already"),
             ({"client_id": "geo-2", "platform_id": None}, 422, "platform_id"),
             ({"client_id": "geo-2", "platform_id": "nobody"}, 422, "nobody"),
-            ({"client_id": "geo-2", "role": "reviewer"}, 422, "names none"),
+            ({"client_id": "geo-2", "role": "reviewer"}, 403, "handed out by admins"),
             ({"client_id": "../x"}, 422, "client_id"),
             ({"client_id": "geo-2", "scopes": ["everything"]}, 422, "scopes"),
         ):
@@ -75,18 +78,18 @@ async def test_what_cannot_be_a_client_is_refused_with_a_sentence(domain: Domain
 
 
 async def test_a_scope_is_given_to_partners_and_shown(domain: Domain) -> None:
-    async with domain.as_("operator") as operator:
-        made = await operator.post("/api/v1/clients", json=PARTNER | {"scopes": ["review"]})
+    async with domain.as_("admin") as admin:
+        made = await admin.post("/api/v1/clients", json=PARTNER | {"scopes": ["review"]})
         assert (made.status_code, made.json()["scopes"]) == (201, ["review"])
-        refused = await operator.post("/api/v1/clients", json=REVIEWER | {"scopes": ["review"]})
+        refused = await admin.post("/api/v1/clients", json=REVIEWER | {"scopes": ["review"]})
         assert (refused.status_code, refused.json()["code"]) == (422, "invalid-client")
     assert domain.rows("select scopes from api.identities where client_id = 'geo-1'") == [(["review"],)]
 
 
 async def test_a_key_works_for_its_time_and_its_client_for_longer(domain: Domain) -> None:
     over = "update app.clients set key_until = now() - interval '1 s' where client_id = 'rosa' returning 1"
-    async with domain.as_("operator") as operator:
-        made = (await operator.post("/api/v1/clients", json=REVIEWER | {"key_days": 30})).json()
+    async with domain.as_("admin") as admin:
+        made = (await admin.post("/api/v1/clients", json=REVIEWER | {"key_days": 30})).json()
         [(days,)] = domain.rows(
             "select extract(epoch from key_until - now()) / 86400 from app.clients where client_id = 'rosa'"
         )
@@ -95,8 +98,79 @@ async def test_a_key_works_for_its_time_and_its_client_for_longer(domain: Domain
         domain.rows(over)
         assert await knocks(domain, made["api_key"]) == 401
         assert domain.rows("select secret_hash from api.identities where client_id = 'rosa'") == [(None,)]  # for tokens
-        new = (await operator.post("/api/v1/clients/rosa/rotate")).json()
+        new = (await admin.post("/api/v1/clients/rosa/rotate")).json()
         assert [await knocks(domain, one["api_key"]) for one in (made, new)] == [401, 200]  # no key outlives its time
         assert new["key_until"] > made["key_until"]
-        refused = await operator.post("/api/v1/clients", json=PARTNER | {"key_days": 0})
+        refused = await admin.post("/api/v1/clients", json=PARTNER | {"key_days": 0})
     assert (refused.status_code, "key_days" in refused.json()["detail"]) == (422, True)
+
+
+DECIDERS = {
+    "a reviewer": REVIEWER,
+    "a partner's reviewer": PARTNER | {"scopes": ["review"]},
+    "an operator": {"client_id": "olga", "role": "operator", "display_name": "Olga"},
+}
+
+
+@pytest.mark.parametrize("order", DECIDERS.values(), ids=DECIDERS)
+async def test_operators_hand_out_no_credential_that_decides_in_any_way(domain: Domain, order: dict[str, Any]) -> None:
+    """Neither by making one, nor by renewing one, nor by becoming the person who holds one."""
+    path = f"/api/v1/clients/{order['client_id']}"
+    person = {"issuer": "https://login.test", "subject": "me"}
+    async with domain.as_("operator") as operator, domain.as_("admin") as admin:
+        assert (await operator.post("/api/v1/clients", json=order)).status_code == 403
+        assert (await admin.post("/api/v1/clients", json=order)).status_code == 201
+        for refused in (operator.post(f"{path}/rotate"), operator.put(f"{path}/sign-in", json=person)):
+            answer = await refused
+            assert (answer.status_code, "handed out by admins" in answer.json()["detail"]) == (403, True)
+        allowed = 403 if order["role"] == "operator" else 200
+        assert (await operator.delete(f"{path}/sign-in")).status_code == allowed
+        assert (await operator.post(f"{path}/revoke")).status_code == allowed  # what is gone decides nothing
+
+
+async def test_operators_make_no_platform_ask_for_fewer_approvals(domain: Domain) -> None:
+    """With one approval instead of two, one reviewer is the quorum."""
+    facts = {"platform_id": "hub", "display_name": "Hub", "required_refs": ["id"], "version_ref": "version"}
+    async with domain.as_("operator") as operator, domain.as_("admin") as admin:
+
+        async def register(who: httpx.AsyncClient, **changes: Any) -> int:
+            parameters = facts | {"approvals_required": 2, "approval_days": 30} | changes
+            answer = await who.post("/api/v1/commands/platform.register", json=parameters)
+            assert answer.status_code in {200, 403}, answer.text
+            return answer.status_code
+
+        rules = "select approvals_required, approval_days from app.platforms where platform_id = 'hub'"
+        assert await register(operator) == 200
+        for eased in ({"approvals_required": 1}, {"approval_days": None}, {"approval_days": 31}):
+            assert await register(operator, **eased) == 403
+            assert domain.rows(rules) == [(2, 30)]
+        assert await register(operator, approvals_required=3, approval_days=7) == 200
+        assert await register(admin, approvals_required=1, approval_days=None) == 200
+        assert domain.rows(rules) == [(1, None)]
+
+
+async def test_a_person_is_one_client_and_a_client_one_person(domain: Domain) -> None:
+    person = {"issuer": "https://login.test", "subject": "me"}
+    async with domain.as_("admin") as admin:
+        await admin.post("/api/v1/clients", json=REVIEWER)
+        bound = (await admin.put("/api/v1/clients/rosa/sign-in", json=person)).json()
+        assert (bound["oidc_issuer"], bound["oidc_subject"]) == ("https://login.test", "me")
+        assert (await admin.put("/api/v1/clients/rosa/sign-in", json=person)).status_code == 200
+        taken = await admin.put("/api/v1/clients/reviewer/sign-in", json=person)
+        assert (taken.status_code, taken.json()["code"]) == (409, "client-exists")
+        for client_id, order, says in (
+            ("ddh-dev", person, "for staff"),
+            ("reviewer", {"subject": "me"}, "issuer"),  # no sign-in service is set up here that could be meant
+            ("reviewer", person | {"subject": "m\ne"}, "subject"),
+        ):
+            refused = await admin.put(f"/api/v1/clients/{client_id}/sign-in", json=order)
+            assert (refused.status_code, says in refused.json()["detail"]) == (422, True), refused.text
+        assert (await admin.post("/api/v1/clients/rosa/revoke")).json()["oidc_subject"] is None
+        assert (await admin.put("/api/v1/clients/reviewer/sign-in", json=person)).status_code == 200
+        assert (await admin.delete("/api/v1/clients/reviewer/sign-in")).json()["oidc_subject"] is None
+    acts = domain.rows("select action, subject from app.audit where action ~ 'bind' order by audit_id")
+    assert acts == [
+        ("client.bind", "client/rosa"),
+        ("client.bind", "client/reviewer"),
+        ("client.unbind", "client/reviewer"),
+    ]

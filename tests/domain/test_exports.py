@@ -6,18 +6,17 @@ from typing import Any
 import httpx
 
 from domain.endings import Endings
-from domain.services.desks import review_desk
-from tests.support.acts import SHA256, Flow, approved, call, decide, dispatched, processed, started, submit
+from tests.support.acts import CONTENT, SHA256, Flow, approved, call, decide, dispatched, processed, started, submit
 from tests.support.platform import Domain
 
 COG = {"role": "cog", "zone": "silver", "name": "x/cog.tif", "media_type": "image/tiff", "size_bytes": 1}
 
 
-async def made(domain: Domain, label: str = "1", source: str = "dem", sha256: str = SHA256) -> str:
+async def made(domain: Domain, label: str = "1", source: str = "dem", content: bytes = CONTENT) -> str:
     """A processed version with a file; returns the asset's id."""
     await submit(domain, version_label=label, source=f"uploads/{source}.tif")
     flow = await started(domain)
-    assert (await flow.commit(artifacts=[flow.own(COG, sha256=sha256)])).json()["state"] == "completed"
+    assert (await flow.commit(artifacts=[flow.own(COG, content)])).json()["state"] == "completed"
     [(asset_id,)] = domain.rows("select asset_id from app.assets")
     return str(asset_id)
 
@@ -186,7 +185,7 @@ async def test_a_later_revision_takes_the_place_of_the_one_before(domain: Domain
     asset_id = await made(domain)
     await decide(domain, asset_id, 0, "approve", clearance_level="public")
     await exported(domain)
-    await made(domain, source="better", sha256="1" * 64)
+    await made(domain, source="better", content=b"y")
     assert addresses(domain)[0][2] is not None  # what is staged changes nothing
     await decide(domain, asset_id, 0, "approve", revision=2)
     flows = await dispatched(domain)
@@ -278,7 +277,7 @@ async def test_an_approval_that_ends_takes_its_copies_back(domain: Domain) -> No
             assert (await (export(domain, flow) if "artifacts" in inputs(domain, flow) else flow.commit({}))).is_success
     for table, column in (("approvals", "expires_at"), ("revisions", "approved_until")):
         domain.rows(f"update app.{table} set {column} = now() - interval '1 s' where ordinal = 1 returning 1")  # noqa: S608
-    endings = Endings(domain.service.database, 1, lambda session: review_desk(session, domain.service))
+    endings = Endings(domain.service, 1)
     assert await endings.sweep() == 1
     assert domain.rows("select served_revision from app.asset_versions order by ordinal") == [(1,), (None,)]
     assert addresses(domain) == [(0, 1, None), (1, 1, None)]

@@ -90,6 +90,41 @@ def test_platforms_without_folders_are_given_their_own_and_it_is_said(
     assert '["uploads/"]' in line
 
 
+def test_who_signed_in_by_a_name_is_told_and_everybody_signs_in_again(
+    database: TestDatabase, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = ScriptDirectory(str(MIGRATIONS)).get_revision("0028").down_revision
+    assert isinstance(before, str)
+    downgrade(database.url(), before)
+    with psycopg.connect(database.url()) as connection:
+        for client_id, way, is_active in (("rosa", "oidc", True), ("karl", "key", True), ("gone", "oidc", False)):
+            connection.execute(
+                "insert into app.clients (client_id, role, display_name, secret_hash, is_active)"
+                " values (%s, 'reviewer', '', %s, %s)",
+                [client_id, client_id, is_active],
+            )
+            connection.execute(
+                "insert into app.audit (actor, role, action, subject, details)"
+                " values (%s, 'reviewer', 'console.sign-in', 'client', jsonb_build_object('way', %s::text))",
+                [client_id, way],
+            )
+            connection.execute(
+                "insert into app.console_sessions (session_hash, client_id, form_token, expires_at)"
+                " values (%s, %s, '', 'infinity')",
+                [client_id, client_id],
+            )
+        connection.execute(
+            "insert into app.console_sessions (session_hash, form_token, pending, expires_at)"
+            " values ('waits', '', '{}', 'infinity')"
+        )
+    caplog.clear()
+    upgrade(database.url())
+    assert told(database, "select count(*) from app.console_sessions") == [(0,)]
+    assert told(database, "select count(*) from app.clients where oidc_subject is not null") == [(0,)]
+    [line] = [one.getMessage() for one in caplog.records if one.name == "cairn.migrations"]
+    assert "its issuer and subject: rosa." in line
+
+
 def told(database: TestDatabase, command: str) -> list[tuple[object, ...]]:
     with psycopg.connect(database.url()) as connection:
         return connection.execute(command.encode()).fetchall()

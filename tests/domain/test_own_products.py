@@ -33,7 +33,7 @@ async def test_a_run_that_hands_in_what_is_not_its_own_fails_and_leaves_nothing(
     flow = await started(domain)
     asset = flow.home.rpartition("/")[0]
     stray: dict[str, Any] = COG | {"sha256": SHA256} | other | {"name": other["name"].format(asset=asset)}
-    answer = await flow.commit(artifacts=[flow.own(COG, sha256=SHA256), stray])
+    answer = await flow.commit(artifacts=[flow.own(COG), stray])
     assert (answer.status_code, answer.json()["state"]) == (200, "failed")
     assert domain.rows("select count(*) from app.artifacts") == [(0,)]
     [(problem, told, action)] = domain.rows(
@@ -44,7 +44,35 @@ async def test_a_run_that_hands_in_what_is_not_its_own_fails_and_leaves_nothing(
     assert stray["name"] in problem["message"]
     assert told["code"] == "processing-failed"
     assert stray["name"] not in json.dumps(told)
-    assert (await flow.commit(artifacts=[flow.own(COG, sha256=SHA256)])).status_code == 409  # its word is spent
+    assert (await flow.commit(artifacts=[flow.own(COG)])).status_code == 409  # its word is spent
+
+
+NAMED: dict[str, Any] = {
+    "another asset's": {"cog": f"assets/{'0' * 32}/0-r1/a1/cog.tif"},
+    "another revision's": {"product": {"artifacts": [{"name": "{asset}/0-r2/a1/cog.tif"}]}},
+    "another run's": {"parts": ["runs/00000000-0000-4000-8000-000000000000/a1/part.tif"]},
+    "what was fetched for another": {"source": f"quarantine/assets/{'0' * 32}/0-r1/a1/x.tif"},
+    "up and down again": {"cog": "{asset}/0-r1/../0-r2/cog.tif"},
+}
+
+
+@pytest.mark.parametrize("named", NAMED.values(), ids=NAMED)
+async def test_outputs_that_name_what_another_run_made_are_not_taken(domain: Domain, named: Any) -> None:
+    """Steps behind this one would read, catalogue or publish it."""
+    await submit(domain)
+    flow = await started(domain)
+    own = {"cog": f"{flow.home}/a1/cog.tif", "validation": {"source": f"quarantine/{flow.home}/a1/x.tif"}}
+    told = json.loads(json.dumps(named).replace("{asset}", flow.home.rpartition("/")[0]))
+    assert (await flow.commit(own | told)).json()["state"] == "failed"
+    [(code,)] = domain.rows("select problem ->> 'code' from app.runs")
+    assert code == "foreign-product"
+
+
+async def test_outputs_that_name_the_runs_own_are_taken(domain: Domain) -> None:
+    await submit(domain)
+    flow = await started(domain)
+    own = {"cog": f"{flow.home}/a1/cog.tif", "validation": {"source": f"quarantine/{flow.home}/a1/x.tif"}}
+    assert (await flow.commit(own | {"note": "assets/ are kept"})).json()["state"] == "completed"
 
 
 async def test_what_earlier_attempts_made_is_the_runs_own(domain: Domain) -> None:
@@ -52,7 +80,7 @@ async def test_what_earlier_attempts_made_is_the_runs_own(domain: Domain) -> Non
     await submit(domain)
     await (await started(domain)).fail("lost")
     flow = await started(domain)
-    assert (await flow.commit(artifacts=[flow.own(COG, sha256=SHA256)])).json()["state"] == "completed"
+    assert (await flow.commit(artifacts=[flow.own(COG)])).json()["state"] == "completed"
     assert domain.rows("select name from app.artifacts") == [(f"{flow.home}/a1/cog.tif",)]
 
 
@@ -97,7 +125,7 @@ async def test_items_that_were_exchanged_after_the_commit_are_not_published(doma
     items = _items(tmp_path, asset_id)
     name, content = f"assets/{asset_id}/0-r1/items.ndjson", json.dumps(items[0]).encode()
     Zones.local(tmp_path).silver.write_bytes(name, content)
-    assert (await decide(domain, asset_id, 0, "approve")).json()["code"] == "not-publishable"
+    assert (await decide(domain, asset_id, 0, "approve")).json()["code"] == "content-differs"
 
 
 def _items(storage: Path, asset_id: str) -> list[dict[str, Any]]:
@@ -108,7 +136,7 @@ def _items(storage: Path, asset_id: str) -> list[dict[str, Any]]:
 async def test_a_table_of_another_run_is_not_served_as_this_ones(domain: Domain) -> None:
     await submit(domain, data_type="vector", source="up/a.gpkg")
     flow = await started(domain)
-    product = flow.own(COG | {"role": "geoparquet", "name": "data.parquet"}, sha256=SHA256)
+    product = flow.own(COG | {"role": "geoparquet", "name": "data.parquet"})
     assert (await flow.commit(artifacts=[product])).is_success
     add = (
         "insert into geo.layers (table_name, product, run_id, description, is_ready)"

@@ -204,7 +204,7 @@ async def _end(domain: Domain, flow: Flow, verb: str) -> httpx.Response:
     """A worker of this client's domain. Its start may be refused: then its end is, too."""
     mine = Flow(domain, flow.run_id, flow.token, flow.flow_run_id)
     await mine.start()
-    return await (mine.commit(artifacts=[mine.own(COG, sha256=SHA256)]) if verb == "commit" else mine.fail())
+    return await (mine.commit(artifacts=[mine.own(COG)]) if verb == "commit" else mine.fail())
 
 
 async def _export(domain: Domain, world: World, flow: Flow) -> httpx.Response:

@@ -337,7 +337,9 @@ async def test_a_run_whose_heartbeat_stops_is_tried_again_after_the_time_that_is
         prefect = ScriptedPrefect({flow.flow_run_id: FlowState.RUNNING})
         patience = domain.service.settings.patience()
         assert (patience.suspect, patience.lost) == (2.0, 3.0)
-        sweeping = asyncio.create_task(Reconciler(domain.service.database, prefect, 0.1, patience, 3, pause_seconds=0).run())
+        sweeping = asyncio.create_task(
+            Reconciler(domain.service.database, prefect, 0.1, patience, 3, pause_seconds=0).run()
+        )
         for _ in range(10):
             await asyncio.sleep(0.5)
             assert (await flow.beat()).json() == {"stop": False}, "it beats, however long it takes"

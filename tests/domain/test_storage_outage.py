@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from domain.endings import Endings
-from domain.services.desks import review_desk
 from flows.errors import HandlerError, Transient
 from flows.storage import LocalStore
 from tests.support.acts import call, decide, started, submit
@@ -28,7 +27,8 @@ def fail_with(monkeypatch: pytest.MonkeyPatch, trouble: Exception) -> None:
     def fails(*_: object) -> bytes:
         raise trouble
 
-    monkeypatch.setattr(LocalStore, "read_bytes", fails)
+    for reads in ("stamp", "chunks", "read_bytes"):
+        monkeypatch.setattr(LocalStore, reads, fails)
 
 
 @pytest.mark.parametrize("trouble", TROUBLES, ids=lambda trouble: type(trouble).__name__)
@@ -68,7 +68,7 @@ async def test_an_approval_that_ends_meanwhile_is_ended_later(
         assert (await decide(domain, asset_id, ordinal, "approve")).status_code == 200
     domain.rows("update app.approvals set expires_at = now() - interval '1 s' where ordinal = 1 returning 1")
     domain.rows("update app.revisions set approved_until = now() - interval '1 s' where ordinal = 1 returning 1")
-    endings = Endings(domain.service.database, 1, lambda session: review_desk(session, domain.service))
+    endings = Endings(domain.service, 1)
     with monkeypatch.context() as away:
         fail_with(away, TROUBLES[0])
         assert await endings.sweep() == 0

@@ -24,7 +24,8 @@ Make = Callable[..., BaseModel]
 
 
 def domain(**changes: Any) -> BaseModel:
-    return DomainSettings(**{"database_url": DATABASE, "public_url": "https://cairn.example"} | changes)
+    keys = {"secrets_keys": ["k" * 44], "audit_keys": ["k" * 44]}
+    return DomainSettings(**{"database_url": DATABASE, "public_url": "https://cairn.example"} | keys | changes)
 
 
 def gateway(**changes: Any) -> BaseModel:

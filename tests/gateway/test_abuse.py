@@ -63,6 +63,48 @@ async def test_a_gigabyte_that_is_announced_is_refused_too(door: Door) -> None:
     assert status_of(answer) == 413
 
 
+SEARCH = b"POST /stac/search HTTP/1.1\r\nhost: cairn.test\r\n"
+STRANGER = SUBMIT.replace(b"x-api-key: secret-ddh-dev\r\n", b"")
+
+
+@pytest.mark.parametrize(
+    ("head", "refused"),
+    [(STRANGER, {401}), (SEARCH, {429}), (SUBMIT, {429})],
+    ids=["nobody's", "anybody's", "one partner's"],
+)
+async def test_unfinished_bodies_take_little_memory_and_others_send_theirs(
+    door: Door, head: bytes, refused: set[int]
+) -> None:
+    """200 of nearly a megabyte, all at once; what there is room for is waited for until it is too late."""
+    assert await submits(door, "before")
+    before = door.resident_mb()
+    unfinished = head + JSON + b"content-length: 950000\r\n\r\n"
+    opened = [await asyncio.open_connection("127.0.0.1", door.port) for _ in range(200)]
+    answering = [asyncio.create_task(answer_of(reader, 2 * CUT_SECONDS)) for reader, _ in opened]
+    await asyncio.gather(*(send_all(writer, unfinished + b" " * 900_000) for _, writer in opened))
+    assert await submits(door, "beside")
+    assert door.resident_mb() - before < 60
+    answers = Counter(map(status_of, await asyncio.gather(*answering)))
+    for _, writer in opened:
+        writer.close()
+    assert set(answers) - {0, 408} == refused  # an answer may be lost under what is still being sent
+    assert answers[408] < 20
+
+
+async def send_all(writer: asyncio.StreamWriter, content: bytes) -> None:
+    writer.write(content)
+    with contextlib.suppress(ConnectionError):
+        await writer.drain()
+
+
+async def submits(door: Door, name: str) -> bool:
+    """Whether another partner's body is read meanwhile."""
+    body = {"item_id": name, "layer_index": "0", "version": "1", "data_type": "raster", "operation": "ingest"}
+    async with httpx.AsyncClient(base_url=door.url, trust_env=False, timeout=CUT_SECONDS) as client:
+        sent = await client.post("/api/platform/submit", json=body, headers={"X-API-Key": "secret-arcgis-dev"})
+    return sent.status_code == 422 and "source" in sent.text
+
+
 @pytest.mark.parametrize(
     ("slow", "status"),
     [

@@ -1,10 +1,17 @@
-"""Heads that two servers could read in two ways are seen, and every good one passes."""
+"""Heads that two servers could read in two ways are seen, and who is too slow is cut off; all others pass."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from uvicorn import Config
+from uvicorn.server import ServerState
 
-from gateway.arrival import Headers, head_fault
+from gateway.arrival import ArrivalProtocol, Headers, head_fault
 
 HOST = (b"host", b"cairn.test")
 LENGTH = (b"content-length", b"5")
@@ -42,3 +49,161 @@ def test_older_clients_may_leave_the_host_out(rest: Headers, host: Headers, leng
 @given(rest=others)
 def test_whatever_could_be_read_in_two_ways_is_named(version: str, headers: Headers, says: str, rest: Headers) -> None:
     assert says in (head_fault(version, [*rest, *headers]) or "")
+
+
+class Timer:
+    """One of the loop's, which goes off when the loop's own time has come."""
+
+    def __init__(self, at: float, act: Callable[[], object]) -> None:
+        self.at, self.act, self.is_cancelled = at, act, False
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+
+class Loop:
+    """A loop whose time passes when it is told to, and that runs no application."""
+
+    def __init__(self) -> None:
+        self.now, self.timers = 0.0, list[Timer]()
+
+    def time(self) -> float:
+        return self.now
+
+    def call_later(self, seconds: float, act: Callable[[], object]) -> Timer:
+        self.timers.append(Timer(self.now + seconds, act))
+        return self.timers[-1]
+
+    def create_task(self, work: Any) -> MagicMock:
+        work.close()
+        return MagicMock()
+
+    def wait(self, seconds: float) -> None:
+        until = self.now + seconds
+        while due := [timer for timer in self.timers if timer.at <= until and not timer.is_cancelled]:
+            first = min(due, key=lambda timer: timer.at)
+            self.timers.remove(first)
+            self.now = max(self.now, first.at)
+            first.act()
+        self.now = until
+
+
+@dataclass
+class Wire:
+    """The server's end of a connection: what it wrote, and how much of that has not been taken."""
+
+    loop: Loop
+    protocol: ArrivalProtocol
+    transport: MagicMock
+    unsent: int = 0
+
+    @property
+    def said(self) -> bytes:
+        return b"".join(call.args[0] for call in self.transport.write.call_args_list)
+
+    @property
+    def is_cut_off(self) -> bool:
+        return bool(self.transport.abort.called)
+
+
+async def nobody(_scope: Any, _receive: Any, _send: Any) -> None:
+    """No application is run here."""
+
+
+@pytest.fixture
+def wire() -> Wire:
+    """10 s for a head, 60 for a body, 30 for a reader; 2,000 bytes a second."""
+    loop, state = Loop(), ServerState()
+    config = Config(nobody, http=ArrivalProtocol, log_config=None, ws="none")
+    config.load()
+    made = Wire(loop, ArrivalProtocol(config, state, {}, loop), MagicMock())  # type: ignore[arg-type]
+    made.transport.is_closing.side_effect = lambda: bool(made.transport.close.called)
+    made.transport.get_write_buffer_size.side_effect = lambda: made.unsent
+    made.protocol.connection_made(made.transport)
+    return made
+
+
+GET = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"
+POST = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 900000\r\n\r\n"
+
+
+def test_a_body_that_drips_is_cut_off_long_before_its_time(wire: Wire) -> None:
+    wire.protocol.data_received(POST)
+    for _ in range(9):
+        wire.loop.wait(1)
+        wire.protocol.data_received(b"x" * 10)
+    assert wire.said == b""
+    wire.loop.wait(1.5)
+    assert wire.said.startswith(b"HTTP/1.1 408 ")
+
+
+def test_a_body_that_keeps_the_pace_may_take_all_its_time(wire: Wire) -> None:
+    wire.protocol.data_received(POST)
+    for _ in range(14):
+        wire.loop.wait(4)
+        wire.protocol.data_received(b"x" * 8000)
+    assert wire.said == b""
+    wire.loop.wait(4)
+    assert wire.said.startswith(b"HTTP/1.1 408 ")  # the control: its time is over all the same
+
+
+def test_a_body_that_we_do_not_read_is_not_its_senders_fault(wire: Wire) -> None:
+    wire.protocol.data_received(POST + b"x" * 70_000)  # more than is kept for an application that does not ask for it
+    assert wire.protocol.flow.read_paused
+    wire.loop.wait(59)
+    assert wire.said == b""
+    wire.loop.wait(2)
+    assert wire.said.startswith(b"HTTP/1.1 408 ")
+
+
+def test_a_reader_that_drips_is_cut_off_however_often_something_is_written(wire: Wire) -> None:
+    """Each second 1,000 bytes are taken, and we may write again: half of the pace."""
+    wire.protocol.data_received(GET)
+    for _ in range(55):
+        wire.unsent = 70_000
+        wire.protocol.pause_writing()
+        wire.loop.wait(1)
+        wire.unsent -= 1000
+        wire.protocol.resume_writing()
+        assert not wire.is_cut_off
+    wire.protocol.pause_writing()
+    wire.loop.wait(3)
+    assert wire.is_cut_off
+
+
+def test_a_reader_that_keeps_the_pace_is_waited_for(wire: Wire) -> None:
+    wire.protocol.data_received(GET)
+    wire.unsent = 4_000_000
+    wire.protocol.pause_writing()
+    for _ in range(1000):
+        wire.loop.wait(2)
+        wire.unsent -= 4000
+    assert not wire.is_cut_off
+    wire.loop.wait(31)  # the control: it takes no more
+    assert wire.is_cut_off
+
+
+def test_what_is_left_lying_of_an_ended_connection_is_not_kept_for_ever(wire: Wire) -> None:
+    """Less than what makes us wait with writing: nobody is told of it."""
+    wire.protocol.data_received(GET)
+    wire.unsent = 50_000
+    wire.transport.close()
+    wire.protocol.cycle.response_complete = True
+    wire.protocol.on_response_complete()
+    wire.loop.wait(29)
+    assert not wire.is_cut_off
+    wire.loop.wait(2)
+    assert wire.is_cut_off
+
+
+def test_another_answer_has_its_own_time(wire: Wire) -> None:
+    for _ in range(3):
+        wire.protocol.data_received(GET)
+        wire.unsent = 70_000
+        wire.protocol.pause_writing()
+        wire.loop.wait(20)
+        wire.unsent = 0
+        wire.protocol.resume_writing()
+        wire.protocol.cycle.response_complete = True
+        wire.protocol.on_response_complete()
+    assert not wire.is_cut_off

@@ -37,7 +37,7 @@ from gateway.documents import Audience, document
 from tests.gateway import world
 from tests.gateway.operations import Operation, ids_of, operations, with_target
 from tests.gateway.world import Known
-from tests.support.platform import Platform
+from tests.support.platform import KEYS, Platform
 
 CASES = int(os.environ.get("CAIRN_FUZZ_CASES", "500"))
 SEED = int(os.environ.get("CAIRN_FUZZ_SEED", "7"))
@@ -146,6 +146,7 @@ def gateway_url(platform: Platform, tmp_path: Path, target: str) -> Iterator[str
         "CAIRN_DATABASE_URL": database.url("cairn_app"),
         "CAIRN_PUBLIC_URL": "http://cairn.test",
         "CAIRN_PLAINTEXT_HOSTS": '["cairn.test"]',
+        **KEYS,
         "CAIRN_STORAGE_ROOT": str(tmp_path),
         "CAIRN_RELAY_ENABLED": "false",
         "CAIRN_CALLBACKS_ENABLED": "false",

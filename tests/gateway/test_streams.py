@@ -1,7 +1,9 @@
 """Who reads slowly holds places of its own, and not for long: over a real gateway process and an endless answer."""
 
 import asyncio
+import contextlib
 import json
+import socket
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.errors import TooManyStreams
+from gateway.errors import Busy, TooManyStreams
 from gateway.streams import Streams
 from tests.support.clock import PATIENCE_SECONDS
 from tests.support.cluster import TestDatabase
@@ -99,21 +101,42 @@ async def test_slow_readers_are_few_and_cut_off(database: TestDatabase, tmp_path
     assert [status_of(answer) for answer in answers] == [200] * 2 * PLACES
 
 
-async def test_who_keeps_reading_is_served_for_longer(database: TestDatabase, tmp_path: Path) -> None:
-    """The control: it is not the length of an answer that ends it. It lasts longer than a reader may be slow."""
+async def test_who_drips_is_cut_off_and_who_keeps_reading_is_not(database: TestDatabase, tmp_path: Path) -> None:
+    """It is not the length of an answer that ends it: the control's lasts longer than a reader may be slow.
+
+    That a reader's pace, and not one pause, ends it is shown by a clock of our own, in `test_arrival`.
+    """
+    settings = {"CAIRN_WRITE_SECONDS": str(WRITE_SECONDS), "CAIRN_WRITE_BYTES_PER_SECOND": "500000"}
     async with running_endless() as endless:
         serving = f"http://127.0.0.1:{endless.port}"
-        async with running_door(
-            database, tmp_path, CAIRN_SERVING_URL=serving, CAIRN_WRITE_SECONDS=str(WRITE_SECONDS)
-        ) as door:
+        async with running_door(database, tmp_path, CAIRN_SERVING_URL=serving, **settings) as door:
+            dripping = asyncio.create_task(drip(door, 5_000))
+            await endless.wait_for(1)
             reader, writer = await asyncio.open_connection("127.0.0.1", door.port)
             writer.write(TILE)
+            await endless.wait_for(2)
             until = time.monotonic() + 2 * WRITE_SECONDS
-            while time.monotonic() < until:
+            while time.monotonic() < until or endless.sending == 2:
                 assert await reader.readexactly(1_000_000)
                 await asyncio.sleep(0.05)
+                assert time.monotonic() < until + PATIENCE_SECONDS
+            dripping.cancel()
             writer.close()
             await endless.wait_for(0)
+
+
+async def drip(door: Door, size: int) -> None:
+    """Take an answer in small parts, twenty a second, until it is cut off."""
+    loop = asyncio.get_running_loop()
+    with socket.socket() as drop:
+        drop.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+        drop.setblocking(False)
+        await loop.sock_connect(drop, ("127.0.0.1", door.port))
+        await loop.sock_sendall(drop, TILE)
+        with contextlib.suppress(ConnectionError):
+            while True:
+                await loop.sock_recv(drop, size)
+                await asyncio.sleep(0.05)
 
 
 @asynccontextmanager
@@ -159,10 +182,31 @@ async def test_an_answer_arrives_while_it_is_made(database: TestDatabase, tmp_pa
             writer.close()
 
 
-def test_places_are_of_an_address_and_given_back() -> None:
-    streams = Streams(2)
+def test_places_are_of_a_source_and_given_back() -> None:
+    streams = Streams(100, 2)
     with streams.place("a"), streams.place("a"), streams.place("b"), pytest.raises(TooManyStreams), streams.place("a"):
         pass
     with streams.place("a"), streams.place("a"):
         pass
-    assert not streams._open
+    assert streams.shares.free == 100
+
+
+SUBNET, NEIGHBOUR, ELSEWHERE = "2001:db8:1:2::%x", "2001:db8:1:2:ffff::%x", "2001:db8:9:9::%x"
+
+
+def test_one_ipv6_network_is_one_source_and_leaves_the_others_theirs() -> None:
+    streams = Streams(100, 40)
+    with contextlib.ExitStack() as held:
+        for number in range(40):
+            held.enter_context(streams.place((SUBNET if number % 2 else NEIGHBOUR) % number))
+        for number in range(3):
+            with pytest.raises(TooManyStreams), streams.place(SUBNET % (1000 + number)):
+                pass
+        for written, count in (("10.0.0.1", 20), ("::ffff:10.0.0.1", 15)):
+            for _ in range(count):
+                held.enter_context(streams.place(written))
+        for number in range(6):  # what is left is for those who hold few
+            held.enter_context(streams.place(ELSEWHERE % number))
+        with pytest.raises(Busy), streams.place(ELSEWHERE % 6):
+            pass
+    assert streams.shares.free == 100

@@ -1,5 +1,6 @@
 """What tests have happen to the domain, each act through HTTP as its own caller would do it."""
 
+import hashlib
 import re
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +13,8 @@ from domain import outbox
 from domain.rules.reconcile import Patience
 from tests.support.platform import Domain, submission
 
-SHA256 = "0" * 64
+CONTENT = b"x"
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
 OUTPUTS = {"cog": "silver/x.tif", "validation": {"sha256": "f" * 64}}
 
 
@@ -49,10 +51,13 @@ class Flow:
     async def commit(self, outputs: dict[str, Any] | None = None, **more: Any) -> httpx.Response:
         return await self.say("commit", outputs=OUTPUTS if outputs is None else outputs, **more)
 
-    def own(self, file: dict[str, Any], **changes: Any) -> dict[str, Any]:
-        """The file, named as one that this run has made."""
+    def own(self, file: dict[str, Any], content: bytes = CONTENT, **changes: Any) -> dict[str, Any]:
+        """The file, made by this run: it lies in its folder and holds this."""
         made = file | changes
-        return made | {"name": f"{self.home}/a1/{made['name']}"}
+        name = f"{self.home}/a1/{made['name']}"
+        self.domain.service.zones.silver.write_bytes(name, content)
+        digest = hashlib.sha256(content).hexdigest()
+        return made | {"name": name, "sha256": digest, "size_bytes": len(content)}
 
     @property
     def home(self) -> str:

@@ -21,7 +21,7 @@ from deployments.stack.ports import any_port
 from tests.support.chaos_invariants import DEEDS, INVARIANTS, UNREST
 from tests.support.chaos_stories import STORIES, all_done_again, new_asset
 from tests.support.cluster import TestDatabase
-from tests.support.platform import add_clients, submission
+from tests.support.platform import KEYS, add_clients, submission
 from tests.support.prefect_standin import StandIn, standing_in
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -80,6 +80,7 @@ class Platform:
             "CAIRN_DATABASE_URL": self.database.url("cairn_app"),
             "CAIRN_PUBLIC_URL": "http://cairn.test",
             "CAIRN_PLAINTEXT_HOSTS": '["cairn.test"]',
+            **KEYS,
             "CAIRN_STORAGE_ROOT": str(self.folder),
             "CAIRN_RELAY_LEASE_SECONDS": str(LEASE_SECONDS),
             "CAIRN_RELAY_RETRY_SECONDS": str(RETRY_SECONDS),

@@ -19,7 +19,7 @@ from deployments.stack.owner import tied
 from deployments.stack.ports import any_port
 from deployments.stack.state import REPOSITORY
 from tests.support.cluster import TestDatabase
-from tests.support.platform import add_clients
+from tests.support.platform import KEYS, add_clients
 
 START_SECONDS = 120.0
 
@@ -88,6 +88,7 @@ async def running_door(database: TestDatabase, storage: Path, **settings: str) -
         "CAIRN_DATABASE_URL": database.url("cairn_app"),
         "CAIRN_PUBLIC_URL": "http://cairn.test",
         "CAIRN_PLAINTEXT_HOSTS": '["cairn.test"]',
+        **KEYS,
         "CAIRN_STORAGE_ROOT": str(storage),
         "CAIRN_RELAY_ENABLED": "false",
         "CAIRN_CALLBACKS_ENABLED": "false",

@@ -99,7 +99,8 @@ class Library:
     def _raster_files(self, asset_id: str, ordinal: int, revision: int) -> tuple[dict[str, Any], list[Artifact]]:
         facts = {"asset_id": asset_id, "version_ordinal": ordinal, "revision": revision, "version_label": "1"}
         home = f"assets/{asset_id}/{ordinal}-r{revision}/a1"
-        context = context_in(self.root, output_prefix=home, facts={**facts, "request_id": "r"})
+        told = {**facts, "request_id": "r", "refs": {"dataset_id": asset_id}}
+        context = context_in(self.root, output_prefix=home, facts=told)
         cog = moved(self.cog, self.root, home)
         item = register_item(RegisterItemParams(product=cog, source=SOURCE), context)
         bands = [band.model_dump(mode="json") for band in self.cog.bands]
@@ -107,11 +108,12 @@ class Library:
         return outputs, [*cog.artifacts, *item.artifacts]
 
     def _vector_files(self, asset_id: str, ordinal: int, revision: int) -> tuple[dict[str, Any], list[Artifact]]:
-        name, content = f"assets/{asset_id}/{ordinal}-r{revision}/a1/layer.parquet", b"PAR1 of no importance PAR1"
+        name = f"assets/{asset_id}/{ordinal}-r{revision}/a1/layer.parquet"
+        content = f"PAR1 {name} PAR1".encode()
         path = self.root / "silver" / name
         path.parent.mkdir(parents=True)
         path.write_bytes(content)
-        digest = sha256(name.encode()).hexdigest()
+        digest = sha256(content).hexdigest()
         with psycopg.connect(self.domain.database.url()) as connection:
             table = f"v_{digest[:24]}"
             connection.execute(TABLE.format(table).encode())

@@ -39,12 +39,15 @@ class Mortal:
 @contextmanager
 def mortal(database_url: str, storage: Path) -> Iterator[Mortal]:
     """The process over a database and its zones."""
+    from tests.support.platform import KEYS  # brings the application along, which its own process loads when it starts
+
     environment = {
         "PATH": os.environ["PATH"],
         "HOME": str(storage),
         "CAIRN_DATABASE_URL": database_url,
         "CAIRN_PUBLIC_URL": "http://cairn.test",
         "CAIRN_PLAINTEXT_HOSTS": '["cairn.test"]',
+        **KEYS,
         "CAIRN_STORAGE_ROOT": str(storage),
         "CAIRN_RELAY_ENABLED": "false",
         "CAIRN_CALLBACKS_ENABLED": "false",

@@ -1,5 +1,6 @@
 """The domain and the gateway over a test database, and callers of every role."""
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -9,6 +10,7 @@ from uuid import uuid4
 
 import httpx
 import psycopg
+from cryptography.fernet import Fernet
 from pydantic import HttpUrl, SecretStr
 
 from domain.app import create_app
@@ -22,6 +24,8 @@ from gateway.state import Gateway
 from tests.support.clock import eventually
 from tests.support.cluster import TestDatabase
 
+SEALING_KEY, AUDIT_KEY = Fernet.generate_key().decode(), "a key of the audit's seals, for tests"
+KEYS = {"CAIRN_SECRETS_KEYS": json.dumps([SEALING_KEY]), "CAIRN_AUDIT_KEYS": json.dumps([AUDIT_KEY])}
 # client id, role, platform. A client's secret is `secret-` and its id.
 CLIENTS = (
     ("ddh-dev", "partner", "ddh"),
@@ -56,6 +60,8 @@ def domain_settings(database: TestDatabase, storage: Path, **changes: Any) -> Do
         "relay_enabled": False,
         "callbacks_enabled": False,
         "attempt_pause_seconds": 0,  # what is lost may be tried again at once; tests of pauses say otherwise
+        "secrets_keys": (SecretStr(SEALING_KEY),),
+        "audit_keys": (SecretStr(AUDIT_KEY),),
     }
     return DomainSettings(**(values | changes))
 

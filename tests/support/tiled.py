@@ -1,5 +1,6 @@
 """Versions made of many tiles, processed by the real handlers and committed as a flow run commits them."""
 
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +19,15 @@ HYDRATED = 'select pgstac.content_hydrate(i) from pgstac.items i where collectio
 
 
 def tile(number: int, home: str) -> TileResult:
-    """One of a square of tiles, of half a degree each."""
+    """One of a square of tiles, of half a degree each. Its file holds its number."""
     column, row = number % 16, number // 16
     west, south = 10 + column / 2, 40 + row / 2
     [file] = TILE_DONE.artifacts
-    name = file.model_copy(
-        update={"role": "tile", "name": f"{home}/tiles/{column}_{row}.tif", "sha256": f"{number:064x}"}
-    )
+    content = str(number).encode()
+    about = {"sha256": hashlib.sha256(content).hexdigest(), "size_bytes": len(content)}
+    made = file.model_copy(update={"role": "tile", "name": f"{home}/tiles/{column}_{row}.tif"} | about)
     bounds = (west, south, west + 0.5, south + 0.5)
-    return TILE_DONE.model_copy(update={"id": f"{column}_{row}", "bounds_wgs84": bounds, "artifacts": [name]})
+    return TILE_DONE.model_copy(update={"id": f"{column}_{row}", "bounds_wgs84": bounds, "artifacts": [made]})
 
 
 async def tiled(
@@ -49,6 +50,8 @@ async def tiled(
         facts={**facts, "request_id": "request", "refs": {"dataset_id": "elevation"}},
     )
     made = [tile(number, context.output_prefix) for number in range(tiles)]
+    for number, each in enumerate(made):
+        context.storage.silver.write_bytes(each.artifacts[0].name, str(number).encode())
     collection = ensure_collection(EnsureCollectionParams(title=title), context)
     items = register_items(RegisterItemsParams(collection_id=asset_id, tiles=made, source="up/dem.tif"), context)
     files = [one for each in made for one in each.artifacts] + collection.artifacts + items.artifacts

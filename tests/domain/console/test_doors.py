@@ -351,7 +351,8 @@ async def test_a_page_is_readable_while_storage_is_away_and_says_why_nothing_was
         form = {"revision": "1", "clearance_level": "ouo", "form_token": await form_token(http)}
         assert "Catalogue item" in (await http.get(page)).text
         with monkeypatch.context() as away:
-            away.setattr(LocalStore, "read_bytes", fails)
+            for reading in ("stamp", "chunks", "read_bytes"):
+                away.setattr(LocalStore, reading, fails)
             shown = await http.get(page)
             assert (shown.status_code, "Catalogue item" in shown.text) == (200, False)
             assert (await http.get(f"{page}/footprint/1")).status_code == 200

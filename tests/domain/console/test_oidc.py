@@ -3,19 +3,25 @@
 import base64
 import hashlib
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import httpx
+import psycopg
 import pytest
 from playwright.async_api import Browser, expect
 
 from domain.console.oidc import Provider, ProviderUnavailable, SignInRefused
+from domain.console.pending import PENDING_SECONDS, PendingSignIn, PendingSignIns
+from domain.rules.provider import Vouched
 from tests.support.browsing import keep, visiting
-from tests.support.cluster import TestCluster, open_folder
-from tests.support.console import running_console
+from tests.support.cluster import TestCluster, TestDatabase, open_folder
+from tests.support.console import Assembly, running_console
 from tests.support.issuer import FOREIGN, published, token
+from tests.support.platform import another_domain, running_domain
 from tests.support.provider import running_provider
 from tests.support.receiver import Received, Receiver, Reply, running_receiver
 
@@ -28,31 +34,38 @@ async def test_people_sign_in_at_their_provider(cluster: TestCluster, browser: B
             "oidc_issuer": issuer,
             "oidc_client_id": "cairn",
             "oidc_client_secret": "known",
-            "oidc_user_claim": "sub",
         }
         with cluster.database() as database, open_folder("oidc") as storage:
             async with running_console(database, storage, **settings) as assembly:
+                await bind(assembly, "operator", "op-4711")
                 async with visiting(browser, assembly, None) as visit:
                     page = visit.page
                     await visit.go("/console/callbacks")
                     await page.get_by_role("link", name="Sign in with your organisation").click()
-                    await page.locator("input[name=sub]").first.fill("operator")
+                    await page.locator("input[name=sub]").first.fill("op-4711")
                     await keep(visit, artifacts, "provider")
                     await page.get_by_role("button", name="Authorize").click()
                     await expect(page).to_have_url(f"{assembly.url}/console/callbacks")
                     await expect(page.locator(".who")).to_contain_text("operator")
                 query = "select actor, details ->> 'way' from app.audit where action = 'console.sign-in'"
                 assert assembly.domain.rows(query) == [("operator", "oidc")]
-                for name in ("nobody-here", "ddh-dev"):
+                for name in ("nobody-here", "operator", "reviewer", "ddh-dev"):  # a client's name is nobody's subject
                     async with visiting(browser, assembly, None) as visit:
                         await visit.go("/console/sign-in/provider")
                         await visit.page.locator("input[name=sub]").first.fill(name)
                         await visit.page.get_by_role("button", name="Authorize").click()
-                        await expect(visit.page.get_by_role("alert")).to_be_visible()
+                        told = visit.page.get_by_role("alert")
+                        await expect(told).to_contain_text(f"--issuer {issuer} --subject {name}")
                         assert "cairn_session" not in {each["name"] for each in await visit.page.context.cookies()}
                 async with visiting(browser, assembly, None) as visit:
                     await visit.go("/console/signed-in?state=guessed&code=guessed")
                     await expect(visit.page.get_by_role("alert")).to_contain_text("has not begun to sign in")
+
+
+async def bind(assembly: Assembly, client_id: str, subject: str, **more: Any) -> httpx.Response:
+    """What an administrator does with the pair that whoever signs in is shown."""
+    async with assembly.domain.as_("admin") as admin:
+        return await admin.put(f"/api/v1/clients/{client_id}/sign-in", json={"subject": subject, **more})
 
 
 Answer = Callable[[dict[str, list[str]]], Reply]
@@ -75,27 +88,31 @@ def _json(content: Any, status: int = 200) -> Reply:
     return Reply(status, {"content-type": "application/json"}, json.dumps(content).encode())
 
 
-async def _signed_in(receiver: Receiver, tokens: Callable[[str], Any], **given: str) -> str:
+def provider_at(receiver: Receiver) -> Provider:
+    return Provider(receiver.url, "cairn", None, "openid", development=True)
+
+
+async def _signed_in(receiver: Receiver, tokens: Callable[[str], Any], **given: str) -> Vouched:
     """Begin, come back with a code, and finish, where the provider's token is made from the nonce."""
-    provider = Provider(receiver.url, "cairn", None, "openid", "preferred_username")
+    provider = provider_at(receiver)
     nonce = ""
     receiver.reply = _reply(
         receiver, lambda _form: _json({"access_token": "a", "token_type": "Bearer", **tokens(nonce)})
     )
     address, pending = await provider.begin(BACK)
     nonce = parse_qs(urlsplit(address).query)["nonce"][0]
-    return await provider.finish(pending, {"state": pending["state"], "code": "c0de"} | given)
+    return await provider.finish(pending, {"state": pending.state, "code": "c0de"} | given)
 
 
 def _good(receiver: Receiver, nonce: str, /, **changes: Any) -> dict[str, Any]:
-    claims = {"iss": receiver.url, "aud": "cairn", "nonce": nonce, "preferred_username": "reviewer"}
+    claims = {"iss": receiver.url, "aud": "cairn", "nonce": nonce, "sub": "op-4711", "preferred_username": "reviewer"}
     return {"id_token": token(**(claims | changes))}
 
 
 async def test_the_code_is_worth_something_only_with_the_verifier_that_was_promised() -> None:
     seen: list[dict[str, list[str]]] = []
     async with running_receiver() as receiver:
-        provider = Provider(receiver.url, "cairn", None, "openid", "preferred_username")
+        provider = provider_at(receiver)
 
         def answer(form: dict[str, list[str]]) -> Reply:
             seen.append(form)
@@ -104,7 +121,7 @@ async def test_the_code_is_worth_something_only_with_the_verifier_that_was_promi
         receiver.reply = _reply(receiver, answer)
         address, pending = await provider.begin(BACK)
         with pytest.raises(SignInRefused):
-            await provider.finish(pending, {"state": pending["state"], "code": "c0de"})
+            await provider.finish(pending, {"state": pending.state, "code": "c0de"})
     asked = parse_qs(urlsplit(address).query)
     digest = hashlib.sha256(seen[0]["code_verifier"][0].encode()).digest()
     assert asked["code_challenge"] == [base64.urlsafe_b64encode(digest).decode().rstrip("=")]
@@ -113,9 +130,19 @@ async def test_the_code_is_worth_something_only_with_the_verifier_that_was_promi
     assert len(seen[0]["code_verifier"][0]) >= 43
 
 
-async def test_a_good_token_names_the_person() -> None:
+GOOD: dict[str, dict[str, Any]] = {
+    "one audience": {},
+    "a list of one": {"aud": ["cairn"]},
+    "handed to us": {"azp": "cairn"},
+    "made for several, handed to us": {"aud": ["other", "cairn"], "azp": "cairn"},
+}
+
+
+@pytest.mark.parametrize("changes", GOOD.values(), ids=GOOD)
+async def test_a_good_token_names_issuer_and_subject_and_no_name_beside_them(changes: dict[str, Any]) -> None:
     async with running_receiver() as receiver:
-        assert await _signed_in(receiver, lambda nonce: _good(receiver, nonce)) == "reviewer"
+        person = await _signed_in(receiver, lambda nonce: _good(receiver, nonce, **changes))
+        assert person == Vouched(receiver.url, "op-4711")
 
 
 BAD: dict[str, dict[str, Any]] = {
@@ -124,8 +151,14 @@ BAD: dict[str, dict[str, Any]] = {
     "another audience": {"aud": "other"},
     "another issuer": {"iss": "https://evil.test"},
     "expired": {"iat": 1_000_000_000, "exp": 1_000_000_600},
-    "names nobody": {"preferred_username": None},
-    "names a list": {"preferred_username": ["reviewer"]},
+    "names nobody": {"sub": None},
+    "names the empty": {"sub": ""},
+    "names a list": {"sub": ["op-4711"]},
+    "names more than a name": {"sub": "o" * 256},
+    "hides a letter in the name": {"sub": "op-4711\u200b"},
+    "handed to another": {"azp": "other"},
+    "made for several, handed to another": {"aud": ["cairn", "other"], "azp": "other"},
+    "made for several, handed to nobody said": {"aud": ["cairn", "other"]},
     "another key": {"key": FOREIGN},
 }
 
@@ -137,7 +170,7 @@ async def test_a_token_with_one_thing_wrong_is_not_believed(changes: dict[str, A
             await _signed_in(receiver, lambda nonce: _good(receiver, nonce, **changes))
 
 
-@pytest.mark.parametrize("given", [{"state": "guessed"}, {"state": ""}])
+@pytest.mark.parametrize("given", [{"state": "guessed"}, {"state": ""}, {"iss": "https://evil.test"}])
 async def test_an_answer_to_another_question_is_refused(given: dict[str, str]) -> None:
     async with running_receiver() as receiver:
         with pytest.raises(SignInRefused):
@@ -157,4 +190,85 @@ async def test_a_provider_that_does_not_say_what_it_is_signs_nobody_in(reply: Re
     async with running_receiver() as receiver:
         receiver.reply = lambda _request: reply
         with pytest.raises(ProviderUnavailable):
-            await Provider(receiver.url, "cairn", None, "openid", "sub").begin(BACK)
+            await provider_at(receiver).begin(BACK)
+
+
+@pytest.mark.parametrize("name", ["authorization_endpoint", "token_endpoint", "jwks_uri"])
+@pytest.mark.parametrize(
+    ("address", "development", "is_used"),
+    [
+        ("http://login.test/x", False, False),
+        ("http://login.test/x", True, False),
+        ("http://127.0.0.1:9/x", False, False),
+        ("http://127.0.0.1:9/x", True, True),
+        ("https://login.test/x", False, True),
+        ("ftp://login.test/x", True, False),
+        ("https:///x", True, False),
+        (7, True, False),
+    ],
+)
+async def test_addresses_that_a_provider_names_are_https(
+    name: str, address: Any, development: bool, is_used: bool
+) -> None:
+    async with running_receiver() as receiver:
+        told = dict.fromkeys(("authorization_endpoint", "token_endpoint", "jwks_uri"), "https://login.test/x")
+        receiver.reply = lambda _request: _json({"issuer": receiver.url, **told, name: address})
+        begun = Provider(receiver.url, "cairn", None, "openid", development).begin(BACK)
+        if is_used:
+            await begun
+            return
+        with pytest.raises(ProviderUnavailable):
+            await begun
+
+
+async def test_a_provider_that_is_away_is_not_asked_by_everybody_who_would_sign_in() -> None:
+    async with running_receiver() as receiver:
+        receiver.reply = lambda _request: Reply(500)
+        provider = provider_at(receiver)
+        for _ in range(20):
+            with pytest.raises(ProviderUnavailable):
+                await provider.begin(BACK)
+        assert receiver.connections == 1
+
+
+async def test_anybodys_click_on_sign_in_writes_nothing(database: TestDatabase, tmp_path: Path) -> None:
+    """What waits for the provider is the browser's: sealed, its own, for ten minutes, whichever process it asks."""
+    async with running_receiver() as receiver:
+        receiver.reply = _reply(receiver, lambda _form: _json({"error": "invalid_grant"}, 400))
+        settings = {"oidc_issuer": receiver.url, "oidc_client_id": "cairn", "development": True}
+        async with (
+            running_domain(database, tmp_path, **settings) as domain,
+            another_domain(database, tmp_path, **settings) as other,
+        ):
+            with psycopg.connect(database.url()) as connection:
+                connection.execute("revoke insert, update, delete on app.console_sessions, app.audit from cairn_app")
+            async with httpx.AsyncClient(transport=domain.transport, base_url="http://cairn.test") as browser:
+                clicks = [await browser.get("/console/sign-in/provider?next=/console/assets") for _ in range(50)]
+            assert {sent.status_code for sent in clicks} == {303}
+            sent = clicks[-1]
+            [cookie] = sent.headers.get_list("set-cookie")
+            assert {"HttpOnly", "Path=/console", "SameSite=lax", "Max-Age=600"} <= set(cookie.split("; "))
+            sealed = cookie.partition(";")[0].partition("=")[2].strip('"')
+            state = parse_qs(urlsplit(sent.headers["location"]).query)["state"][0]
+            assert state not in sealed
+            for who, cookies, says in (
+                (domain, {}, "has not begun to sign in"),
+                (domain, {"cairn_sign_in": sealed[:-4] + "AAA="}, "has not begun to sign in"),
+                (domain, {"cairn_sign_in": sealed}, "does not know this sign-in"),  # the code, for the rest was right
+                (other, {"cairn_sign_in": sealed}, "does not know this sign-in"),
+            ):
+                async with httpx.AsyncClient(transport=who.transport, base_url="http://x", cookies=cookies) as back:
+                    answer = await back.get(f"/console/signed-in?state={state}&code=c0de")
+                assert (answer.status_code, says in answer.text) == (403, True)
+                assert 'cairn_sign_in=""' in answer.headers["set-cookie"], "well or not, it is over"
+
+
+def test_a_sign_in_that_waited_too_long_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = PendingSignIns(["a key"])
+    cookie = kept.seal(PendingSignIn("s", "n", "v", BACK, "/console/"))
+    opened = PendingSignIns(["another", "a key"]).opened(cookie)
+    assert opened == PendingSignIn("s", "n", "v", BACK, "/console/")
+    assert PendingSignIns(["another"]).opened(cookie) is None
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + PENDING_SECONDS + 1)
+    assert kept.opened(cookie) is None

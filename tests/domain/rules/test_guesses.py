@@ -47,6 +47,7 @@ def test_what_was_good_there_goes_on_there_alone() -> None:
         ("2001:db8:1:2::1", "2001:db8:1:2:ffff::9", True),
         ("2001:db8:1:2::1", "2001:db8:1:3::1", False),
         ("::ffff:10.0.0.1", "::ffff:10.0.0.2", False),
+        ("::ffff:10.0.0.1", "10.0.0.1", True),
         ("fe80::1%eth0", "fe80::2%eth0", True),
         ("", "", True),
     ],
@@ -56,6 +57,17 @@ def test_a_network_of_one_customer_is_one_source(first: str, second: str, *, is_
     for _ in range(3):
         counted.was_wrong(first)
     assert (counted.wait_seconds(second, "x") > 0) is is_same
+
+
+def test_a_credential_is_known_where_it_was_good_until_it_turns_out_wrong() -> None:
+    counted = guesses()
+    counted.was_right("10.0.0.1", "good")
+    assert counted.is_known("::ffff:10.0.0.1", "good")
+    assert not counted.is_known("10.0.0.2", "good")
+    counted.was_wrong("10.0.0.1", "other")
+    assert counted.is_known("10.0.0.1", "good")
+    counted.was_wrong("10.0.0.1", "good")
+    assert not counted.is_known("10.0.0.1", "good")
 
 
 def test_memory_is_bounded() -> None:

@@ -30,10 +30,27 @@ def test_ordinary_names_are_taken_as_they_are(name: str) -> None:
     assert checked_name(name) == name
 
 
-def test_a_link_does_not_lead_out_of_the_zone(tmp_path: Path) -> None:
-    (tmp_path / "outside").write_text("secret")
+@pytest.mark.parametrize("name", ["link", "folder/inside", "others"])
+def test_link_leads_to_no_other_place_than_its_own(tmp_path: Path, name: str) -> None:
+    """Out of the zone, to what lies in it under another's name, and by way of a folder."""
     zone = tmp_path / "zone"
-    zone.mkdir()
+    (zone / "theirs").mkdir(parents=True)
+    for place in (tmp_path / "outside", zone / "theirs" / "inside"):
+        place.write_text("secret")
     (zone / "link").symlink_to(tmp_path / "outside")
-    with pytest.raises(InvalidInput, match="leads outside"):
-        LocalStore(zone).read_bytes("link")
+    (zone / "others").symlink_to("theirs/inside")
+    (zone / "folder").symlink_to("theirs")
+    store = LocalStore(zone)
+    for read in (store.read_bytes, store.readable_path, store.size_bytes, store.stamp, store.delete):
+        with pytest.raises(InvalidInput, match="another place"):
+            read(name)
+    assert store.read_bytes("theirs/inside") == b"secret"
+    (zone / "theirs" / "link").symlink_to("inside")
+    assert store.names("theirs") == ["theirs/inside"]
+
+
+def test_zone_may_itself_be_reached_by_a_link(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "zone").symlink_to("disk")
+    LocalStore(tmp_path / "zone").write_bytes("a/b", b"content")
+    assert LocalStore(tmp_path / "zone").read_bytes("a/b") == b"content"

@@ -16,9 +16,12 @@ from pydantic import SecretStr
 from flows.storage.account import Account
 from flows.storage.azure import AzureStore, azure_zones
 from flows.storage.signing import FRESH_SECONDS, LIFE_SECONDS, SKEW_SECONDS, LentKey, SasUrls
+from gateway.serving.sources import OPEN_SECONDS
 from tests.support.azurite import Azurite, fetched
 
 HOUR = 3600
+QUARTER = 900
+LONGEST_REQUEST_SECONDS = 60  # as GDAL is told in flows.storage.reading
 
 
 @pytest.fixture
@@ -63,11 +66,11 @@ def refused(url: str, method: str, azurite: Azurite) -> int:
         return answer.value.code
 
 
-def test_a_url_says_that_it_reads_one_blob_by_tls_for_less_than_an_hour(signed: AzureStore) -> None:
+def test_a_url_says_that_it_reads_one_blob_by_tls_for_a_quarter_of_an_hour(signed: AzureStore) -> None:
     said = {name: value for name, (value,) in parse_qs(urlsplit(signed.readable_path("in/a b+c.tif")).query).items()}
     assert (said["sp"], said["sr"], said["spr"]) == ("r", "b", "https")
     starts, ends = (datetime.fromisoformat(said[name]).timestamp() for name in ("st", "se"))
-    assert ends - starts <= HOUR
+    assert ends - starts <= QUARTER
     assert starts <= time.time() - SKEW_SECONDS + 1
     assert ends > time.time() + FRESH_SECONDS
 
@@ -84,6 +87,30 @@ def test_a_url_is_given_again_while_it_is_fresh_and_renewed_before_it_ends(store
     assert urls.sign("in/other.tif") != first
     urls.forget("in/other.tif")
     assert urls.known("in/other.tif") is None
+
+
+def test_what_serving_remembers_of_a_url_ends_before_it() -> None:
+    """The name is remembered, and by then a raster opened by it, and by then somebody reads from that."""
+    assert 2 * OPEN_SECONDS + LONGEST_REQUEST_SECONDS < FRESH_SECONDS < LIFE_SECONDS
+
+
+def test_a_read_that_lasts_longer_than_any_url_goes_on_by_new_ones(
+    store: AzureStore, azurite: Azurite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An hour of reading by ranges, each by what the store gives then: never by one that is about to end."""
+    now = time.time() - HOUR
+    urls = SasUrls(store.account, store.container, lambda: now)
+    monkeypatch.setattr(AzureStore, "_urls", urls)
+    given = []
+    for _ in range(61):
+        url = store.readable_path("in/other.tif")
+        ends = datetime.fromisoformat(parse_qs(urlsplit(url).query)["se"][0]).timestamp()
+        assert now + FRESH_SECONDS <= ends <= now + LIFE_SECONDS
+        given.append(url)
+        now += 60
+    assert fetched(given[-1], azurite.ca_file) == b"other"
+    assert refused(given[0], "GET", azurite) == 403
+    assert len(set(given)) == 13, "another one every five minutes"
 
 
 def test_the_lent_key_is_asked_for_again_before_it_ends(azurite: Azurite) -> None:

@@ -86,3 +86,39 @@ async def test_nothing_is_lost_where_readers_fail_and_go_away() -> None:
     results = await asyncio.gather(*tasks, return_exceptions=True)
     assert {type(result) for result in results} == {type(None), ValueError, asyncio.CancelledError}
     assert (budget.free_bytes, most <= 10) == (10, True)
+
+
+async def test_one_readers_queue_is_passed_by_others() -> None:
+    """Two at a time are one reader's; whoever comes after its queue does not wait for it."""
+    budget, order, go_on = Budget(100, 60, LONG, at_a_time=2), list[str](), asyncio.Event()
+
+    async def read(name: str, reader: str, size: int) -> None:
+        async with budget.share(size, reader):
+            order.append(name)
+            await go_on.wait()
+
+    greedy = [asyncio.create_task(read(f"greedy-{number}", "a", 5)) for number in range(20)]
+    await settled()
+    assert order == ["greedy-0", "greedy-1"]
+    others = [asyncio.create_task(read(name, name, 10)) for name in "bc"]
+    await settled()
+    assert order[2:] == ["b", "c"]
+    go_on.set()
+    await asyncio.gather(*greedy, *others)
+    assert (budget.free_bytes, len(order), budget._under_way) == (100, 22, {})
+
+
+async def test_large_requests_of_one_reader_come_one_by_one() -> None:
+    budget = Budget(80, 60, 0, at_a_time=9)
+    async with budget.share(60, "a"):  # one alone may need more than an eighth
+        with pytest.raises(Problem):
+            async with budget.share(1, "a"):
+                raise AssertionError
+        async with budget.share(20, "b"):
+            pass
+    async with budget.share(5, "a"), budget.share(5, "a"):
+        with pytest.raises(Problem):
+            async with budget.share(1, "a"):
+                raise AssertionError
+    async with budget.share(60), budget.share(20):  # nobody says who reads: all do
+        assert budget.free_bytes == 0

@@ -4,6 +4,7 @@ from typing import Any
 
 import httpx
 import pytest
+from stac_fastapi.pgstac.core import CoreCrudClient
 
 OWNER = {"Authorization": "Bearer ddh-client"}
 STRANGER = {"X-API-Key": "arcgis-client"}
@@ -178,3 +179,21 @@ async def test_an_unknown_credential_is_refused(client: httpx.AsyncClient) -> No
 @pytest.mark.parametrize(("method", "path"), [("POST", "/stac/collections"), ("DELETE", "/stac/collections/open")])
 async def test_nothing_can_be_written(method: str, path: str, client: httpx.AsyncClient) -> None:
     assert (await client.request(method, path, json={})).status_code == 405
+
+
+@pytest.mark.parametrize("path", ["/stac/search", "/stac/collections/open/items"])
+async def test_no_page_has_more_items_than_are_made_at_once(
+    path: str, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Items are asked for by the library; what it is asked for is seen here."""
+    asked: list[int] = []
+    ask = CoreCrudClient._search_base
+
+    async def seen(self: Any, search: Any, request: Any) -> Any:
+        asked.append(search.limit)
+        return await ask(self, search, request)
+
+    monkeypatch.setattr(CoreCrudClient, "_search_base", seen)
+    for limit in (10_000, 7):
+        assert (await client.get(f"{path}?limit={limit}")).status_code == 200
+    assert asked == [1000, 7]

@@ -7,8 +7,11 @@ import httpx
 import morecantile
 import psycopg
 import pytest
+from fastapi import FastAPI
 from psycopg.types.json import Jsonb
 
+from gateway.between import COST
+from gateway.serving.budget import Budget
 from gateway.serving.layers import MVT
 from tests.gateway.serving.conftest import Served
 from tests.gateway.serving.test_tiles import OWNER, REVIEWER, STRANGER, WORKER
@@ -174,3 +177,61 @@ async def test_places_that_are_not_there(client: httpx.AsyncClient, place: str) 
     for asset in ("fields", "nothing"):
         answer = await client.get(f"/tiles/{asset}/WebMercatorQuad/{place}")
         assert answer.status_code in {404, 422}, answer.text
+
+
+@pytest.fixture
+def heavy(served: Served) -> Iterator[str]:
+    """12 features: the first has a few corners, the second 300,000, each of the others ten thousand."""
+    table = "v_fedcba9876543210fedcba98"
+    with psycopg.connect(served.admin_url, autocommit=True) as connection:
+        connection.execute(TABLE.format(table, 12).encode())
+        for where, corners in (("fid = 2", 300_000), ("fid > 2", 10_000)):
+            ring = f"ST_Segmentize(geom, ST_Perimeter(geom) / {corners})"
+            connection.execute(f"update geo.{table} set geom = {ring} where {where}".encode())  # noqa: S608
+        connection.execute(
+            "insert into api.products (asset_id, platform_id, ordinal, revision, clearance, approval, is_latest,"
+            " exposure, table_name, layer)"
+            " values ('heavy', 'ddh', 1, 1, 'public', 'approved', true, 'latest_only', %s, %s)",
+            (table, Jsonb(LAYER | {"feature_count": 12})),
+        )
+        yield "heavy"
+        connection.execute("delete from api.products where asset_id = 'heavy'")
+        connection.execute(f"drop table geo.{table}".encode())
+
+
+async def test_a_page_ends_where_its_memory_does_and_goes_on_behind(heavy: str, client: httpx.AsyncClient) -> None:
+    """All features come, in pages of as many as fit; each costs its reader what it took."""
+    path = f"/vector/collections/{heavy}/items"
+    offset: int | None = 0
+    pages: list[list[int]] = []
+    while offset is not None:
+        answer = await client.get(f"{path}?limit=100&offset={offset}")
+        assert answer.status_code == 200, answer.text
+        found = answer.json()
+        pages.append([feature["id"] for feature in found["features"]])
+        assert float(answer.headers[COST]) >= 1.0
+        following = [link["href"] for link in found["links"] if link["rel"] == "next"]
+        offset = int(httpx.URL(following[0]).params["offset"]) if following else None
+    assert pages[:2] == [[1], [2]]
+    assert [number for page in pages for number in page] == list(range(1, 13))
+    assert float((await client.get(f"{path}?limit=1&offset=1")).headers[COST]) > 70
+
+
+@pytest.mark.parametrize("ending", ["items/2", "items?ids=2&f=csv", "items?offset=1&limit=1&f=geojsonseq"])
+async def test_one_feature_that_takes_too_much_is_refused_with_a_way_out(
+    ending: str, heavy: str, client: httpx.AsyncClient, app: FastAPI
+) -> None:
+    before = app.state.features.state.budget
+    app.state.features.state.budget = Budget(2**30, 64 * 2**20, 0)
+    try:
+        answer = await client.get(f"/vector/collections/{heavy}/{ending}")
+        assert (answer.status_code, answer.json()["code"]) == (422, "too-large")
+        assert "simplify" in answer.json()["detail"]
+        joined = f"{ending}{'&' if '?' in ending else '?'}simplify=0.001"
+        assert (await client.get(f"/vector/collections/{heavy}/{joined}")).status_code == 200
+        async with app.state.features.state.budget.share(2**30):
+            refused = await client.get(f"/vector/collections/{heavy}/items/1")
+        assert (refused.status_code, refused.json()["code"]) == (503, "busy")
+        assert app.state.features.state.budget.free_bytes == 2**30
+    finally:
+        app.state.features.state.budget = before

@@ -12,6 +12,7 @@ import rasterio
 from fastapi import FastAPI
 from rasterio.transform import from_bounds
 
+from gateway.between import COST
 from gateway.serving.budget import Budget
 from tests.gateway.serving.conftest import Served
 from tests.gateway.serving.test_bands import Make, made, path_of, publish, tile_of
@@ -178,3 +179,19 @@ async def test_products_made_before_are_drawn_too(
     opaque = now[-1] > 0
     assert np.abs(then - now)[:-1][:, opaque].mean() < 12
     assert np.ptp(then[:-1][:, opaque]) > 200
+
+
+@pytest.mark.parametrize(
+    ("path", "cost"),
+    [
+        (f"{WIDE}.png", 1.0),
+        (f"{WIDE}.png?tilesize=2048", 2048**2 / (3 * 512**2)),
+        ("preview/2048x2048.tif?bidx=1&bidx=2&bidx=3", 16.0),
+        ("point/14.5,47.5", 1.0),
+    ],
+)
+async def test_a_reading_says_what_it_costs(path: str, cost: float, many: str, client: httpx.AsyncClient) -> None:
+    """In tiles of the usual size and colours: its reader may read so much less often."""
+    answer = await client.get(f"/tiles/{many}/{path}")
+    assert answer.status_code == 200, answer.text
+    assert float(answer.headers[COST]) == pytest.approx(cost, abs=0.01)
