@@ -40,9 +40,13 @@ def start(pool: str, name: str | None, limit: int | None, with_healthcheck: bool
     for variable, value in DEFAULTS.items():
         os.environ.setdefault(variable, value)
 
+    from deployments.workers.confining import CannotConfine
     from deployments.workers.serve import default_name, serve
 
-    asyncio.run(serve(pool, name or default_name(pool), limit, with_healthcheck=with_healthcheck))
+    try:
+        asyncio.run(serve(pool, name or default_name(pool), limit, with_healthcheck=with_healthcheck))
+    except CannotConfine as refusal:
+        fail(str(refusal))
 
 
 @worker.command()
