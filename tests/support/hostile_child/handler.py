@@ -19,7 +19,7 @@ from tests.support.hostile_child import of_descriptors, of_files, of_kernel, of_
 from tests.support.hostile_child.attempts import ATTEMPTS, Aims, made
 
 NAME, CLAIM = "hostile.child", "hostile.claim"
-real_confine, real_limit = sandbox.confine, sandbox.limit
+real_confine, real_limit, real_install = sandbox.confine, sandbox.limit, seccomp.install
 
 
 class Order(BaseModel):
@@ -66,16 +66,18 @@ def confine(order: Any, channel: Any) -> str | None:
     if "landlock" in without:
         confinement._restrict_files = lambda *_: None
     if "seccomp" in without:
-        confinement.Confinement._filter_calls = lambda *_: ["seccomp", "threads"]
+        confinement.Confinement._filter_calls = lambda *_: ["seccomp", "threads"]  # type: ignore[method-assign]
     if "threads" in without:
-        install = seccomp.install
-        seccomp.install = lambda *, network, counted: (  # type: ignore[assignment]
-            install(network=network, counted=False),
-            os.open(os.devnull, os.O_RDONLY),
-        )[1]
+        seccomp.install = _install_uncounted
     if "limits" not in without:
         real_limit(order["limits"])
     return real_confine(order, channel)
+
+
+def _install_uncounted(*, network: bool, counted: bool) -> int:
+    """Hand over something that is no listener."""
+    real_install(network=network, counted=False)
+    return os.open(os.devnull, os.O_RDONLY)
 
 
 def _limit_later(limits: Mapping[str, int]) -> None:
