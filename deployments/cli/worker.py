@@ -40,13 +40,17 @@ def start(pool: str, name: str | None, limit: int | None, with_healthcheck: bool
     for variable, value in DEFAULTS.items():
         os.environ.setdefault(variable, value)
 
-    from deployments.workers.confining import CannotConfine
+    if pool == "gdal":
+        from deployments.workers import confining
+
+        try:
+            confining.look()
+        except confining.CannotConfine as refusal:
+            fail(str(refusal))
+
     from deployments.workers.serve import default_name, serve
 
-    try:
-        asyncio.run(serve(pool, name or default_name(pool), limit, with_healthcheck=with_healthcheck))
-    except CannotConfine as refusal:
-        fail(str(refusal))
+    asyncio.run(serve(pool, name or default_name(pool), limit, with_healthcheck=with_healthcheck))
 
 
 @worker.command()

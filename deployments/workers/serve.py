@@ -16,7 +16,6 @@ import httpx
 from deployments.pools import JOB_TEMPLATE
 from deployments.stack.postgres import as_user
 from deployments.stack.supervisor import MARKER
-from deployments.workers import confining
 from deployments.workers.draining import Draining
 from flows.forks import ADDRESS
 from flows.reporting import domain_http
@@ -44,7 +43,6 @@ async def serve(pool: str, name: str, limit: int | None, *, with_healthcheck: bo
     settings = WorkerSettings()
     settings.refuse_plain_http("PREFECT_API_URL", os.environ.get("PREFECT_API_URL", ""))
     if pool == GDAL:
-        confining.look()
         os.environ.setdefault(ADDRESS, f"cairn-zygote-{uuid4().hex}")
     worker = _worker(pool, name, limit)
     beside: list[Coroutine[Any, Any, None]] = [send_beacons(worker, pool, settings)]
