@@ -25,19 +25,22 @@ class ThreadBound:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._closed, self._taken = Event(), False
+        self._closed = Event()
+        self._thread: Thread | None = None
 
     def take(self, listener: int | None) -> None:
         """Answer it from now on: it is ours. The first is the process's own, any later one is a claim."""
-        if listener is not None and self._taken:
+        if listener is not None and self._thread is not None:
             os.close(listener)
         elif listener is not None:
-            self._taken = True
-            Thread(target=self._serve, args=[listener], name="thread-bound", daemon=True).start()
+            self._thread = Thread(target=self._serve, args=[listener], name="thread-bound", daemon=True)
+            self._thread.start()
 
     def close(self) -> None:
-        """The try is over. Our thread notices by itself when its process is gone, at the latest in a second."""
+        """The try's process is gone, which ends our thread; where a kernel does not tell, it ends within a second."""
         self._closed.set()
+        if self._thread is not None:
+            self._thread.join(2 * LOOK_MILLISECONDS / 1000)
 
     def _serve(self, listener: int) -> None:
         poll = select.poll()

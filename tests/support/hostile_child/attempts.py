@@ -17,13 +17,13 @@ NUMBERS: dict[str, int | tuple[int, int]] = {
     "truncate": (76, 45), "open_by_handle_at": (304, 265), "name_to_handle_at": (303, 264), "fchmodat": (268, 53),
     "inotify_init1": (294, 26), "inotify_add_watch": (254, 27), "bpf": (321, 280), "perf_event_open": (298, 241),
     "userfaultfd": (323, 282), "add_key": (248, 217), "keyctl": (250, 219), "unshare": (272, 97), "mount": (165, 40),
-    "chroot": (161, 51), "personality": (135, 92), "shmget": (29, 194), "mq_open": (240, 180), "msgget": (68, 186),
+    "chroot": (161, 51), "personality": (135, 92), "shmget": (29, 194), "shmctl": (31, 195), "msgctl": (71, 187),
+    "mq_unlink": (241, 181), "umount2": (166, 39), "mq_open": (240, 180), "msgget": (68, 186),
     "fanotify_init": (300, 262), "ptrace": (101, 117), "process_vm_readv": (310, 270), "kcmp": (312, 272),
     "rt_sigqueueinfo": (129, 138), "tgkill": (234, 131), "clone": (56, 220), "execve": (59, 221),
     "setresuid": (117, 147), "syslog": (103, 116), "capget": (125, 90), "setns": (308, 268), "linkat": (265, 37),
-    "memfd_secret": 447,
-    "openat2": 437, "clone3": 435, "io_uring_setup": 425, "pidfd_open": 434, "pidfd_send_signal": 424,
-    "pidfd_getfd": 438, "process_madvise": 440,
+    "memfd_secret": 447, "openat2": 437, "clone3": 435, "io_uring_setup": 425, "pidfd_open": 434,
+    "pidfd_send_signal": 424, "pidfd_getfd": 438, "process_madvise": 440,
 }  # fmt: skip
 _libc = ctypes.PyDLL(None, use_errno=True)  # it keeps the interpreter's lock, so that a fork of it can go on
 

@@ -81,7 +81,9 @@ def _(aims: Aims, context: Context) -> str:
 
 @attempt("calls", "mount")
 def _(aims: Aims, context: Context) -> str:
-    call("mount", b"none", str(context.workdir).encode(), b"tmpfs", 0, None)
+    place = str(context.workdir).encode()
+    call("mount", b"none", place, b"tmpfs", 0, None)
+    call("umount2", place, 0)
     return "mounted"
 
 
@@ -154,18 +156,28 @@ def _(aims: Aims, context: Context) -> str:
 
 @attempt("calls", "memory that outlives it")
 def _(aims: Aims, context: Context) -> str:
-    private, create = 0, 0o1000
-    return f"segment {call('shmget', private, 4096, create | 0o600)}"
+    private, create, remove = 0, 0o1000, 0
+    segment = call("shmget", private, 4096, create | 0o600)
+    call("shmctl", segment, remove, None)
+    return "made"
 
 
 @attempt("calls", "a queue of messages that outlives it")
 def _(aims: Aims, context: Context) -> str:
-    return f"queue {call('msgget', 0, 0o1600)}"
+    private, create, remove = 0, 0o1000, 0
+    queue = call("msgget", private, create | 0o600)
+    call("msgctl", queue, remove, None)
+    return "made"
 
 
 @attempt("calls", "a named queue")
 def _(aims: Aims, context: Context) -> str:
-    os.close(call("mq_open", f"cairn-{os.getpid()}".encode(), os.O_CREAT | os.O_RDWR, 0o600, None))
+    name = f"cairn-{os.getpid()}".encode()
+    try:
+        os.close(call("mq_open", name, os.O_CREAT | os.O_RDWR, 0o600, None))
+    finally:
+        with suppress(OSError):  # Landlock refuses to open what has been made
+            call("mq_unlink", name)
     return "made"
 
 
