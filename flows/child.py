@@ -22,19 +22,21 @@ from typing import TYPE_CHECKING, Any
 from domain.logs import redact
 from flows import forks
 from flows.broker import Broker, Grants, close_quietly
+from flows.confinement import AT_MOST
 from flows.context import LOGGER, LONGEST_LINE, MOST_LINES, Checkpoint
 from flows.errors import TELLABLE, Crashed, HandlerError
 from flows.handed import Bounds
 from flows.patience import Patience, Step
 from flows.settings import TryLimits
 from flows.storage import ZONES, LocalStore, Zones
+from flows.thread_bound import ThreadBound
 from flows.workdir import Workdir
 
 if TYPE_CHECKING:
     from flows.tries import Metric, Progress, Try
 
 log = logging.getLogger(LOGGER)
-PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ")
+PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ", AT_MOST)
 LARGEST_ANSWER = 64 * 2**20
 CHUNK = 64 * 1024
 MEGABYTE = 2**20
@@ -61,7 +63,7 @@ def run(attempt: "Try", named: Set[str], zones: Zones, stop: Event, ears: Ears, 
         ours, theirs = socket.socketpair()
         ours.settimeout(SEND_SECONDS)  # a child that does not listen must not hold up who watches it
         with ours, theirs:
-            conversation = Conversation(ours, ears)
+            conversation = Conversation(ours, ears, ThreadBound(order["limits"]["threads"]))
             rights = Grants.of(named, attempt.output_prefix)
             bounds = Bounds.of(workdir.path(), order["limits"]["file_mb"] * MEGABYTE)
             broker = conversation.broker = Broker(zones, rights, stop, conversation.tell, bounds)
@@ -196,6 +198,7 @@ class Conversation:
 
     channel: socket.socket
     ears: Ears
+    threads: ThreadBound
     broker: Broker | None = None
     _unfinished: bytearray = field(default_factory=bytearray)
     _lines: int = 0
@@ -251,6 +254,8 @@ class Conversation:
                     self._keep(state)
                 case {"store": {"act": str(), "zone": str(), "name": str()} as call}:
                     self._ask_broker(call)
+                case {"threads": True}:
+                    self.threads.take(self._file_that_came())
                 case {"result": dict() as result}:
                     return Answer(result)
                 case {"error": {"code": str() as code, "message": str() as text}}:
@@ -283,16 +288,20 @@ class Conversation:
         self.tell({"saved": fault})
 
     def _ask_broker(self, call: Mapping[str, Any]) -> None:
-        file, self._file = self._file, None
+        file = self._file_that_came()
         if self.broker is None:
             close_quietly(file)
         else:
             self.broker.take(call, file)
 
-    def close(self) -> None:
-        """Let go of a file that came without a call."""
+    def _file_that_came(self) -> int | None:
         file, self._file = self._file, None
-        close_quietly(file)
+        return file
+
+    def close(self) -> None:
+        """Let go of what came without a call, and of the try's threads."""
+        self.threads.close()
+        close_quietly(self._file_that_came())
 
     def tell(self, message: dict[str, Any]) -> None:
         """Called by who watches the try and by who answers its calls."""

@@ -23,7 +23,7 @@ from threading import Event, Lock, Thread
 from typing import Any
 
 from flows.checkpoint import checked_state
-from flows.confinement import Confinement, own_code
+from flows.confinement import Confinement, fault, own_code
 from flows.context import LONGEST_LINE, MOST_LINES, Context
 from flows.errors import TELLABLE, HandlerError, OutOfMemory, Transient
 from flows.storage import ZONES, LocalStore, Store, Zones
@@ -63,6 +63,10 @@ class Channel:
         if refused := answer.get("refused"):
             raise TELLABLE.get(refused["code"], HandlerError)(refused["message"])
         return answer["stored"]
+
+    def hand_over_threads(self, listener: int) -> None:
+        """Give away the say over how many threads this process has. Before anybody could have taken it over."""
+        socket.send_fds(self.socket, [b'{"threads": true}\n'], [listener])
 
     def hear(self) -> None:
         """Take what comes until the other end is gone. Without it this process has nobody to work for."""
@@ -139,11 +143,11 @@ def live(order: Mapping[str, Any]) -> None:
     os.chdir(order["workdir"])
     tempfile.tempdir = None  # a fork may have looked it up under another environment
     limit(order["limits"])
-    fault = confine(order)
+    lacking = confine(order, channel)
     signal.signal(signal.SIGTERM, lambda *_: channel.stop.set())
     Thread(target=channel.hear, name="hear", daemon=True).start()
     _log_to(SentLines(channel))
-    answer = _failure(HandlerError(fault)) if fault else _answer(order, channel)
+    answer = _failure(HandlerError(lacking)) if lacking else _answer(order, channel)
     sys.stdout.flush()
     channel.tell(**answer)
 
@@ -182,7 +186,7 @@ def limit(limits: Mapping[str, int]) -> None:
         Path("/proc/self/oom_score_adj").write_text(FIRST_VICTIM)
 
 
-def confine(order: Mapping[str, Any]) -> str | None:
+def confine(order: Mapping[str, Any], channel: Channel) -> str | None:
     """Keep to the zones and the workdir from here on; returns why the try must not go on, if so. Before any thread."""
     from flows.handlers.registry import registry
     from flows.tries import Try  # noqa: F401 - loaded while the folder above our packages can still be looked through
@@ -192,8 +196,8 @@ def confine(order: Mapping[str, Any]) -> str | None:
     if keeping["wanted"] == "off":
         return None
     confinement = Confinement([*own_code(), *keeping["readable"]], keeping["writable"], keeping["network"])
-    held = confinement.take_hold()
-    return confinement.fault(held) if keeping["wanted"] == "required" else None
+    held = confinement.take_hold(channel.hand_over_threads)
+    return fault(held) if keeping["wanted"] == "required" else None
 
 
 def _answer(order: Mapping[str, Any], channel: Channel) -> dict[str, Any]:

@@ -184,6 +184,13 @@ def test_settings_are_known_and_secrets_are_only_referred_to() -> None:
     assert loaders == ["worker-light"]  # where senders' files are opened there is no database to steal from
 
 
+def test_where_strangers_files_are_opened_confinement_is_required() -> None:
+    [told] = [one["env"] for name, one in containers() if name == "worker-gdal"]
+    assert {"name": "CAIRN_TRY_CONFINEMENT", "value": "required"} in told
+    assert environment("worker-gdal")["CAIRN_TRY_CONFINEMENT"] == "required"
+    assert "ENV CAIRN_TRY_CONFINEMENT=required" in targets("Dockerfile.worker")["gdal"]
+
+
 def test_probes_and_services_lead_to_what_listens() -> None:
     for name, container in containers():
         [port] = container["ports"]

@@ -71,7 +71,7 @@ def act(params: Act, context: Context) -> Seen:
 def _look(params: Act, context: Context) -> dict[str, Any]:
     """Everything a handler could find in its process."""
     sys.stdout.write("noise on standard output\n")
-    subprocess.run(["echo", "more noise"], check=True)
+    os.write(1, b"more noise\n")
     descriptors = {path.name: str(path.readlink()) for path in Path("/proc/self/fd").iterdir() if path.is_symlink()}
     return {
         "environment": dict(os.environ),
@@ -122,7 +122,7 @@ def _finish_when_asked(params: Act, context: Context) -> None:
 
 
 def _stay_in_company(params: Act, context: Context) -> None:
-    """Take no notice of anything, with a grandchild that takes none either."""
+    """Take no notice of anything, with a grandchild that takes none either: there is one only without confinement."""
     with subprocess.Popen(["sleep", "600"]) as sleeper:
         context.progress(0.1, json.dumps([os.getpid(), sleeper.pid]))
 

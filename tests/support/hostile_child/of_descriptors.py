@@ -1,0 +1,111 @@
+"""Attempts at the flow's process: open files that it is asked to store, and names that it is asked for."""
+
+import errno
+import gc
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from flows import sandbox
+from flows.context import Context
+from flows.errors import HandlerError
+from tests.support.hostile_child.attempts import Aims, Attempt, attempt
+
+Opened = Callable[[Aims, Context], int]
+
+
+def _ask(call: dict[str, Any], file: int | None) -> str:
+    channel = next(each for each in gc.get_objects() if isinstance(each, sandbox.Channel))
+    try:
+        return str(channel.ask(call, file) or "done")
+    except HandlerError as refusal:
+        raise PermissionError(errno.EPERM, str(refusal)) from None
+
+
+def _handed(act: str, opened: Opened) -> Attempt:
+    """Have a file stored, or filled, that the try has no right to."""
+
+    def hand_over(aims: Aims, context: Context) -> str:
+        name = f"{context.output_prefix}/{os.urandom(4).hex()}"
+        call = {"zone": "silver", "act": act, "name": name}
+        if act == "fetch":
+            source = context.workdir / "fetched"
+            source.write_bytes(b"x")
+            with source.open("rb") as content:
+                _ask({**call, "act": "put"}, content.fileno())
+        file = opened(aims, context)
+        try:
+            return _ask(call, file)
+        finally:
+            os.close(file)
+
+    return hand_over
+
+
+def _too_large(aims: Aims, context: Context) -> int:
+    with (context.workdir / "large").open("wb") as file:
+        os.ftruncate(file.fileno(), 5 * 2**20)  # one append takes four
+    return os.open(context.workdir / "large", os.O_RDONLY)
+
+
+FILES: dict[str, tuple[str, Opened]] = {
+    "another's file, named only": ("put", lambda aims, _: os.open(aims.secret, os.O_PATH)),
+    "another's file, appended": ("append", lambda aims, _: os.open(aims.secret, os.O_PATH)),
+    "the flow's environment": ("put", lambda aims, _: os.open(f"/proc/{aims.flow}/environ", os.O_PATH)),
+    "the own environment": ("put", lambda *_: os.open("/proc/self/environ", os.O_RDONLY)),
+    "a device": ("put", lambda *_: os.open("/dev/null", os.O_RDONLY)),
+    "a device without end": ("put", lambda *_: os.open("/dev/urandom", os.O_RDONLY)),
+    "a folder": ("put", lambda _, context: os.open(context.workdir, os.O_RDONLY)),
+    "a pipe that nobody writes": ("put", lambda *_: os.pipe()[0]),
+    "memory": ("put", lambda *_: os.memfd_create("m")),
+    "more than one append takes": ("append", _too_large),
+    "fetched into another's file": ("fetch", lambda aims, _: os.open(aims.secret, os.O_PATH)),
+    "fetched into a source": ("fetch", lambda aims, _: os.open(aims.source, os.O_RDONLY)),
+}
+NAMES: dict[str, Callable[[Aims, Context], dict[str, Any]]] = {
+    "write another run's product": lambda *_: {"act": "put", "zone": "silver", "name": "assets/other/0-r1/a1/x"},
+    "write a source": lambda *_: {"act": "put", "zone": "bronze", "name": "in/a.tif"},
+    "write what is published": lambda *_: {"act": "put", "zone": "external", "name": "x"},
+    "write out of the zone": lambda _, context: {
+        "act": "put", "zone": "silver", "name": f"{context.output_prefix}/../../../x"
+    },
+    "read another's upload": lambda *_: {"act": "fetch", "zone": "bronze", "name": "in/other.tif"},
+    "read another run's product": lambda *_: {"act": "fetch", "zone": "silver", "name": "assets/other/0-r1/a1/x"},
+    "list all products": lambda *_: {"act": "names", "zone": "silver", "name": "assets"},
+    "remove another run's products": lambda *_: {"act": "delete_below", "zone": "silver", "name": "assets/other"},
+    "read a range of negative length": lambda *_: {
+        "act": "read_range", "zone": "bronze", "name": "in/a.tif", "start": 0, "length": -1
+    },
+    "have another's upload copied": lambda _, context: {
+        "act": "copy_from", "zone": "silver", "name": f"{context.output_prefix}/copied", "source_zone": "bronze",
+        "source_name": "in/other.tif",
+    },
+}  # fmt: skip
+
+
+def _named(call: Callable[[Aims, Context], dict[str, Any]]) -> Attempt:
+    """Ask for what is not the try's business, with a file of its own."""
+
+    def ask(aims: Aims, context: Context) -> str:
+        with tempfile.TemporaryFile(dir=context.workdir) as file:
+            file.write(b"was here")
+            file.flush()
+            return _ask(call(aims, context), file.fileno())
+
+    return ask
+
+
+for _name, (_act, _opened) in FILES.items():
+    attempt("descriptors", _name)(_handed(_act, _opened))
+for _name, _call in NAMES.items():
+    attempt("names", _name)(_named(_call))
+
+
+@attempt("descriptors", "a product that is a link")
+def _(aims: Aims, context: Context) -> str:
+    link = Path(context.workdir) / "product"
+    link.symlink_to(aims.secret)
+    with link.open("rb") as file:
+        return _ask({"zone": "silver", "act": "put", "name": f"{context.output_prefix}/link"}, file.fileno())
