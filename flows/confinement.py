@@ -53,7 +53,6 @@ class Confinement:
 
     readable: Sequence[str]
     writable: Sequence[str]
-    network: bool = False
 
     def take_hold(self) -> list[str]:
         """Confine this process for good, as far as its kernel can; returns by what."""
@@ -64,15 +63,14 @@ class Confinement:
         if (version := landlock_version()) > 0:
             _restrict_files(version, self)
             held.append("landlock")
-        if not self.network and _is_linux() and platform.machine() in _SOCKET_CALLS:
+        if _is_linux() and platform.machine() in _SOCKET_CALLS:
             _forbid_sockets(*_SOCKET_CALLS[platform.machine()])
             held.append("seccomp")
         return held
 
     def fault(self, held: Sequence[str]) -> str | None:
         """What is missing of the confinement, in a sentence, or None."""
-        wanted = ["landlock"] if self.network else ["landlock", "seccomp"]
-        missing = [one for one in wanted if one not in held]
+        missing = [one for one in ("landlock", "seccomp") if one not in held]
         return (
             f"This machine cannot confine GDAL tries: its kernel has no {' and no '.join(missing)}."
             if missing
@@ -99,7 +97,7 @@ def _restrict_files(version: int, wanted: Confinement) -> None:
     handled |= (REFER if version >= 2 else 0) | (TRUNCATE if version >= 3 else 0) | (IOCTL if version >= 5 else 0)
     attributes = [handled]
     if version >= 4:
-        attributes.append(0 if wanted.network else TCP)
+        attributes.append(TCP)
     if version >= 6:
         attributes.append(SIGNALS_AND_ABSTRACT_SOCKETS)
     packed = struct.pack(f"={len(attributes)}Q", *attributes)

@@ -19,7 +19,7 @@ import json, os, signal, socket, subprocess, sys
 from flows.confinement import Confinement, own_code
 act, where, keeping = json.loads(sys.argv[1])
 if keeping:
-    Confinement([*own_code(), *keeping[0]], keeping[1], keeping[2]).take_hold()
+    Confinement([*own_code(), *keeping[0]], keeping[1]).take_hold()
 def call(family, kind=socket.SOCK_STREAM):
     with socket.socket(family, kind):
         return "made"
@@ -57,7 +57,7 @@ def act(tmp_path: Path) -> Act:
     """Does an act in a process of its own and returns what came of it."""
 
     def do(what: str, where: object, keeping: Confinement | None) -> str:
-        kept = [keeping.readable, keeping.writable, keeping.network] if keeping else None
+        kept = [keeping.readable, keeping.writable] if keeping else None
         order = json.dumps([what, str(where), kept])
         done = subprocess.run(
             [sys.executable, "-c", PROGRAM, order], capture_output=True, text=True, cwd=tmp_path, check=False,
@@ -112,14 +112,6 @@ def test_it_makes_no_socket_but_local_ones(act: Act, keeping: Confinement) -> No
     assert act("pair", "", keeping) == "made"
 
 
-def test_where_a_zone_lies_beyond_a_network_only_files_are_taken(
-    act: Act, keeping: Confinement, tmp_path: Path
-) -> None:
-    networked = Confinement(keeping.readable, keeping.writable, network=True)
-    assert act("inet", "", networked) == "made"
-    assert act("read", tmp_path / "other/blob", networked) == DENIED
-
-
 def test_it_reaches_no_other_process(act: Act, keeping: Confinement) -> None:
     assert act("signal", os.getpid(), keeping) == DENIED
     assert act("signal", os.getpid(), None) == "signalled"
@@ -140,7 +132,6 @@ def test_what_is_missing_is_said() -> None:
     assert kept.fault(["landlock", "seccomp"]) is None
     assert kept.fault(["landlock"]) == "This machine cannot confine GDAL tries: its kernel has no seccomp."
     assert kept.fault([]) == "This machine cannot confine GDAL tries: its kernel has no landlock and no seccomp."
-    assert Confinement([], [], network=True).fault(["landlock"]) is None
 
 
 def test_our_own_code_is_kept_and_the_folder_above_it_is_not() -> None:
