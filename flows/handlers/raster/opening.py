@@ -20,7 +20,7 @@ from flows.context import Context
 from flows.errors import InvalidInput
 from flows.handlers.raster import blob_file, grid, limits, tiff
 from flows.handlers.raster.outages import blamed_rightly
-from flows.handlers.raster.pieces import Pieces
+from flows.handlers.raster.pieces import Pieces, kept_of
 from flows.handlers.raster.verdict import unsupported_pixels
 
 DRIVER: Final = "GTiff"
@@ -48,8 +48,9 @@ _ENVIRONMENT: Final = {
 @contextmanager
 def opened(name: str, context: Context) -> Iterator[DatasetReader]:
     """The bronze raster of that name, opened by an allowed driver, its header within the limits."""
-    with context.storage.bronze.reader(name) as blob, rasterio.Env(**_ENVIRONMENT):
-        source = Pieces(blob)
+    bronze = context.storage.bronze
+    with bronze.reader(name) as blob, rasterio.Env(**_ENVIRONMENT):
+        source = Pieces(blob, kept_of(bronze, name))
         _refuse_by_header(source, name)
         with blamed_rightly(source), _opened(source, name) as raster:
             yield raster

@@ -7,9 +7,11 @@ kept: its store is asked few times, and nothing that GDAL reads differs from wha
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from threading import Lock
+from threading import Condition
 from typing import Final
+from weakref import WeakValueDictionary
 
+from flows.storage import Store
 from flows.storage.readers import Reader
 
 PIECE_BYTES: Final = 64 * 1024
@@ -23,16 +25,39 @@ GAP_BYTES: Final = 64 * 1024
 Range = tuple[int, int]
 
 
+@dataclass(eq=False)
+class Kept:
+    """What was fetched of one blob, for all who have it open: what one of them fetches another waits for."""
+
+    store: Store | None = None
+    pieces: "OrderedDict[int, bytes]" = field(default_factory=OrderedDict, repr=False)
+    coming: set[int] = field(default_factory=set)
+    changed: Condition = field(default_factory=Condition)
+
+    def keep(self, fetched: dict[int, bytes]) -> None:
+        """Room is made by dropping what was not asked for the longest."""
+        self.pieces |= fetched
+        while len(self.pieces) > KEPT_BYTES // PIECE_BYTES:
+            self.pieces.popitem(last=False)
+
+
+_open: "WeakValueDictionary[tuple[int, str], Kept]" = WeakValueDictionary()
+
+
+def kept_of(store: Store, name: str) -> Kept:
+    """What is kept of this blob as long as anybody here has it open."""
+    return _open.setdefault((id(store), name), Kept(store))  # which holds the store, so that the number stays its own
+
+
 @dataclass
 class Pieces:
     """One open blob. `fault` is why it could not be read any further, noted by readers that cannot raise it."""
 
     blob: Reader
+    kept: Kept = field(default_factory=Kept)
     fault: Exception | None = None
-    _kept: "OrderedDict[int, bytes]" = field(default_factory=OrderedDict, repr=False)
     _end: int = 0  # of what was fetched last
     _ahead: int = AHEAD_BYTES
-    _turn: Lock = field(default_factory=Lock)
 
     @property
     def size_bytes(self) -> int:
@@ -51,9 +76,7 @@ class Pieces:
         if not self.is_far or length > KEPT_BYTES // 4:
             return self.blob.read(at, length)
         first, end = at // PIECE_BYTES, -(-(at + length) // PIECE_BYTES)
-        with self._turn:
-            found = self._found(first, end)
-        return b"".join(found)[at - first * PIECE_BYTES :][:length]
+        return b"".join(self._found(first, end))[at - first * PIECE_BYTES :][:length]
 
     def ranges(self, wanted: Sequence[Range]) -> list[bytes]:
         """What lies in each of these ranges, which are in their order; neighbours come together."""
@@ -66,28 +89,39 @@ class Pieces:
 
     def _found(self, first: int, end: int) -> list[bytes]:
         """These pieces, from what is kept or else fetched in one request."""
-        missing = [number for number in range(first, end) if number not in self._kept]
-        fetched = self._fetched(missing[0], missing[-1] + 1) if missing else {}
-        found = [fetched[number] if number in fetched else self._kept[number] for number in range(first, end)]
-        for number in range(first, end):
-            if number in self._kept:
-                self._kept.move_to_end(number)
-        self._kept |= fetched
-        while len(self._kept) > KEPT_BYTES // PIECE_BYTES:
-            self._kept.popitem(last=False)
-        return found
+        kept, wanted = self.kept, range(first, end)
+        with kept.changed:
+            kept.changed.wait_for(lambda: kept.coming.isdisjoint(wanted))
+            held = {number: kept.pieces[number] for number in wanted if number in kept.pieces}
+            for number in held:
+                kept.pieces.move_to_end(number)
+            missing = [number for number in wanted if number not in held]
+            if not missing:
+                return list(held.values())
+            coming = self._coming(missing[0], missing[-1] + 1)
+            kept.coming.update(coming)
+        fetched: dict[int, bytes] = {}
+        try:
+            fetched = self._fetched(coming)
+        finally:
+            with kept.changed:
+                kept.keep(fetched)
+                kept.coming.difference_update(coming)
+                kept.changed.notify_all()
+        return [fetched[number] if number in fetched else held[number] for number in wanted]
 
-    def _fetched(self, first: int, end: int) -> dict[int, bytes]:
-        """Pieces from the store, and some that follow: the more, the longer one fetch has followed the other."""
-        at = first * PIECE_BYTES
-        self._ahead = min(2 * self._ahead, LONGEST_AHEAD_BYTES) if at and at == self._end else AHEAD_BYTES
-        length = min(max((end - first) * PIECE_BYTES, self._ahead), self.size_bytes - at)
-        content = self.blob.read(at, length)
-        self._end = at + length
-        return {
-            first + number: content[number * PIECE_BYTES :][:PIECE_BYTES]
-            for number in range(-(-length // PIECE_BYTES))
-        }  # fmt: skip
+    def _coming(self, first: int, end: int) -> range:
+        """These pieces, and some that follow: the more, the longer one fetch of ours has followed the other."""
+        self._ahead = min(2 * self._ahead, LONGEST_AHEAD_BYTES) if first and first == self._end else AHEAD_BYTES
+        most = min(max(end, first + self._ahead // PIECE_BYTES), -(-self.size_bytes // PIECE_BYTES))
+        there = self.kept.coming | self.kept.pieces.keys()
+        self._end = next((number for number in range(end, most) if number in there), most)
+        return range(first, self._end)
+
+    def _fetched(self, coming: range) -> dict[int, bytes]:
+        at = coming.start * PIECE_BYTES
+        content = self.blob.read(at, min(len(coming) * PIECE_BYTES, self.size_bytes - at))
+        return {number: content[(number - coming.start) * PIECE_BYTES :][:PIECE_BYTES] for number in coming}
 
 
 def neighbours(wanted: Sequence[Range]) -> Iterator[list[Range]]:

@@ -1,13 +1,16 @@
 """Reading a blob by pieces: the same bytes as the blob's, in few requests."""
 
 import random
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
+from flows.errors import Transient
 from flows.handlers.raster import pieces, tiff
-from flows.handlers.raster.pieces import Pieces, neighbours
+from flows.handlers.raster.pieces import Pieces, kept_of, neighbours
 from flows.storage import LocalStore
 from flows.storage.readers import RangeReader
 from tests.support import hostile
@@ -63,7 +66,7 @@ def test_no_more_is_kept_than_there_is_room_for(store: Counting) -> None:
     blob = far(store)
     for at in range(0, 20_000, 50):
         blob.read(at, 50)
-    assert sum(map(len, blob._kept.values())) == pieces.KEPT_BYTES
+    assert sum(map(len, blob.kept.pieces.values())) == pieces.KEPT_BYTES
     asked = len(store.asked)
     blob.read(19_000, 50)
     assert len(store.asked) == asked
@@ -79,6 +82,34 @@ def test_ranges_that_lie_close_together_are_fetched_as_one(store: Counting) -> N
     ]
     far(store).ranges([(0, 10), (40, 2500), (9000, 10)])
     assert store.asked == [(0, 2540), (9000, 300)]
+
+
+def test_what_one_reader_fetches_another_does_not_fetch_again(store: Counting) -> None:
+    """Two threads go through the blob in step, each with a reader of its own."""
+    blobs = [Pieces(RangeReader(store, NAME, len(CONTENT)), kept_of(store, NAME)) for _ in range(2)]
+    starts = Barrier(2)
+
+    def go_through(blob: Pieces) -> bytes:
+        starts.wait(60)
+        return b"".join(blob.read(at, 50) for at in range(0, 4000, 50))
+
+    with ThreadPoolExecutor(2) as threads:
+        assert list(threads.map(go_through, blobs)) == [CONTENT[:4000]] * 2
+    places = [at for start, length in store.asked for at in range(start, start + length)]
+    assert len(places) == len(set(places))
+    del blobs
+    assert kept_of(store, NAME).pieces == {}
+
+
+def test_a_fetch_that_failed_is_tried_again_by_who_waited_for_it(store: Counting) -> None:
+    class Failing(RangeReader):
+        def read(self, start: int, length: int) -> bytes:
+            raise Transient("gone")
+
+    kept = kept_of(store, NAME)
+    with pytest.raises(Transient):
+        Pieces(Failing(store, NAME, len(CONTENT)), kept).read(0, 50)
+    assert Pieces(RangeReader(store, NAME, len(CONTENT)), kept).read(0, 50) == CONTENT[:50]
 
 
 def test_a_file_of_this_machine_is_read_as_it_is_asked_for(store: Counting) -> None:
