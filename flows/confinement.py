@@ -61,7 +61,6 @@ class Confinement:
 
     readable: Sequence[str]
     writable: Sequence[str]
-    network: bool = False
 
     def take_hold(self, hand_over: Callable[[int], None] | None = None) -> list[str]:
         """Confine this process for good, as far as its kernel can; returns by what.
@@ -80,10 +79,10 @@ class Confinement:
     def _filter_calls(self, hand_over: Callable[[int], None] | None) -> list[str]:
         seccomp.drop_capabilities()
         try:
-            listener = seccomp.install(network=self.network, counted=hand_over is not None)
+            listener = seccomp.install(counted=hand_over is not None)
         except OSError:  # no such thing, or somebody else counts the calls of this whole container
             try:
-                listener = seccomp.install(network=self.network, counted=False)
+                listener = seccomp.install(counted=False)
             except OSError:
                 return []
         if listener is None or hand_over is None:
@@ -138,7 +137,7 @@ def _restrict_files(version: int, wanted: Confinement) -> None:
     handled |= (REFER if version >= 2 else 0) | (TRUNCATE if version >= 3 else 0) | (IOCTL if version >= 5 else 0)
     attributes = [handled]
     if version >= 4:
-        attributes.append(0 if wanted.network else TCP)
+        attributes.append(TCP)
     if version >= 6:
         attributes.append(SIGNALS_AND_ABSTRACT_SOCKETS)
     packed = struct.pack(f"={len(attributes)}Q", *attributes)

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from flows.syscalls import ALLOWED, ARCHITECTURES, CAPSET, HIGHEST_KNOWN, LOOKED_AT, NETWORK, SECCOMP, UNKNOWN, Numbers
+from flows.syscalls import ALLOWED, ARCHITECTURES, CAPSET, HIGHEST_KNOWN, LOOKED_AT, SECCOMP, UNKNOWN, Numbers
 
 PR_SET_NO_NEW_PRIVS: Final = 38
 SET_MODE_FILTER, NEW_LISTENER = 1, 8
@@ -70,11 +70,10 @@ def looks(pid: int) -> dict[str, tuple[Look, ...]]:
         "clone": (Look(0, (THREAD,), THREAD | NO_THREAD),),
         # Connected for good: by a pair of datagram sockets, anybody's address could be written to.
         "socketpair": (Look(0, (socket.AF_UNIX,)), Look(1, (socket.SOCK_STREAM,), 0xF)),
-        "socket": (Look(0, (socket.AF_INET, socket.AF_INET6)),),
     }
 
 
-def program(pid: int, *, network: bool, counted: bool, machine: str) -> bytes:
+def program(pid: int, *, counted: bool, machine: str) -> bytes:
     """The filter, as the kernel takes it."""
     place, architecture = ARCHITECTURES[machine]
     arguments = looks(pid)
@@ -84,7 +83,7 @@ def program(pid: int, *, network: bool, counted: bool, machine: str) -> bytes:
         (GIVE, 0, 0, DENY),
         (LOAD, 0, 0, 0),  # the number of the call
     ]
-    for name, numbers in {**LOOKED_AT, **(NETWORK if network else {}), **ALLOWED}.items():
+    for name, numbers in (LOOKED_AT | ALLOWED).items():
         given = ASK if counted and name == "clone" else ALLOW
         checks = [step for look in arguments.get(name, ()) for step in look.steps()]
         steps += _for(numbers[place], [*checks, (GIVE, 0, 0, given)])
@@ -104,10 +103,10 @@ def is_known_here() -> bool:
     return sys.platform.startswith("linux") and platform.machine() in ARCHITECTURES
 
 
-def install(*, network: bool, counted: bool) -> int | None:
+def install(*, counted: bool) -> int | None:
     """Filter this process's calls; returns the listener that is asked before each thread, where they are counted."""
     machine = platform.machine()
-    filtered = program(os.getpid(), network=network, counted=counted, machine=machine)
+    filtered = program(os.getpid(), counted=counted, machine=machine)
     steps = ctypes.create_string_buffer(filtered, len(filtered))
     header = struct.pack("@HP", len(filtered) // 8, ctypes.addressof(steps))
     no_new_privileges()

@@ -58,12 +58,6 @@ LOOKED_AT: Final[dict[str, Numbers]] = {
     "tgkill": (234, 131), "prlimit64": (302, 261), "prctl": (157, 167), "clone": (56, 220), "socketpair": (53, 199),
 }  # fmt: skip
 
-# Only where a zone lies beyond a network.
-NETWORK: Final[dict[str, Numbers]] = {
-    "socket": (41, 198), "connect": (42, 203), "bind": (49, 200), "setsockopt": (54, 208), "sendmmsg": (307, 269),
-    "recvmmsg": (299, 243),
-}  # fmt: skip
-
 # Their arguments lie in memory, where no filter sees them. Libraries do without where a kernel does not know them.
 UNKNOWN: Final[dict[str, Numbers]] = {
     "clone3": (435, 435),

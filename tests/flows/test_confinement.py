@@ -19,7 +19,7 @@ import json, os, signal, socket, subprocess, sys
 from flows.confinement import Confinement, own_code
 acts, keeping = json.loads(sys.argv[1])
 if keeping:
-    Confinement([*own_code(), *keeping[0]], keeping[1], keeping[2]).take_hold()
+    Confinement([*own_code(), *keeping[0]], keeping[1]).take_hold()
 def call(family, kind=socket.SOCK_STREAM):
     with socket.socket(family, kind):
         return "made"
@@ -57,7 +57,7 @@ def act(tmp_path: Path) -> Act:
     """Does acts in a process of their own and returns what came of each."""
 
     def do(acts: Iterable[tuple[str, object]], keeping: Confinement | None) -> list[str]:
-        kept = [keeping.readable, keeping.writable, keeping.network] if keeping else None
+        kept = [keeping.readable, keeping.writable] if keeping else None
         order = json.dumps([[(what, str(where)) for what, where in acts], kept])
         done = subprocess.run(
             [sys.executable, "-c", PROGRAM, order], capture_output=True, text=True, cwd=tmp_path, check=False,
@@ -111,14 +111,6 @@ def test_it_makes_no_socket_but_pairs(act: Act, keeping: Confinement) -> None:
     families = [(family, "") for family in ("inet", "inet6", "udp", "netlink", "pair")]
     assert act(families, keeping) == [DENIED] * 4 + ["made"]
     assert act(families, None) == ["made"] * 5
-
-
-def test_where_a_zone_lies_beyond_a_network_only_files_are_taken(
-    act: Act, keeping: Confinement, tmp_path: Path
-) -> None:
-    networked = Confinement(keeping.readable, keeping.writable, network=True)
-    acts = [("inet", ""), ("netlink", ""), ("read", tmp_path / "other/blob")]
-    assert act(acts, networked) == ["made", DENIED, DENIED]
 
 
 def test_it_reaches_no_other_process_and_starts_no_program(act: Act, keeping: Confinement) -> None:

@@ -115,8 +115,6 @@ def world(
 
 def check(world: World, outcome: Outcome) -> None:
     assert outcome.keys() == ATTEMPTS.keys()
-    if world.storage.whole_zones:
-        outcome = {kind: names for kind, names in outcome.items() if kind != "zones"}
     assert told(outcome, BROKEN) == []
     assert told(outcome, ESCAPED) == []
     assert len(told(outcome, REFUSED)) == sum(map(len, outcome.values()))

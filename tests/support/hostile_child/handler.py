@@ -74,9 +74,9 @@ def confine(order: Any, channel: Any) -> str | None:
     return real_confine(order, channel)
 
 
-def _install_uncounted(*, network: bool, counted: bool) -> int:
+def _install_uncounted(*, counted: bool) -> int:
     """Hand over something that is no listener."""
-    real_install(network=network, counted=False)
+    real_install(counted=False)
     return os.open(os.devnull, os.O_RDONLY)
 
 

@@ -37,7 +37,6 @@ class Storage:
     source: Path
     another: Path
     product: Path
-    whole_zones: bool = False  # a try that reads and writes zones by itself does so with all of them
 
 
 def folder(root: Path) -> Storage:
@@ -47,7 +46,7 @@ def folder(root: Path) -> Storage:
     zones.bronze.write_bytes("in/other.tif", b"another's upload")
     zones.silver.write_bytes(PRODUCT, ANOTHERS)
     bronze, silver = root / "zones/bronze/in", root / "zones/silver"
-    return Storage(zones, bronze / "a.tif", bronze / "other.tif", silver / PRODUCT, whole_zones=True)
+    return Storage(zones, bronze / "a.tif", bronze / "other.tif", silver / PRODUCT)
 
 
 # Each further mode belongs here: the attempts are the same.
