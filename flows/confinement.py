@@ -27,17 +27,16 @@ EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 REMOVE_DIR, REMOVE_FILE, MAKE_DIR, MAKE_REG = 1 << 4, 1 << 5, 1 << 7, 1 << 8
 REFER, TRUNCATE, IOCTL = 1 << 13, 1 << 14, 1 << 15
 READ: Final = READ_FILE | READ_DIR
-# Plain files and folders. No links, pipes, sockets and devices: who finds them in a zone would follow or open them.
+# Plain files and folders. No links, pipes, sockets and devices: who finds them there would follow or open them.
 CHANGE: Final = READ | WRITE_FILE | REMOVE_DIR | REMOVE_FILE | MAKE_DIR | MAKE_REG | REFER | TRUNCATE
 OF_FILES: Final = WRITE_FILE | READ_FILE | TRUNCATE | IOCTL
 TCP: Final = 0b11
 SIGNALS_AND_ABSTRACT_SOCKETS: Final = 0b11
 
-# What an interpreter with GDAL, PROJ and a TLS library reads of its system. No home, no accounts, no private keys, no
-# other process, and of its own none of what /proc tells about the network.
+# What an interpreter with GDAL and PROJ reads of its system, and OpenSSL, which makes its hashes. No home, no accounts,
+# no keys, no names of hosts, no other process, and of its own none of what /proc tells about the network.
 SYSTEM: Final = (
-    "/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/localtime", "/etc/ssl/certs", "/etc/ssl/openssl.cnf",
-    "/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/host.conf", "/etc/gai.conf", "/dev/urandom",
+    "/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/localtime", "/etc/ssl/openssl.cnf", "/dev/urandom",
     "/dev/random", *(f"/proc/self/{name}" for name in (
         "auxv", "cgroup", "cmdline", "environ", "exe", "fd", "limits", "maps", "mountinfo", "mounts", "stat", "statm",
         "status",

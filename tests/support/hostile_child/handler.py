@@ -15,7 +15,14 @@ from flows import confinement, sandbox, seccomp
 from flows.context import Context
 from flows.handlers import registry
 from flows.handlers.registry import handler
-from tests.support.hostile_child import of_descriptors, of_files, of_kernel, of_network, of_processes  # noqa: F401 - they register attempts
+from tests.support.hostile_child import (  # noqa: F401 - they register attempts
+    of_blobs,
+    of_descriptors,
+    of_files,
+    of_kernel,
+    of_network,
+    of_processes,
+)
 from tests.support.hostile_child.attempts import ATTEMPTS, Aims, made
 
 NAME, CLAIM = "hostile.child", "hostile.claim"

@@ -1,4 +1,4 @@
-"""Attempts at the flow's process: open files that it is asked to store, and names that it is asked for."""
+"""Attempts at the flow's process: files that it is asked to store, and names that it is asked for."""
 
 import errno
 import gc
@@ -16,25 +16,27 @@ from tests.support.hostile_child.attempts import Aims, Attempt, attempt
 Opened = Callable[[Aims, Context], int]
 
 
+def channel() -> sandbox.Channel:
+    """The line to the flow's process, which no handler is given."""
+    return next(each for each in gc.get_objects() if isinstance(each, sandbox.Channel))
+
+
 def _ask(call: dict[str, Any], file: int | None) -> str:
-    channel = next(each for each in gc.get_objects() if isinstance(each, sandbox.Channel))
     try:
-        return str(channel.ask(call, file) or "done")
+        answered = channel().ask(call, file)
     except HandlerError as refusal:
         raise PermissionError(errno.EPERM, str(refusal)) from None
+    if answered.descriptor is not None:
+        os.close(answered.descriptor)
+    return str(answered)
 
 
 def _handed(act: str, opened: Opened) -> Attempt:
-    """Have a file stored, or filled, that the try has no right to."""
+    """Have a file stored that the try has no right to."""
 
     def hand_over(aims: Aims, context: Context) -> str:
         name = f"{context.output_prefix}/{os.urandom(4).hex()}"
         call = {"zone": "silver", "act": act, "name": name}
-        if act == "fetch":
-            source = context.workdir / "fetched"
-            source.write_bytes(b"x")
-            with source.open("rb") as content:
-                _ask({**call, "act": "put"}, content.fileno())
         file = opened(aims, context)
         try:
             return _ask(call, file)
@@ -61,8 +63,6 @@ FILES: dict[str, tuple[str, Opened]] = {
     "a pipe that nobody writes": ("put", lambda *_: os.pipe()[0]),
     "memory": ("put", lambda *_: os.memfd_create("m")),
     "more than one append takes": ("append", _too_large),
-    "fetched into another's file": ("fetch", lambda aims, _: os.open(aims.secret, os.O_PATH)),
-    "fetched into a source": ("fetch", lambda aims, _: os.open(aims.source, os.O_RDONLY)),
 }
 NAMES: dict[str, Callable[[Aims, Context], dict[str, Any]]] = {
     "write another run's product": lambda *_: {"act": "put", "zone": "silver", "name": "assets/other/0-r1/a1/x"},
@@ -71,13 +71,16 @@ NAMES: dict[str, Callable[[Aims, Context], dict[str, Any]]] = {
     "write out of the zone": lambda _, context: {
         "act": "put", "zone": "silver", "name": f"{context.output_prefix}/../../../x"
     },
-    "read another's upload": lambda *_: {"act": "fetch", "zone": "bronze", "name": "in/other.tif"},
-    "read another run's product": lambda *_: {"act": "fetch", "zone": "silver", "name": "assets/other/0-r1/a1/x"},
+    "open another's upload": lambda *_: {"act": "open", "zone": "bronze", "name": "in/other.tif"},
+    "open another run's product": lambda *_: {"act": "open", "zone": "silver", "name": "assets/other/0-r1/a1/x"},
     "list all products": lambda *_: {"act": "names", "zone": "silver", "name": "assets"},
     "remove another run's products": lambda *_: {"act": "delete_below", "zone": "silver", "name": "assets/other"},
-    "read a range of negative length": lambda *_: {
-        "act": "read_range", "zone": "bronze", "name": "in/a.tif", "start": 0, "length": -1
+    "open what is published": lambda *_: {"act": "open", "zone": "external", "name": "published"},
+    "open another's upload by way of the source": lambda *_: {
+        "act": "open", "zone": "bronze", "name": "in/a.tif/../other.tif"
     },
+    "list all uploads": lambda *_: {"act": "names", "zone": "bronze", "name": "in"},
+    "be told where the source lies": lambda *_: {"act": "readable_path", "zone": "bronze", "name": "in/a.tif"},
     "have another's upload copied": lambda _, context: {
         "act": "copy_from", "zone": "silver", "name": f"{context.output_prefix}/copied", "source_zone": "bronze",
         "source_name": "in/other.tif",

@@ -1,6 +1,6 @@
 """What lies around a hostile child: where its zones are, what of it is its own, and how it is let loose."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,7 +31,7 @@ Outcome = dict[str, dict[str, str]]
 
 @dataclass
 class Storage:
-    """Where the zones lie, and what lies in them that is the try's and that is not."""
+    """Where the zones lie. The paths are of files that hold what zones do, whatever zones are made of."""
 
     zones: Zones
     source: Path
@@ -39,18 +39,15 @@ class Storage:
     product: Path
 
 
-def folder(root: Path) -> Storage:
-    """All zones in one folder."""
-    zones = Zones.local(root / "zones")
-    zones.bronze.write_bytes("in/a.tif", SOURCE)
-    zones.bronze.write_bytes("in/other.tif", b"another's upload")
-    zones.silver.write_bytes(PRODUCT, ANOTHERS)
-    bronze, silver = root / "zones/bronze/in", root / "zones/silver"
+def filled(zones: Zones, root: Path) -> Storage:
+    """Zones with what is the try's and what is not; their folder, or one that somebody else keeps beside an account."""
+    for made in (zones, Zones.local(root)):
+        made.bronze.write_bytes("in/a.tif", SOURCE)
+        made.bronze.write_bytes("in/other.tif", b"another's upload")
+        made.silver.write_bytes(PRODUCT, ANOTHERS)
+        made.external.write_bytes("published", b"published")
+    bronze, silver = root / "bronze/in", root / "silver"
     return Storage(zones, bronze / "a.tif", bronze / "other.tif", silver / PRODUCT)
-
-
-# Each further mode belongs here: the attempts are the same.
-STORAGE: dict[str, Callable[[Path], Storage]] = {"folder": folder}
 
 
 @dataclass
@@ -68,13 +65,17 @@ class World:
 
     def unharmed(self) -> bool:
         """Whether what the try may read, and what is another's, is as it was."""
-        zones = self.storage.zones
-        return zones.bronze.read_bytes("in/a.tif") == SOURCE and zones.silver.read_bytes(PRODUCT) == ANOTHERS
+        zones, paths = self.storage.zones, self.storage
+        sources = (zones.bronze.read_bytes("in/a.tif"), paths.source.read_bytes())
+        products = (zones.silver.read_bytes(PRODUCT), paths.product.read_bytes())
+        return set(sources) == {SOURCE} and set(products) == {ANOTHERS}
 
     def mend(self) -> None:
         """After holes through which it was changed."""
         self.storage.zones.bronze.write_bytes("in/a.tif", SOURCE)
         self.storage.zones.silver.write_bytes(PRODUCT, ANOTHERS)
+        self.storage.source.write_bytes(SOURCE)
+        self.storage.product.write_bytes(ANOTHERS)
 
     def run(self, name: str, params: dict[str, Any]) -> dict[str, Any]:
         one = Try("n", name, params, FACTS, 60)
