@@ -1,8 +1,8 @@
 """Takes from a GDAL try's process what it never needs: other files, the network, other processes. Linux only.
 
-Landlock keeps it to the files it is given, a filter of system calls from all that Landlock does not know or an older
-one did not: sockets, signals, other processes, programs. Both hold for good. They are the last line: what reads a
-stranger's file may be taken over by it. Standard library only.
+Landlock keeps it to the installation and its own folder, a filter of system calls from all that Landlock does not know
+or an older one did not: sockets, signals, other processes, programs. Both hold for good. They are the last line: what
+reads a stranger's file may be taken over by it. Standard library only.
 """
 
 import ctypes

@@ -25,7 +25,7 @@ ALLOW, ASK, ERROR = 0x7FFF0000, 0x7FC00000, 0x00050000
 DENY: Final = ERROR | errno.EPERM
 NOT_THERE: Final = ERROR | errno.ENOSYS
 CAPABILITIES_VERSION: Final = 0x20080522
-KEPT_CAPABILITY: Final = 1 << 1  # CAP_DAC_OVERRIDE: zones may be another user's
+KEPT_CAPABILITY: Final = 1 << 1  # CAP_DAC_OVERRIDE: the installation may be another user's
 
 # Flags of clone(2): what makes it a thread of ours, and what it must not have beside.
 THREAD: Final = 0x100 | 0x800 | 0x10000  # VM, SIGHAND, THREAD

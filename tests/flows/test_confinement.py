@@ -82,7 +82,7 @@ def test_this_kernel_can_confine() -> None:
     assert landlock_version() >= 1
 
 
-def test_of_files_it_keeps_its_zones(act: Act, keeping: Confinement, tmp_path: Path) -> None:
+def test_of_files_it_keeps_those_of_its_folders(act: Act, keeping: Confinement, tmp_path: Path) -> None:
     expected = {
         ("read", "bronze/blob"): "read",
         ("write", "bronze/blob"): DENIED,

@@ -41,6 +41,7 @@ PERHAPS_NOT_HERE = {
     "keep root's rights", "read the kernel's log", "mount", "chroot", "a device", "watch every file of the disk",
     "read all packets", "talk to the machine below", "a socket of the kernel's ciphers", "secret memory", "bpf",
     "perf_event_open", "userfaultfd", "io_uring", "read it by its handle", "attach words to a source",
+    "attach words to it", "set its attributes", "keep others from writing it",
     "say what happens to cores", "add a key", "join the session's keys", "compare two processes",
     "a process in namespaces of its own", "raise a limit again", "read the accounts",
 }  # fmt: skip

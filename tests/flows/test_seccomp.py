@@ -68,6 +68,9 @@ def test_arguments_decide_where_they_are_looked_at(machine: str) -> None:
         ("clone", (thread | 0x10000000,), REFUSED),
         ("fcntl", (3, 4), "allowed"),
         ("fcntl", (3, 8), REFUSED),
+        ("fcntl", (3, 1024), REFUSED),  # a lease
+        ("ioctl", (3, 0x5421), "allowed"),
+        ("ioctl", (3, 0x40086602), REFUSED),  # a file's attributes
         ("prlimit64", (0, 7, 0, 1), "allowed"),
         ("prlimit64", (0, 7, 1 << 40, 1), REFUSED),
         ("prlimit64", (OTHER, 7, 0, 1), REFUSED),
