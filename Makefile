@@ -50,8 +50,9 @@ machines: setup-dev  ## Live through 2,000 lives of an asset, 50 acts each, by o
 	@CAIRN_MACHINE_RUNS=$${CAIRN_MACHINE_RUNS:-2000} CAIRN_MACHINE_STEPS=$${CAIRN_MACHINE_STEPS:-50} \
 		$(BIN)/python -m pytest tests/domain/test_machine.py tests/domain/test_racing_machine.py -s
 
-hostile: setup-dev  ## Take 1,000 damaged and hostile files through real tries, twice, and watch what they open
-	@CAIRN_HOSTILE_FILES=$${CAIRN_HOSTILE_FILES:-1000} $(BIN)/python -m pytest tests/flows/handlers/hostile -s
+hostile: setup-dev  ## Take 1,000 hostile files through real tries, watch what they open; have a taken-over try attempt to get out
+	@CAIRN_HOSTILE_FILES=$${CAIRN_HOSTILE_FILES:-1000} $(BIN)/python -m pytest tests/flows/handlers/hostile \
+		tests/flows/test_hostile_child.py -s
 
 fuzz: setup-dev  ## Ask the gateway 10,000 things made from its own documents; read as 10,000 tenants; try all doors of serving
 	@CAIRN_FUZZ_CASES=$${CAIRN_FUZZ_CASES:-11000} CAIRN_ROLE_READINGS=$${CAIRN_ROLE_READINGS:-10000} \

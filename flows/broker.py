@@ -1,33 +1,39 @@
 """Storage for a GDAL try, on the flow's side: its calls are checked, made with our credentials, and answered.
 
 The child may be hostile. It reads what its parameters name and what its own run has made, and writes below its own
-attempt's place; what it sends are open files, so that it can send only what it could read itself. What it is given to
-read by itself are URLs of single blobs, whose signatures are struck from everything it says.
+attempt's place. It is given no path, address or credential: a blob that it may read it is handed open, as the file or
+as a line that gives ranges of that one blob. What it sends are open files, so that it can send only what it could read
+itself.
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Set
+import socket
+from collections.abc import Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from queue import SimpleQueue
 from threading import Event, Thread
-from typing import Any, Final
-from urllib.parse import parse_qs, urlsplit
+from typing import Any, Final, Protocol
 
 from flows.errors import Crashed, Forbidden, HandlerError, Stopped
-from flows.handed import Bounds, HandedFile, fill
+from flows.handed import Bounds, HandedFile
 from flows.outages import outage_of
 from flows.patience import BROKER_LEAVE_SECONDS
 from flows.storage import Store, Zones, checked_name
-from flows.storage.reading import is_remote
+from flows.storage.lines import serve
 
-READS: Final = frozenset({"readable_path", "size_bytes", "read_range", "fetch", "names"})
+READS: Final = frozenset({"open", "size_bytes", "names"})
 WRITES: Final = frozenset({"put", "append", "copy_from", "delete", "delete_below"})
 WRITABLE: Final = frozenset({"silver", "runs"})
-LONGEST_RANGE: Final = 64 * 2**20
 LONGEST_APPEND: Final = 4 * 2**20  # as much as every kind of store takes at once
 MOST_WAITING: Final = 4  # an honest child waits for each answer
-STRUCK: Final = b"[redacted]"
+MOST_LINES: Final = 16  # blobs that a try may read by ranges at the same time; each may hold one answer in our memory
+
+
+class Tell(Protocol):
+    """Sends the child a message, and an open file with it."""
+
+    def __call__(self, message: dict[str, Any], file: int | None = None) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -61,10 +67,10 @@ class Broker:
     zones: Zones
     grants: Grants
     stop: Event
-    answer: Callable[[dict[str, Any]], None]
+    answer: Tell
     bounds: Bounds
     _calls: "SimpleQueue[tuple[Mapping[str, Any], int | None] | None]" = field(default_factory=SimpleQueue)
-    _signatures: frozenset[bytes] = frozenset()  # made anew for each, because other threads go through it
+    _lines: list[tuple[Thread, socket.socket]] = field(default_factory=list)
     _closed: Event = field(default_factory=Event)
     _thread: Thread | None = None
 
@@ -78,24 +84,20 @@ class Broker:
             self._thread.start()
         self._calls.put((call, file))
 
-    def strike(self, said: bytes) -> bytes:
-        """What the child said, without the signatures it was given."""
-        for signature in self._signatures:
-            said = said.replace(signature, STRUCK)
-        return said
-
     def close(self) -> None:
         """Leave what is under way: the try is over. What it had not finished becomes no blob."""
         self._closed.set()
         self._calls.put(None)
         if self._thread is not None:
             self._thread.join(BROKER_LEAVE_SECONDS)
+        for _, line in self._lines:
+            _shut(line)
 
     def _serve(self) -> None:
         while taken := self._calls.get():
             call, file = taken
             try:
-                self.answer({"stored": self._made(call, file)})
+                self._answered(call, file)
             except HandlerError as error:
                 self.answer({"refused": {"code": error.code, "message": str(error)}})
             except Exception as error:  # noqa: BLE001 - the child must hear of it, and the thread must live on
@@ -105,29 +107,44 @@ class Broker:
                 if file is not None:
                     os.close(file)
 
-    def _made(self, call: Mapping[str, Any], file: int | None) -> Any:
-        """The call's result, as JSON takes it."""
+    def _answered(self, call: Mapping[str, Any], file: int | None) -> None:
+        """Do as the call says, if it may, and tell what came of it."""
         self._go_on()
         act, name = str(call["act"]), checked_name(str(call["name"]))
         store = self._store(act, str(call["zone"]), name)
-        if act == "readable_path":
-            return self._noted(store.readable_path(name))
-        if act in {"size_bytes", "names", "delete", "delete_below"}:
-            return getattr(store, act)(name)
-        self._move(store, act, name, call, file)
-        return None
+        if act == "open":
+            self._open(store, name)
+        elif act in {"size_bytes", "names", "delete", "delete_below"}:
+            self.answer({"stored": getattr(store, act)(name)})
+        else:
+            self._take_in(store, act, name, call, file)
+            self.answer({"stored": None})
 
-    def _move(self, store: Store, act: str, name: str, call: Mapping[str, Any], file: int | None) -> None:
-        """Content from here to there."""
+    def _open(self, store: Store, name: str) -> None:
+        """Hand the blob over: its file, open for reading and nothing else, or a line to a thread that reads it."""
+        self._check()
+        blob = store.reader(name)
+        if blob.descriptor is not None:
+            with blob:
+                self.answer({"stored": blob.size_bytes}, blob.descriptor)
+            return
+        self._lines = [each for each in self._lines if each[0].is_alive()]
+        if len(self._lines) >= MOST_LINES:
+            raise Forbidden(f"A try reads no more than {MOST_LINES} blobs at once.")
+        ours, theirs = socket.socketpair()
+        thread = Thread(target=serve, args=(ours, blob, self._check), name="line", daemon=True)
+        self._lines.append((thread, ours))
+        thread.start()
+        with theirs:
+            self.answer({"stored": blob.size_bytes}, theirs.fileno())
+
+    def _take_in(self, store: Store, act: str, name: str, call: Mapping[str, Any], file: int | None) -> None:
+        """Content from there to here."""
         match act:
             case "copy_from":
                 source_name = checked_name(str(call["source_name"]))
-                source = self._store("fetch", str(call["source_zone"]), source_name)
+                source = self._store("open", str(call["source_zone"]), source_name)
                 store.copy_from(name, source, source_name, self._check)
-            case "read_range":
-                fill(file, [store.read_range(name, *_range(call))], self.bounds)
-            case "fetch":
-                fill(file, self._fetched(store, name), self.bounds)
             case "append":
                 added = HandedFile(file, replace(self.bounds, most_bytes=LONGEST_APPEND))
                 store.append(name, added.read(added.size))
@@ -141,11 +158,6 @@ class Broker:
         store: Store = getattr(self.zones, zone)
         return store
 
-    def _fetched(self, store: Store, name: str) -> Iterator[bytes]:
-        for chunk in store.chunks(name):
-            self._check()
-            yield chunk
-
     def _check(self, moved: int = 0) -> None:
         """Bring nothing more to a try that is to leave, and take nothing long from it."""
         if self.stop.is_set():
@@ -157,21 +169,11 @@ class Broker:
         if self._closed.is_set():
             raise Stopped("The try is over.")
 
-    def _noted(self, readable: str) -> str:
-        if is_remote(readable):
-            query = urlsplit(readable).query
-            encoded = [part.partition("=")[2] for part in query.split("&") if part.startswith("sig=")]
-            decoded = parse_qs(query).get("sig", [])
-            self._signatures |= frozenset(one.encode() for one in (*encoded, *decoded) if one)
-        return readable
 
-
-def _range(call: Mapping[str, Any]) -> tuple[int, int]:
-    """Start and length as numbers that a store may be asked for: of a negative length, some would read everything."""
-    start, length = int(call["start"]), int(call["length"])
-    if start < 0 or length < 0:
-        raise Forbidden("A range begins at 0 or later and has no negative length.")
-    return start, min(length, LONGEST_RANGE)
+def _shut(line: socket.socket) -> None:
+    """Wake whoever waits at either end. Its thread closes it."""
+    with suppress(OSError):
+        line.shutdown(socket.SHUT_RDWR)
 
 
 def close_quietly(file: int | None) -> None:

@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,19 +22,21 @@ from typing import TYPE_CHECKING, Any
 from domain.logs import redact
 from flows import forks
 from flows.broker import Broker, Grants, close_quietly
+from flows.confinement import AT_MOST
 from flows.context import LOGGER, LONGEST_LINE, MOST_LINES, Checkpoint
 from flows.errors import TELLABLE, Crashed, HandlerError
 from flows.handed import Bounds
 from flows.patience import Patience, Step
 from flows.settings import TryLimits
-from flows.storage import ZONES, LocalStore, Zones
+from flows.storage import Zones
+from flows.thread_bound import ThreadBound
 from flows.workdir import Workdir
 
 if TYPE_CHECKING:
     from flows.tries import Metric, Progress, Try
 
 log = logging.getLogger(LOGGER)
-PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ")
+PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ", AT_MOST)
 LARGEST_ANSWER = 64 * 2**20
 CHUNK = 64 * 1024
 MEGABYTE = 2**20
@@ -57,15 +59,15 @@ class Ears:
 def run(attempt: "Try", named: Set[str], zones: Zones, stop: Event, ears: Ears, patience: Patience) -> dict[str, Any]:
     """Run the try in a child process and return what it says is its result. It may read the blobs that are named."""
     with Workdir() as workdir:
-        order = _order(attempt, zones, ears.checkpoint, workdir.path())
+        order = _order(attempt, ears.checkpoint, workdir.path())
         ours, theirs = socket.socketpair()
         ours.settimeout(SEND_SECONDS)  # a child that does not listen must not hold up who watches it
         with ours, theirs:
-            conversation = Conversation(ours, ears)
+            conversation = Conversation(ours, ears, ThreadBound(order["limits"]["threads"]))
             rights = Grants.of(named, attempt.output_prefix)
             bounds = Bounds.of(workdir.path(), order["limits"]["file_mb"] * MEGABYTE)
             broker = conversation.broker = Broker(zones, rights, stop, conversation.tell, bounds)
-            complaints = Complaints(broker)
+            complaints = Complaints()
             try:
                 process = start(order, theirs, complaints.mouth)
             finally:
@@ -82,46 +84,24 @@ def run(attempt: "Try", named: Set[str], zones: Zones, stop: Event, ears: Ears, 
                 complaints.end()
 
 
-def _order(attempt: "Try", zones: Zones, checkpoint: Checkpoint, workdir: Path) -> dict[str, Any]:
-    """All that the child is told. Nothing of Prefect, the domain or any storage credential is in it."""
+def _order(attempt: "Try", checkpoint: Checkpoint, workdir: Path) -> dict[str, Any]:
+    """All that the child is told. Nothing of Prefect, the domain or any storage is in it, nor where a zone is."""
     environment = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
-    roots, limits = dict(_roots(zones)), TryLimits()
+    limits = TryLimits()
     return {
-        "environment": environment | {"TMPDIR": str(workdir)} | zones.reader_environment,
+        "environment": environment | {"TMPDIR": str(workdir)},
         "try": attempt.as_json(),
-        "roots": roots,
         "workdir": str(workdir),
         "checkpoint": checkpoint.load(),
         "limits": limits.for_seconds(attempt.timeout_seconds),
-        "confinement": _confinement(roots, workdir, list(zones.reader_environment.values()), limits.confinement),
+        "confinement": limits.confinement,
     }
-
-
-def _confinement(roots: Mapping[str, str], workdir: Path, files: list[str], wanted: str) -> dict[str, Any]:
-    """What the child keeps: its sources to read, its products to write, a network only where a zone lies beyond one."""
-    readable = [roots[zone] for zone in ("bronze", "external") if zone in roots]
-    writable = [roots[zone] for zone in ("silver", "runs") if zone in roots]
-    return {
-        "wanted": wanted,
-        "readable": [*readable, *files],
-        "writable": [*writable, str(workdir)],
-        "network": len(roots) < len(ZONES),
-    }
-
-
-def _roots(zones: Zones) -> Iterator[tuple[str, str]]:
-    """The zones that the child reads and writes by itself. All others it has through us."""
-    for zone in ZONES:
-        store = getattr(zones, zone)
-        if isinstance(store, LocalStore):
-            yield zone, str(store.root)
 
 
 class Complaints:
     """The child's standard error on its way to ours, by way of somebody who strikes out what must not be read there."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self) -> None:
         self._ears, self.mouth = os.pipe()
         self._thread = Thread(target=self._pass_on, name="complaints", daemon=True)
 
@@ -137,7 +117,7 @@ class Complaints:
     def _pass_on(self) -> None:
         with os.fdopen(self._ears, "rb") as lines:
             while line := lines.readline(LONGEST_COMPLAINT):
-                os.write(2, redact(self._broker.strike(line).decode(errors="replace")).encode())
+                os.write(2, redact(line.decode(errors="replace")).encode())
 
 
 class Interpreter:
@@ -196,6 +176,7 @@ class Conversation:
 
     channel: socket.socket
     ears: Ears
+    threads: ThreadBound
     broker: Broker | None = None
     _unfinished: bytearray = field(default_factory=bytearray)
     _lines: int = 0
@@ -240,7 +221,7 @@ class Conversation:
     def _take(self, line: bytes) -> "Answer | None":
         """Pass on what is told on the way; return the answer when it is one."""
         try:
-            match json.loads(self.broker.strike(line) if self.broker else line):
+            match json.loads(line):
                 case {"progress": [float() | int() as fraction, str() as text]}:
                     self.ears.progress(fraction, text)
                 case {"metric": [str() as name, float() | int() as value]}:
@@ -251,6 +232,8 @@ class Conversation:
                     self._keep(state)
                 case {"store": {"act": str(), "zone": str(), "name": str()} as call}:
                     self._ask_broker(call)
+                case {"threads": True}:
+                    self.threads.take(self._file_that_came())
                 case {"result": dict() as result}:
                     return Answer(result)
                 case {"error": {"code": str() as code, "message": str() as text}}:
@@ -283,21 +266,27 @@ class Conversation:
         self.tell({"saved": fault})
 
     def _ask_broker(self, call: Mapping[str, Any]) -> None:
-        file, self._file = self._file, None
+        file = self._file_that_came()
         if self.broker is None:
             close_quietly(file)
         else:
             self.broker.take(call, file)
 
-    def close(self) -> None:
-        """Let go of a file that came without a call."""
+    def _file_that_came(self) -> int | None:
         file, self._file = self._file, None
-        close_quietly(file)
+        return file
 
-    def tell(self, message: dict[str, Any]) -> None:
-        """Called by who watches the try and by who answers its calls."""
+    def close(self) -> None:
+        """Let go of what came without a call, and of the try's threads."""
+        self.threads.close()
+        close_quietly(self._file_that_came())
+
+    def tell(self, message: dict[str, Any], file: int | None = None) -> None:
+        """Called by who watches the try and by who answers its calls, who may hand over an open file."""
+        content = json.dumps(message).encode() + b"\n"
         with self._telling, suppress(OSError):  # it is gone: that shows where we listen
-            self.channel.sendall(json.dumps(message).encode() + b"\n")
+            sent = socket.send_fds(self.channel, [content], [file]) if file is not None else 0
+            self.channel.sendall(content[sent:])
 
 
 @dataclass(frozen=True)

@@ -1,46 +1,53 @@
 """Takes from a GDAL try's process what it never needs: other files, the network, other processes. Linux only.
 
-Landlock keeps it to the folders it is given, seccomp from making sockets. Both hold for all it starts and cannot be
-undone. They are the last line: what reads a stranger's file may be taken over by it. Standard library only.
+Landlock keeps it to the installation and its own folder, a filter of system calls from all that Landlock does not know
+or an older one did not: sockets, signals, other processes, programs. Both hold for good. They are the last line: what
+reads a stranger's file may be taken over by it. Standard library only.
 """
 
 import ctypes
-import errno
 import os
-import platform
-import socket
 import stat
 import struct
+import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from flows import seccomp
+
 LANDLOCK_CREATE, LANDLOCK_ADD, LANDLOCK_RESTRICT = 444, 445, 446  # the same on every architecture
-IO_URING_SETUP: Final = 425
 PATH_BENEATH: Final = 1
-PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_FILTER = 38, 22, 2
+AT_MOST: Final = "CAIRN_LANDLOCK_AT_MOST"
 
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+REMOVE_DIR, REMOVE_FILE, MAKE_DIR, MAKE_REG = 1 << 4, 1 << 5, 1 << 7, 1 << 8
 REFER, TRUNCATE, IOCTL = 1 << 13, 1 << 14, 1 << 15
-READ: Final = EXECUTE | READ_FILE | READ_DIR
-OF_FILES: Final = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL
+READ: Final = READ_FILE | READ_DIR
+# Plain files and folders. No links, pipes, sockets and devices: who finds them there would follow or open them.
+CHANGE: Final = READ | WRITE_FILE | REMOVE_DIR | REMOVE_FILE | MAKE_DIR | MAKE_REG | REFER | TRUNCATE
+OF_FILES: Final = WRITE_FILE | READ_FILE | TRUNCATE | IOCTL
 TCP: Final = 0b11
 SIGNALS_AND_ABSTRACT_SOCKETS: Final = 0b11
 
-# What an interpreter with GDAL, PROJ and a TLS library reads of its system. No home, no accounts, no other process.
+# What an interpreter with GDAL and PROJ reads of its system, and OpenSSL, which makes its hashes. No home, no accounts,
+# no keys, no names of hosts, no other process, and of its own none of what /proc tells about the network.
 SYSTEM: Final = (
-    "/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/localtime", "/etc/ssl", "/etc/resolv.conf",
-    "/etc/hosts", "/etc/nsswitch.conf", "/etc/host.conf", "/etc/gai.conf", "/dev/urandom", "/dev/random", "/proc/self",
-    "/proc/meminfo", "/proc/cpuinfo", "/proc/stat", "/proc/sys/vm/overcommit_memory", "/sys/devices/system/cpu",
+    "/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/localtime", "/etc/ssl/openssl.cnf", "/dev/urandom",
+    "/dev/random", *(f"/proc/self/{name}" for name in (
+        "auxv", "cgroup", "cmdline", "environ", "exe", "fd", "limits", "maps", "mountinfo", "mounts", "stat", "statm",
+        "status",
+    )), "/proc/meminfo", "/proc/cpuinfo", "/proc/stat", "/proc/sys/vm/overcommit_memory", "/sys/devices/system/cpu",
     "/sys/fs/cgroup",
 )  # fmt: skip
 DEVICES: Final = ("/dev/null",)
 
-# AUDIT_ARCH and the number of socket(2) there.
-_SOCKET_CALLS: Final = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}
+# By what a process is confined, and what its kernel lacks where it is not.
+PARTS: Final = {"landlock": "Landlock", "seccomp": "seccomp", "threads": "seccomp notifications"}
+TRIED: Final = "from flows.confinement import Confinement; print(*Confinement([], []).take_hold(lambda _: None))"
 
 
 class Unconfined(OSError):
@@ -53,10 +60,12 @@ class Confinement:
 
     readable: Sequence[str]
     writable: Sequence[str]
-    network: bool = False
 
-    def take_hold(self) -> list[str]:
-        """Confine this process for good, as far as its kernel can; returns by what."""
+    def take_hold(self, hand_over: Callable[[int], None] | None = None) -> list[str]:
+        """Confine this process for good, as far as its kernel can; returns by what.
+
+        Whoever is handed the listener counts the threads; nothing here keeps it.
+        """
         for folder in self.writable:
             with suppress(OSError):  # the handler will say so when it writes
                 Path(folder).mkdir(parents=True, exist_ok=True)  # what is not there yet could not be allowed later
@@ -64,20 +73,44 @@ class Confinement:
         if (version := landlock_version()) > 0:
             _restrict_files(version, self)
             held.append("landlock")
-        if not self.network and _is_linux() and platform.machine() in _SOCKET_CALLS:
-            _forbid_sockets(*_SOCKET_CALLS[platform.machine()])
-            held.append("seccomp")
-        return held
+        return held + (self._filter_calls(hand_over) if seccomp.is_known_here() else [])
 
-    def fault(self, held: Sequence[str]) -> str | None:
-        """What is missing of the confinement, in a sentence, or None."""
-        wanted = ["landlock"] if self.network else ["landlock", "seccomp"]
-        missing = [one for one in wanted if one not in held]
-        return (
-            f"This machine cannot confine GDAL tries: its kernel has no {' and no '.join(missing)}."
-            if missing
-            else None
-        )
+    def _filter_calls(self, hand_over: Callable[[int], None] | None) -> list[str]:
+        seccomp.drop_capabilities()
+        try:
+            listener = seccomp.install(counted=hand_over is not None)
+        except OSError:  # no such thing, or somebody else counts the calls of this whole container
+            try:
+                listener = seccomp.install(counted=False)
+            except OSError:
+                return []
+        if listener is None or hand_over is None:
+            return ["seccomp"]
+        try:
+            hand_over(listener)
+        finally:
+            os.close(listener)
+        return ["seccomp", "threads"]
+
+
+def fault(held: Iterable[str]) -> str | None:
+    """What is missing of the confinement, in a sentence, or None.
+
+    Where all parts are there, they hold together whatever the version of Landlock is.
+    """
+    lacking = [words for part, words in PARTS.items() if part not in set(held)]
+    return (
+        f"This machine cannot confine GDAL tries: its kernel has no {' and no '.join(lacking)}, or its container "
+        "forbids it. Linux 5.13 or newer has both."
+        if lacking
+        else None
+    )
+
+
+def held_here() -> set[str]:
+    """By what a process of ours can be confined: tried in one that ends at once."""
+    done = subprocess.run([sys.executable, "-c", TRIED], capture_output=True, text=True, cwd="/", check=False)
+    return set(done.stdout.split()) if done.returncode == 0 else set()
 
 
 def own_code() -> list[str]:
@@ -87,11 +120,15 @@ def own_code() -> list[str]:
 
 
 def landlock_version() -> int:
-    """The kernel's version of Landlock; 0 where it has none or keeps it switched off."""
-    if not _is_linux():
+    """The kernel's version of Landlock; 0 where it has none or keeps it switched off.
+
+    A variable may have it taken for an older one, never for a newer: so is shown what holds on older kernels.
+    """
+    if not sys.platform.startswith("linux"):
         return 0
     version: int = _libc().syscall(LANDLOCK_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint(1))
-    return max(0, version)
+    at_most = os.environ.get(AT_MOST) or str(version)
+    return max(0, min(version, int(at_most) if at_most.isdecimal() else 0))
 
 
 def _restrict_files(version: int, wanted: Confinement) -> None:
@@ -99,15 +136,16 @@ def _restrict_files(version: int, wanted: Confinement) -> None:
     handled |= (REFER if version >= 2 else 0) | (TRUNCATE if version >= 3 else 0) | (IOCTL if version >= 5 else 0)
     attributes = [handled]
     if version >= 4:
-        attributes.append(0 if wanted.network else TCP)
+        attributes.append(TCP)
     if version >= 6:
         attributes.append(SIGNALS_AND_ABSTRACT_SOCKETS)
     packed = struct.pack(f"={len(attributes)}Q", *attributes)
     ruleset = _call(LANDLOCK_CREATE, packed, ctypes.c_size_t(len(packed)), ctypes.c_uint(0))
     try:
-        _allow(ruleset, (*SYSTEM, *wanted.readable), READ & handled)
-        _allow(ruleset, (*DEVICES, *wanted.writable), handled)
-        _no_new_privileges()
+        _allow(ruleset, (*SYSTEM, *wanted.readable), READ)
+        _allow(ruleset, DEVICES, OF_FILES & handled)
+        _allow(ruleset, wanted.writable, CHANGE & handled)
+        seccomp.no_new_privileges()
         _call(LANDLOCK_RESTRICT, ctypes.c_int(ruleset), ctypes.c_uint(0))
     finally:
         os.close(ruleset)
@@ -128,43 +166,11 @@ def _allow(ruleset: int, paths: Iterable[str], access: int) -> None:
             os.close(handle)
 
 
-def _forbid_sockets(architecture: int, socket_call: int) -> None:
-    """Only local sockets can be made; also not by the detour of another architecture's calls or of io_uring."""
-    load, equal, at_least, give = 0x20, 0x15, 0x35, 0x06
-    allow, deny = 0x7FFF0000, 0x00050000 | errno.EACCES
-    program = (
-        (load, 0, 0, 4),  # which architecture's numbers
-        (equal, 0, 7, architecture),
-        (load, 0, 0, 0),  # the number of the call
-        (at_least, 5, 0, 0x40000000),
-        (equal, 4, 0, IO_URING_SETUP),
-        (equal, 0, 2, socket_call),
-        (load, 0, 0, 16),  # its first argument
-        (equal, 0, 1, socket.AF_UNIX),
-        (give, 0, 0, allow),
-        (give, 0, 0, deny),
-    )
-    steps = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *step) for step in program))
-    header = struct.pack("@HP", len(program), ctypes.addressof(steps))
-    _no_new_privileges()
-    if _libc().prctl(PR_SET_SECCOMP, ctypes.c_ulong(SECCOMP_FILTER), header, 0, 0) != 0:
-        raise Unconfined(ctypes.get_errno(), "seccomp")
-
-
-def _no_new_privileges() -> None:
-    if _libc().prctl(PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), 0, 0, 0) != 0:
-        raise Unconfined(ctypes.get_errno(), "no_new_privs")
-
-
 def _call(number: int, *arguments: Any) -> int:
     result: int = _libc().syscall(number, *arguments)
     if result < 0:
         raise Unconfined(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return result
-
-
-def _is_linux() -> bool:
-    return sys.platform.startswith("linux")
 
 
 def _libc() -> ctypes.CDLL:

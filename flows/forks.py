@@ -30,7 +30,7 @@ def connect(name: "str | None") -> "socket.socket | None":
     zygote.settimeout(ANSWER_SECONDS)
     try:
         zygote.connect("\0" + name)
-        if peer_uid(zygote) == os.getuid():
+        if peer(zygote)[1] == os.getuid():
             return zygote
     except OSError:
         pass
@@ -38,10 +38,11 @@ def connect(name: "str | None") -> "socket.socket | None":
     return None
 
 
-def peer_uid(connection: socket.socket) -> int:
-    """The user at the other end, as the kernel knows it."""
+def peer(connection: socket.socket) -> "tuple[int, int]":
+    """The process that connected and its user, as the kernel knows them."""
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    return int(struct.unpack("3i", credentials)[1])
+    pid, uid, _ = struct.unpack("3i", credentials)
+    return pid, uid
 
 
 def ask(zygote: socket.socket, kind: bytes, order: "dict[str, Any]", streams: "tuple[int, int, int]") -> "int | None":

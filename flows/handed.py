@@ -1,4 +1,4 @@
-"""An open file that a GDAL try's process handed over, read and written through that very descriptor.
+"""An open file that a GDAL try's process handed over, read through that very descriptor.
 
 The try may be taken over, and what it hands over is its claim. The file is never opened again: to open it here would be
 to open it with our rights, where the try may have had none to read it. The descriptor must be good for what it is used
@@ -11,7 +11,6 @@ import io
 import os
 import stat
 import tempfile
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -19,7 +18,6 @@ from typing import Final
 from flows.errors import Forbidden
 
 READABLE: Final = frozenset({os.O_RDONLY, os.O_RDWR})
-WRITABLE: Final = frozenset({os.O_WRONLY, os.O_RDWR})
 
 
 @dataclass(frozen=True)
@@ -41,7 +39,7 @@ class HandedFile(io.RawIOBase):
 
     def __init__(self, file: int | None, bounds: Bounds) -> None:
         super().__init__()
-        self._file, self.size = _judged(file, bounds, READABLE)
+        self._file, self.size = _judged(file, bounds)
         self._at = 0
 
     def readable(self) -> bool:
@@ -80,26 +78,12 @@ class HandedFile(io.RawIOBase):
         return len(piece)
 
 
-def fill(file: int | None, pieces: Iterable[bytes], bounds: Bounds) -> None:
-    """Write all pieces from the file's beginning on, up to what a file of a try may hold."""
-    handle, _ = _judged(file, bounds, WRITABLE)
-    at = 0
-    for piece in pieces:
-        if at + len(piece) > bounds.most_bytes:
-            raise Forbidden(f"A try is given no more than {bounds.most_bytes:,} bytes in one file.")
-        view = memoryview(piece)
-        while view:
-            written = os.pwrite(handle, view, at)
-            at += written
-            view = view[written:]
-
-
-def _judged(file: int | None, bounds: Bounds, modes: frozenset[int]) -> tuple[int, int]:
+def _judged(file: int | None, bounds: Bounds) -> tuple[int, int]:
     """The descriptor and the file's size, if it is one that a try may hand over."""
     if file is None:
         raise Forbidden("Content goes through a file.")
     flags = fcntl.fcntl(file, fcntl.F_GETFL)
-    if flags & os.O_PATH or flags & os.O_ACCMODE not in modes:
+    if flags & os.O_PATH or flags & os.O_ACCMODE not in READABLE:
         raise Forbidden("Content goes through a file that the try itself has opened for it.")
     found = os.fstat(file)
     if not stat.S_ISREG(found.st_mode):

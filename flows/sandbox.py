@@ -23,15 +23,16 @@ from threading import Event, Lock, Thread
 from typing import Any
 
 from flows.checkpoint import checked_state
-from flows.confinement import Confinement, own_code
+from flows.confinement import Confinement, fault, own_code
 from flows.context import LONGEST_LINE, MOST_LINES, Context
 from flows.errors import TELLABLE, HandlerError, OutOfMemory, Transient
 from flows.outages import outage_of
-from flows.storage import ZONES, LocalStore, Store, Zones
-from flows.storage.brokered import BrokeredStore
+from flows.storage import ZONES, Zones
+from flows.storage.brokered import Answered, BrokeredStore
 
 PR_SET_PDEATHSIG = 1
 MEGABYTE = 2**20
+CHUNK = 64 * 1024
 FIRST_VICTIM = "800"
 LONGEST_MESSAGE = 2000
 
@@ -43,7 +44,7 @@ class Channel:
     socket: socket.socket
     stop: Event = field(default_factory=Event)
     saved: SimpleQueue[str | None] = field(default_factory=SimpleQueue)
-    answers: SimpleQueue[Mapping[str, Any]] = field(default_factory=SimpleQueue)
+    answers: SimpleQueue[tuple[Mapping[str, Any], int | None]] = field(default_factory=SimpleQueue)
     _sending: Lock = field(default_factory=Lock)
     _asking: Lock = field(default_factory=Lock)
 
@@ -53,30 +54,46 @@ class Channel:
         with self._sending:
             self.socket.sendall(content)
 
-    def ask(self, call: dict[str, Any], file: int | None = None) -> Any:
+    def ask(self, call: dict[str, Any], file: int | None = None) -> Answered:
         """Have the flow's process do something with storage, with this open file, and wait for what comes of it."""
         content = json.dumps({"store": call}).encode() + b"\n"
         with self._asking:
             with self._sending:
                 sent = socket.send_fds(self.socket, [content], [file]) if file is not None else 0
                 self.socket.sendall(content[sent:])
-            answer = self.answers.get()
+            answer, handed = self.answers.get()
         if refused := answer.get("refused"):
             raise TELLABLE.get(refused["code"], HandlerError)(refused["message"])
-        return answer["stored"]
+        return Answered(answer["stored"], handed)
+
+    def hand_over_threads(self, listener: int) -> None:
+        """Give away the say over how many threads this process has. Before anybody could have taken it over."""
+        socket.send_fds(self.socket, [b'{"threads": true}\n'], [listener])
 
     def hear(self) -> None:
         """Take what comes until the other end is gone. Without it this process has nobody to work for."""
-        with contextlib.suppress(OSError), self.socket.makefile("r", encoding="utf-8") as lines:
-            for line in lines:
-                message = json.loads(line)
-                if "saved" in message:
-                    self.saved.put(message["saved"])
-                elif "stored" in message or "refused" in message:
-                    self.answers.put(message)
-                else:
-                    self.stop.set()
+        unfinished, handed = b"", None
+        with contextlib.suppress(OSError):
+            while True:
+                content, files, _, _ = socket.recv_fds(self.socket, CHUNK, 1, socket.MSG_CMSG_CLOEXEC)
+                if not content:
+                    break
+                handed = files[0] if files else handed
+                *lines, unfinished = (unfinished + content).split(b"\n")
+                for line in lines:
+                    handed = self._take(json.loads(line), handed)
         os.killpg(0, signal.SIGKILL)
+
+    def _take(self, message: Mapping[str, Any], handed: int | None) -> int | None:
+        """Pass it on to who waits for it. What was handed over goes with the answer, for there is one at a time."""
+        if "saved" in message:
+            self.saved.put(message["saved"])
+        elif "stored" in message or "refused" in message:
+            self.answers.put((message, handed))
+            return None
+        else:
+            self.stop.set()
+        return handed
 
 
 class SentLines(logging.Handler):
@@ -140,11 +157,11 @@ def live(order: Mapping[str, Any]) -> None:
     os.chdir(order["workdir"])
     tempfile.tempdir = None  # a fork may have looked it up under another environment
     limit(order["limits"])
-    fault = confine(order)
+    lacking = confine(order, channel)
     signal.signal(signal.SIGTERM, lambda *_: channel.stop.set())
     Thread(target=channel.hear, name="hear", daemon=True).start()
     _log_to(SentLines(channel))
-    answer = _failure(HandlerError(fault)) if fault else _answer(order, channel)
+    answer = _failure(HandlerError(lacking)) if lacking else _answer(order, channel)
     sys.stdout.flush()
     channel.tell(**answer)
 
@@ -183,18 +200,16 @@ def limit(limits: Mapping[str, int]) -> None:
         Path("/proc/self/oom_score_adj").write_text(FIRST_VICTIM)
 
 
-def confine(order: Mapping[str, Any]) -> str | None:
-    """Keep to the zones and the workdir from here on; returns why the try must not go on, if so. Before any thread."""
+def confine(order: Mapping[str, Any], channel: Channel) -> str | None:
+    """Keep to the workdir from here on; returns why the try must not go on, if so. Before any thread."""
     from flows.handlers.registry import registry
     from flows.tries import Try  # noqa: F401 - loaded while the folder above our packages can still be looked through
 
     registry()
-    keeping = order["confinement"]
-    if keeping["wanted"] == "off":
+    if order["confinement"] == "off":
         return None
-    confinement = Confinement([*own_code(), *keeping["readable"]], keeping["writable"], keeping["network"])
-    held = confinement.take_hold()
-    return confinement.fault(held) if keeping["wanted"] == "required" else None
+    held = Confinement(own_code(), [order["workdir"]]).take_hold(channel.hand_over_threads)
+    return fault(held) if order["confinement"] == "required" else None
 
 
 def _answer(order: Mapping[str, Any], channel: Channel) -> dict[str, Any]:
@@ -214,7 +229,7 @@ def _run(order: Mapping[str, Any], channel: Channel) -> dict[str, Any]:
     handler = registry()[attempt.handler]
     context = Context(
         **facts_of(attempt),
-        storage=Zones(**{zone: _store(zone, order, channel) for zone in ZONES}),
+        storage=Zones(**{zone: BrokeredStore(zone, channel.ask) for zone in ZONES}),
         workdir=Path(order["workdir"]),
         checkpoint=SentCheckpoint(channel, order["checkpoint"]),
         progress=lambda fraction, message: channel.tell(progress=[fraction, message]),
@@ -222,11 +237,6 @@ def _run(order: Mapping[str, Any], channel: Channel) -> dict[str, Any]:
         stop_event=channel.stop,
     )
     return call(handler, check_params(handler, attempt.params), context)
-
-
-def _store(zone: str, order: Mapping[str, Any], channel: Channel) -> Store:
-    root = order["roots"].get(zone)
-    return LocalStore(Path(root)) if root else BrokeredStore(zone, channel.ask)
 
 
 def _failure(error: BaseException) -> dict[str, Any]:

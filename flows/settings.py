@@ -57,6 +57,7 @@ class TryLimits(BaseSettings):
     memory_mb: int = Field(default=8192, ge=512, description="Address space of one GDAL try")
     file_mb: int = Field(default=262_144, ge=1, description="Largest file that a GDAL try may write")
     open_files: int = Field(default=1024, ge=64, description="Files that a GDAL try may have open")
+    threads: int = Field(default=512, ge=8, description="Threads that a GDAL try may have at once")
     confinement: Literal["required", "available", "off"] = Field(
         default="available",
         description="Keep GDAL tries from other files, processes and the network: always, where the kernel can, never",

@@ -40,6 +40,14 @@ def start(pool: str, name: str | None, limit: int | None, with_healthcheck: bool
     for variable, value in DEFAULTS.items():
         os.environ.setdefault(variable, value)
 
+    if pool == "gdal":
+        from deployments.workers import confining
+
+        try:
+            confining.look()
+        except confining.CannotConfine as refusal:
+            fail(str(refusal))
+
     from deployments.workers.serve import default_name, serve
 
     asyncio.run(serve(pool, name or default_name(pool), limit, with_healthcheck=with_healthcheck))

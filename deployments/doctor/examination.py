@@ -11,6 +11,7 @@ from deployments.doctor import database, folder, machine, running
 from deployments.doctor.finding import Finding
 from deployments.stack.ports import PREFERRED, is_free
 from deployments.stack.state import State
+from flows.confinement import held_here
 
 POOLS = ("light", "gdal")
 
@@ -25,7 +26,7 @@ def examine(state: State) -> Iterator[Finding]:
     yield machine.program("redis-server", "redis-server")
     yield machine.program("setpriv", "util-linux")
     yield machine.console()
-    yield machine.confinement(machine.held_by_kernel(), machine.confinement_wanted())
+    yield machine.confinement(held_here(), machine.confinement_wanted())
     yield from machine.keys(os.environ)
     yield folder.folder(state)
     yield machine.disk(folder.existing(state.root))

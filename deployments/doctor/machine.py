@@ -2,20 +2,17 @@
 
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from deployments.doctor.finding import Finding, ok, warning, wrong
+from flows.confinement import fault
 
 OLDEST_PYTHON = (3, 11)
 LEAST_FREE_GB, ENOUGH_FREE_GB = 1.0, 5.0
 SETUP = "Run `make setup`"
-CONFINE = "from flows.confinement import Confinement; print(*Confinement([], []).take_hold())"
 KEPT_OUTSIDE = ("CAIRN_SECRETS_KEYS", "CAIRN_AUDIT_KEYS")
 YES = {"1", "true", "yes", "on", "t", "y"}
-HELD = {"landlock", "seccomp"}
 # Written last by domain/console/web/build.mjs: whole where it is there.
 CONSOLE_SCRIPTS = Path(__file__).resolve().parents[2] / "domain/console/static/vendor/countries.json"
 
@@ -79,22 +76,19 @@ def ports(taken: Mapping[str, int]) -> Finding:
     return warning("ports", f"taken: {named}", "The stack takes the next free ones; `cairn status` shows which.")
 
 
-def held_by_kernel() -> set[str]:
-    """By what a process of ours can be confined: tried in one that ends at once."""
-    done = subprocess.run([sys.executable, "-c", CONFINE], capture_output=True, text=True, cwd="/", check=False)
-    return set(done.stdout.split()) if done.returncode == 0 else set()
-
-
 def confinement(held: set[str], wanted: str) -> Finding:
     """`wanted` is the value of CAIRN_TRY_CONFINEMENT."""
     if wanted == "off":
         advice = "Unset CAIRN_TRY_CONFINEMENT unless you know every file: what GDAL reads may take its process over."
         return warning("confinement", "switched off by CAIRN_TRY_CONFINEMENT", advice)
-    if missing := sorted(HELD - held):
-        detail = f"this kernel has no {' and no '.join(missing)} for GDAL tries"
+    if lacking := fault(held):
         advice = "Use a kernel of 5.13 or newer, with Landlock switched on, and a container that allows both."
-        return (wrong if wanted == "required" else warning)("confinement", detail, advice)
-    return ok("confinement", "GDAL tries can be kept to their files, without sockets")
+        if wanted == "required":
+            return wrong("confinement", f"{lacking} Workers of the gdal pool refuse to start.", advice)
+        return warning("confinement", f"{lacking} Tries run without it.", advice)
+    if wanted == "required":
+        return ok("confinement", "GDAL tries are kept to their files, or refused")
+    return ok("confinement", "GDAL tries are kept to their files; with CAIRN_TRY_CONFINEMENT=required, or refused")
 
 
 def keys(environment: Mapping[str, str]) -> list[Finding]:

@@ -21,6 +21,7 @@ SMALL: dict[str, dict[str, Any]] = {
 }
 # What a flow run tells the domain of where it runs; read by `flows.settings`.
 JOB_TEMPLATE, IMAGE = "CAIRN_JOB_TEMPLATE", "CAIRN_IMAGE"
+CONFINEMENT = "CAIRN_TRY_CONFINEMENT"
 LAUNCHER = Path(__file__).resolve().parent.parent / "warm" / "launcher.py"
 
 
@@ -55,6 +56,8 @@ def template(kind: str, pool: str, *, image: str | None = None, warm: bool = Fal
     told = {JOB_TEMPLATE: kind}
     if "image" in variables:
         variables["image"]["default"] = told[IMAGE] = image or f"cairn-worker-{pool}"
+        if pool == GDAL:
+            told[CONFINEMENT] = "required"
     if "env" in variables:
         variables["env"]["default"] = variables["env"].get("default", {}) | told
     if warm and kind == "process":

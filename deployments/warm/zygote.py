@@ -1,9 +1,11 @@
 """The zygote: a single-threaded process that has imported Prefect and our flows, and forks copies of itself.
 
 A fork becomes a flow run, for a launcher, or a GDAL try, for a flow. The zygote holds no credential: it starts itself
-anew without the variables it does not need, and never reads an order, only its forks do. It opens no connection, event
-loop or dataset before a fork. When the code it has imported changes, it refuses new forks, waits for those it has, and
-ends, to be started anew; runs and tries start cold meanwhile. It ends with its worker, by SIGKILL, and by no request.
+anew without the variables it does not need, and never reads an order, only its forks do. It takes orders from its
+worker, the worker's launchers and the flow runs forked here, as the kernel knows them: a secret that told them apart
+would lie in the memory of every fork, of tries too. It opens no connection, event loop or dataset before a fork. When
+the code it has imported changes, it refuses new forks, waits for those it has, and ends, to be started anew; runs and
+tries start cold meanwhile. It ends with its worker, by SIGKILL, and by no request.
 """
 
 import contextlib
@@ -11,6 +13,7 @@ import ctypes
 import fcntl
 import gc
 import json
+import logging
 import os
 import pkgutil
 import resource
@@ -31,7 +34,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from flows import sandbox
-from flows.forks import ADDRESS, FLOW, STREAMS, TRY, peer_uid
+from flows.forks import ADDRESS, FLOW, STREAMS, TRY, peer
 from flows.handlers.registry import registry
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
@@ -62,6 +65,7 @@ PR_SET_PDEATHSIG = 1
 ORDER_SECONDS = 5.0
 REFUSED_SECONDS = 0.1
 
+log = logging.getLogger("cairn.zygote")
 _held: set[int] = set()  # files that imports opened for good
 
 
@@ -93,6 +97,7 @@ class Zygote:
     code: str
     selector: selectors.BaseSelector = field(default_factory=selectors.DefaultSelector)
     children: dict[int, Child] = field(default_factory=dict)
+    worker: int = field(default_factory=os.getppid)
 
     def serve(self) -> None:
         """Fork until told to stop, or until the code is stale and the last child has ended."""
@@ -128,6 +133,7 @@ class Zygote:
             if code_version() != self.code:
                 self._retire(connection)
                 return
+            self._judge(connection)
             kind, streams = _receive(connection)
         except (OSError, ValueError):
             connection.close()
@@ -146,6 +152,15 @@ class Zygote:
         # Nothing more is expected of who asked: whatever comes is its end.
         self.selector.register(connection, selectors.EVENT_READ, pid)
         _tell(connection, {"pid": pid})
+
+    def _judge(self, connection: socket.socket) -> None:
+        """Take orders from the worker, its launchers, and the flow runs forked here: no try, and nobody else."""
+        pid, uid = peer(connection)
+        child = self.children.get(pid)
+        known = child.kind == FLOW if child else self.worker in (pid, _parent_of(pid))
+        if uid != os.getuid() or not known:
+            log.warning("process %d, which is neither this worker's launcher nor its flow run, was refused", pid)
+            raise ValueError("not one of ours")
 
     def _retire(self, connection: socket.socket) -> None:
         _tell(connection, {"stale": True})
@@ -247,14 +262,21 @@ def _run_engine() -> int:
 
 
 def _receive(connection: socket.socket) -> tuple[bytes, list[int]]:
-    """What to become, with streams and order, if who asks runs as the same user."""
-    if peer_uid(connection) != os.getuid():
-        raise ValueError("another user")
+    """What to become, with streams and order."""
     kind, streams, _, _ = socket.recv_fds(connection, 1, STREAMS)
     if kind not in BECOMES or len(streams) != STREAMS:  # somebody who only looked whether we listen
         _close(streams)
         raise ValueError("not an order")
     return kind, streams
+
+
+def _parent_of(pid: int) -> int:
+    """As the kernel knows it; 0 where the process is gone."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return 0
+    return int(status.rpartition(")")[2].split()[1])
 
 
 def _close(streams: list[int]) -> None:

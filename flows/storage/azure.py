@@ -14,6 +14,7 @@ from flows.errors import HandlerError, Outage, Transient
 from flows.storage.account import Account
 from flows.storage.off_loop import off_the_loop
 from flows.storage.protocol import Check, Store, Stream, checked_name, go_on, missing
+from flows.storage.readers import RangeReader
 from flows.storage.signing import SasUrls
 from flows.storage.zones import ZONES, Zones
 
@@ -58,6 +59,12 @@ class AzureStore:
             raise missing(name)
         with _faults(name):
             return self._urls.sign(name)
+
+    def reader(self, name: str) -> RangeReader:
+        size = self.size_bytes(name)
+        if size is None:
+            raise missing(name)
+        return RangeReader(self, name, size)
 
     def size_bytes(self, name: str) -> int | None:
         with contextlib.suppress(_NoBlob), _faults(name):

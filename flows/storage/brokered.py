@@ -1,25 +1,37 @@
 """A zone as a GDAL try's own process sees it: every call is put to the flow's process, which holds the credentials.
 
-Content goes through files whose open descriptors are handed over, so that no path of this process is ever trusted.
-Knows nothing of what the zone is made of.
+The process can open no path of any zone, whatever the zone is made of. What it may read it is handed open: the file
+itself, or a line on which ranges of that one blob are answered. What it stores it hands over open, so that no path of
+this process is ever trusted. Knows nothing of what the zone is made of.
 """
 
+import os
+import socket
+import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from flows.errors import InvalidInput
+from flows.errors import Forbidden, InvalidInput
+from flows.storage.lines import LineReader
 from flows.storage.off_loop import off_the_loop
 from flows.storage.protocol import CHUNK_BYTES, Check, Store, Stream, checked_name, go_on
+from flows.storage.readers import FileReader, Reader, chunks
+
+
+class Answered(NamedTuple):
+    """What came of a call, and what was handed over with it."""
+
+    value: Any
+    descriptor: int | None = None
 
 
 class Ask(Protocol):
     """Puts a call to the flow's process and waits for its answer; raises what the call raised there."""
 
-    def __call__(self, call: dict[str, Any], file: int | None = None) -> Any: ...
+    def __call__(self, call: dict[str, Any], file: int | None = None) -> Answered: ...
 
 
 @off_the_loop
@@ -31,10 +43,17 @@ class BrokeredStore:
     ask: Ask
 
     def _ask(self, act: str, name: str, file: int | None = None, **more: Any) -> Any:
-        return self.ask({"zone": self.zone, "act": act, "name": checked_name(name), **more}, file)
+        return self.ask({"zone": self.zone, "act": act, "name": checked_name(name), **more}, file).value
 
     def readable_path(self, name: str) -> str:
-        return str(self._ask("readable_path", name))
+        raise Forbidden(f"A try opens no path of a zone: it reads {name!r} by what it is handed.")
+
+    def reader(self, name: str) -> Reader:
+        size, descriptor = self.ask({"zone": self.zone, "act": "open", "name": checked_name(name)})
+        assert descriptor is not None  # noqa: S101 - what is opened is handed over
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return FileReader(descriptor)
+        return LineReader(socket.socket(fileno=descriptor), int(size))
 
     def size_bytes(self, name: str) -> int | None:
         size: int | None = self._ask("size_bytes", name)
@@ -45,19 +64,16 @@ class BrokeredStore:
         raise NotImplementedError(f"Whether {name!r} was written anew is no try's business.")
 
     def read_bytes(self, name: str) -> bytes:
-        with self._fetched(name) as file:
-            return file.read()
+        with self.reader(name) as blob:
+            return blob.read(0, blob.size_bytes)
 
     def read_range(self, name: str, start: int, length: int) -> bytes:
-        with tempfile.TemporaryFile() as file:
-            self._ask("read_range", name, file.fileno(), start=start, length=length)
-            file.seek(0)
-            return file.read()
+        with self.reader(name) as blob:
+            return blob.read(start, length)
 
     def chunks(self, name: str) -> Iterator[bytes]:
-        with self._fetched(name) as file:
-            while chunk := file.read(CHUNK_BYTES):
-                yield chunk
+        with self.reader(name) as blob:
+            yield from chunks(blob)
 
     def write_bytes(self, name: str, content: bytes) -> None:
         self._send("put", name, content)
@@ -99,11 +115,3 @@ class BrokeredStore:
             file.write(content)
             file.flush()
             self._ask(act, name, file.fileno())
-
-    @contextmanager
-    def _fetched(self, name: str) -> Iterator[BinaryIO]:
-        """The blob's content in a file without a name, at its beginning."""
-        with tempfile.TemporaryFile() as file:
-            self._ask("fetch", name, file.fileno())
-            file.seek(0)
-            yield file

@@ -17,6 +17,7 @@ from uuid import uuid4
 from flows.errors import InvalidInput
 from flows.storage.off_loop import off_the_loop
 from flows.storage.protocol import CHUNK_BYTES, Check, Store, Stream, checked_name, go_on, missing
+from flows.storage.readers import FileReader
 
 _PARTIAL = ".partial-"
 # Even a slow disk takes so much in a fraction of the two seconds in which a stop is heard.
@@ -42,6 +43,9 @@ class LocalStore:
         if not path.is_file():
             raise missing(name)
         return str(path)
+
+    def reader(self, name: str) -> FileReader:
+        return FileReader(os.open(self.readable_path(name), os.O_RDONLY | os.O_CLOEXEC))
 
     def size_bytes(self, name: str) -> int | None:
         path = self._path(name)

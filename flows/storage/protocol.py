@@ -3,9 +3,12 @@
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from flows.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from flows.storage.readers import Reader
 
 CHUNK_BYTES = 4 * 1024 * 1024
 _SEGMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._ +=@-]{0,199}")
@@ -59,14 +62,25 @@ class SmallStore(Protocol):
     def names(self, folder: str) -> list[str]: ...
 
 
-class Store(Protocol):
+class RangeStore(Protocol):
+    """What gives parts of blobs."""
+
+    def read_range(self, name: str, start: int, length: int) -> bytes:
+        """A part of the blob; less of it, or nothing, where the blob ends before."""
+
+
+class Store(RangeStore, Protocol):
     """One zone: blobs by name. Names are `container/path` and never leave the zone."""
 
     def readable_path(self, name: str) -> str:
         """A path or URL that a reader in this process can open now. A URL is a secret, good for five minutes or more.
 
-        `flows.storage.reading` tells which it is, and how GDAL opens it.
+        `flows.storage.reading` tells which it is, and how GDAL opens it. A GDAL try's process has none: it reads by
+        `reader`.
         """
+
+    def reader(self, name: str) -> "Reader":
+        """The blob, open to be read wherever one likes; whoever asks closes it."""
 
     def size_bytes(self, name: str) -> int | None:
         """The blob's size, or None where there is no such blob."""
@@ -75,9 +89,6 @@ class Store(Protocol):
         """What is another whenever the blob was written, known without reading it; None where there is no such blob."""
 
     def read_bytes(self, name: str) -> bytes: ...
-
-    def read_range(self, name: str, start: int, length: int) -> bytes:
-        """A part of the blob; less of it, or nothing, where the blob ends before."""
 
     def chunks(self, name: str) -> Iterator[bytes]:
         """The blob's content in pieces that fit into memory."""

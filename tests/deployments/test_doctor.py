@@ -20,7 +20,7 @@ from deployments.stack.ports import PREFERRED
 from deployments.stack.postgres import find_binaries
 from deployments.stack.state import State
 from domain.db import MIGRATIONS
-from flows.confinement import Confinement
+from flows.confinement import Confinement, held_here
 from tests.support.cluster import TestDatabase
 
 
@@ -100,10 +100,12 @@ def test_a_taken_port_is_named(monkeypatch: pytest.MonkeyPatch, alone: Path) -> 
 @pytest.mark.parametrize(
     ("held", "wanted", "verdict"),
     [
-        ({"landlock", "seccomp"}, "required", "ok"),
-        ({"seccomp"}, "available", "warning"),
-        ({"seccomp"}, "required", "wrong"),
-        ({"landlock", "seccomp"}, "off", "warning"),
+        ({"landlock", "seccomp", "threads"}, "required", "ok"),
+        ({"landlock", "seccomp", "threads"}, "available", "ok"),
+        ({"seccomp", "threads"}, "available", "warning"),
+        ({"seccomp", "threads"}, "required", "wrong"),
+        ({"landlock", "seccomp"}, "required", "wrong"),
+        ({"landlock", "seccomp", "threads"}, "off", "warning"),
     ],
 )
 def test_confinement(held: set[str], wanted: str, verdict: str) -> None:
@@ -111,10 +113,10 @@ def test_confinement(held: set[str], wanted: str, verdict: str) -> None:
 
 
 def test_confinement_is_tried_in_another_process() -> None:
-    held = machine.held_by_kernel()
+    held = held_here()
     child = os.fork()
     if child == 0:  # the same, done here
-        os._exit(0 if set(Confinement([], []).take_hold()) == held else 1)
+        os._exit(0 if set(Confinement([], []).take_hold(lambda _: None)) == held else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert Path("/etc/passwd").read_text()  # this process was not confined
 

@@ -224,6 +224,13 @@ def test_in_a_cluster_too_each_part_is_told_whom_to_believe_and_where_the_world_
             assert ip_network(told["FORWARDED_ALLOW_IPS"]).prefixlen >= 8
 
 
+def test_where_strangers_files_are_opened_confinement_is_required() -> None:
+    [told] = [one["env"] for name, one in containers() if name == "worker-gdal"]
+    assert {"name": "CAIRN_TRY_CONFINEMENT", "value": "required"} in told
+    assert environment("worker-gdal")["CAIRN_TRY_CONFINEMENT"] == "required"
+    assert "ENV CAIRN_TRY_CONFINEMENT=required" in targets("Dockerfile.worker")["gdal"]
+
+
 def test_probes_and_services_lead_to_what_listens() -> None:
     for name, container in containers():
         [port] = container["ports"]

@@ -23,6 +23,7 @@ from tests.support.prefect_server import PrefectServer
 REGISTRY = Path(prefect.__file__).parent / "server/api/collections_data/views/aggregate-worker-metadata.json"
 KUBERNETES = Path(pools.__file__).parents[1] / "kubernetes"
 PLACEHOLDER = re.compile(r"\{\{ (\w+) \}\}")
+NO_SECRETS = {pools.JOB_TEMPLATE, pools.IMAGE, pools.CONFINEMENT}
 REFERENCE = re.compile(r"\{\{ prefect\.(blocks|variables)\..+ \}\}")
 IN_A_CONTAINER = [kind for kind in pools.SMALL if kind not in {"process", "cairn-inline"}]
 EACH = pytest.mark.parametrize(("kind", "pool"), [(kind, pool) for kind in pools.SMALL for pool in POOLS])
@@ -70,10 +71,17 @@ def test_every_default_is_what_its_schema_allows(kind: str, pool: str) -> None:
 
 
 @EACH
+def test_flow_runs_in_containers_of_the_gdal_pool_require_confinement(kind: str, pool: str) -> None:
+    environment = pools.template(kind, pool)["variables"]["properties"].get("env", {}).get("default", {})
+    wanted = "required" if kind in IN_A_CONTAINER and pool == "gdal" else None
+    assert environment.get(pools.CONFINEMENT) == wanted
+
+
+@EACH
 def test_no_secret_is_written_down(kind: str, pool: str) -> None:
     fields = pools.template(kind, pool)["variables"]["properties"]
     environment = fields.get("env", {}).get("default", {})
-    values = [value for name, value in environment.items() if name not in {pools.JOB_TEMPLATE, pools.IMAGE}]
+    values = [value for name, value in environment.items() if name not in NO_SECRETS]
     values += [field["default"] for field in fields.values() if field.get("writeOnly") and "default" in field]
     assert all(REFERENCE.fullmatch(value) for value in values)
 

@@ -157,6 +157,24 @@ def test_a_worker_says_what_it_needs() -> None:
     )
 
 
+def test_a_worker_that_must_confine_and_cannot_does_not_start() -> None:
+    """It says why before it asks for anything; a worker that opens no strangers' files need not."""
+    command = [sys.executable, "-m", "deployments.cli", "worker", "start", "--pool", "gdal"]
+    environment = {
+        "PATH": os.environ["PATH"],
+        "PREFECT_API_URL": "http://127.0.0.1:1/api",
+        "CAIRN_DOMAIN_URL": "http://127.0.0.1:1",
+        "CAIRN_WORKER_TOKEN": "token",
+        "CAIRN_TRY_CONFINEMENT": "required",
+        "CAIRN_LANDLOCK_AT_MOST": "0",
+    }
+    done = subprocess.run(command, env=environment, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "cairn: This machine cannot confine GDAL tries: its kernel has no Landlock" in done.stderr
+    assert "CAIRN_TRY_CONFINEMENT is required, so this worker does not start" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize(
     ("command", "found"),
     [

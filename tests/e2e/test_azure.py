@@ -79,7 +79,7 @@ def test_no_signature_is_in_any_log_database_or_blob(
 ) -> None:
     assert outcome
     used = signatures(azurite)
-    assert len(used) >= 3, "rasters were not read by signed URLs"
+    assert used, "nothing was read by a signed URL: serving reads products so"
     assert places_with(used, remote, azurite) == []
 
 

@@ -170,6 +170,7 @@ def test_a_handler_that_leaves_saves_what_it_has(run: Run) -> None:
 def test_one_that_stays_is_killed_with_all_it_started(run: Run, stopped: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten minutes before it would end by itself; its time is up when it has begun, however long that took."""
     monkeypatch.setattr(patience, "GRACE_SECONDS", 0.3)
+    monkeypatch.setenv("CAIRN_TRY_CONFINEMENT", "off")  # else it starts nothing
     clock = Clock()
     monkeypatch.setattr(child, "time", clock)
     monkeypatch.setattr(tries, "time", clock)
@@ -218,8 +219,9 @@ run(sys.argv[2])
 
 @pytest.mark.parametrize("warm", [False, True], ids=["interpreter", "zygote"])
 def test_a_try_ends_with_its_flow(tmp_path: Path, warm: bool, request: pytest.FixtureRequest) -> None:
+    """Cold, the child alone dies with its flow: what it started itself, unconfined, is known to a zygote only."""
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(tmp_path)}
-    """Cold, the child alone dies with its flow: what it started itself is known to a zygote only."""
+    environment["CAIRN_TRY_CONFINEMENT"] = "off"
     code = FLOW
     if warm:
         environment[ADDRESS] = request.getfixturevalue("shared_zygote").name

@@ -1,4 +1,4 @@
-"""One blob over HTTP on loopback, read by ranges, that fails as networks do: Azurite cannot be told to."""
+"""An account of one blob on loopback, read by ranges, that fails as networks do: Azurite cannot be told to."""
 
 import contextlib
 import threading
@@ -17,7 +17,7 @@ class FlakyBlob(ThreadingHTTPServer):
     def __init__(self, content: bytes) -> None:
         super().__init__(("127.0.0.1", 0), _Answer)
         self.content = content
-        self.url = f"http://127.0.0.1:{self.server_port}/blob?sig=secret"
+        self.url = f"http://127.0.0.1:{self.server_port}/account"
         self.fault: Fault | None = None
         self.good_answers = 0
 
@@ -61,19 +61,29 @@ class _Answer(BaseHTTPRequestHandler):
             self.send_header("Content-Length", "0")
             self.end_headers()
             return
-        self.send_response(206 if "Range" in self.headers else 200)
+        self.send_response(206)
         self.send_header("Content-Range", f"bytes {first}-{last}/{len(self.server.content)}")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
+        self._describe(len(body))
         if fault == "cut short":
             self.wfile.write(body[: len(body) // 2])
             self.close_connection = True
         else:
             self.wfile.write(bytes(len(body)) if fault == "zeros" else body)
 
+    def do_HEAD(self) -> None:
+        self.send_response(200)
+        self._describe(len(self.server.content))
+
+    def _describe(self, length: int) -> None:
+        self.send_header("Content-Length", str(length))
+        self.send_header("x-ms-blob-type", "BlockBlob")
+        self.send_header("ETag", '"0x1"')
+        self.send_header("Last-Modified", "Thu, 01 Jan 2026 00:00:00 GMT")
+        self.end_headers()
+
     def _range(self) -> tuple[int, int]:
         last = len(self.server.content) - 1
-        first, _, end = self.headers.get("Range", f"bytes=0-{last}").removeprefix("bytes=").partition("-")
+        first, _, end = self.headers.get("x-ms-range", f"bytes=0-{last}").removeprefix("bytes=").partition("-")
         return int(first), min(int(end or last), last)
 
     def log_message(self, _format: str, *_args: object) -> None:

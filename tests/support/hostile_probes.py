@@ -92,6 +92,12 @@ def _open_trustingly(where: str) -> Any:
         return raster.read(1, out_shape=(16, 16)).max()
 
 
+def _open_copy(content: str) -> Any:
+    """The same of a file that lies in the try's own folder."""
+    Path("copy.tif").write_bytes(bytes.fromhex(content))
+    return _open_trustingly("copy.tif")
+
+
 def _call(where: str) -> Any:
     parts = urlsplit(where)
     with socket.create_connection((parts.hostname, parts.port), timeout=1):
@@ -104,6 +110,7 @@ WISHES: dict[str, Any] = {
     "call": _call,
     "signal": lambda where: os.kill(int(where), 0),
     "open": _open_trustingly,
+    "open a copy": _open_copy,
 }
 
 

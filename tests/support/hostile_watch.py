@@ -1,11 +1,12 @@
 """Run under strace and without a network: takes files through tries one by one, then does what must be caught.
 
-Prints one line of JSON: the pids that are not a try's, the verdicts, and where the controls reached for.
+Prints one line of JSON: the pids that are not a try's, threads' too, the verdicts, and where the controls reached for.
 """
 
 import json
 import os
 import sys
+import threading
 from pathlib import Path
 
 from flows.errors import HandlerError
@@ -36,19 +37,31 @@ def main(root: Path, mutants: int) -> None:
     zygote = Zygote("tests.support.hostile_probes", "gdal")
     os.environ[ADDRESS] = zygote.name
     hostile_probes.declare()
+    ours = {os.getpid(), zygote.process.pid}
+    _note_threads(ours)
     fates = []
     for sample in watched(root, mutants):
         fates.append(fate_of(sample, "hostile.validate", root))
         if fates[-1].verdict == "taken":
             fates.append(fate_of(sample, "hostile.create_cog", root))
     told = {
-        "ours": [os.getpid(), zygote.process.pid],
+        "ours": sorted(ours),
         "lives": zygote.lives(),
         "fates": [vars(fate) for fate in fates],
         "controls": controls(root),
     }
     zygote.end()
     sys.stdout.write(json.dumps(told) + "\n")
+
+
+def _note_threads(ids: set[int]) -> None:
+    """Add each thread of this process that begins from now on: strace tells them apart."""
+
+    def note(*_: object) -> None:
+        ids.add(threading.get_native_id())
+        sys.setprofile(None)
+
+    threading.setprofile(note)
 
 
 def controls(root: Path) -> dict[str, str]:

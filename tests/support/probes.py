@@ -2,10 +2,10 @@
 
 import ctypes
 import gc
-import hashlib
 import json
 import logging
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -15,7 +15,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event
 from typing import Any
-from urllib.parse import unquote
 
 from pydantic import BaseModel
 
@@ -26,6 +25,9 @@ from flows.context import LONGEST_LINE, MOST_LINES, Context
 from flows.errors import HandlerError
 from flows.handlers import registry
 from flows.handlers.registry import Pool, handler
+from flows.storage.lines import ANSWER, QUESTION, LineReader, received
+from flows.storage.readers import Reader
+from tests.support import reaching
 
 NAMES = ("probe.gdal", "probe.light", "probe.claim")
 LET_GO = Event()  # of light handlers that stay until they are let go
@@ -71,7 +73,7 @@ def act(params: Act, context: Context) -> Seen:
 def _look(params: Act, context: Context) -> dict[str, Any]:
     """Everything a handler could find in its process."""
     sys.stdout.write("noise on standard output\n")
-    subprocess.run(["echo", "more noise"], check=True)
+    os.write(1, b"more noise\n")
     descriptors = {path.name: str(path.readlink()) for path in Path("/proc/self/fd").iterdir() if path.is_symlink()}
     return {
         "environment": dict(os.environ),
@@ -122,7 +124,7 @@ def _finish_when_asked(params: Act, context: Context) -> None:
 
 
 def _stay_in_company(params: Act, context: Context) -> None:
-    """Take no notice of anything, with a grandchild that takes none either."""
+    """Take no notice of anything, with a grandchild that takes none either: there is one only without confinement."""
     with subprocess.Popen(["sleep", "600"]) as sleeper:
         context.progress(0.1, json.dumps([os.getpid(), sleeper.pid]))
 
@@ -215,15 +217,12 @@ def _hand_over(params: Act, context: Context) -> dict[str, Any]:
         "a folder": ("put", lambda: os.open(context.workdir, os.O_RDONLY)),
         "a pipe": ("put", lambda: os.pipe()[0]),
         "a device": ("put", lambda: os.open("/dev/null", os.O_RDONLY)),
-        "fetched into another's file": ("fetch", lambda: os.open(params.target, os.O_PATH)),
-        "fetched into what is open for reading": ("fetch", lambda: os.open(own, os.O_RDONLY)),
     }
     seen: dict[str, Any] = {}
     for number, (what, (act, opened)) in enumerate(attempts.items()):
         if params.only not in {"", what}:
             continue
-        name = params.name if act == "fetch" else context.output_name(f"taken-{number}")
-        seen[what] = _asked(name, act, opened)
+        seen[what] = _asked(context.output_name(f"taken-{number}"), act, opened)
     return seen
 
 
@@ -233,7 +232,7 @@ def _asked(name: str, act: str, opened: Callable[[], int]) -> str:
     except OSError as error:  # the kernel did not even let it be opened
         return type(error).__name__
     try:
-        _line().ask({"zone": "bronze" if act == "fetch" else "silver", "act": act, "name": name}, file)
+        _line().ask({"zone": "silver", "act": act, "name": name}, file)
     except Exception as error:  # noqa: BLE001 - the test tells which refusal it was
         return type(error).__name__
     else:
@@ -243,17 +242,23 @@ def _asked(name: str, act: str, opened: Callable[[], int]) -> str:
 
 
 def _ask_for_everything(params: Act, context: Context) -> dict[str, Any]:
-    """A range whose length is negative reads the whole file into the flow's memory, where nobody looks."""
-    seen = {}
-    for start, length in ((0, 4), (0, -1), (-4, 4)):
-        with tempfile.TemporaryFile() as file:
-            call = {"zone": "bronze", "act": "read_range", "name": params.name, "start": start, "length": length}
-            try:
-                _line().ask(call, file.fileno())
-            except Exception as error:  # noqa: BLE001
-                seen[f"{start},{length}"] = type(error).__name__
-            else:
-                seen[f"{start},{length}"] = str(os.fstat(file.fileno()).st_size)
+    """Ranges that no honest reader asks for, and more open blobs than anybody needs; what came of each."""
+    seen: dict[str, Any] = {}
+    with context.storage.bronze.reader(params.name) as blob:
+        assert isinstance(blob, LineReader)
+        for start, length in ((0, 4), (8, 2**40), (2**63, 4), (0, 2**63)):
+            blob.line.sendall(QUESTION.pack(start, length))
+            kind, size = ANSWER.unpack(received(blob.line, ANSWER.size))
+            seen[f"{start},{length}"] = [kind, len(received(blob.line, size))]
+    held: list[Reader] = []
+    try:
+        while len(held) < 1000:
+            held.append(context.storage.bronze.reader(params.name))
+    except HandlerError as refusal:
+        seen["refused"] = [type(refusal).__name__, len(held)]
+    held.clear()
+    gc.collect()
+    seen["again"] = context.storage.bronze.read_range(params.name, 0, 4).decode()
     return seen
 
 
@@ -271,19 +276,31 @@ def _ask_without_waiting(params: Act, context: Context) -> None:
         channel.tell(store={"zone": "silver", "act": "names", "name": context.output_prefix})
 
 
-def _repeat_url(params: Act, context: Context) -> dict[str, Any]:
-    """Tell the secret in every way there is."""
-    url = context.storage.bronze.readable_path(params.name)
-    signature = unquote(url.partition("sig=")[2].partition("&")[0])
-    context.progress(0.5, url)
-    context.checkpoint.save({"url": url, "name": params.name})
-    sys.stderr.write(f"CPLE_HttpResponse: {url} said 403\n/vsicurl/{unquote(url)}\n")
-    digest = hashlib.sha256(signature.encode()).hexdigest()
-    return {"url": url, "decoded": signature, "signature_length": len(signature), "signature_hash": digest}
+def _find_secrets(params: Act, context: Context) -> dict[str, Any]:
+    """Read the source by every way there is, and then look for these patterns in all that this process holds."""
+    with suppress(HandlerError):
+        context.storage.bronze.readable_path(params.name)
+    read = len(context.storage.bronze.read_bytes(params.name))
+    patterns = {pattern: re.compile(pattern.encode()) for pattern in json.loads(params.target)}
+    found: dict[str, bool] = {}
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        place, rights, *_ = line.split()
+        if rights[0] == "r":
+            first, end = (int(edge, 16) for edge in place.split("-"))
+            for content in _what_lies(first, end):
+                found |= {pattern: True for pattern, wanted in patterns.items() if wanted.search(content)}
+    return {"read": read, "found": sorted(found)}
 
 
-def _raise_url(params: Act, context: Context) -> None:
-    raise OSError(f"cannot open {context.storage.bronze.readable_path(params.name)}")
+def _what_lies(first: int, end: int) -> Iterator[bytes]:
+    """What lies there, in pieces that overlap. A write of it fails where it cannot be read, and harms nobody."""
+    piece, overlap = 4 * 2**20, 4096
+    with tempfile.TemporaryFile() as file:
+        for start in range(first, end, piece):
+            length = min(piece + overlap, end - start)
+            written = ctypes.CDLL(None).pwrite(file.fileno(), ctypes.c_void_p(start), ctypes.c_size_t(length), 0)
+            if written > 0:
+                yield os.pread(file.fileno(), written, 0)
 
 
 def _raise(params: Act, context: Context) -> None:
@@ -315,11 +332,12 @@ ACTS: dict[str, Callable[[Act, Context], dict[str, Any] | None]] = {
     "stay until let go": _stay_until_let_go, "finish when asked": _finish_when_asked,
     "stay in company": _stay_in_company,
     "segfault": _segfault, "memory": _memory, "exit": _exit, "fail with work done": _fail,
-    "raise": _raise, "store": _store, "send a pipe": _send_pipe, "repeat the url": _repeat_url,
-    "raise the url": _raise_url, "ask without waiting": _ask_without_waiting,
+    "raise": _raise, "store": _store, "send a pipe": _send_pipe, "find secrets": _find_secrets,
+    "ask without waiting": _ask_without_waiting,
     "log": _log, "log past all bounds": _log_past_all_bounds,
-    "read another's": lambda params, context: {"url": context.storage.bronze.readable_path("in/b.bin")},
-    "read nothing": lambda params, context: {"url": context.storage.bronze.readable_path(params.name)},
+    "read another's": lambda params, context: {"read": len(context.storage.bronze.read_bytes("in/b.bin"))},
+    "read nothing": lambda params, context: {"read": len(context.storage.bronze.read_bytes(params.name))},
+    "reach": lambda params, context: reaching.reach(params.name, json.loads(params.target), context),
     "write bronze": lambda params, context: context.storage.bronze.write_bytes(params.name, b"mine now"),
     "hand over": _hand_over, "ask for everything": _ask_for_everything, "measure everything": _measure_everything,
     "leave python": _leave_python, "spin": _spin, "garbage": _print_garbage, "nothing": lambda params, context: None,

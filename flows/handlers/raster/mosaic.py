@@ -1,8 +1,11 @@
 """Joins the tiles of one raster. Their packed blocks are moved as they are, so every pixel stays. Imports rasterio."""
 
+import os
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from flows.context import Context
 from flows.errors import HandlerError
@@ -14,6 +17,7 @@ from flows.handlers.raster.inspect import opened
 from flows.handlers.raster.merging import merged
 from flows.handlers.raster.tile_declarations import MosaicParams, PartResult
 from flows.handlers.raster.views import Product, planned
+from flows.storage.readers import chunks
 
 
 def join(params: MosaicParams, context: Context) -> CogResult:
@@ -47,7 +51,7 @@ def _written(params: MosaicParams, raster: Path, context: Context) -> tuple[Prod
 
 def _add(tile: PartResult, wholes: Sequence[Composition], context: Context) -> None:
     """Move the blocks of a tile's pictures; each picture is half as far from the origin as the one before."""
-    with _local(tile.cog, context) as path, path.open("rb") as part:
+    with _local(tile.cog, context) as part:
         own = Picture.all_of(part)
         sides, wanted = [picture.side for picture in own], [whole.side for whole in wholes]
         if sides != wanted:
@@ -75,18 +79,16 @@ def _refuse_gaps(tiles: Sequence[PartResult], product: Product) -> None:
 
 
 @contextmanager
-def _local(name: str, context: Context) -> Iterator[Path]:
+def _local(name: str, context: Context) -> Iterator[BinaryIO]:
     """The part as a file of this machine, fetched for as long as it is needed where it lies elsewhere."""
-    readable = context.storage.runs.readable_path(name)
-    if "://" not in readable:
-        yield Path(readable)
-        return
-    path = context.workdir / "part.tif"
-    with path.open("wb") as file:
-        for chunk in context.storage.runs.chunks(name):
-            context.raise_if_stopping()
-            file.write(chunk)
-    try:
-        yield path
-    finally:
-        path.unlink()
+    with context.storage.runs.reader(name) as part:
+        if part.descriptor is not None:
+            with os.fdopen(os.dup(part.descriptor), "rb") as file:
+                yield file
+            return
+        with tempfile.TemporaryFile(dir=context.workdir) as copy:
+            for chunk in chunks(part):
+                context.raise_if_stopping()
+                copy.write(chunk)
+            copy.flush()
+            yield copy

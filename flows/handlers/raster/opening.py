@@ -1,7 +1,8 @@
 """Opens rasters that nobody trusts: the one door to them. One of the few files that import rasterio.
 
 Safety rests on four things: the header is read and measured by our own reader before GDAL sees the file, only one
-driver may open it, nothing beside it or named in it is read, and the caller is a child process that may be killed.
+driver may open it, nothing beside it or named in it is read, and the caller is a child process that may be killed. GDAL
+is given neither path nor address: it reads the blob that the process was handed open, through us.
 """
 
 import warnings
@@ -17,11 +18,10 @@ from rasterio.io import DatasetReader
 
 from flows.context import Context
 from flows.errors import InvalidInput
-from flows.handlers.raster import grid, limits, tiff
+from flows.handlers.raster import blob_file, grid, limits, tiff
 from flows.handlers.raster.outages import blamed_rightly
-from flows.handlers.raster.pieces import Pieces
+from flows.handlers.raster.pieces import Pieces, kept_of
 from flows.handlers.raster.verdict import unsupported_pixels
-from flows.storage.reading import gdal_name, gdal_options
 
 DRIVER: Final = "GTiff"
 # What rasterio raises of what GDAL says; some calls pass on the innermost class, which belongs to no public one.
@@ -38,7 +38,7 @@ _ENVIRONMENT: Final = {
     "GTIFF_MAX_CUMULATED_MEM_USAGE": limits.MAX_BLOCK_BYTES,
     "GTIFF_REPORT_COMPD_CS": "NO",  # heights of a compound CRS do not concern a map
     "PROJ_NETWORK": "OFF",
-    "CPL_VSIL_CURL_ALLOWED_EXTENSIONS": "{none}",  # no address but the one that `gdal_options` allows
+    "CPL_VSIL_CURL_ALLOWED_EXTENSIONS": "{none}",  # no address at all
     # What reads other files and addresses by design is not even known where rasters are opened.
     "GDAL_SKIP": "DERIVED,GTI,MRF,WMS,WCS,WMTS,HTTP,PLMOSAIC,EEDA,EEDAI,DAAS,STACTA,STACIT,PDF,Rasterlite,TIL,"
     "ECRGTOC,RPFTOC,SENTINEL2,SAFE,DIMAP,RS2,ISIS3,PDS4,VICAR,ERS,Zarr,netCDF,HDF5,HDF5Image,KMLSUPEROVERLAY",
@@ -49,23 +49,31 @@ _ENVIRONMENT: Final = {
 def opened(name: str, context: Context) -> Iterator[DatasetReader]:
     """The bronze raster of that name, opened by an allowed driver, its header within the limits."""
     bronze = context.storage.bronze
-    readable = bronze.readable_path(name)
-    _refuse_by_header(Pieces(bronze, name), name)
-    with rasterio.Env(**_ENVIRONMENT | gdal_options(readable)), blamed_rightly(name, readable):
-        try:
-            with warnings.catch_warnings(record=True) as told:
-                warnings.simplefilter("always")
-                raster = rasterio.open(gdal_name(readable), driver=DRIVER, sharing=False)
-        except (*GDAL_ERRORS, ValueError):
-            # The library's message names paths and URLs, so ours takes its place.
-            raise _damaged(name) from None
-        with raster:
-            if _lacks_origin(raster, told):
-                raise _damaged(name, "its pixels have a size and no place")
-            if _lacks_palette(raster):
-                raise _damaged(name, "its pixels are colours of a palette that is not there")
-            _refuse_as_opened(raster, name)
+    with bronze.reader(name) as blob, rasterio.Env(**_ENVIRONMENT):
+        source = Pieces(blob, kept_of(bronze, name))
+        _refuse_by_header(source, name)
+        with blamed_rightly(source), _opened(source, name) as raster:
             yield raster
+
+
+@contextmanager
+def _opened(source: Pieces, name: str) -> Iterator[DatasetReader]:
+    """The same by GDAL, whose first look at the file this is."""
+    try:
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            files = blob_file.alone(source)
+            raster = rasterio.open(blob_file.NAME, driver=DRIVER, sharing=False, opener=files)
+    except (*GDAL_ERRORS, ValueError):
+        # The library's message names paths and URLs, so ours takes its place.
+        raise _damaged(name) from None
+    with raster:
+        if _lacks_origin(raster, told):
+            raise _damaged(name, "its pixels have a size and no place")
+        if _lacks_palette(raster):
+            raise _damaged(name, "its pixels are colours of a palette that is not there")
+        _refuse_as_opened(raster, name)
+        yield raster
 
 
 def _lacks_origin(raster: DatasetReader, told: Iterable[warnings.WarningMessage]) -> bool:

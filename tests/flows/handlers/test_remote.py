@@ -1,21 +1,27 @@
-"""Rasters in a storage account: read by ranges through a signed URL, never as a whole only to look at them."""
+"""Rasters in a storage account: read by ranges, never as a whole only to look at them."""
 
+import gc
 import time
+import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import numpy as np
 import pytest
+from pydantic import SecretStr
 
 from flows.context import Context
 from flows.errors import InvalidInput, Transient
 from flows.handlers.raster import cog, inspect
 from flows.handlers.raster.declarations import CreateCogParams, ValidateParams
-from flows.storage import Zones, reading
+from flows.storage import Zones, account
+from flows.storage.account import Account
+from flows.storage.azure import AzureStore
 from tests.support import rasters
-from tests.support.azurite import Azurite
+from tests.support.azurite import KEY, Azurite
 from tests.support.flaky_blob import Fault, FlakyBlob
 
 SIDE = 60_416  # 118 tiles a side: 10.95 GB of three bands
@@ -23,10 +29,8 @@ PAGE = 512
 
 
 @pytest.fixture
-def context(azurite: Azurite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Context:
+def context(azurite: Azurite, tmp_path: Path) -> Context:
     zones: Zones = azurite.zones(f"r{uuid4().hex[:12]}-")
-    for name, value in zones.reader_environment.items():
-        monkeypatch.setenv(name, value)
     return Context(run_id="run", node_id="node", storage=zones, workdir=tmp_path)
 
 
@@ -89,30 +93,47 @@ def test_what_is_no_raster_is_refused_without_a_word_of_its_url(context: Context
 
 
 @pytest.fixture
-def flaky(context: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FlakyBlob]:
-    """A raster of many tiles behind a server that fails when it is told to. Its header is read without it."""
+def flaky(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FlakyBlob]:
+    """An account whose one blob is a raster of many tiles, and which fails when it is told to."""
+    monkeypatch.setattr(account, "TRANSPORT", {**account.TRANSPORT, "retry_total": 1, "initial_backoff": 0})
     pixels = np.random.default_rng(7).integers(0, 255, (1, 2048, 2048), np.uint8)
     file = rasters.write(tmp_path / "in.tif", pixels, nodata=0, compress="deflate")
-    context.storage.bronze.put_file("in/x.tif", file)
     with FlakyBlob.serving(file.read_bytes()) as blob:
-        monkeypatch.setattr(type(context.storage.bronze), "readable_path", lambda store, name: blob.url)
-        monkeypatch.setitem(reading._REMOTE, "GDAL_HTTP_RETRY_DELAY", "0.02")
         yield blob
 
 
+@pytest.fixture
+def failing(flaky: FlakyBlob, tmp_path: Path) -> Iterator[Context]:
+    """Sources are in that account, products in a folder."""
+    secret = SecretStr(f"DefaultEndpointsProtocol=http;AccountName=a;AccountKey={KEY};BlobEndpoint={flaky.url};")
+    service = Account(connection_string=secret)
+    zones = replace(Zones.local(tmp_path), bronze=AzureStore(service, "bronze"))
+    yield Context(run_id="run", node_id="node", storage=zones, workdir=tmp_path)
+    service.client.close()  # type: ignore[no-untyped-call]
+    with warnings.catch_warnings(action="ignore", category=ResourceWarning):
+        gc.collect()  # of an answer that broke off, Azure's client forgets to close the connection
+
+
 @pytest.mark.parametrize("fault", ["unavailable", "closes", "cut short"])
-@pytest.mark.parametrize("good_answers", [0, 1, 2])
+@pytest.mark.parametrize("good_answers", [0, 2])
 def test_a_storage_that_fails_is_not_blamed_on_the_sender(
-    context: Context, flaky: FlakyBlob, fault: Fault, good_answers: int
+    failing: Context, flaky: FlakyBlob, fault: Fault, good_answers: int, tmp_path: Path
 ) -> None:
     flaky.fail(fault, after=good_answers)
     with pytest.raises(Transient, match=r"'in/x.tif'") as failure:
-        cog.create(CreateCogParams(source="in/x.tif"), context)
+        cog.create(CreateCogParams(source="in/x.tif"), failing)
     assert "http" not in str(failure.value)
     assert failure.value.__cause__ is None
+    assert not (tmp_path / "silver").exists()
 
 
-def test_what_is_damaged_is_still_refused_where_all_requests_succeed(context: Context, flaky: FlakyBlob) -> None:
+def test_what_is_damaged_is_still_refused_where_all_requests_succeed(failing: Context, flaky: FlakyBlob) -> None:
     flaky.fail("zeros", after=2)
     with pytest.raises(InvalidInput, match="damaged"):
-        cog.create(CreateCogParams(source="in/x.tif"), context)
+        cog.create(CreateCogParams(source="in/x.tif"), failing)
+
+
+def test_where_all_requests_succeed_a_product_is_made(failing: Context, flaky: FlakyBlob) -> None:
+    made = cog.create(CreateCogParams(source="in/x.tif"), failing)
+    assert failing.storage.silver.size_bytes(made.cog) == made.artifacts[0].size_bytes
+    assert flaky.good_answers <= -3  # so many answers that a fault after the second is met

@@ -10,6 +10,7 @@ import pytest
 
 from flows.errors import InvalidInput, Stopped
 from flows.storage import LocalStore, Store, Zones
+from flows.storage.readers import chunks
 
 LARGE = random.Random(7).randbytes(9 * 1024 * 1024)  # noqa: S311 - two blocks of an upload, three pieces of a download
 
@@ -48,7 +49,7 @@ def test_names_of_every_allowed_sign_are_kept_apart(store: Store) -> None:
 def test_a_blob_that_is_not_there_is_said_to_be_missing(store: Store) -> None:
     acts: list[Callable[[], object]] = [
         lambda: store.readable_path("a/b"), lambda: store.read_bytes("a/b"), lambda: list(store.chunks("a/b")),
-        lambda: store.read_range("a/b", 0, 4),
+        lambda: store.read_range("a/b", 0, 4), lambda: store.reader("a/b"),
     ]  # fmt: skip
     for act in acts:
         with pytest.raises(InvalidInput, match="There is no blob 'a/b'"):
@@ -58,8 +59,8 @@ def test_a_blob_that_is_not_there_is_said_to_be_missing(store: Store) -> None:
 @pytest.mark.parametrize("name", ["", "../x", "a//b", "a/../b", ".hidden", "a?b", "a%2fb", "/etc/passwd"])
 def test_hostile_names_are_refused_before_anything_is_asked(store: Store, name: str) -> None:
     acts: list[Callable[[str], object]] = [
-        store.readable_path, store.size_bytes, store.read_bytes, store.delete, store.names, store.delete_below,
-        lambda name: store.write_bytes(name, b""), lambda name: store.append(name, b""),
+        store.readable_path, store.reader, store.size_bytes, store.read_bytes, store.delete, store.names,
+        store.delete_below, lambda name: store.write_bytes(name, b""), lambda name: store.append(name, b""),
     ]  # fmt: skip
     for act in acts:
         with pytest.raises(InvalidInput, match="is not a blob name"):
@@ -77,6 +78,15 @@ def test_a_large_file_comes_back_as_it_went(store: Store, large: Path) -> None:
     assert store.read_range("a/large", 5_000_000, 1000) == LARGE[5_000_000:5_001_000]
     assert store.read_range("a/large", len(LARGE) - 2, 1000) == LARGE[-2:]
     assert store.read_range("a/large", len(LARGE) + 5, 10) == b""
+
+
+def test_an_open_blob_is_read_wherever_one_likes(store: Store, large: Path) -> None:
+    store.put_file("a/large", large)
+    with store.reader("a/large") as blob:
+        assert blob.size_bytes == len(LARGE)
+        for start, length in ((5_000_000, 1000), (len(LARGE) - 2, 1000), (len(LARGE) + 5, 10), (7, 0)):
+            assert blob.read(start, length) == LARGE[start : start + length]
+        assert b"".join(chunks(blob)) == LARGE
 
 
 def test_a_transfer_that_is_stopped_leaves_no_blob(zones: Zones, large: Path) -> None:

@@ -53,26 +53,27 @@ def test_without_confinement_it_would_be_granted(wish: Wish, tmp_path: Path, mon
     assert (tmp_path / "planted").read_text() == "was here"
 
 
-def test_its_source_and_its_products_are_its_own(wish: Wish, tmp_path: Path) -> None:
+def test_no_path_of_a_zone_is_a_trys_own_not_even_its_sources(wish: Wish, tmp_path: Path) -> None:
+    """What it may read it was handed open; what it makes it hands over. Only its own folder it opens by itself."""
     source = bronze(tmp_path, "up/a.tif")
     source.write_bytes(next(hostile.honest()).content)
-    assert wish("open", source).isdigit()
-    assert wish("write", tmp_path / "silver" / "product") == "8"
+    (tmp_path / "silver").mkdir()
+    assert not wish("open", source).isdigit()
+    assert wish("write", tmp_path / "silver" / "product").startswith("PermissionError")
+    assert wish("write", "own") == "8"
 
 
 @pytest.mark.parametrize("name", ["vrt-0", "overview-file-0"])
-def test_a_file_opened_trustingly_reads_anothers_blob_of_its_zone_but_nothing_else(
+def test_a_file_opened_trustingly_reads_no_other(
     name: str, wish: Wish, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The kernel's part alone: what our own reader refuses is shown to GDAL here."""
+    """The kernel's part alone: what our own reader refuses is shown to GDAL here, from the try's own folder."""
     secret = tmp_path / "elsewhere.tif"
     secret.write_bytes(next(hostile.honest()).content)
     attack = hostile.by_name(hostile_attacks.attacks(secret, "http://127.0.0.1:9/x"))[name]
-    place = bronze(tmp_path, "up/attack.tif")
-    place.write_bytes(attack.content)
-    confined = wish("open", place)
+    confined = wish("open a copy", attack.content.hex())
     monkeypatch.setenv("CAIRN_TRY_CONFINEMENT", "off")
-    trusting = wish("open", place)
+    trusting = wish("open a copy", attack.content.hex())
     assert trusting.isdigit()
     assert int(trusting) > 9
     assert confined != trusting

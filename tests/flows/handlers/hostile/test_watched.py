@@ -38,15 +38,15 @@ class Watched:
     seen: list[Asked]
 
     def strange(self) -> list[Asked]:
-        """What tries asked for that is neither the sample itself, the try's own folder, its product, nor installed."""
-        own = (f"{self.root}/bronze/up/", f"{self.root}/silver/", f"{self.root / 'tmp' / PREFIX}")
+        """What tries asked for that is neither in their own folder nor installed. The sample they are handed open."""
+        own = f"{self.root / 'tmp' / PREFIX}"
         installed = (*SYSTEM, *(f"{prefix}/" for prefix in (sys.prefix, sys.base_prefix)))
         ours = tuple(f"{REPOSITORY}/{room}/" for room in ("flows", "domain", "tests"))
         return [
             one
             for one in self.seen
             if one.pid not in self.told["ours"]
-            and (one.network or not str(one.path).startswith((*own, *installed, *ours, ARRAY)))
+            and (one.network or not str(one.path).startswith((own, *installed, *ours, ARRAY)))
         ]
 
 
@@ -89,7 +89,7 @@ def test_every_file_was_tried(watched: Watched) -> None:
     assert {fate["name"] for fate in tried} == names
     assert {fate["verdict"] for fate in watched.told["fates"]} == {"taken", "refused"}
     assert watched.told["lives"]
-    opened = {one.path for one in watched.seen if one.pid not in watched.told["ours"]}
+    opened = {one.path for one in watched.seen if one.pid in watched.told["ours"]}
     assert {f"{watched.root}/bronze/up/{name}.tif" for name in names} <= opened
 
 

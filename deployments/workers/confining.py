@@ -1,0 +1,26 @@
+"""Whether a worker may open strangers' files here: asked once, before it takes any run."""
+
+import logging
+
+from flows import confinement
+from flows.settings import TryLimits
+
+log = logging.getLogger("cairn.worker")
+
+
+class CannotConfine(RuntimeError):
+    """GDAL tries must be confined, and this machine cannot."""
+
+
+def look() -> None:
+    """Refuse to work where confinement is required and does not hold; else say loudly what is missing of it."""
+    wanted = TryLimits().confinement
+    if wanted == "off":
+        log.error("GDAL tries are NOT confined: CAIRN_TRY_CONFINEMENT is off; a hostile file may take this worker over")
+    elif lacking := confinement.fault(confinement.held_here()):
+        if wanted == "required":
+            raise CannotConfine(
+                f"{lacking} CAIRN_TRY_CONFINEMENT is required, so this worker does not start: run it where both are "
+                "there, or set `available` if you know every file that comes."
+            )
+        log.error("GDAL tries are NOT fully confined: a hostile file may take this worker over. %s", lacking)

@@ -1,0 +1,97 @@
+"""An open blob, read wherever one likes: a file by its descriptor, or what lies elsewhere by ranges."""
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from threading import Lock
+from types import TracebackType
+from typing import Protocol, Self
+
+from flows.storage.protocol import CHUNK_BYTES, RangeStore
+
+
+class Reader(Protocol):
+    """An open blob. Several threads may read at once."""
+
+    @property
+    def size_bytes(self) -> int: ...
+
+    @property
+    def descriptor(self) -> int | None:
+        """The file that holds the blob, open for reading; None where it is no file of this machine."""
+
+    def read(self, start: int, length: int) -> bytes:
+        """The bytes there; less of them, or none, where the blob ends before."""
+
+    def close(self) -> None: ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+class Closing:
+    """Closes itself at the end of a block."""
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+@dataclass
+class FileReader(Closing):
+    """A blob that is a file. The open file stays the same, whatever becomes of its name meanwhile."""
+
+    descriptor: int
+    size_bytes: int = field(init=False)
+    _closing: Lock = field(default_factory=Lock)
+    _closed: bool = False
+
+    def __post_init__(self) -> None:
+        self.size_bytes = os.fstat(self.descriptor).st_size
+
+    def read(self, start: int, length: int) -> bytes:
+        length = min(length, self.size_bytes - start)
+        pieces = []
+        while length > 0 and (piece := os.pread(self.descriptor, length, start)):
+            pieces.append(piece)
+            start, length = start + len(piece), length - len(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def close(self) -> None:
+        with self._closing, suppress(OSError):
+            if not self._closed:
+                self._closed = True
+                os.close(self.descriptor)
+
+
+@dataclass(frozen=True)
+class RangeReader(Closing):
+    """A blob that its store gives by ranges."""
+
+    store: RangeStore
+    name: str
+    size_bytes: int
+    descriptor: None = None
+
+    def read(self, start: int, length: int) -> bytes:
+        length = min(length, self.size_bytes - start)
+        return self.store.read_range(self.name, start, length) if length > 0 else b""
+
+
+def chunks(reader: Reader) -> Iterator[bytes]:
+    """All of it, in pieces that fit into memory."""
+    at = 0
+    while piece := reader.read(at, CHUNK_BYTES):
+        yield piece
+        at += len(piece)
