@@ -101,7 +101,7 @@ class FileChecks:
                 await self._check(left.popleft())
 
         try:
-            await asyncio.gather(*(work() for _ in range(OF_ONE_DECISION)))
+            await together(*(work() for _ in range(OF_ONE_DECISION)))
         finally:
             left.clear()  # where one differs, nobody needs to know of the others
 

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 Kind = TypeVar("Kind", bound=type)
 
 CALLS: Final = (
-    *("readable_path", "size_bytes", "read_bytes", "read_range", "chunks", "names"),
+    *("readable_path", "reader", "stamp", "size_bytes", "read_bytes", "read_range", "chunks", "names"),
     *("write_bytes", "append", "put_file", "put_stream", "copy_from", "delete", "delete_below"),
 )
 
