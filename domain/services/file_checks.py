@@ -18,6 +18,7 @@ from cachetools import LRUCache
 
 from domain.errors import ContentDiffers, FilesBeingRead, StorageUnavailable
 from domain.services.reading import lost, storage_answers
+from domain.together import together
 from flows.storage import Store
 
 log = logging.getLogger("cairn.file_checks")
