@@ -43,15 +43,17 @@ class ThreadBound:
             self._thread.join(2 * LOOK_MILLISECONDS / 1000)
 
     def _serve(self, listener: int) -> None:
+        """Where it is no listener at all, which a try may claim that was not counted, nothing is answered."""
         poll = select.poll()
         poll.register(listener, select.POLLIN)
         try:
-            while not self._closed.is_set():
-                for _, events in poll.poll(LOOK_MILLISECONDS):
-                    if not events & select.POLLIN:
-                        return  # its last thread has ended
-                    with suppress(OSError):  # who asked has died meanwhile
-                        self._answer(listener)
+            with suppress(OSError):
+                while not self._closed.is_set():
+                    for _, events in poll.poll(LOOK_MILLISECONDS):
+                        if not events & select.POLLIN:
+                            return  # its last thread has ended
+                        with suppress(FileNotFoundError, ProcessLookupError):  # who asked has died meanwhile
+                            self._answer(listener)
         finally:
             os.close(listener)
 

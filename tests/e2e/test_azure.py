@@ -103,7 +103,7 @@ def places_with(secrets: list[str], stack: RunningStack, azurite: Azurite) -> li
     wanted = re.compile(
         b"|".join(re.escape(form.encode()) for one in secrets for form in {one, unquote(one), quote(unquote(one))})
     )
-    found = [str(path) for path in files(stack.folder) if wanted.search(path.read_bytes())]
+    found = [str(path) for path in files(stack.folder) if wanted.search(content_of(path))]
     found += [f"database {name}" for name in ("cairn", "prefect") if wanted.search(dump(stack, name))]
     if any(wanted.search(content) for content in redis_contents(stack)):
         found.append("redis")
@@ -113,6 +113,14 @@ def places_with(secrets: list[str], stack: RunningStack, azurite: Azurite) -> li
         names = list(container.list_blob_names())
         found += [f"blob {zone}/{name}" for name in names if wanted.search(container.download_blob(name).readall())]
     return found
+
+
+def content_of(path: Path) -> bytes:
+    """Nothing of what is gone since it was listed: the database drops caches of its own while we look."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""
 
 
 def files(folder: Path) -> list[Path]:
