@@ -94,7 +94,8 @@ def test_what_happened_is_said_in_a_sentence() -> None:
 
 
 def test_whose_versions_a_client_may_decide_about() -> None:
-    unknown = dict.fromkeys(("revoked_at", "last_used_at", "key_prefix", "key_days", "key_until", "previous_key_until"))
+    keys = ("key_prefix", "key_days", "key_until", "previous_key_until")
+    unknown = dict.fromkeys(("revoked_at", "last_used_at", "oidc_issuer", "oidc_subject", *keys))
     usual = {"client_id": "one", "display_name": "", "is_active": True, "created_at": datetime.now(UTC)} | unknown
     told = [
         reviews(ClientSummary.model_validate(usual | {"role": role, "platform_id": "ddh", "scopes": scopes}))
