@@ -90,7 +90,7 @@ async def _speed(
 ) -> list[dict[str, Any]]:
     """Tiles of one product, by turns from both sides."""
     domain, server = servers
-    _products.add_processed(cluster, root, product, ASSET)
+    await asyncio.to_thread(_products.add_processed, cluster, root, product, ASSET)
     await _decide(domain, ASSET, "approve")
     drawn = rendering_of([band.model_dump() for band in product.bands])
     told = [("url", str(root / "silver" / product.cog)), *(("bidx", number) for number in drawn.bands)]
@@ -154,7 +154,7 @@ async def _decisions(
     [place] = _places(product, 1)
     for number in range(count + 1):
         asset_id = f"bench{number}"
-        _products.add_processed(cluster, root, product, asset_id)
+        await asyncio.to_thread(_products.add_processed, cluster, root, product, asset_id)
         for verb, status in (("approve", 200), ("unpublish", 404)):
             took = await _seen(servers, asset_id, place, verb, status)
             if number:  # the first one warms the processes up

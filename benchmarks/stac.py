@@ -84,7 +84,7 @@ async def _round(bench: Bench, asset_id: str) -> None:
     database = Database(DatabaseAddress(bench.cluster.url("cairn_app")))
     try:
         began = time.perf_counter()
-        staged = _stage(bench, asset_id)
+        staged = await asyncio.to_thread(_stage, bench, asset_id)
         bench.note("stage", began)
         request_id, run_id = _add_run(bench, asset_id)
         await _commit(bench, database, request_id, run_id, staged)
@@ -92,7 +92,7 @@ async def _round(bench: Bench, asset_id: str) -> None:
     finally:
         await database.close()
     for method in ("insert", "upsert"):
-        _load(bench, f"{asset_id}{method}", staged, method)
+        await asyncio.to_thread(_load, bench, f"{asset_id}{method}", staged, method)
 
 
 def _stage(bench: Bench, asset_id: str) -> ArtifactModel:

@@ -5,7 +5,7 @@ import logging
 import os
 import ssl
 from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from typing import Any
 from uuid import uuid4
 
@@ -102,14 +102,14 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
             loops = [await _listen(service), *_loops(config, database, fences), uses.hear(), uses.write()]
             loops += [*_couriers(config, database, vault), *_sweeps(service)]
             loops += [library.notices.run(), library.follow(), app.state.gauges.lag.watch()]
-            async with in_background(*loops):
-                if configured is None:  # a server's own start; what it has loaded stays until its end
-                    on_stop(fences.close)
-                    on_stop(console.state.pages.close)
-                    gc.collect()
-                    gc.freeze()  # else each full collection walks all of it, and submissions wait
-                yield
-                checks.close()
+            with closing(checks):
+                async with in_background(*loops):
+                    if configured is None:  # a server's own start; what it has loaded stays until its end
+                        on_stop(fences.close)
+                        on_stop(console.state.pages.close)
+                        gc.collect()
+                        gc.freeze()  # else each full collection walks all of it, and submissions wait
+                    yield
         finally:
             await database.close()
 
