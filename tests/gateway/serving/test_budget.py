@@ -52,7 +52,7 @@ async def test_who_waits_too_long_is_told_to_ask_again_and_holds_up_nobody() -> 
 
 
 async def test_who_goes_away_at_the_moment_of_their_turn_leaves_it_to_the_next() -> None:
-    budget = Budget(10, 10, LONG)
+    budget = Budget(10, 10, 5.0)
 
     async def read() -> None:
         async with budget.share(10):
