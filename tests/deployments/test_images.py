@@ -129,7 +129,9 @@ def test_the_copied_files_import_every_flow(target: str, tmp_path: Path) -> None
 def test_images_carry_the_workers_settings(target: str) -> None:
     """Those that a flow run needs too. What only the worker reads it sets itself, unless the image contradicts it."""
     needed = {name: value for name, value in DEFAULTS.items() if name != "PREFECT_WORKER_QUERY_SECONDS"}
-    assert stage(target).environment | {"CAIRN_WORKFLOWS_DIR": ""} == {"CAIRN_WORKFLOWS_DIR": "", **needed}
+    told = {"CAIRN_WORKFLOWS_DIR": "/srv/cairn/workflows", **needed}
+    confined = {"CAIRN_TRY_CONFINEMENT": "required"} if target == "gdal" else {}
+    assert stage(target).environment == told | confined
     assert needed["PREFECT_FLOWS_HEARTBEAT_FREQUENCY"] == str(HEARTBEAT_SECONDS)
 
 
