@@ -40,7 +40,7 @@ def run(database: TestDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     credentials = {**people, "clients": {"ddh": {"api_key": "secret-ddh-dev"}}}
     stack = Stack(State(tmp_path / "state"), facts, credentials)
     stack.state.create()
-    for module in ("callbacks", "credentials", "orders", "partner"):
+    for module in ("assets", "callbacks", "credentials", "orders", "partner"):
         monkeypatch.setattr(f"deployments.cli.{module}.running_stack", lambda: stack)
     with served(create_app(domain_settings(database, tmp_path)), domain), served(create_gateway(door), gateway):
         yield lambda *arguments: CliRunner().invoke(cairn, list(arguments))
@@ -129,6 +129,7 @@ def test_a_file_is_submitted_with_its_priority_and_an_address_to_call_back(
     run: Cairn, database: TestDatabase, tmp_path: Path
 ) -> None:
     assert run("clients", "callback-secret", "ddh-dev").exit_code == 0
+    assert run("platforms", "set", "ddh", "--priority-cap", "high").exit_code == 0
     url = "https://partner.example.com/told"
     done = submitted(run, tmp_path, "a", "--priority", "high", "--callback-url", url)
     assert done.exit_code == 0, done.output
