@@ -15,6 +15,7 @@ from deployments import pools
 from deployments.stack.owner import tied
 from deployments.stack.supervisor import MARKER, processes_marked
 from deployments.workers.drain import parse
+from flows.handlers.registry import registry
 from tests.support.clock import until
 from tests.support.cluster import TestCluster
 from tests.support.prefect_server import PATIENCE_SECONDS, REPOSITORY, PrefectServer, running_prefect
@@ -86,8 +87,11 @@ async def test_a_worker_that_takes_runs_says_so_to_the_domain(
     with started(prefect, domain, pool, f"{pool}-beacon"):
         await domain.wait_for(1)
     beacon = domain.received[0]
-    told = {"worker": f"{pool}-beacon", "at_once": max(4, 2 * (os.cpu_count() or 1))}
-    assert (beacon.path, json.loads(beacon.body)) == (f"/api/v1/pools/{pool}/beacon", told)
+    told = json.loads(beacon.body)
+    assert 0 <= told.pop("loop_lag_seconds") < PATIENCE_SECONDS
+    assert told.pop("handlers") == sorted(registry())
+    assert told == {"worker": f"{pool}-beacon", "at_once": max(4, 2 * (os.cpu_count() or 1))}
+    assert beacon.path == f"/api/v1/pools/{pool}/beacon"
     assert beacon.headers["authorization"] == "Bearer t"
 
 

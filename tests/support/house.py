@@ -177,6 +177,8 @@ def working() -> Iterator[Rounds]:
             (LocalStore, "_path"),
         ):
             patch.setattr(kind, name, counted(getattr(kind, name)))
+        # A connection that nobody used for a moment is asked first whether it is there: that hangs on the clock alone.
+        patch.setattr("domain.answering.IDLE_SECONDS", float("inf"))
         token = MINE.set(True)
         yield rounds
         MINE.reset(token)
