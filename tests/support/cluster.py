@@ -37,7 +37,7 @@ do $$ declare named text; begin
         and tablename not in ('alembic_version', 'workflow_definitions', 'platforms', 'processes')
     loop execute format('delete from app.%I', named); end loop;
     delete from app.platforms where platform_id not in ('ddh', 'arcgis', 'geonode', 'internal');
-    update app.platforms set approvals_required = 1, approval_days = null,
+    update app.platforms set approvals_required = 1, approval_days = null, share = 1, priority_cap = 'normal',
         source_prefixes = array['uploads/' || platform_id || '/'] where platform_id <> 'internal';
     for named in select table_name from geo.layers loop execute format('drop table if exists geo.%I', named); end loop;
     delete from geo.loaded_chunks; delete from geo.layers;
