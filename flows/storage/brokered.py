@@ -61,7 +61,7 @@ class BrokeredStore:
 
     def stamp(self, name: str) -> str | None:
         """A try compares nothing with what was there before it."""
-        raise NotImplementedError(f"Whether {name!r} was written anew is no try's business.")
+        raise Forbidden(f"Whether {name!r} was written anew is no try's business.")
 
     def read_bytes(self, name: str) -> bytes:
         with self.reader(name) as blob:

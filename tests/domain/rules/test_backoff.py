@@ -18,5 +18,5 @@ def test_a_rest_grows_with_every_attempt_that_came_to_nothing() -> None:
     assert pause_seconds(2, 1) == 60
 
 
-def test_who_wants_no_rest_has_none() -> None:
+def test_a_rest_of_nothing_stays_nothing_after_every_attempt() -> None:
     assert pause_seconds(3, 1, 0) == 0

@@ -71,7 +71,7 @@ def test_with_room_for_one_at_a_time_turns_are_remembered() -> None:
     assert served == {"a": 10, "b": 20, "c": 10}
 
 
-def test_who_was_away_has_saved_no_turns_up() -> None:
+def test_a_platform_that_was_away_has_saved_up_no_turns() -> None:
     turns, terms = Turns(), Terms({"light": Room(1, 1)})
     for _ in range(50):
         choose([many("a", 99)], {}, terms, turns, 1)
@@ -159,7 +159,7 @@ def test_room_is_kept_within_a_limit_too(name: str) -> None:
     assert [one.priority for one in after] == ["high", "high"]
 
 
-def test_what_is_urgent_goes_first_whatever_is_full() -> None:
+def test_urgent_runs_go_first_whatever_pool_is_full() -> None:
     backlog = [many("a", 9, "high", waited=10_000), many("", 2, URGENT, waited=0)]
     full = {lane("a", "high"): Load(*[200] * 4)}
     assert names(choose(backlog, full, Terms({"light": Room(200, 20)}), Turns(), 9)) == ""
@@ -184,7 +184,7 @@ def test_pauses_hold_what_they_name_and_nothing_else() -> None:
         assert sorted(names(choose(backlog, {}, Terms(WIDE, frozenset({paused})), Turns(), 9))) == sorted(left)
 
 
-def test_what_waits_for_long_rises_and_never_beside_what_is_urgent() -> None:
+def test_a_run_that_waits_long_rises_and_stays_behind_urgent_ones() -> None:
     assert [rank("low", seconds) for seconds in (0, 899, 900, 1800, 99_999)] == [3, 3, 2, 1, 1]
     assert rank("high", 99_999) == RANKS["high"] > rank(URGENT, 0)
 

@@ -9,14 +9,14 @@ PARTS = st.lists(st.tuples(st.floats(0.01, 4.0), st.integers(0, 20_000)), min_si
 
 
 @given(PARTS)
-def test_who_keeps_the_pace_in_each_part_is_never_cut_off(parts: list[tuple[float, int]]) -> None:
+def test_a_client_that_keeps_the_pace_in_each_part_is_never_cut_off(parts: list[tuple[float, int]]) -> None:
     pace = Pace(5.0, 1000.0)
     for seconds, size in parts:
         pace.note(seconds, max(size, int(seconds * 1000) + 1))
         assert not pace.is_over
 
 
-def test_who_drips_is_cut_off_when_the_slack_is_used_up() -> None:
+def test_a_client_that_drips_is_cut_off_when_its_slack_is_used_up() -> None:
     pace, ends = Pace(5.0, 1000.0), list[bool]()
     for _ in range(5):
         pace.note(1.0, 1)
@@ -24,7 +24,7 @@ def test_who_drips_is_cut_off_when_the_slack_is_used_up() -> None:
     assert ends == [False] * 4 + [True]
 
 
-def test_who_was_fast_has_no_more_slack_than_anybody() -> None:
+def test_a_client_that_was_fast_has_no_more_slack_than_others() -> None:
     pace = Pace(5.0, 1000.0)
     pace.note(1.0, 10**9)
     assert pace.left_seconds == 5.0
@@ -32,7 +32,7 @@ def test_who_was_fast_has_no_more_slack_than_anybody() -> None:
     assert pace.is_over
 
 
-def test_who_is_a_little_too_slow_is_cut_off_in_the_end() -> None:
+def test_a_client_that_is_a_little_too_slow_is_cut_off_in_the_end() -> None:
     """Looked at whenever what is left is over, as the server does: it comes near nothing, and must not go on."""
     pace = Pace(5.0, 1000.0)
     for _ in range(60):
