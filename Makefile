@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 SEED ?= 7
-# Tests side by side: each of these processes starts servers of its own. Files stay whole, their fixtures are shared.
+# Tests side by side: each of these processes starts servers of its own. Files stay whole, those that share a server together.
 JOBS ?= 2
 BIN := .venv/bin
 
@@ -26,7 +26,7 @@ down:  ## Stop the embedded stack
 	@[ ! -x $(BIN)/cairn ] || $(BIN)/cairn down
 
 test: setup-dev  ## Run all tests, real servers included
-	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 check: setup-dev  ## Style, types, architecture: under a minute
 	@$(BIN)/ruff format --check --quiet .
@@ -43,8 +43,13 @@ chaos: setup-dev  ## Kill the stack's processes at work and check that nothing i
 	@CAIRN_TRACES=$${CAIRN_TRACES:-120} $(BIN)/python -m pytest tests/flows/test_traces.py -s
 
 outages: setup-dev  ## Take the database, Prefect, run storage and a release away for minutes (scaled), and count what is lost
-	@CAIRN_OUTAGE_RUNS=$${CAIRN_OUTAGE_RUNS:-60} CAIRN_OUTAGE_FACTOR=$${CAIRN_OUTAGE_FACTOR:-30} $(BIN)/python -m pytest -s \
-		tests/chaos/test_outages.py tests/chaos/test_waited_out.py tests/domain/test_frozen_database.py
+	@CAIRN_OUTAGE_RUNS=$${CAIRN_OUTAGE_RUNS:-60} CAIRN_OUTAGE_FACTOR=$${CAIRN_OUTAGE_FACTOR:-30} $(BIN)/python -m pytest -s -v \
+		tests/chaos/test_outages.py tests/chaos/test_waited_out.py tests/domain/test_frozen_database.py \
+		tests/chaos/test_engine_kills.py -k "not survives"
+
+storms: setup-dev  ## Kill processes of every kind for half an hour under a mixed load; cut lines and fill disks for a minute each
+	@CAIRN_STORM_SECONDS=$${CAIRN_STORM_SECONDS:-1800} $(BIN)/python -m pytest tests/chaos/test_random_kills.py -s
+	@CAIRN_CUT_SECONDS=$${CAIRN_CUT_SECONDS:-60} $(BIN)/python -m pytest tests/chaos/test_cuts.py -s
 
 machines: setup-dev  ## Live through 2,000 lives of an asset, 50 acts each, by one client and by two that race
 	@CAIRN_MACHINE_RUNS=$${CAIRN_MACHINE_RUNS:-2000} CAIRN_MACHINE_STEPS=$${CAIRN_MACHINE_STEPS:-50} \
@@ -78,4 +83,4 @@ clean: down  ## Delete everything that was made here: .venv, .cairn, caches
 	@[ ! -x $(BIN)/cairn ] || $(BIN)/cairn down --wipe >/dev/null
 	rm -rf tests/support/tools/node_modules domain/console/web/node_modules domain/console/static/vendor .venv .cairn .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: help setup setup-dev demo up down test check bench chaos machines hostile fuzz images lock bill audit fairness outages clean
+.PHONY: help setup setup-dev demo up down test check bench chaos machines hostile fuzz images lock bill audit fairness outages storms clean

@@ -42,7 +42,7 @@ class Postgres:
 
 
 @contextmanager
-def postgres() -> Iterator[Postgres]:
+def postgres(log: Path | None = None) -> Iterator[Postgres]:
     """A cluster with the settings of the embedded stack: fsync and synchronous_commit are on."""
     with tempfile.TemporaryDirectory(prefix="cairn-bench-") as folder:
         Path(folder).chmod(0o711)
@@ -53,9 +53,8 @@ def postgres() -> Iterator[Postgres]:
         password = state.secrets["postgres_admin"]
         cluster.initialise(password)
         made = Postgres(any_port(), password)
-        server = subprocess.Popen(
-            cluster.server_command(made.port), cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
+        with (log or Path(os.devnull)).open("ab") as said:
+            server = subprocess.Popen(cluster.server_command(made.port), cwd="/", stdout=said, stderr=said)
         try:
             _migrate(made)
             yield made

@@ -88,10 +88,15 @@ SHORT = Size(rounds=3, rounds_documented=1, items=300, many_items=1000, chain=50
 def run(size: Size | None = None, only: Collection[str] = ()) -> dict[str, Any]:
     """Measure, all or only what is named, and report in the shape of all benchmarks."""
     size = size or (SHORT if os.environ.get("CAIRN_BENCH_SHORT") else FULL)
-    workflows = {"bench_fan_out": FAN_OUT, "bench_sharded": SHARDED, "bench_two_pools": TWO_POOLS}
-    with running_stack(workflows | {"bench_chain": chain(size.chain)}) as stack:
+    with running_stack(workflows(size.chain)) as stack:
         results = list(told(_measured(stack, size, only)))
     return {"bench": "engine", "machine": this_machine(), "versions": _versions(), "results": results}
+
+
+def workflows(chain_length: int) -> dict[str, str]:
+    """What the stack must have beside the platform's own, by id."""
+    fixed = {"bench_fan_out": FAN_OUT, "bench_sharded": SHARDED, "bench_two_pools": TWO_POOLS}
+    return fixed | {"bench_chain": chain(chain_length)}
 
 
 def _measured(stack: Stack, size: Size, only: Collection[str]) -> Iterator[dict[str, Any]]:

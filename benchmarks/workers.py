@@ -38,6 +38,7 @@ nodes:
   echo: {{handler: echo, queue: gdal, next: end}}
   end: {{type: end}}
 """
+WORKFLOWS = {GDAL_FLOW: ON_GDAL, PARENT_FLOW: TWO_POOLS}
 STOCK = "stock"
 STOCK_POLL_SECONDS, POLL_SECONDS = 1.0, 0.4
 PATIENCE_SECONDS = 180.0
@@ -153,8 +154,7 @@ class Bench:
 def run(size: Size | None = None) -> dict[str, Any]:
     """Measure, and report in the shape of all benchmarks."""
     size = size or (SHORT if os.environ.get("CAIRN_BENCH_SHORT") else FULL)
-    workflows = {GDAL_FLOW: ON_GDAL, PARENT_FLOW: TWO_POOLS}
-    with running_stack(workflows) as stack, stack.prefect() as http:
+    with running_stack(WORKFLOWS) as stack, stack.prefect() as http:
         results = list(told(_results(Bench(stack, http), size)))
     return {"bench": "workers", "machine": this_machine(), "versions": _versions(), "results": results}
 

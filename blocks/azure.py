@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Any, ClassVar
 
-from prefect.blocks.core import Block
 from prefect_azure.credentials import AzureBlobStorageCredentials
 from pydantic import Field
 
+from blocks.storage import Unannounced
 from flows.storage import Zones
 from flows.storage.account import Account, Principal
 from flows.storage.azure import azure_zones
@@ -14,7 +14,7 @@ from flows.storage.azure import azure_zones
 PREFIX = "cairn-"
 
 
-class AzureZones(Block):
+class AzureZones(Unannounced):
     """All zones as containers of one account. With an account URL alone, workers use their managed identity."""
 
     _block_type_name: ClassVar[str] = "Azure zones"

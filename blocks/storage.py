@@ -15,7 +15,14 @@ from flows.storage import Zones
 KINDS: Final = {"local-zones": ("blocks.storage", "LocalZones"), "azure-zones": ("blocks.azure", "AzureZones")}
 
 
-class LocalZones(Block):
+class Unannounced(Block):
+    """A block that is loaded by every flow run, which is no event worth telling each time."""
+
+    def _event_method_called_resources(self) -> None:
+        return None
+
+
+class LocalZones(Unannounced):
     """All zones as folders below one root, on a disk that every worker shares."""
 
     _block_type_name: ClassVar[str] = "Local zones"

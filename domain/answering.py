@@ -12,6 +12,7 @@ import os
 import select
 import socket
 import time
+from types import TracebackType
 from typing import Any, Self
 
 import psycopg
@@ -19,7 +20,22 @@ import psycopg
 from domain.rules.liveliness import IDLE_SECONDS, LATE_SECONDS, PING_SECONDS, STATEMENT_SECONDS
 
 
-class Answering(psycopg.AsyncConnection[Any]):
+class SurelyClosed(psycopg.AsyncConnection[Any]):
+    """Closed at the end of its block, whatever happens there.
+
+    Psycopg's own stays open where the block's task is cancelled while it commits or rolls back.
+    """
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await super().__aexit__(kind, error, trace)
+        finally:
+            await self.close()  # waits for nobody
+
+
+class Answering(SurelyClosed):
     """Not for connections that listen: those are silent for long and well."""
 
     answer_seconds: float = STATEMENT_SECONDS + LATE_SECONDS

@@ -26,6 +26,7 @@ from domain.api import (
     commands,
     control,
     items,
+    leftovers,
     metrics,
     pools,
     records,
@@ -36,6 +37,7 @@ from domain.api.admission import CONSOLE, RUNS, admit
 from domain.background import in_background
 from domain.bell import Bell
 from domain.bodies import Bodies, BodyRules, Room
+from domain.collector import Collector
 from domain.console.app import Guard, create_console
 from domain.console.forms import LONGEST_FORM
 from domain.contracts import rendering
@@ -48,7 +50,7 @@ from domain.gauges import DomainGauges
 from domain.last_uses import LastUses
 from domain.listening import Listener
 from domain.metrics import Metering, RequestMeter
-from domain.notices import FENCE_CHANNEL, Notices
+from domain.notices import CHILDREN_CHANNEL, FENCE_CHANNEL, Notices
 from domain.recall import Recall
 from domain.repositories.published import WORKFLOW_CHANNEL
 from domain.routing import Router
@@ -57,6 +59,7 @@ from domain.sealer import Sealer
 from domain.services.callbacks import seal_readable
 from domain.services.exports import WITHDRAWAL
 from domain.services.file_checks import FileChecks
+from domain.services.leftovers import Collecting
 from domain.services.library import Library
 from domain.services.outside import OutsideWords
 from domain.services.quotas import Quotas
@@ -90,7 +93,7 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
             zones = config.zones()
             checks = FileChecks(zones.silver, config.file_check_seconds)
             doorkeeper = Doorkeeper(config.token_verifier())
-            fences = Notices(address, FENCE_CHANNEL)
+            fences = Notices(address, FENCE_CHANNEL, also=CHILDREN_CHANNEL)
             turns = Turns(config.submission_wait_seconds)
             app.state.service = console.state.service = Service(
                 config, database, library, zones, checks, quotas, vault, doorkeeper, fences, turns,
@@ -121,7 +124,7 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
     _meter(app, console)
     app.include_router(routes.probes)
     app.include_router(metrics.router)
-    for audience in (assets, audit, callbacks, clients, commands, control, items, pools, records, reviews):
+    for audience in (assets, audit, callbacks, clients, commands, control, items, leftovers, pools, records, reviews):
         app.include_router(audience.router)
     app.include_router(records.timelines)
     app.include_router(routes.api)
@@ -224,6 +227,7 @@ def _loops(config: DomainSettings, database: Database, fences: Notices) -> list[
     address = config.address(config.database_url)
     bell = Bell(address)
     database.wake, database.fenced, database.changed = bell.ring, bell.fenced, bell.changed
+    database.children = bell.children
     if not config.relay_enabled:
         return [bell.run(), fences.run()]
     from domain.relay import Relay  # brings Prefect's client along
@@ -262,11 +266,18 @@ async def _route(config: DomainSettings, database: Database) -> None:
 
 
 def _sweeps(service: Service) -> list[Coroutine[Any, Any, None]]:
-    """Who ends approvals, and takes words out of the external database: a process that dispatches does this too."""
+    """Who ends approvals, removes what requests left over, and takes words out of the external database.
+
+    A process that dispatches does this too.
+    """
     config = service.settings
     if not config.relay_enabled:
         return []
-    loops = [Endings(service, config.approval_end_seconds).run()]
+    collecting = Collecting(service.database, service.zones, config.leftovers())
+    loops = [
+        Endings(service, config.approval_end_seconds).run(),
+        Collector(collecting, config.collect_seconds).run(),
+    ]
     if config.external_database_url is not None:
         words = OutsideWords(service.database, config.external_database_url.get_secret_value())
         loops.append(Recall(words, config.external_look_seconds).run())

@@ -1,4 +1,4 @@
-"""Tells other processes what was committed: that there is work, whose attempts were fenced, which requests changed.
+"""Tells other processes what was committed: new work, whose attempts were fenced, what changed, whose children spoke.
 
 At most so often: a NOTIFY inside a transaction would make all commits take turns.
 """
@@ -11,7 +11,7 @@ from uuid import UUID
 import psycopg
 
 from domain.database_address import DatabaseAddress
-from domain.notices import FENCE_CHANNEL, REQUEST_CHANNEL
+from domain.notices import CHILDREN_CHANNEL, FENCE_CHANNEL, REQUEST_CHANNEL
 from domain.outbox import DISPATCH_CHANNEL
 
 log = logging.getLogger("cairn.bell")
@@ -28,6 +28,7 @@ class Bell:
         self._work = False
         self._fenced: set[UUID] = set()
         self._changed: set[UUID] = set()
+        self._children: set[UUID] = set()
 
     def ring(self) -> None:
         """There is work for relays."""
@@ -42,6 +43,11 @@ class Bell:
     def changed(self, request_ids: Iterable[UUID]) -> None:
         """These requests have another status: whoever waits for that should look."""
         self._changed.update(request_ids)
+        self._rung.set()
+
+    def children(self, run_ids: Iterable[UUID]) -> None:
+        """Child runs of these have told something: the flow runs that wait for them should look."""
+        self._children.update(run_ids)
         self._rung.set()
 
     async def run(self) -> None:
@@ -67,7 +73,12 @@ class Bell:
         work, self._work = self._work, False
         fenced, self._fenced = self._fenced, set()
         changed, self._changed = self._changed, set()
-        told = [*_parts(FENCE_CHANNEL, fenced), *_parts(REQUEST_CHANNEL, changed)]
+        children, self._children = self._children, set()
+        told = [
+            *_parts(FENCE_CHANNEL, fenced),
+            *_parts(REQUEST_CHANNEL, changed),
+            *_parts(CHILDREN_CHANNEL, children),
+        ]
         return [*([(DISPATCH_CHANNEL, "")] if work else []), *told]
 
 

@@ -14,7 +14,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from pydantic import Field, SecretStr
 
-from domain.answering import Answering
+from domain.answering import Answering, SurelyClosed
 from domain.contracts.transport import TransportSettings
 from domain.rules.liveliness import lively
 
@@ -41,7 +41,7 @@ class DatabaseAddress:
 
     async def connect(self, **options: Any) -> psycopg.AsyncConnection:
         """One that may be silent for long, as those that listen are."""
-        return await psycopg.AsyncConnection.connect(self.url, **await self.login(options))
+        return await SurelyClosed.connect(self.url, **await self.login(options))
 
     async def connect_to_ask(self, **options: Any) -> Answering:
         """One that must answer in time."""

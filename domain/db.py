@@ -30,7 +30,7 @@ class StaleSchema(RuntimeError):
 
 
 def _nobody(_ids: Iterable[UUID] = ()) -> None:
-    """Where nobody is told of new work, of fences or of changes, they are found by asking."""
+    """Tells nobody of a commit: whoever waits for new work, fences, changes or child runs finds them by asking."""
 
 
 class Database:
@@ -54,6 +54,7 @@ class Database:
         self.wake: Callable[[], None] = _nobody
         self.fenced: Callable[[Iterable[UUID]], None] = _nobody
         self.changed: Callable[[Iterable[UUID]], None] = _nobody
+        self.children: Callable[[Iterable[UUID]], None] = _nobody
 
     @asynccontextmanager
     async def transaction(self, unit: str = "") -> AsyncIterator[AsyncSession]:
@@ -73,6 +74,8 @@ class Database:
                 self.fenced(fenced)
             if changed := session.info.pop("changed", None):
                 self.changed(changed)
+            if children := session.info.pop("children", None):
+                self.children(children)
 
     async def refuse_stale_schema(self) -> None:
         """Refuse to run on a schema that migrations have not brought up to date."""

@@ -19,18 +19,29 @@ from domain.database_address import DatabaseAddress
 
 log = logging.getLogger("cairn.notices")
 FENCE_CHANNEL = "cairn_fenced"
+CHILDREN_CHANNEL = "cairn_children"
 REQUEST_CHANNEL = "cairn_requests"
 RETRY_SECONDS = 1.0
 
 
 class Notices:
-    """Wakes waiters early. What it does not hear of, they find out when their wait ends. `own` is not heard."""
+    """Wakes waiters early. What it does not hear of, they find out when their wait ends. `own` is not heard.
 
-    def __init__(self, address: DatabaseAddress, channel: LiteralString, own: str | None = None) -> None:
+    Who wishes is woken by what is told on a second channel `also`.
+    """
+
+    def __init__(
+        self,
+        address: DatabaseAddress,
+        channel: LiteralString,
+        own: str | None = None,
+        also: LiteralString | None = None,
+    ) -> None:
         self.address = address
         self.channel = channel
         self.own = own
-        self._waiting: dict[UUID, set[asyncio.Event]] = defaultdict(set)
+        self.also = also
+        self._waiting: dict[tuple[str, UUID], set[asyncio.Event]] = defaultdict(set)
         self._any = asyncio.Event()
         self.closed = False
 
@@ -39,29 +50,33 @@ class Notices:
         while True:
             try:
                 async with await self.address.connect(autocommit=True, application_name="cairn-notices") as connection:
-                    await connection.execute(sql.SQL("listen {}").format(sql.Identifier(self.channel)))
+                    for channel in (self.also, self.channel) if self.also else (self.channel,):
+                        await connection.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
                     async for notice in connection.notifies():
-                        self._wake(notice.payload)
+                        self._wake(notice.channel, notice.payload)
             except (psycopg.Error, OSError) as error:
                 log.warning("notices are not heard", extra={"channel": self.channel, "error": type(error).__name__})
             await asyncio.sleep(RETRY_SECONDS)
 
     @contextmanager
-    def watching(self, named: UUID) -> Iterator[asyncio.Event]:
-        """An event that is set when this id is told from now on."""
+    def watching(self, named: UUID, *, also: bool = False) -> Iterator[asyncio.Event]:
+        """An event that is set when this id is told from now on, or told `also` on the second channel."""
         event = asyncio.Event()
         if self.closed:
             event.set()
-        self._waiting[named].add(event)
+        places = [(channel, named) for channel in (self.channel, self.also if also else None) if channel]
+        for place in places:
+            self._waiting[place].add(event)
         try:
             yield event
         finally:
-            self._waiting[named].discard(event)
-            if not self._waiting[named]:
-                del self._waiting[named]
+            for place in places:
+                self._waiting[place].discard(event)
+                if not self._waiting[place]:
+                    del self._waiting[place]
 
     async def heard(self, seconds: float) -> bool:
-        """Whether anything is heard within so long. For one waiter a process."""
+        """Whether anything is heard on the first channel within so long. For one waiter a process."""
         happened = await happens(self._any, seconds)
         self._any.clear()
         return happened
@@ -72,14 +87,15 @@ class Notices:
         for event in [event for events in self._waiting.values() for event in events]:
             event.set()
 
-    def _wake(self, payload: str) -> None:
+    def _wake(self, channel: str, payload: str) -> None:
         """Any role may notify: what is no list of ids wakes nobody in particular."""
         if payload == self.own:
             return
-        self._any.set()
+        if channel == self.channel:
+            self._any.set()
         with contextlib.suppress(ValueError):
             for named in map(UUID, payload.split(",")):
-                for event in self._waiting.get(named, ()):
+                for event in self._waiting.get((channel, named), ()):
                     event.set()
 
 

@@ -8,7 +8,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 from uuid import UUID
 
@@ -24,6 +24,7 @@ from domain.services.runs import RunLifecycle
 
 log = logging.getLogger("cairn.reconcile")
 HURRY_SECONDS = 0.5
+MOST_PAGES = 20  # of what is over, in one sweep: what lives is looked at again in between
 LINGER_SECONDS = 5.0  # how long to look on after flow runs were to be stopped
 
 
@@ -38,11 +39,30 @@ class FlowRuns(Protocol):
 
     async def end_inside(self, flow_run_ids: Iterable[UUID]) -> bool: ...
 
+    async def children_under_way(self) -> dict[UUID, str]: ...
+
+    async def end_child(self, flow_run_id: UUID) -> None: ...
+
 
 async def _deaf(seconds: float) -> bool:
     """Where nobody tells of fences, the next sweep finds them."""
     await asyncio.sleep(seconds)
     return False
+
+
+@dataclass
+class Answers:
+    """Since when Prefect has answered all that this process asked of flow runs."""
+
+    missed_at: float = float("-inf")
+
+    def hear(self, states: Iterable[FlowState]) -> None:
+        if FlowState.UNKNOWN in states:
+            self.missed_at = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.missed_at
 
 
 @dataclass(frozen=True)
@@ -56,6 +76,9 @@ class Reconciler:
     max_attempts: int
     fenced: Callable[[float], Awaitable[bool]] = _deaf
     pause_seconds: float = FIRST_SECONDS
+    answers: Answers = field(default_factory=Answers)
+    page: int = 500
+    _behind: dict[bool, Suspect] = field(default_factory=dict, init=False)  # where the next sweep goes on
 
     async def run(self) -> None:
         """Sweep until cancelled; where an attempt was fenced, see to its flow runs at once and until they end."""
@@ -77,21 +100,38 @@ class Reconciler:
 
     async def sweep_fenced(self) -> dict[Action, int]:
         """Judge the flow runs of fenced attempts, however new the fence is."""
-        async with self.database.transaction() as session:
-            ended = await Sweep(session, self.patience).ended(0, fenced_only=True)
-        return await self._judge_all_ended(ended)
+        return await self._judge_all_ended(0, fenced_only=True)
 
     async def sweep(self) -> dict[Action, int]:
         """Judge every quiet attempt, each in a transaction of its own; returns how often what was done."""
         async with self.database.transaction() as session:
             quiet = await Sweep(session, self.patience).quiet(self.patience.heartbeat)
-            ended = await Sweep(session, self.patience).ended(min(self.patience.heartbeat, self.patience.stop_fenced))
             unlinked = await Sweep(session, self.patience).unlinked()
         told = await self.flow_runs.states({one.flow_run_id for one in quiet if one.flow_run_id})
-        done = Counter(await self._judge_all_ended(ended))
-        done.update([await self._spared(one, self._judge_live(one, told)) for one in quiet])
+        self.answers.hear(told.values())
+        done = Counter([await self._spared(one, self._judge_live(one, told)) for one in quiet])
+        done.update(await self._judge_all_ended(min(self.patience.heartbeat, self.patience.stop_fenced)))
         done.update([await self._spared(one, self._judge_unlinked(one)) for one in unlinked])
+        done.update(await self._end_unheard_children())
         return dict(done)
+
+    async def _end_unheard_children(self) -> dict[Action, int]:
+        """End child runs of attempts that are over which never said that they began: their processes died before.
+
+        Only Prefect knows of those, and keeps a slot of their pool for each, for ever.
+        """
+        under_way = await self.flow_runs.children_under_way()
+        if not under_way:
+            return {}
+        async with self.database.transaction() as session:
+            unheard = await Sweep(session).unheard(under_way, self.patience.stop_fenced)
+        for flow_run_id in unheard:
+            await self.flow_runs.end_child(flow_run_id)
+        return {Action.STOP_FLOW: len(unheard)} if unheard else {}
+
+    @property
+    def _patience_now(self) -> Patience:
+        return replace(self.patience, prefect_answers=self.answers.seconds)
 
     async def _spared(self, suspect: Suspect, judging: Awaitable[Action]) -> Action:
         """One attempt that cannot be judged is in no other's way."""
@@ -108,7 +148,7 @@ class Reconciler:
             )
         else:
             flow = told.get(flow_run_id, FlowState.UNKNOWN)
-        action = decide(suspect.facts, flow, self.patience)
+        action = decide(suspect.facts, flow, self._patience_now)
         if action is Action.WARN:
             facts = {"run_id": str(suspect.run_id), "flow": flow.value, "quiet_seconds": suspect.facts.quiet_seconds}
             log.warning("attempt waits longer than it should", extra=facts)
@@ -128,20 +168,37 @@ class Reconciler:
         if flow is not FlowState.MISSING:
             return Action.LEAVE
         async with self.database.transaction() as session:
-            await Sweep(session).dispose(suspect)
+            await Sweep(session).dispose([suspect])
         return Action.DISPOSE
 
     async def _act(self, suspect: Suspect, flow: FlowState) -> Action:
         try:
             async with self.database.transaction() as session:
                 lifecycle = RunLifecycle(session, self.max_attempts, self.pause_seconds)
-                return await lifecycle.reconcile(suspect, flow, self.patience)
+                return await lifecycle.reconcile(suspect, flow, self._patience_now)
         except DomainError as error:
             log.info("attempt settled itself", extra={"run_id": str(suspect.run_id), "reason": error.detail})
             return Action.LEAVE
 
-    async def _judge_all_ended(self, ended: Sequence[Suspect]) -> dict[Action, int]:
-        """See that every flow run of attempts that are over ends too, children included."""
+    async def _judge_all_ended(self, quiet_seconds: float, *, fenced_only: bool = False) -> dict[Action, int]:
+        """See that the flow runs of attempts that are over end too: page by page, so that those that do not end keep
+        no other from its turn. Where there are too many for one sweep, the next goes on behind them.
+        """
+        done = Counter[Action]()
+        for _ in range(MOST_PAGES):
+            async with self.database.transaction() as session:
+                ended = await Sweep(session, self.patience).ended(
+                    quiet_seconds, fenced_only=fenced_only, after=self._behind.get(fenced_only), limit=self.page
+                )
+            done.update(await self._judge_ended(ended))
+            if len(ended) < self.page:
+                self._behind.pop(fenced_only, None)
+                break
+            self._behind[fenced_only] = ended[-1]
+        return dict(done)
+
+    async def _judge_ended(self, ended: Sequence[Suspect]) -> dict[Action, int]:
+        """Dispose of those whose flow runs are all over, children included, and stop the others' that are due."""
         if not ended:
             return {}
         async with self.database.transaction() as session:
@@ -150,20 +207,16 @@ class Reconciler:
         # A sub-workflow is a flow run inside another, in its process, and of those we have no record.
         over = [one for one, flow in told.items() if flow in OVER]
         nothing_inside = not over or await self.flow_runs.end_inside(over)
-        judged = [
-            await self._spared(one, self._judge_ended(one, flow_runs[one], told, nothing_inside)) for one in ended
-        ]
-        return dict(Counter(judged))
-
-    async def _judge_ended(
-        self, suspect: Suspect, flow_run_ids: frozenset[UUID], told: dict[UUID, FlowState], nothing_inside: bool
-    ) -> Action:
-        if all(told.get(one, FlowState.UNKNOWN) in OVER for one in flow_run_ids):
-            if not nothing_inside:  # Prefect was not heard to the end; the next sweep asks again
-                return Action.LEAVE
+        done = [one for one in ended if all(told.get(run, FlowState.UNKNOWN) in OVER for run in flow_runs[one])]
+        if done and nothing_inside:  # else Prefect was not heard to the end; the next sweep asks again
             async with self.database.transaction() as session:
-                await Sweep(session).dispose(suspect)
-            return Action.DISPOSE
+                await Sweep(session).dispose(done)
+        judged = Counter({Action.DISPOSE if nothing_inside else Action.LEAVE: len(done)} if done else {})
+        left = [one for one in ended if one not in set(done)]
+        judged.update([await self._spared(one, self._stop(one, flow_runs[one], told)) for one in left])
+        return dict(judged)
+
+    async def _stop(self, suspect: Suspect, flow_run_ids: frozenset[UUID], told: dict[UUID, FlowState]) -> Action:
         stopped = [one for one in flow_run_ids if self._is_to_stop(suspect, told.get(one, FlowState.UNKNOWN))]
         for flow_run_id in stopped:
             await self.flow_runs.stop(flow_run_id, told[flow_run_id])

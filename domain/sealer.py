@@ -2,32 +2,27 @@
 
 import asyncio
 import logging
-import time
 from dataclasses import dataclass, field
 
 from sqlalchemy.exc import SQLAlchemyError
 
 from domain.db import Database, sparing
 from domain.rules.audit import Chain
-from domain.services.audit import seal_batch
+from domain.services.audit import Reach, first_reach, seal_batch
 
 log = logging.getLogger("cairn.sealer")
-THOROUGH_SECONDS = 3600.0
 
 
 @dataclass
 class Sealer:
-    """Seals what was committed, every so often.
-
-    A look passes by what is old and sealed. At the start and once an hour it passes by nothing: a transaction that was
-    open for longer than anybody thought has its entries sealed then.
+    """Seals what was committed, every so often, and goes through what is old a stretch at a time: a look costs the same
+    however long the audit is.
     """
 
     database: Database
     every_seconds: float
     chain: Chain
-    _floor: int = field(default=0, init=False)
-    _thorough_at: float = field(default=0.0, init=False)
+    _reach: Reach | None = field(default=None, init=False)
 
     async def run(self) -> None:
         """Seal until cancelled."""
@@ -46,9 +41,8 @@ class Sealer:
             await asyncio.sleep(self.every_seconds)
 
     async def seal(self) -> int:
-        if time.monotonic() >= self._thorough_at:
-            self._floor, self._thorough_at = 0, time.monotonic() + THOROUGH_SECONDS
         async with self.database.transaction() as session:
-            sealed, floor = await seal_batch(session, self.chain, self._floor)
-        self._floor = floor  # not before the commit: what was rolled back is not sealed
+            reach = self._reach or await first_reach(session)
+            sealed, reach = await seal_batch(session, self.chain, reach)
+        self._reach = reach  # not before the commit: what was rolled back is not sealed
         return sealed

@@ -12,6 +12,7 @@ from domain.database_address import DatabaseSettings
 from domain.rules.addresses import AddressPolicy
 from domain.rules.audit import Chain, SealKey
 from domain.rules.backoff import FIRST_SECONDS
+from domain.rules.leftovers import Patience as LeftoverPatience
 from domain.rules.liveliness import STATEMENT_SECONDS
 from domain.rules.reconcile import Patience
 from domain.rules.sources import SourcePolicy
@@ -68,6 +69,15 @@ class DomainSettings(TokenSettings, StorageSettings, ConsoleSettings, DatabaseSe
     approval_end_seconds: float = Field(
         default=5.0, gt=0, description="Time between two looks for approvals that have ended"
     )
+    kept_after_success_seconds: float = Field(
+        default=3600.0, ge=0, description="How long files stay that a completed request's attempts left over"
+    )
+    kept_after_failure_seconds: float = Field(
+        default=7 * 86_400.0,
+        ge=0,
+        description="How long all stays that a failed or cancelled request made, so that it may be rerun from there",
+    )
+    collect_seconds: float = Field(default=10.0, gt=0, description="Time between two looks for what is left over")
     file_check_seconds: float = Field(
         default=8.0,
         gt=0,
@@ -85,7 +95,9 @@ class DomainSettings(TokenSettings, StorageSettings, ConsoleSettings, DatabaseSe
         default=5.0, gt=0, description="How long a submission waits for another about the same that is being accepted"
     )
     quota_cache_seconds: float = Field(default=1.0, ge=0, description="How long a count of open requests is trusted")
-    max_attempts: int = Field(default=3, ge=1, description="Attempts of one run before it is parked as failed")
+    max_attempts: int = Field(
+        default=3, ge=1, description="Attempts that a run may lose under the same work before it is parked as failed"
+    )
     attempt_pause_seconds: float = Field(
         default=FIRST_SECONDS, ge=0, description="Rest before a run's second attempt; before the third, four times that"
     )
@@ -184,6 +196,10 @@ class DomainSettings(TokenSettings, StorageSettings, ConsoleSettings, DatabaseSe
             lost=lost,
             stop_fenced=self.stop_seconds,
         )
+
+    def leftovers(self) -> LeftoverPatience:
+        """How long what requests have made is kept once they have ended."""
+        return LeftoverPatience(self.kept_after_success_seconds, self.kept_after_failure_seconds)
 
     @field_validator("database_url")
     @classmethod

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing, suppress
 from typing import Any
+from uuid import UUID
 
 from prefect.client.orchestration import PrefectClient, get_client
 from prefect.client.schemas.objects import State as PrefectState
@@ -73,7 +74,7 @@ async def _carry_out(
     with closing(await engine_of(line, settings, order, home_pool(plan))) as engine:
         schedule = Schedule(plan, order.inputs, engine.schedule_facts, order.only)
         engine.children = SegmentRuns(prefect, engine, settings.child_silence_seconds, queue_of_this())
-        async with _outlined(engine, schedule, settings) as outline:
+        async with _outlined(prefect, engine, schedule, str(settings.domain_url)) as outline:
             verdict = await Runner(engine, schedule, line.stop).run()
             outline(verdict)
             return await _hand_in(line, engine, verdict, prefect)
@@ -81,19 +82,20 @@ async def _carry_out(
 
 @asynccontextmanager
 async def _outlined(
-    engine: Engine, schedule: Schedule, settings: WorkerSettings
+    prefect: PrefectClient, engine: Engine, schedule: Schedule, domain_url: str
 ) -> AsyncIterator[Callable[[Verdict], None]]:
     """Show the run's graph once it has run for a moment, and its outcome while that is handed in."""
-    domain_url = str(settings.domain_url)
+    shown: UUID | None = None
 
     async def soon() -> None:
+        nonlocal shown
         await asyncio.sleep(OUTLINE_SECONDS)
-        await show_outline(engine, schedule, None, domain_url)
+        shown = await show_outline(prefect, engine, schedule, None, domain_url)
 
     async def at_last(verdict: Verdict) -> None:
         showing[0].cancel()
         await asyncio.gather(showing[0], return_exceptions=True)
-        await show_outline(engine, schedule, verdict, domain_url)
+        await show_outline(prefect, engine, schedule, verdict, domain_url, shown)
 
     showing = [asyncio.create_task(soon())]
     try:

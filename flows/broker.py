@@ -15,7 +15,7 @@ from queue import SimpleQueue
 from threading import Event, Thread
 from typing import Any, Final, Protocol
 
-from flows.errors import Crashed, Forbidden, HandlerError, Stopped
+from flows.errors import Crashed, Forbidden, HandlerError, SourceChanged, Stopped
 from flows.handed import Bounds, HandedFile
 from flows.outages import outage_of
 from flows.patience import BROKER_LEAVE_SECONDS
@@ -71,6 +71,7 @@ class Broker:
     bounds: Bounds
     _calls: "SimpleQueue[tuple[Mapping[str, Any], int | None] | None]" = field(default_factory=SimpleQueue)
     _lines: list[tuple[Thread, socket.socket]] = field(default_factory=list)
+    _versions: dict[str, str] = field(default_factory=dict)  # of sources, as the try opened them first
     _closed: Event = field(default_factory=Event)
     _thread: Thread | None = None
 
@@ -113,17 +114,20 @@ class Broker:
         act, name = str(call["act"]), checked_name(str(call["name"]))
         store = self._store(act, str(call["zone"]), name)
         if act == "open":
-            self._open(store, name)
+            self._open(store, str(call["zone"]), name)
         elif act in {"size_bytes", "names", "delete", "delete_below"}:
             self.answer({"stored": getattr(store, act)(name)})
         else:
             self._take_in(store, act, name, call, file)
             self.answer({"stored": None})
 
-    def _open(self, store: Store, name: str) -> None:
+    def _open(self, store: Store, zone: str, name: str) -> None:
         """Hand the blob over: its file, open for reading and nothing else, or a line to a thread that reads it."""
         self._check()
         blob = store.reader(name)
+        if zone not in WRITABLE and self._versions.setdefault(name, blob.version) != blob.version:
+            blob.close()
+            raise SourceChanged
         if blob.descriptor is not None:
             with blob:
                 self.answer({"stored": blob.size_bytes}, blob.descriptor)

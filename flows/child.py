@@ -15,6 +15,7 @@ import time
 from collections.abc import Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
+from math import isfinite
 from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,7 @@ from flows.context import LOGGER, LONGEST_LINE, MOST_LINES, Checkpoint
 from flows.errors import TELLABLE, Crashed, HandlerError
 from flows.handed import Bounds
 from flows.patience import Patience, Step
+from flows.said import Unheard, said
 from flows.settings import TryLimits
 from flows.storage import Zones
 from flows.thread_bound import ThreadBound
@@ -221,10 +223,10 @@ class Conversation:
     def _take(self, line: bytes) -> "Answer | None":
         """Pass on what is told on the way; return the answer when it is one."""
         try:
-            match json.loads(line):
-                case {"progress": [float() | int() as fraction, str() as text]}:
+            match said(line):
+                case {"progress": [float() | int() as fraction, str() as text]} if isfinite(fraction):
                     self.ears.progress(fraction, text)
-                case {"metric": [str() as name, float() | int() as value]}:
+                case {"metric": [str() as name, float() | int() as value]} if isfinite(value):
                     self._measure(name, value)
                 case {"log": [int() as level, str() as text]}:
                     self._log(level, text)
@@ -240,8 +242,8 @@ class Conversation:
                     return Answer(error=TELLABLE.get(code, HandlerError)(redact(text)))
                 case _:
                     raise Crashed("The handler's process said what no handler says.")
-        except ValueError:
-            raise Crashed("The handler's process said what is not JSON.") from None
+        except Unheard as error:
+            raise Crashed(str(error)) from None
         return None
 
     def _measure(self, name: str, value: float) -> None:

@@ -62,10 +62,10 @@ def read_outcome(store: SmallStore, place: str) -> dict[str, Any]:
     return outcome
 
 
-def look(store: SmallStore, place: str) -> tuple[bool, bytes | None]:
-    """Whether there is an outcome, and the sign of life."""
+def look(store: SmallStore, place: str, *, has_begun: bool = False) -> tuple[bool, bytes | None]:
+    """Whether there is an outcome, and the sign of life: two questions, whether the child has begun or not."""
     name = sign_of_life(place)
-    sign = store.read_bytes(name) if store.size_bytes(name) is not None else None
+    sign = store.read_bytes(name) if has_begun or store.size_bytes(name) is not None else None
     return store.size_bytes(f"{place}/outcome.json") is not None, sign
 
 

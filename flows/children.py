@@ -1,6 +1,7 @@
 """Child runs: work of a run done by other flow runs on another pool, told and answered by run storage.
 
-Waiting costs a look at storage now and then, and a rare one at Prefect.
+Waiting costs next to nothing: the domain tells a parent when a child begins and when it has left its outcome. Looks at
+storage, and questions to Prefect, find what nobody told.
 """
 
 import asyncio
@@ -8,14 +9,13 @@ import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import httpx
 from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.objects import FlowRun, StateType
-from prefect.client.schemas.objects import State as PrefectState
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.states import Cancelled
 
@@ -32,6 +32,7 @@ from flows.child_files import (
     stop_mark,
 )
 from flows.child_life import OVER, PROMPT_SECONDS, Child, Life
+from flows.child_states import ChildStates, Said, shared
 from flows.compiler import Item, Outcome, State
 from flows.engine import CountedItems, Engine, Place
 from flows.errors import Broken, Stopped
@@ -39,18 +40,15 @@ from flows.flow_engine import answered
 from flows.ledger import latest, read
 from flows.outages import outage_of
 from flows.pool_wait import PoolWait
+from flows.segments import SEGMENT_FLOW
 from flows.stopping import Stop
 from flows.storage import SmallStore
 from flows.storage.threads import in_sign_thread, in_storage_thread
 
 log = logging.getLogger("cairn.children")
-SEGMENT_FLOW = "segment"
 HANDED_OVER = "HandedOver"
 HANDLER_MISSING = "handler-missing"
-FIRST_LOOK_SECONDS = 0.1
-LONGEST_LOOK_SECONDS = 1.0
-ASK_PREFECT_SECONDS = 5.0
-ANSWER_SECONDS = 10.0
+WITHDRAWN_SECONDS = 3.0  # its parent is to leave; what begins too late is told so by the domain
 PAUSE_LOOK_SECONDS = 1.0
 
 
@@ -82,6 +80,7 @@ class SegmentRuns:
     engine: Engine
     silence_seconds: float
     queue: str | None = None
+    states: ChildStates = field(default_factory=shared)
     _count: int = 0
 
     @property
@@ -211,30 +210,40 @@ class SegmentRuns:
         return await answered(create, f"the child run for {name}", stop)
 
     async def _until_over(self, child: Child, stop: Stop, heard: Callable[[Child], Awaitable[None]]) -> bool:
-        """Look now and then until there is an outcome. False where the child was handed over; raises if it is lost."""
-        pause, told = FIRST_LOOK_SECONDS, False
-        while True:
-            await asyncio.sleep(pause)
-            pause = min(pause * 1.3, LONGEST_LOOK_SECONDS)
-            is_over = await self._looked(child)
-            await heard(child)
-            if is_over:
-                return True
-            if stop.is_set() and not told and (told := await self._told_to_stop(child)):
-                if child.sign is None:
+        """Wait until there is an outcome. False where the child was handed over; raises if it is lost."""
+        look_at, told, loop = child.next_look(time.monotonic()), False, asyncio.get_running_loop()
+        with self.engine.line.hearing() as woken, self.states.watching(child.flow_run_id):
+            stop.on_set(lambda: loop.call_soon_threadsafe(woken.set))
+            while True:
+                if await _happened(woken, min(look_at, self.states.next_at)):
+                    child.hurry()
+                    look_at = time.monotonic()
+                if time.monotonic() >= look_at:
+                    is_over = await self._looked(child)
+                    await heard(child)
+                    if is_over or child.has_handed_over:
+                        return bool(is_over)
+                    look_at = child.next_look(time.monotonic())
+                told = told or (stop.is_set() and await self._stopped(child, stop))
+                if child.waits_too_long(time.monotonic()):
                     await self._withdraw(child)
-                if stop.reason != "over" or child.sign is None:
-                    raise Stopped("The run was asked to stop.")
-            now = time.monotonic()
-            if child.waits_too_long(now):
-                await self._withdraw(child)
-                raise NoWorker(f"No worker took the child run up within {child.wait_seconds:.0f} s.")
-            if now - child.asked_at > ASK_PREFECT_SECONDS:
-                child.asked_at = now
-                if (over := await self._judged(child)) is not None:
+                    raise NoWorker(f"No worker took the child run up within {child.wait_seconds:.0f} s.")
+                if self.states.has_more(child.asked_at) and (over := await self._judged(child, heard)) is not None:
                     return over
-            if child.is_lost():
-                raise ChildLost(self._how_lost(child))
+                if child.is_lost():
+                    if child.sign is None:  # its worker may have died with it, and left it a slot of the pool
+                        await self._withdraw(child)
+                    raise ChildLost(self._how_lost(child))
+
+    async def _stopped(self, child: Child, stop: Stop) -> bool:
+        """Whether the child was told to stop; raises where its end is not waited for."""
+        if not await self._told_to_stop(child):
+            return False
+        if child.sign is None:
+            await self._withdraw(child)
+        if stop.reason != "over" or child.sign is None:
+            raise Stopped("The run was asked to stop.")
+        return True
 
     async def _looked(self, child: Child) -> bool | None:
         """Look whether there is an outcome, and let the time pass that went by since the last look."""
@@ -256,7 +265,8 @@ class SegmentRuns:
         One that outlasts all patience is the end of waiting.
         """
         try:
-            is_over, child.sign = await in_sign_thread(look, self.engine.zones.runs, child.place)
+            has_begun = child.sign is not None
+            is_over, child.sign = await in_sign_thread(look, self.engine.zones.runs, child.place, has_begun=has_begun)
         except Exception as error:
             allowed = self.engine.outage_seconds if outage_of(error) else self.silence_seconds
             if time.monotonic() - child.seen_at > allowed:
@@ -275,36 +285,45 @@ class SegmentRuns:
             return False
         return True
 
-    async def _judged(self, child: Child) -> bool | None:
+    async def _judged(self, child: Child, heard: Callable[[Child], Awaitable[None]]) -> bool | None:
         """What Prefect says: None while the child may still end well, and where that is but a hint that it did not."""
-        state = await self._asked(child)
-        if state is None or not state.is_final():
+        said = await self._asked(child)
+        if said is None or not said.is_final:
             return None
-        if (is_over := await self._has_outcome(child)) is not False or state.name == HANDED_OVER:
+        is_over = await self._has_outcome(child)
+        await heard(child)  # what it told last, which nobody may have looked at
+        if is_over is not False or said.name == HANDED_OVER:
             return is_over
-        if state.type is StateType.CANCELLED:
+        if said.type is StateType.CANCELLED:
             raise ChildCancelled(f"The child run for {child.place} was cancelled.")
-        if state.name == HANDLER_MISSING:
-            raise ChildRefused(state.message or HANDLER_MISSING)
+        if said.name == HANDLER_MISSING:
+            raise ChildRefused(said.message or HANDLER_MISSING)
         return None
 
-    async def _asked(self, child: Child) -> PrefectState[Any] | None:
+    async def _asked(self, child: Child) -> Said | None:
         """The state of the child's flow run; None where Prefect does not say, which says nothing of the child."""
-        try:
-            async with asyncio.timeout(ANSWER_SECONDS):  # its client would try for minutes
-                state = (await self.prefect.read_flow_run(child.flow_run_id)).state
-        except ObjectNotFound:
-            child.state, child.said = StateType.CRASHED, "a flow run that is gone from Prefect"
-            return None
-        except (httpx.HTTPError, PrefectHTTPStatusError, TimeoutError):
-            return None
-        if state is not None:
-            child.state, child.said = state.type, state.name or state.type.value
-        return state
+        said = await self.states.of(self.prefect, child.flow_run_id)
+        child.asked_at, child.is_unheard = self.states.asked_at, self.states.is_silent
+        if said is not None:
+            child.state, child.said = said.type, said.name
+        return said
 
     async def _withdraw(self, child: Child) -> None:
-        with contextlib.suppress(httpx.HTTPError, PrefectHTTPStatusError, ObjectNotFound):
-            await self.prefect.set_flow_run_state(child.flow_run_id, Cancelled(message="Withdrawn before it began."))
+        with contextlib.suppress(httpx.HTTPError, PrefectHTTPStatusError, ObjectNotFound, TimeoutError):
+            async with asyncio.timeout(WITHDRAWN_SECONDS):
+                await self.prefect.set_flow_run_state(
+                    child.flow_run_id, Cancelled(message="Withdrawn before it began.")
+                )
+
+
+async def _happened(woken: asyncio.Event, until: float) -> bool:
+    """Whether it happened before that moment; it may happen anew."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(until - time.monotonic()):
+            await woken.wait()
+    happened = woken.is_set()
+    woken.clear()
+    return happened
 
 
 async def _or_all_stop(share: Coroutine[Any, Any, dict[str, Any]], enough: Stop) -> dict[str, Any]:

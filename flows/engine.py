@@ -14,10 +14,11 @@ from flows.outages import PatientStore
 from flows.patience import OUTAGE_SECONDS
 from flows.pool_wait import PoolWait
 from flows.reporting import Line
+from flows.room import Places
 from flows.stopping import Stop
 from flows.storage import Zones
 
-THREADS = 256  # made when needed; how many work at once is decided by fan-outs, not here
+THREADS = 256  # made when needed; how many work at once is decided by fan-outs and `flows.room`, not here
 SCHEDULE_FACTS = ("id", "request_id", "asset_id", "version_ordinal")
 
 
@@ -88,6 +89,7 @@ class Engine:
     children: ChildRuns | None = None
     artifacts: list[Artifact] = field(default_factory=list)
     outage_seconds: float = OUTAGE_SECONDS
+    places: Places = field(default_factory=Places)
     worker: str = field(default_factory=lambda: f"{os.uname().nodename}/{os.getpid()}")
     threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(THREADS, "cairn-work"))
 

@@ -38,6 +38,18 @@ class Outlasted(Outage):
     retryable = False
 
 
+class SourceChanged(Transient):
+    """A blob was replaced or written to while a try read it: what was read so far belongs to another content."""
+
+    code = "source-changed"
+    partner_may_read = True
+
+    def __init__(
+        self, message: str = "The source changed while it was read. Leave it as it is until the request has ended."
+    ) -> None:
+        super().__init__(message)
+
+
 class Stopped(HandlerError):
     """The run was asked to stop and the handler left early."""
 
@@ -101,7 +113,17 @@ class ForeignProduct(HandlerError):
 # What one process may tell another by its code alone.
 TELLABLE: dict[str, type[HandlerError]] = {
     error.code: error
-    for error in (InvalidInput, Transient, Outage, Stopped, OutOfMemory, PlannedHandler, Forbidden, NoAsset)
+    for error in (
+        InvalidInput,
+        Transient,
+        Outage,
+        SourceChanged,
+        Stopped,
+        OutOfMemory,
+        PlannedHandler,
+        Forbidden,
+        NoAsset,
+    )
 }
 
 

@@ -8,12 +8,12 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 import httpx
-from anyio import CancelScope
+from anyio import CancelScope, move_on_after
 from prefect import Task
 from prefect._flow_run_suspension import FlowRunSuspensionRequest, register_flow_run_suspension_request
 from prefect.client.orchestration import PrefectClient
@@ -26,7 +26,7 @@ from prefect.logging.loggers import flow_run_logger
 from prefect.states import Crashed, Pending
 
 from flows.errors import Stopped
-from flows.patience import OUTAGE_SECONDS
+from flows.patience import OUTAGE_SECONDS, RUN_RECORDED_SECONDS
 from flows.stopping import Stop
 
 log = logging.getLogger("cairn.prefect")
@@ -41,11 +41,12 @@ def is_outage(error: httpx.HTTPError) -> bool:
 
 
 async def answered(ask: Callable[[], Awaitable[Answer]], about: str, stop: Stop | None = None) -> Answer:
-    """Prefect's answer, be it after an outage. What is asked may be asked twice. A stop ends the waiting."""
+    """Prefect's answer, be it after an outage. What is asked may be asked twice. A stop ends the waiting at once."""
     deadline = time.monotonic() + OUTAGE_SECONDS
     while True:
         try:
-            return await ask()
+            async with _until_stopped(stop):
+                return await ask()
         except (httpx.TransportError, httpx.HTTPStatusError) as error:
             if not is_outage(error) or time.monotonic() > deadline:
                 raise
@@ -53,6 +54,26 @@ async def answered(ask: Callable[[], Awaitable[Answer]], about: str, stop: Stop 
                 raise Stopped("The run was asked to stop.") from error
             log.warning("Prefect does not answer for %s (%s); asking again", about, type(error).__name__)
             await asyncio.sleep(OUTAGE_PAUSE_SECONDS)
+
+
+@asynccontextmanager
+async def _until_stopped(stop: Stop | None) -> AsyncGenerator[None, None]:
+    """Cut the block short once the run is to stop: Prefect's client alone would ask for minutes."""
+    loop, bound = asyncio.get_running_loop(), asyncio.timeout(None)
+    try:
+        async with bound:
+            if stop is not None:
+                stop.on_set(lambda: loop.call_soon_threadsafe(_end_now, bound))
+            yield
+    except TimeoutError:
+        if not bound.expired():
+            raise
+        raise Stopped("The run was asked to stop.") from None
+
+
+def _end_now(bound: asyncio.Timeout) -> None:
+    with suppress(RuntimeError):  # its block has been left
+        bound.reschedule(asyncio.get_running_loop().time())
 
 
 @dataclass
@@ -76,9 +97,17 @@ class QuietEngine(AsyncFlowRunEngine[..., Any]):
         return State(type=StateType.CANCELLED, message=CUT_SHORT)
 
     async def set_state(self, state: State[Any], force: bool = False) -> State[Any]:
-        """An outage of Prefect is waited out, or every run would end with it."""
+        """An outage of Prefect is waited out, or every run would end with it.
+
+        Prefect lets a run that is to be cancelled become Cancelled and nothing else, be it Running or Completed. Who is
+        refused ends it so: there is nobody else who would.
+        """
         ask = super().set_state
-        return await answered(lambda: ask(state, force), f"the state {state.name}")
+        told = await answered(lambda: ask(state, force), f"the state {state.name}")
+        if not told.is_cancelling():
+            return told
+        ended: State[Any] = State(type=StateType.CANCELLED, message=f"It was cancelled before it was {state.name}.")
+        return await answered(lambda: ask(ended), "its cancellation")
 
     @asynccontextmanager
     async def initialize_run(self) -> AsyncGenerator[Any, None]:
@@ -101,13 +130,17 @@ class QuietEngine(AsyncFlowRunEngine[..., Any]):
                 self._client, self._is_started = None, False
 
     async def _record_end(self, ended: BaseException) -> None:
-        """The run was torn off, or tried to end the process."""
+        """The run was torn off, or tried to end the process.
+
+        Who tears it off does not wait for an outage: a worker that is told to end has to be gone in time.
+        """
         if self.flow_run is None or self.state.is_final():
             return
-        with CancelScope(shield=True):
-            if isinstance(ended, asyncio.CancelledError):
+        if isinstance(ended, asyncio.CancelledError):
+            with move_on_after(RUN_RECORDED_SECONDS, shield=True):
                 await self.set_state(self.torn_off(), force=True)
-            else:
+        else:
+            with CancelScope(shield=True):
                 await self.set_state(Crashed(message=f"The flow raised {ended!r}."), force=True)
 
     @contextmanager

@@ -57,10 +57,14 @@ async def _leave(stop: Stop) -> None:
 
 
 async def is_being_cancelled(prefect: PrefectClient) -> bool:
-    """Whether the signal that reached us was meant for this run, not for its worker."""
+    """Whether the signal that reached us was meant for this run, not for its worker.
+
+    Where Prefect does not say so at once it was not: who is to leave has no time for an outage.
+    """
     try:
-        state = (await prefect.read_flow_run(flow_run_id())).state
-    except (httpx.HTTPError, PrefectHTTPStatusError, ObjectNotFound):
+        async with asyncio.timeout(WHY_SECONDS):
+            state = (await prefect.read_flow_run(flow_run_id())).state
+    except (httpx.HTTPError, PrefectHTTPStatusError, ObjectNotFound, TimeoutError):
         return False
     return state is not None and state.type in {StateType.CANCELLING, StateType.CANCELLED}
 

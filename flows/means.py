@@ -11,13 +11,17 @@ from domain.contracts.runs import RunStart, WorkOrder
 from domain.together import together
 from flows.compiler import Plan
 from flows.engine import Engine
+from flows.flow_engine import answered
 from flows.heeding import flow_run_id
 from flows.ledger import Ledger
 from flows.outages import PatientStore
+from flows.patient_client import be_patient_as_a_run
 from flows.readiness import missing_handlers
 from flows.reporting import Line, domain_http
+from flows.room import Places, shared_room
 from flows.secrets import strike_from_logs
 from flows.settings import WorkerSettings
+from flows.stopping import Stop
 from flows.storage import Zones
 from flows.storage.threads import in_storage_thread
 from flows.task_engine import tag_limits
@@ -26,6 +30,7 @@ from flows.task_engine import tag_limits
 async def connect(stack: AsyncExitStack) -> tuple[WorkerSettings, Any]:
     settings = WorkerSettings()
     strike_from_logs()
+    be_patient_as_a_run()
     # Without this context every task would build an API client of its own, at 16 ms of CA loading each.
     stack.enter_context(SyncClientContext.get_or_create())
     return settings, await stack.enter_async_context(domain_http(settings))
@@ -64,7 +69,7 @@ def refusal_of(order: WorkOrder) -> str | None:
 
 
 async def engine_of(line: Line, settings: WorkerSettings, order: WorkOrder, pool: str) -> Engine:
-    zones = await _zones(settings)
+    zones = await _zones(settings, line.stop)
     runs = PatientStore(zones.runs, line.stop.event, settings.outage_seconds)
     ledger = Ledger(runs, f"{order.facts.id}/m{order.memory}", f"{flow_run_id()}-{flow_run.run_count or 1}")
     async with get_client(sync_client=False) as prefect:
@@ -79,10 +84,11 @@ async def engine_of(line: Line, settings: WorkerSettings, order: WorkOrder, pool
         task_runs_cap=settings.fan_out_task_runs,
         shards_cap=settings.shards,
         outage_seconds=settings.outage_seconds,
+        places=Places(shared_room(settings.tries_shared), settings.tries_per_run),
     )
 
 
-async def _zones(settings: WorkerSettings) -> Zones:
+async def _zones(settings: WorkerSettings, stop: Stop) -> Zones:
     """The storage zones: what the environment says, as in the embedded stack, else what a Prefect block names."""
     if settings.names_storage:
         return settings.zones()
@@ -93,4 +99,5 @@ async def _zones(settings: WorkerSettings) -> Zones:
         )
     from blocks.storage import load_zones
 
-    return await load_zones(settings.storage_block)
+    block = settings.storage_block
+    return await answered(lambda: load_zones(block), "where the zones are", stop)

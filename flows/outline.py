@@ -1,26 +1,48 @@
 """What a run shows in Prefect's UI beside its task runs: its graph, how its nodes stand, where its timeline is."""
 
+import asyncio
 import base64
 import contextlib
 from itertools import islice
+from uuid import UUID
 
 import httpx
-from prefect.artifacts import acreate_markdown_artifact
+from prefect.client.orchestration import PrefectClient
 from prefect.exceptions import PrefectHTTPStatusError
 
 from flows.compiler import Failed, Finished, Plan, Schedule
 from flows.compiler.svg import svg
 from flows.engine import Engine
+from flows.heeding import flow_run_id
 
+HUNG_SECONDS = 10.0
 SHOWN_ERROR = 500
 SHOWN_NODES = 200  # of a larger graph nobody reads a picture
 
 
-async def show_outline(engine: Engine, schedule: Schedule, verdict: Finished | Failed | None, domain_url: str) -> None:
-    """Make the artifact, or its next version. A run does not fail because its picture could not be hung."""
+async def show_outline(
+    prefect: PrefectClient,
+    engine: Engine,
+    schedule: Schedule,
+    verdict: Finished | Failed | None,
+    domain_url: str,
+    shown: UUID | None = None,
+) -> UUID | None:
+    """Make the artifact, or correct the one shown before; its id. No run fails or waits long for its picture.
+
+    Asked for by hand: Prefect's own functions send an event for each, which names all that surrounds the run.
+    """
     text = outline(engine, schedule, verdict, domain_url)
-    with contextlib.suppress(httpx.HTTPError, PrefectHTTPStatusError):
-        await acreate_markdown_artifact(markdown=text, key=f"run-{engine.facts.id}", description="Graph and outcome")
+    with contextlib.suppress(httpx.HTTPError, PrefectHTTPStatusError, TimeoutError):
+        async with asyncio.timeout(HUNG_SECONDS):
+            if shown is not None:
+                await prefect.request("PATCH", "/artifacts/{id}", path_params={"id": shown}, json={"data": text})
+                return shown
+            told = {"type": "markdown", "key": f"run-{engine.facts.id}", "description": "Graph and outcome"}
+            run = {"flow_run_id": str(flow_run_id())}
+            made = await prefect.request("POST", "/artifacts/", json=told | run | {"data": text})
+            return UUID(made.json()["id"])
+    return shown
 
 
 def outline(engine: Engine, schedule: Schedule, verdict: Finished | Failed | None, domain_url: str) -> str:

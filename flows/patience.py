@@ -20,6 +20,8 @@ LOOK_SECONDS = 0.2
 # A worker that drains has ended within 30 s. Its runs have handed over in the first of these, else they are ended.
 RUNS_DRAIN_SECONDS: Final = 24.0
 RUNS_ENDED_SECONDS: Final = 2.0  # to be gone, of those that were ended
+WORKER_ENDED_SECONDS: Final = 29.0  # since it was told to end: whatever is then left waits for nobody
+RUN_RECORDED_SECONDS: Final = 4.0  # for Prefect to hear how a run ended that was torn off
 HANDLER_DRAIN_SECONDS: Final = 18.0
 
 # A light run that is cancelled in Prefect has ended within 10 s: it is seen, told to leave, and torn off at last.

@@ -5,8 +5,8 @@ import contextlib
 import logging
 import ssl
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -76,9 +76,11 @@ class Line:
     segment: int | None = None  # of a child run: its beats do not speak for its parent
     stop: Stop = field(default_factory=Stop)
     paused: bool = False  # as of the last heartbeat
+    news: int = 0  # how often child runs have told something, as far as it was heard
     _events: list[NodeEvent] = field(default_factory=list)
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _sending: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _hearers: set[asyncio.Event] = field(default_factory=set)
 
     async def start(self, message: RunStart) -> WorkOrder:
         """Claim the attempt and learn what to do. Raises HeldBack where the stop comes before an answer."""
@@ -107,6 +109,22 @@ class Line:
         message = Fail(attempt_token=self.token, problem=problem, verdict=verdict)
         await self._post("fail", message.model_dump(mode="json"), OUTAGE_SECONDS)
 
+    @contextmanager
+    def hearing(self) -> Iterator[asyncio.Event]:
+        """An event that is set when the domain has news of child runs, or when a pause begins or ends."""
+        woken = asyncio.Event()
+        self._hearers.add(woken)
+        try:
+            yield woken
+        finally:
+            self._hearers.discard(woken)
+
+    async def tell_parent(self) -> None:
+        """Have the run that waits for this child run look at once. Where this is not heard, it looks later."""
+        with contextlib.suppress(Fenced, Undelivered, TimeoutError):
+            async with asyncio.timeout(ANSWER_SECONDS):
+                await self._heartbeat(self._message(left_outcome=True), 0)
+
     @asynccontextmanager
     async def beating(self, every_seconds: float) -> AsyncIterator[None]:
         """Send heartbeats and what is noted while the block runs."""
@@ -130,15 +148,16 @@ class Line:
                 await asyncio.sleep(SEND_EVENTS_SECONDS)
 
     async def _beat(self, every_seconds: float) -> None:
-        """Show that the attempt lives. The domain holds its answer until the next beat is due, or the attempt over."""
-        held = self._message(wait_seconds=min(every_seconds, LONGEST_HOLD_SECONDS))
+        """Show that the attempt lives. The domain holds its answer until the next beat is due, or there is news."""
+        hold_seconds = min(every_seconds, LONGEST_HOLD_SECONDS)
         while not self.stop.is_set():
-            next_beat = time.monotonic() + held.wait_seconds
+            known, next_beat = self.news, time.monotonic() + hold_seconds
+            held = self._message(wait_seconds=hold_seconds, seen=known if self.segment is None else None)
             try:
                 await self._heartbeat(held, NEWS_SECONDS)
             except Undelivered:
                 log.warning("heartbeat not delivered", extra={"run_id": str(self.run_id)})
-            if time.monotonic() < next_beat:  # a domain that stops lets everybody go
+            if self.news == known and time.monotonic() < next_beat:  # a domain that stops lets everybody go
                 await asyncio.sleep(SEND_EVENTS_SECONDS)
 
     async def _send_noted(self, every_seconds: float) -> None:
@@ -177,7 +196,7 @@ class Line:
         return Heartbeat(attempt_token=self.token, segment=self.segment, **told)
 
     async def _heartbeat(self, message: Heartbeat, silence_seconds: float) -> None:
-        """Hear whether to stop, and whether to begin nothing."""
+        """Hear whether to stop, whether to begin nothing, and whether child runs have told something."""
         answered = await self._post("heartbeat", message.model_dump(mode="json", exclude_none=True), silence_seconds)
         try:
             answer = HeartbeatAnswer.model_validate(answered)
@@ -185,9 +204,12 @@ class Line:
             raise Refused(
                 f"The domain answers a heartbeat with what is no answer: {error.error_count()} faults."
             ) from None
-        self.paused = answer.paused
+        is_new = answer.news > self.news or answer.paused is not self.paused
+        self.paused, self.news = answer.paused, max(answer.news, self.news)
         if answer.stop:
             self.stop.set("fenced")
+        for woken in self._hearers if is_new else ():
+            woken.set()
 
     async def _post(self, verb: str, body: dict[str, Any], silence_seconds: float) -> Any:
         return await post(self.http, f"/api/v1/runs/{self.run_id}/{verb}", body, silence_seconds=silence_seconds)

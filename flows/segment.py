@@ -17,7 +17,7 @@ from flows.child_files import (
     read_order,
     segment_name,
 )
-from flows.child_life import showing_life
+from flows.child_life import showing_life, tell_hand_over
 from flows.children import HANDED_OVER, HANDLER_MISSING
 from flows.compiler import Failed, Finished, Outcome, Plan, RunError, Schedule
 from flows.engine import Engine, Place
@@ -56,9 +56,13 @@ async def _run_order(line: Line, settings: WorkerSettings, order: WorkOrder, num
             with suppress(Undelivered):  # what it did is in storage; its parent tells the domain how it ended
                 await line.flush()
             if line.stop.reason not in {None, "over"}:
-                return await left_early(line.stop, _handed_over())
+                ended = await left_early(line.stop, _handed_over())
+                if ended.name == HANDED_OVER:
+                    await tell_hand_over(engine.zones.runs, place)
+                return ended
             outcome["artifacts"] = [artifact.model_dump(mode="json") for artifact in engine.artifacts]
             await in_storage_thread(put_outcome, engine.runs(line.stop), place, outcome)
+            await line.tell_parent()
             return _segment_end(verdict)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Iterator
 from flows.compiler import Expand, Node, Plan
 
 LIGHT, GDAL = "light", "gdal"
+SEGMENT_FLOW = "segment"  # how the flow of child runs is called
 ITEMS_PER_SHARD = 16  # a child run more should save more than the second that starting it costs
 LEAST_GROUP = 50  # items that share a task run: of fewer, the task run costs more than they do
 QUEUES = {"high": 1, "normal": 2, "low": 3}  # of each pool, with the order in which workers look at them

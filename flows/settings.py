@@ -10,6 +10,7 @@ from pydantic import Field, HttpUrl, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from domain.contracts.transport import TransportSettings
+from flows.room import TRIES_PER_RUN, TRIES_SHARED
 from flows.storage.settings import StorageSettings
 
 SPARE_SECONDS = 60
@@ -34,6 +35,10 @@ class WorkerSettings(StorageSettings, TransportSettings):
     )
     storage_block: str | None = Field(default=None, description="Prefect block that names the zones, kind/name")
     fan_out_task_runs: int = Field(default=200, ge=1, description="Prefect task runs that a fan-out makes at most")
+    tries_per_run: int = Field(default=TRIES_PER_RUN, ge=1, description="Tries of one run at once in one process")
+    tries_shared: int = Field(
+        default=TRIES_SHARED, ge=0, description="Tries at once in one process, beside one of each of its runs"
+    )
     shards: int = Field(default=4, ge=1, description="Child runs that a fan-out becomes at most where it declares none")
 
 

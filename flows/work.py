@@ -89,13 +89,14 @@ class Hands:
         """Cut short what only waits for its next try. A handler that runs leaves by itself."""
         for task in self._tasks - self._busy:
             task.cancel()
+        self.engine.places.let_go()
 
     async def once(self, work: Work, number: int) -> Mapping[str, Any]:
         """One try, begun again for as long as it ends because something of ours is away."""
         waiting = Outlasting(self.engine.outage_seconds)
         while True:
             try:
-                return await self._once(work, number)
+                return await self._placed(work, number)
             except Exception as error:
                 if (away := outage_of(error)) is None:
                     raise
@@ -115,6 +116,14 @@ class Hands:
                 if self.stop.is_set():
                     return
                 await asyncio.sleep(LOOK_SECONDS)
+
+    async def _placed(self, work: Work, number: int) -> Mapping[str, Any]:
+        """One try, once there is room for it. What only waits for other work, a sub-workflow's, takes none."""
+        if work.node.workflow is not None and self.workflows is not None:
+            return await self._once(work, number)
+        with self.at_work(self._busy):
+            async with self.engine.places.one(self.stop.is_set):
+                return await self._once(work, number)
 
     async def _once(self, work: Work, number: int) -> Mapping[str, Any]:
         """One try. What succeeded is remembered before anybody hears of it, and where it is large only there."""

@@ -231,6 +231,15 @@ class ArrivalProtocol(HttpToolsProtocol):
         return not self._is_free()
 
 
+class InsideProtocol(ArrivalProtocol):
+    """The same for what stands behind the gateway, which adds headers to heads and escapes what addresses hold.
+
+    Flow runs report tens of megabytes there. Named on the command lines of domain and serving.
+    """
+
+    limits = ArrivalLimits(body_seconds=300.0, max_head_bytes=131_072)
+
+
 class _Taking:
     """How fast a client takes what is sent to it, while it is waited for: who takes too little is cut off."""
 

@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, LiteralString
 from uuid import UUID
 
 from pydantic import BaseModel, Field
 
 from domain.contracts.runs import RunProblem
 from domain.contracts.submissions import Priority
+from domain.rules import paging
 from domain.rules.paging import Place
 from gateway.queries import EVERYBODYS, Queries
 
@@ -113,20 +114,30 @@ class Counts(BaseModel):
     counts: list[WorkflowCount]
 
 
-JOB_COLUMNS: Final = ", ".join(Job.model_fields).replace("job_id", "run_id as job_id")
+JOB_COLUMNS: Final[LiteralString] = ", ".join(Job.model_fields).replace("job_id", "run_id as job_id")
 NODE_COLUMNS: Final = ", ".join(JobNode.model_fields)
 EVENT_COLUMNS: Final = ", ".join(JobEvent.model_fields)
 FLOW_RUN_COLUMNS: Final = ", ".join(FlowRun.model_fields).replace("job_id", "run_id as job_id")
 
 JOB: Final = f"select {JOB_COLUMNS} from api.jobs where run_id = %(id)s"  # noqa: S608 - our own names
-JOBS: Final = f"""
-    select {JOB_COLUMNS} from api.jobs
-    where (%(state)s::text is null or state = %(state)s)
-        and (%(workflow_id)s::text is null or workflow_id = %(workflow_id)s)
-        and (%(platform_id)s::text is null or platform_id = %(platform_id)s)
-        and (%(at)s::timestamptz is null or (created_at, run_id) < (%(at)s, %(after)s::uuid))
-    order by created_at desc, run_id desc limit %(limit)s
-"""  # noqa: S608 - our own names
+# So many of the newest are looked at and no more, whatever is wanted of them; what is not over has an index.
+LOOKED_AT: Final = """
+    select run_id, created_at, state, workflow_id, platform_id from api.jobs
+    where (%(at)s::timestamptz is null or (created_at, run_id) < (%(at)s, %(after)s::uuid)) {open}
+    order by created_at desc, run_id desc limit %(look)s
+"""
+JOBS: Final = """
+    select {columns} from api.jobs where run_id in (
+        select run_id from ({looked_at}) looked_at
+        where (%(state)s::text is null or state = %(state)s)
+            and (%(workflow_id)s::text is null or workflow_id = %(workflow_id)s)
+            and (%(platform_id)s::text is null or platform_id = %(platform_id)s)
+        order by created_at desc, run_id desc limit %(limit)s
+    ) order by created_at desc, run_id desc
+"""
+END: Final = "select created_at as at, run_id as id from ({looked_at}) looked_at offset %(look)s - 1"
+OF_ANY: Final = LOOKED_AT.format(open="")
+OF_OPEN: Final = LOOKED_AT.format(open="and state in ('pending', 'running')")
 NODES: Final = f"""
     select {NODE_COLUMNS} from api.job_nodes
     where run_id = %(id)s and position > %(after)s order by position limit %(limit)s
@@ -153,11 +164,16 @@ class Operations:
 
     async def jobs(
         self, state: str | None, workflow_id: str | None, platform_id: str | None, after: Place | None, limit: int
-    ) -> Sequence[Job]:
-        """One page, newest first."""
-        place = {"at": after.at if after else None, "after": after.id if after else None}
-        wanted = {"state": state, "workflow_id": workflow_id, "platform_id": platform_id, "limit": limit}
-        return await self.queries.rows(EVERYBODYS, Job, JOBS, wanted | place)
+    ) -> tuple[Sequence[Job], Place | None]:
+        """One page, newest first, and where the next one begins."""
+        looked_at: LiteralString = OF_OPEN if state in {"pending", "running"} else OF_ANY
+        place = {"at": after.at if after else None, "after": after.id if after else None, "look": paging.LOOK}
+        wanted = {"state": state, "workflow_id": workflow_id, "platform_id": platform_id, "limit": limit} | place
+        page = JOBS.format(columns=JOB_COLUMNS, looked_at=looked_at)
+        rows = await self.queries.rows(EVERYBODYS, Job, page, wanted)
+        if len(rows) == limit:
+            return rows, Place(rows[-1].created_at, rows[-1].job_id)
+        return rows, await self.queries.one(EVERYBODYS, Place, END.format(looked_at=looked_at), wanted)
 
     async def nodes(self, job_id: UUID, after: int, limit: int) -> Sequence[JobNode]:
         values = {"id": job_id, "after": after, "limit": limit}

@@ -20,6 +20,7 @@ from domain.answering import Answering, still_there
 from domain.contracts.platforms import PlatformRow
 from domain.contracts.submissions import RequestState
 from domain.database_address import DatabaseAddress
+from domain.rules import identity, paging
 from domain.rules.clearance import STAFF, Clearance, Identity, Role
 from domain.rules.liveliness import READING_SECONDS
 from gateway.errors import BehindUnavailable, MalformedRequest
@@ -105,14 +106,21 @@ class VersionRow:
 
 
 REQUEST: Final = f"select {', '.join(RequestRow.__dataclass_fields__)} from api.requests where request_id = %(id)s"  # noqa: S608 - our own names
+# So many are looked at and no more, whatever is wanted of them, or what is rare would have all be read.
+LOOKED_AT: Final = """
+    select asset_id, refs, clearance, data_type from api.assets where {whose}asset_id > %(after)s
+    order by asset_id limit %(look)s
+"""
 ASSETS: Final = (
-    f"select {', '.join(AssetRow.__dataclass_fields__)} from api.assets"  # noqa: S608 - our own names
-    " where {whose}asset_id > %(after)s and refs @> %(refs)s"
+    f"select {', '.join(AssetRow.__dataclass_fields__)} from api.assets where asset_id in ("  # noqa: S608 - our own names
+    "select asset_id from ({looked_at}) looked_at where refs @> %(refs)s"
     " and (%(clearance)s::text is null or clearance = %(clearance)s)"
     " and (%(data_type)s::text is null or data_type = %(data_type)s) order by asset_id limit %(limit)s"
+    ") order by asset_id"
 )
-ASSETS_OF_ALL: Final = ASSETS.format(whose="")
-ASSETS_OF_ONE: Final = ASSETS.format(whose="platform_id = %(reader)s and ")
+OF_ALL: Final = LOOKED_AT.format(whose="")
+OF_ONE: Final = LOOKED_AT.format(whose="platform_id = %(reader)s and ")
+END: Final = "select asset_id from ({looked_at}) looked_at offset %(look)s - 1"
 ASSET: Final = f"select {', '.join(AssetRow.__dataclass_fields__)} from api.assets where asset_id = %(id)s"  # noqa: S608 - our own names
 VERSIONS: Final = (
     f"select {', '.join(VersionRow.__dataclass_fields__)} from api.asset_versions"  # noqa: S608 - our own names
@@ -128,8 +136,13 @@ def reader_of(caller: Identity) -> str:
 
 
 def assets_query(reader: str) -> LiteralString:
-    """The query that finds this reader's assets. What row security says is true, and no help to the planner."""
-    return ASSETS_OF_ALL if reader == EVERYBODYS else ASSETS_OF_ONE
+    """The query that finds this reader's assets."""
+    return ASSETS.format(looked_at=_looked_at(reader))
+
+
+def _looked_at(reader: str) -> LiteralString:
+    """What row security says is true, and no help to the planner."""
+    return OF_ALL if reader == EVERYBODYS else OF_ONE
 
 
 async def ready_to_read(connection: AsyncConnection[Any]) -> None:
@@ -175,11 +188,21 @@ class Queries:
 
     async def assets(
         self, reader: str, refs: Mapping[str, str], clearance: str | None, data_type: str | None, after: str, limit: int
-    ) -> Sequence[AssetRow]:
-        """One page in the order of ids."""
+    ) -> tuple[Sequence[AssetRow], str | None]:
+        """One page in the order of ids, and after which the next one begins.
+
+        The asset that has exactly these references, which its id follows from, is on the first page wherever it comes.
+        """
         values = {"refs": Jsonb(dict(refs)), "clearance": clearance, "data_type": data_type}
-        wanted = values | {"reader": reader, "after": after, "limit": limit}
-        return await self.rows(reader, AssetRow, assets_query(reader), wanted)
+        wanted = values | {"reader": reader, "after": after, "limit": limit, "look": paging.LOOK}
+        rows = await self.rows(reader, AssetRow, assets_query(reader), wanted)
+        if len(rows) == limit:
+            return rows, rows[-1].asset_id
+        end = await self.one(reader, dict, END.format(looked_at=_looked_at(reader)), wanted)
+        named = await self.asset(reader, identity.asset_id(reader, refs)) if end and refs and not after else None
+        if named and clearance in {None, named.clearance} and data_type in {None, named.data_type}:
+            rows = sorted({row.asset_id: row for row in (*rows, named)}.values(), key=lambda row: row.asset_id)
+        return rows, end["asset_id"] if end else None
 
     async def asset(self, reader: str, asset_id: str) -> AssetRow | None:
         return await self.one(reader, AssetRow, ASSET, {"id": asset_id})

@@ -1,16 +1,27 @@
-"""Fixtures for every room: a real PostgreSQL with fresh databases, and a real emulator of Azure Storage."""
+"""Fixtures for every room: a real PostgreSQL with fresh databases, whole stacks, an emulator of Azure Storage."""
 
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from httpx._transports import default as transports
 from hypothesis import HealthCheck, settings
 
 from flows.storage import off_loop
+from tests.support import lending
 from tests.support.azurite import Azurite, running_azurite
 from tests.support.cluster import TestCluster, TestDatabase, running_cluster
 from tests.support.loops import is_tests_own_call
+from tests.support.outage_table import ROWS, table
+from tests.support.routes import remember_routes
+from tests.support.trust import remembering
+
+if TYPE_CHECKING:
+    from tests.support.engine_chaos import Trial
+    from tests.support.prefect_server import PrefectServer
+    from tests.support.stack import RunningStack
 
 BENCHMARKS = Path(__file__).parent / "benchmarks"
 LONG_FORMS = ("CAIRN_MACHINE_RUNS", "CAIRN_TRACES", "CAIRN_FUZZ_CASES", "CAIRN_CHAOS_RUNS")
@@ -25,12 +36,37 @@ settings.register_profile(
 )
 settings.load_profile("cairn")
 off_loop.is_excused = is_tests_own_call
+remember_routes()
+vars(transports)["create_ssl_context"] = remembering(vars(transports)["create_ssl_context"])
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Side by side, files that start whole stacks come first: at the end, short ones fill what is left of the time."""
     if hasattr(config, "workerinput"):  # of xdist
         items.sort(key=lambda item: not (item.get_closest_marker("stack") or BENCHMARKS in item.path.parents))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What the outages of this run came to, where there were some."""
+    if ROWS:
+        terminalreporter.section("outages")
+        for line in table():
+            terminalreporter.write_line(line)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Of `--dist loadfile`: as it is, but files that share a server stay together."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from tests.support.side_by_side import Together
+
+    return Together(config, log)
+
+
+@pytest.hookimpl(trylast=True)  # what tests made with it is undone first
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    lending.give_back(item, nextitem)
 
 
 @pytest.fixture(scope="session")
@@ -50,6 +86,37 @@ def shared_database(cluster: TestCluster) -> Iterator[TestDatabase]:
 def database(cluster: TestCluster) -> Iterator[TestDatabase]:
     with cluster.database() as fresh:
         yield fresh
+
+
+@pytest.fixture(scope="module")
+def shared_stack() -> "RunningStack":
+    """One embedded stack for all tests of whole stories. It ends with the last of them."""
+    from tests.support.shared_stacks import for_stories
+
+    return lending.lent("shared_stack", for_stories)
+
+
+@pytest.fixture(scope="module")
+def impatient_stack() -> "Trial":
+    """One with short patience, for tests that break its parts."""
+    from tests.support.shared_stacks import with_short_patience
+
+    return lending.lent("impatient_stack", with_short_patience)
+
+
+@pytest.fixture(scope="session")
+def lending_cluster(cluster: TestCluster) -> Iterator[TestCluster]:
+    """The cluster for what is lent: at the session's end that is ended first, whose databases are here."""
+    yield cluster
+    lending.end_all_but(())
+
+
+@pytest.fixture(scope="module")
+def workers_prefect(lending_cluster: TestCluster) -> "PrefectServer":
+    """The Prefect server of tests that start workers of their own, each with pools of its own."""
+    from tests.support.prefect_server import running_prefect
+
+    return lending.lent("workers_prefect", lambda: running_prefect(lending_cluster))
 
 
 @pytest.fixture(scope="session")

@@ -34,6 +34,7 @@ VERBS: Mapping[str, tuple[str, str]] = {
     "assets": ("assets", "List, show, expose and delete assets."),
     "platforms": ("assets", "List the partner systems."),
     "audit": ("audit", "Show who did what, and verify that the record was not touched."),
+    "leftovers": ("leftovers", "Show what ended requests left over, and what no row knows of."),
     "workflow": ("workflow", "Check, draw, simulate and run workflows."),
     "worker": ("worker", "Run a pool's worker, or drain one."),
     "bench": ("bench", "Measure, with a baseline in the same run."),

@@ -10,7 +10,7 @@ from deployments.cli.output import fail, json_option, print_json
 DEFAULTS = {
     "PREFECT_WORKER_QUERY_SECONDS": "0.2",  # half of it is waited on average, of a light run's third of a second
     "PREFECT_WORKER_ENABLE_CANCELLATION": "true",
-    "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
+    "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "86400",  # nobody listens to them; it cannot be switched off from here
     "PREFECT_RESULTS_DEFAULT_SERIALIZER": "json",
     "PREFECT_LOGGING_EXTRA_LOGGERS": "cairn",
     "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",

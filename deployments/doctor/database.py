@@ -42,7 +42,9 @@ def _ask(connection: Any, pools: Sequence[str]) -> list[Finding]:
     [schema] = connection.execute("select version_num from app.alembic_version").fetchone()
     found.append(of_schema(schema, newest()))
     if schema == newest():
-        found += _secrecy(connection)
+        found += [*_secrecy(connection), _leftovers(connection)]
+        folders = connection.execute("select platform_id, source_prefixes from app.platforms where is_active")
+        found.append(of_folders(dict(folders)))
     if not pools:
         return found
     ages = dict(
@@ -60,6 +62,20 @@ def _secrecy(connection: Any) -> list[Finding]:
     return [of_callback_secrets(readable), of_seals(last[0] if last else None)]
 
 
+def _leftovers(connection: Any) -> Finding:
+    """Whether what ended requests left over can be removed."""
+    stuck = "select count(*) from app.requests where collected_at is null and finished_at is not null"
+    [begun] = connection.execute(f"{stuck} and collecting_at < now() - interval '1 day'").fetchone()
+    return of_leftovers(begun)
+
+
+def of_leftovers(begun: int) -> Finding:
+    if begun:
+        advice = "Look for `leftovers could not be removed` in the domain's log: it says what the storage refuses."
+        return warning("leftovers", f"those of {begun} requests could not be removed for a day", advice)
+    return ok("leftovers", "none that could not be removed")
+
+
 def of_callback_secrets(readable: int) -> Finding:
     if readable:
         advice = "Set CAIRN_SECRETS_KEYS for the domain: it seals them when it starts."
@@ -72,6 +88,17 @@ def of_seals(newest_seal: str | None) -> Finding:
         advice = "Set CAIRN_AUDIT_KEYS for the domain: without a key the chain can be remade in the database."
         return warning("audit", "its newest seal was made without a key", advice)
     return ok("audit", "its newest seal was made with a key" if newest_seal else "nothing is sealed yet")
+
+
+def of_folders(prefixes: Mapping[str, Sequence[str]]) -> Finding:
+    """Whether each platform has the folders that it submits from to itself."""
+    from domain.rules.sources import shared_folders  # loads Pydantic, which may be what is missing
+
+    if shared := shared_folders(prefixes):
+        both = "; ".join(f"{one} and {other}: {folder}" for (one, other), folder in sorted(shared.items()))
+        advice = "Register each with folders of its own, unless both are the same people's."
+        return warning("source folders", f"two platforms may submit each other's files ({both})", advice)
+    return ok("source folders", "no two platforms share one")
 
 
 def of_postgis(version: str | None) -> Finding:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from prefect.client.orchestration import get_client
 
 from deployments import pools
-from deployments.automations import ensure_automation, silent_flow_runs
+from deployments.automations import remove_retired
 from deployments.deploy import POOLS, targets
 from deployments.rollout.blocks import AzurePlace, ensure_azure, ensure_local
 from deployments.rollout.pools import WantedPool, ensure_pool
@@ -47,7 +47,7 @@ async def apply(plans: Sequence[Plan], options: Options) -> list[Change]:
             changes += [change async for change in ensure_azure(options.storage_account)]
         changes += [await ensure_deployment(client, target) for target in wanted]
         changes += [change async for change in leftovers(client, wanted, prune=options.prune)]
-        changes.append(await ensure_automation(client, silent_flow_runs()))
+        changes += [change async for change in remove_retired(client)]
     return changes
 
 

@@ -16,6 +16,7 @@ from deployments.stack import health, storage
 from deployments.stack.owner import OWNER
 from deployments.stack.ports import HOST, PREFERRED, PortClaims
 from deployments.stack.postgres import ADMIN, LOGIN_ROLES, Cluster, as_user, find_cluster
+from deployments.stack.prefect_events import EVENT_SETTINGS
 from deployments.stack.state import REPOSITORY, State, read_json
 from deployments.stack.supervisor import Service
 from flows.forks import ADDRESS
@@ -130,6 +131,7 @@ def _uvicorn(layout: Layout, name: str, factory: str) -> list[str]:
     return _python(
         "-m", "uvicorn", "--factory", factory, "--host", HOST, "--port", str(layout.ports[name]),
         "--no-access-log", "--timeout-graceful-shutdown", "3", "--no-server-header",
+        "--http", "gateway.arrival:InsideProtocol",
     )  # fmt: skip
 
 
@@ -215,10 +217,7 @@ def _prefect(layout: Layout) -> Service:
         # No page of another origin may read the API. Its login is a header that no browser adds by itself, so forged
         # requests carry none, and tokens against forgery (one more call of every client) would guard nothing.
         "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": layout.url("prefect"),
-        "PREFECT_MESSAGING_BROKER": "prefect_redis.messaging",
-        "PREFECT_MESSAGING_CACHE": "prefect_redis.messaging",
-        "PREFECT_SERVER_EVENTS_CAUSAL_ORDERING": "prefect_redis.ordering",
-        "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect_redis.lease_storage",
+        **EVENT_SETTINGS,
         "PREFECT_REDIS_MESSAGING_URL": layout.redis_url,
         "PREFECT_SERVER_DOCKET_URL": layout.redis_url,
         "PREFECT_UI_ENABLED": "true",

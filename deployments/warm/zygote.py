@@ -42,7 +42,7 @@ IMPORTED = ("flows", "blocks", "domain/contracts", "deployments/warm")
 PRELOADED = (
     "prefect.engine", "prefect.flow_engine", "prefect.task_engine", "prefect.task_runners", "prefect.runtime",
     "prefect.client.orchestration", "prefect._internal.metrics", "prefect.events.worker", "prefect.logging.handlers",
-    "flows.catalog", "flows.child", "flows.sandbox", "httpx", "websockets",
+    "flows.catalog", "flows.child", "flows.patient_client", "flows.sandbox", "httpx", "websockets",
     # What a flow run would import by itself before its first line, found by looking at `sys.modules` there.
     "anyio._backends._asyncio", "anyio.streams.tls", "encodings.idna", "prefect._internal.observers",
     "pydantic.v1.main", "rich._emoji_codes",
@@ -247,10 +247,13 @@ BECOMES: dict[bytes, Callable[[dict[str, Any]], int]] = {FLOW: _be_flow, TRY: _b
 
 
 def _run_engine() -> int:
-    """Prefect's engine, as `python -m prefect.engine` would run it, under this environment's settings."""
+    """Prefect's engine, as `python -m prefect.engine` would run it, under this environment's settings, and patient."""
     from prefect.context import refresh_global_settings_context
 
+    from flows.patient_client import be_patient
+
     refresh_global_settings_context()
+    be_patient()
     sys.argv = ["prefect.engine"]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # that the module is imported already is the point

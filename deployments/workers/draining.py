@@ -4,15 +4,22 @@ import abc
 import asyncio
 import os
 import signal
+import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 import httpx
 from prefect.workers.base import BaseWorker
 
 from flows.flow_engine import OUTAGE_PAUSE_SECONDS, is_outage
+from flows.patience import WORKER_ENDED_SECONDS
 
+if TYPE_CHECKING:
+    from prefect.client.schemas.responses import WorkerFlowRunResponse
+
+LOOK_SECONDS = 30.0  # less than what the health check takes for a worker that hangs
 AS_A_RULE = max(4, 2 * (os.cpu_count() or 1))
 
 
@@ -77,12 +84,19 @@ class Draining(BaseWorker[Any, Any, Any], abc.ABC):
             return []
         try:
             return await super().get_and_submit_flow_runs()
-        except (httpx.TransportError, httpx.HTTPStatusError) as error:
-            if not is_outage(error):
+        except (httpx.TransportError, httpx.HTTPStatusError, TimeoutError) as error:
+            if isinstance(error, httpx.HTTPError) and not is_outage(error):
                 raise
             self._logger.warning("Prefect does not answer (%s); asking again", type(error).__name__)
+            # The health check asks when it was that the worker looked: it did now, and a restart would help nobody.
+            self._last_polled_time = datetime.now(UTC)
             await asyncio.sleep(OUTAGE_PAUSE_SECONDS)
             return []
+
+    async def _get_scheduled_flow_runs(self) -> "list[WorkerFlowRunResponse]":
+        """Prefect's client alone would ask for seven minutes."""
+        async with asyncio.timeout(LOOK_SECONDS):
+            return await super()._get_scheduled_flow_runs()
 
     async def _sync_and_initialize(self) -> None:
         """Tell Prefect that it is there. The stock one counts what goes wrong, and ends after some minutes."""
@@ -98,3 +112,11 @@ class Draining(BaseWorker[Any, Any, Any], abc.ABC):
             os._exit(128 + number)
         self._logger.info("told to end: no new runs, those that run are asked to hand over")
         self.drain()
+        _end_at_last()
+
+
+def _end_at_last() -> None:
+    """Who told us to end was promised when. Prefect's client and its threads may wait for an outage at their end."""
+    timer = threading.Timer(WORKER_ENDED_SECONDS, os._exit, (0,))
+    timer.daemon = True
+    timer.start()

@@ -14,6 +14,7 @@ from prefect.workers.process import ProcessJobConfiguration, ProcessWorker, Proc
 
 from deployments.workers.draining import Draining
 from flows.patience import RUNS_DRAIN_SECONDS, RUNS_ENDED_SECONDS
+from flows.patient_client import patient
 
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun
@@ -35,6 +36,19 @@ class ForkingWorker(Draining, ProcessWorker, abc.ABC):  # an abstract base is no
         super().__init__(*arguments, **named)
         self._pids: dict[UUID, int] = {}
 
+    async def _submit_run(self, flow_run: "FlowRun") -> None:
+        """Take a run up, be it after an outage of Prefect. Whatever becomes of it, the worker lives and its other runs.
+
+        The stock worker ends with all that it runs where it cannot read the deployment of one.
+        """
+        try:
+            with patient():
+                await super()._submit_run(flow_run)
+        except Exception:
+            self._logger.exception("flow run %s could not be taken up", flow_run.id)
+            self._submitting_flow_run_ids.discard(flow_run.id)
+            self._release_limit_slot(flow_run.id)
+
     async def run(
         self, flow_run: "FlowRun", configuration: ProcessJobConfiguration, task_status: Any = None
     ) -> ProcessWorkerResult:
@@ -50,6 +64,9 @@ class ForkingWorker(Draining, ProcessWorker, abc.ABC):  # an abstract base is no
             return await super().run(flow_run, configuration, told)
         finally:
             self._pids.pop(flow_run.id, None)
+
+    def _emit_flow_run_submitted_event(self, configuration: Any) -> None:
+        """The run's states say as much; an event for it and one for its end name fifteen more things each."""
 
     async def _hand_over(self) -> None:
         """Ask every run's process to hand over; end those that then are still there."""

@@ -27,7 +27,6 @@ from prefect.context import AsyncClientContext, SyncClientContext
 from prefect.exceptions import Abort, Pause
 from prefect.flows import Flow
 from prefect.logging.handlers import APILogHandler
-from prefect.settings import get_current_settings
 from prefect.workers.base import BaseJobConfiguration, BaseWorkerResult
 
 from deployments import pools
@@ -36,6 +35,7 @@ from deployments.workers.engine import InlineEngine, handlers_left
 from domain.together import together
 from flows import stopping, threads
 from flows.patience import CANCEL_LOOK_SECONDS, RUN_CANCEL_SECONDS, RUNS_DRAIN_SECONDS, RUNS_ENDED_SECONDS
+from flows.patient_client import patient
 from flows.segments import LIGHT
 
 if TYPE_CHECKING:
@@ -48,7 +48,6 @@ RUNS_AT_ONCE = 500
 DRAIN_LOOK_SECONDS = 0.5
 DEPLOYMENT_SECONDS = 60.0
 CODE_LOOK_SECONDS = 5.0
-HEARTBEAT_SECONDS = 30
 
 
 class MissingFlow(LookupError):
@@ -107,7 +106,7 @@ class InlineWorker(Draining):
         await self._exit_stack.enter_async_context(AsyncClientContext())
         self._exit_stack.enter_context(SyncClientContext())
         await super().setup()
-        for watch in (self._watch_cancelled, self._watch_code, self._beat):
+        for watch in (self._watch_cancelled, self._watch_code):
             self._in_background(watch)
 
     async def _setup_cancellation_observer(self) -> None:
@@ -159,10 +158,8 @@ class InlineWorker(Draining):
     async def _submit_run(self, flow_run: "FlowRun") -> None:
         """Claim the run and see it to its end. Whatever happens to it, the worker lives."""
         try:
-            if not self.draining and await self._propose_pending_state(flow_run):
-                flow_run.work_pool_name = self._work_pool_name
-                flow_run.work_queue_name = await self._queue_name(flow_run)
-                await self.run(flow_run, InlineJobConfiguration())
+            if not self.draining and (flow := await self._taken(flow_run)):
+                await self._execute(flow, flow_run)
         except (Abort, Pause) as signal:
             self._logger.info("flow run %s was taken from this worker: %s", flow_run.id, signal)
         except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - one run must not end the others
@@ -172,11 +169,23 @@ class InlineWorker(Draining):
             self._submitting_flow_run_ids.discard(flow_run.id)
             self._release_limit_slot(flow_run.id)
 
+    async def _taken(self, flow_run: "FlowRun") -> Flow[..., Any] | None:
+        """The run's flow, once the run is this worker's, be it after an outage of Prefect. None where it is not."""
+        with patient():
+            if not await self._propose_pending_state(flow_run):
+                return None
+            flow_run.work_pool_name = self._work_pool_name
+            flow_run.work_queue_name = await self._queue_name(flow_run)
+            return _load(await self._entrypoint(flow_run))
+
     async def run(
         self, flow_run: "FlowRun", configuration: InlineJobConfiguration, task_status: Any = None
     ) -> InlineResult:
-        """Await the flow here."""
-        flow = _load(await self._entrypoint(flow_run))
+        """Await the flow here. Prefect's way in; ours asks less."""
+        await self._execute(_load(await self._entrypoint(flow_run)), flow_run)
+        return InlineResult(identifier=str(flow_run.id), status_code=0)
+
+    async def _execute(self, flow: Flow[..., Any], flow_run: "FlowRun") -> None:
         engine = InlineEngine.of(flow, flow_run)
         running = self._running[flow_run.id] = _Running(engine)
         try:
@@ -186,7 +195,6 @@ class InlineWorker(Draining):
             del self._running[flow_run.id]
             running.ended.set()
             self._in_background(self._notice_threads, engine)
-        return InlineResult(identifier=str(flow_run.id), status_code=0)
 
     async def _queue_name(self, flow_run: "FlowRun") -> str | None:
         """The queue that the run came by, which its child runs take too. A scheduled run names it by id only."""
@@ -256,14 +264,6 @@ class InlineWorker(Draining):
             if code_version() != ours:
                 self._logger.info("the code has changed: this worker hands over its runs and ends")
                 self.drain()
-
-    async def _beat(self) -> None:
-        """Prefect's heartbeat of every run, as its own engine would send it from a thread for each."""
-        every = get_current_settings().flows.heartbeat_frequency
-        while every is not None:
-            await asyncio.sleep(max(every, HEARTBEAT_SECONDS))
-            for running in list(self._running.values()):
-                running.engine._emit_flow_run_heartbeat()  # noqa: SLF001 - ours by inheritance
 
     def _in_background(self, work: Callable[..., Any], *arguments: Any) -> None:
         """Have it done beside the runs, until the worker ends. A fault is logged and the work begun again."""

@@ -23,6 +23,7 @@ from flows.handlers.registry import registry
 from flows.reporting import domain_http
 from flows.segments import GDAL, LIGHT
 from flows.settings import WorkerSettings
+from flows.workdir import SURELY_LOCKED_SECONDS, sweep
 
 log = logging.getLogger("cairn.worker")
 BEACON_SECONDS = 10.0
@@ -30,6 +31,7 @@ FIRST_LOOK_SECONDS = 0.2
 ZYGOTE_SECONDS = 30.0
 SHORT_LIFE_SECONDS = 5.0
 LONGEST_PAUSE_SECONDS = 30.0
+SWEEP_SECONDS = 600.0
 # A zygote has no credential: each fork brings the environment of its run.
 PLACES = ("PATH", "HOME", "LANG", "TZ", "TMPDIR", "PYTHONPATH", "PREFECT_HOME", "CAIRN_WORKFLOWS_DIR")
 ZYGOTE_KEEPS = (*PLACES, ADDRESS, MARKER)
@@ -48,7 +50,7 @@ async def serve(pool: str, name: str, limit: int | None, *, with_healthcheck: bo
         os.environ.setdefault(ADDRESS, f"cairn-zygote-{uuid4().hex}")
     worker = _worker(pool, name, limit)
     lag = LoopLag()
-    beside: list[Coroutine[Any, Any, None]] = [lag.watch(), send_beacons(worker, pool, settings, lag)]
+    beside: list[Coroutine[Any, Any, None]] = [lag.watch(), send_beacons(worker, pool, settings, lag), keep_swept()]
     if pool == GDAL:
         beside.append(keep_zygote())
     tasks = [asyncio.create_task(work) for work in beside]
@@ -96,6 +98,13 @@ async def send_beacons(worker: Draining, pool: str, settings: WorkerSettings, la
                 log.warning("the domain takes beacons again" if arrived else "the domain does not take beacons")
             answered = arrived
             await asyncio.sleep(BEACON_SECONDS)
+
+
+async def keep_swept() -> None:
+    """Remove the folders of killed tries, whoever's they were: at the start, and of those that are killed meanwhile."""
+    while True:
+        await asyncio.to_thread(sweep, time.time() - SURELY_LOCKED_SECONDS)
+        await asyncio.sleep(SWEEP_SECONDS)
 
 
 async def _until_zygote() -> None:

@@ -13,6 +13,8 @@ from uuid import UUID
 import httpx
 from prefect.client.orchestration import PrefectClient, get_client
 from prefect.client.schemas.filters import (
+    FlowFilter,
+    FlowFilterName,
     FlowRunFilter,
     FlowRunFilterId,
     FlowRunFilterIdempotencyKey,
@@ -25,6 +27,7 @@ from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.states import Cancelled, Cancelling, Crashed
 
 from domain.rules.reconcile import FlowState
+from flows.segments import SEGMENT_FLOW
 
 PERMANENT = range(400, 500)
 RETRYABLE_CLIENT_ERRORS = {408, 425, 429}
@@ -33,6 +36,7 @@ MISCONFIGURED = {401, 403, 404}
 ANSWER_SECONDS = 20.0  # a busy server takes as long as ten of these
 REST_SECONDS = 5.0
 NEW = timedelta(seconds=30)  # far more than a flow run takes to its first word, and than two clocks differ
+STOPPING = timedelta(seconds=60)  # twice what a worker takes at most to end a run, and then to say so
 STATES = {
     StateType.SCHEDULED: FlowState.SCHEDULED,
     StateType.PENDING: FlowState.PENDING,
@@ -103,10 +107,16 @@ class PrefectRuns:
         return run.id
 
     async def find(self, key: str) -> tuple[UUID | None, FlowState]:
-        """The flow run of this key and how it stands. Prefect's silence is an answer too."""
+        """The flow run of this key and how it stands. Prefect's silence is an answer too.
+
+        Its index of keys begins with the flow: without it, Prefect reads every flow run there ever was. A key begins
+        with the flow's name.
+        """
+        flow = FlowFilter(name=FlowFilterName(any_=[key.partition("/")[0]]))
         wanted = FlowRunFilter(idempotency_key=FlowRunFilterIdempotencyKey(any_=[key]))
+        asked = self._client.read_flow_runs(flow_filter=flow, flow_run_filter=wanted, limit=1)
         try:
-            found = await self._asked(self._client.read_flow_runs(flow_run_filter=wanted, limit=1), f"key {key}")
+            found = await self._asked(asked, f"key {key}")
         except (Unclear, Refused):
             return None, FlowState.UNKNOWN
         return (found[0].id, _state(found[0])) if found else (None, FlowState.MISSING)
@@ -127,8 +137,12 @@ class PrefectRuns:
         return told
 
     async def stop(self, flow_run_id: UUID, flow: FlowState) -> None:
-        """Have a flow run stopped: by its worker where one has it, at once where none does."""
-        state: State[Any] = Cancelled() if flow is FlowState.SCHEDULED else Cancelling()
+        """Have a flow run stopped: by its worker where one has it, at once where none does, or none does any more."""
+        state: State[Any] = Cancelling()
+        if flow is FlowState.SCHEDULED:
+            state = Cancelled()
+        elif flow is FlowState.OVERSTAYING:
+            state = Cancelled(message="It was told to stop, and nobody was left who would have ended it.")
         with contextlib.suppress(Unclear, Refused):  # the next sweep asks again
             await self._asked(self._client.set_flow_run_state(flow_run_id, state), f"flow run {flow_run_id}")
 
@@ -151,6 +165,30 @@ class PrefectRuns:
             return False
         return all_seen
 
+    async def children_under_way(self) -> dict[UUID, str]:
+        """Child runs that a worker took up and that have not ended, with the token of the attempt that each works for.
+
+        Those hold slots of their pools, so there are not many. Where Prefect stops answering, those it has told of.
+        """
+        found: dict[UUID, str] = {}
+        flow = FlowFilter(name=FlowFilterName(any_=[SEGMENT_FLOW]))
+        wanted = FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_=UNDER_WAY)))
+        with contextlib.suppress(Unclear, Refused):
+            while True:
+                asked = self._client.read_flow_runs(
+                    flow_filter=flow, flow_run_filter=wanted, limit=PAGE, offset=len(found)
+                )
+                page = await self._asked(asked, "child runs")
+                found |= {run.id: str(run.parameters.get("attempt_token")) for run in page}
+                if len(page) < PAGE:
+                    break
+        return found
+
+    async def end_child(self, flow_run_id: UUID) -> None:
+        """End a child run whose process died before it said a word to us: nobody else will."""
+        with contextlib.suppress(Unclear, Refused):  # the next sweep finds it again
+            await self._crash(flow_run_id, "Its attempt is over, and it never began.")
+
     async def _under_way_inside(self, around: list[UUID]) -> list[FlowRun]:
         wanted = FlowRunFilter(
             parent_flow_run_id=FlowRunFilterParentFlowRunId(any_=around),
@@ -160,8 +198,8 @@ class PrefectRuns:
             self._client.read_flow_runs(flow_run_filter=wanted, limit=PAGE), "flow runs inside others"
         )
 
-    async def _crash(self, flow_run_id: UUID) -> None:
-        ended: State[Any] = Crashed(message="The flow run around it is over.")
+    async def _crash(self, flow_run_id: UUID, why: str = "The flow run around it is over.") -> None:
+        ended: State[Any] = Crashed(message=why)
         with contextlib.suppress(Missing):
             await self._asked(
                 self._client.set_flow_run_state(flow_run_id, ended, force=True), f"flow run {flow_run_id}"
@@ -215,9 +253,10 @@ class PrefectRuns:
 def _state(run: FlowRun) -> FlowState:
     if run.state is None:
         return FlowState.UNKNOWN
-    is_new = datetime.now(UTC) - run.state.timestamp < NEW
-    told = STATES[run.state.type]
-    return FlowState.BEGINNING if is_new and told in {FlowState.PENDING, FlowState.RUNNING} else told
+    age, told = datetime.now(UTC) - run.state.timestamp, STATES[run.state.type]
+    if told is FlowState.CANCELLING and age > STOPPING:
+        return FlowState.OVERSTAYING
+    return FlowState.BEGINNING if age < NEW and told in {FlowState.PENDING, FlowState.RUNNING} else told
 
 
 async def _understood(call: Awaitable[Answer], about: str) -> Answer:

@@ -71,11 +71,11 @@ async def list_assets(
 ) -> AssetPage:
     """Assets by platform, references and clearance."""
     lists = AssetLists(session)
-    rows = await lists.assets(
+    listed = await lists.assets(
         platform_id=platform_id, refs=_refs(ref), clearance=clearance, deleted=deleted, after=after, limit=limit
     )
-    found = [AssetView.model_validate(row).model_copy(update={"latest_ordinal": latest}) for row, latest in rows]
-    return AssetPage(assets=found, next_after=found[-1].asset_id if len(found) == limit else None)
+    found = [AssetView.model_validate(row).model_copy(update={"latest_ordinal": latest}) for row, latest in listed.rows]
+    return AssetPage(assets=found, next_after=listed.next)
 
 
 @router.get("/assets/{asset_id}", tags=["reviewers"], dependencies=STAFF_ONLY)
@@ -101,7 +101,7 @@ async def list_versions(
 ) -> VersionPage:
     """Versions of all assets: with approval=pending_review and processing=completed, the reviewers' queue."""
     asset, _, ordinal = after.partition("/")
-    rows = await AssetLists(session).versions(
+    listed = await AssetLists(session).versions(
         asset_id=asset_id,
         approval=approval,
         processing=processing,
@@ -109,15 +109,15 @@ async def list_versions(
         after=(asset, int(ordinal or -1)),
         limit=limit,
     )
-    found = _views(rows)
-    last = f"{found[-1].asset_id}/{found[-1].ordinal}" if len(found) == limit else None
-    return VersionPage(versions=found, next_after=last)
+    last = None if listed.next is None else f"{listed.next[0]}/{listed.next[1]}"
+    return VersionPage(versions=_views(listed.rows), next_after=last)
 
 
 @router.get("/assets/{asset_id}/versions/{ordinal}", tags=["reviewers"], dependencies=STAFF_ONLY)
 async def read_version(asset_id: str, ordinal: int, session: Session, response: Response) -> VersionView:
     """One version. Its ETag is what a change of it has to name."""
-    rows = await AssetLists(session).versions(asset_id=asset_id, deleted=True, after=(asset_id, ordinal - 1), limit=1)
+    lists = AssetLists(session)
+    rows = (await lists.versions(asset_id=asset_id, deleted=True, after=(asset_id, ordinal - 1), limit=1)).rows
     if not rows or rows[0][0].ordinal != ordinal:
         raise NotFound(f"Asset {asset_id} has no version {ordinal}.")
     response.headers["ETag"] = etag(rows[0][0].lock_version)
@@ -177,7 +177,7 @@ async def change_exposure(
 
 
 @router.delete("/assets/{asset_id}", status_code=204, tags=["reviewers"])
-async def delete_asset(asset_id: str, reason: Reason, use_case: Changes, scratch: Scratch, who: Deleter) -> None:
+async def delete_asset(asset_id: str, reason: Reason, scratch: Scratch, use_case: Changes, who: Deleter) -> None:
     """Delete an asset none of whose versions is served; of an operator's own run, with its files."""
     if await scratch.holds(asset_id):
         await scratch.discard(asset_id, reason, who)

@@ -21,7 +21,7 @@ from domain.services.callbacks import CallbackDesk
 from domain.services.clients import ClientDesk
 from domain.services.deciding import FilesRead, decided
 from domain.services.desks import exports_of, review_desk
-from domain.services.discarding import ScratchDesk
+from domain.services.discarding import Removal, ScratchDesk
 from domain.services.exports import ExportDesk
 from domain.services.found import no_asset
 from domain.services.queueing import InternalRuns
@@ -192,8 +192,18 @@ async def asset_changes(session: Session, exports: Exports, if_match: IfMatch = 
     return AssetChanges(session, exports, if_match)
 
 
-async def scratch_desk(session: Session, state: ServiceState, if_match: IfMatch = None) -> ScratchDesk:
-    return ScratchDesk(session, state.zones, if_match)
+async def removal(state: ServiceState) -> AsyncIterator[Removal]:
+    """Carried out once what is asked for after it has ended, the transaction too. A failed one removes nothing."""
+    made = Removal(state.zones)
+    yield made
+    await made.carry_out()
+
+
+Removals = Annotated[Removal, Depends(removal, scope="function")]
+
+
+async def scratch_desk(removed: Removals, session: Session, if_match: IfMatch = None) -> ScratchDesk:
+    return ScratchDesk(session, removed, if_match)
 
 
 async def callback_desk(session: Session, state: ServiceState) -> CallbackDesk:

@@ -10,6 +10,8 @@ from domain.console.live import Subject
 from domain.console.people import Person
 from domain.repositories.console import ConsoleLists
 
+MOST_COUNTED = 1000  # on every page
+
 
 @dataclass(frozen=True)
 class Place:
@@ -40,11 +42,15 @@ async def frame(
         "who": who,
         "place": place,
         "places": [each for each in PLACES if who.may_operate or not each.operators_only],
-        "waiting": await lists.waiting(),
+        "waiting": _at_most(await lists.waiting(MOST_COUNTED + 1)),
         "live": _address(about) if about else "",
         "mark": mark,
         "prefect_url": _prefect(request),
     }
+
+
+def _at_most(count: int) -> str:
+    return str(count) if count <= MOST_COUNTED else f"{MOST_COUNTED:,}+"
 
 
 def _address(about: Subject) -> str:

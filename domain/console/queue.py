@@ -17,9 +17,9 @@ from domain.console.standing import count
 from domain.contracts.assets import PlatformView
 from domain.contracts.reviews import ApprovalView
 from domain.repositories.approvals import Approvals
-from domain.repositories.console import ConsoleLists, Listed
+from domain.repositories.console import ConsoleLists, Line
 from domain.rules.console import SHOWN, filter_of
-from domain.rules.paging import Place, to_token
+from domain.rules.paging import to_token
 from domain.rules.quorum import Tally
 from domain.services.callbacks import place_of
 
@@ -33,23 +33,22 @@ async def queue(request: Request, session: Session, who: Reader, after: Token = 
     """Versions that wait, work, failed or were decided; newest first."""
     around = await frame(request, session, who, "queue", Subject("queue"))
     wanted = filter_of(request.query_params)
-    rows = await ConsoleLists(session).queue(wanted, place_of(after), PAGE)
-    last = rows[-1].revision if len(rows) == PAGE else None
+    listed = await ConsoleLists(session).queue(wanted, place_of(after), PAGE)
     platforms = await list_platforms(session)
     return page(
         "queue.html",
         **around,
-        rows=rows,
+        rows=listed.rows,
         wanted=wanted,
         shown=SHOWN,
         platforms=platforms,
-        tallies=await _tallies(session, rows, {each.platform_id: each for each in platforms}),
-        older=to_token(Place(last.created_at, last.request_id)) if last else None,
+        tallies=await _tallies(session, listed.rows, {each.platform_id: each for each in platforms}),
+        older=to_token(listed.next) if listed.next else None,
     )
 
 
 async def _tallies(
-    session: AsyncSession, rows: Sequence[Listed], platforms: Mapping[str, PlatformView]
+    session: AsyncSession, rows: Sequence[Line], platforms: Mapping[str, PlatformView]
 ) -> dict[UUID, Tally]:
     """How far the revisions are for which one approval is not enough, by their requests."""
     approvals, tallies = Approvals(session), dict[UUID, Tally]()

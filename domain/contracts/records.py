@@ -179,6 +179,8 @@ class RequestRecord(RequestSummary):
     submitted: ShownFacts
     fingerprint: str
     callback_url: ShownText | None
+    collecting_at: datetime | None = Field(description="When removing what it left over began last")
+    collected_at: datetime | None = Field(description="Since when nothing is left over of it")
     plan: ShownFacts | None
     result: ShownFacts | None
     problem: ShownFacts | None

@@ -94,11 +94,18 @@ class Heartbeat(BaseModel):
     wait_seconds: float = Field(
         default=0, ge=0, le=30, description="Hold the answer so long, or until the attempt is fenced"
     )
+    left_outcome: bool | None = Field(
+        default=None, description="Of a child run: there is something to see, so that the run that waits for it looks"
+    )
+    seen: int | None = Field(
+        default=None, ge=0, description="How much news of child runs the sender knows of: held until there is more"
+    )
 
 
 class HeartbeatAnswer(BaseModel):
     stop: bool = Field(description="The attempt was cancelled or fenced: stop working, write nothing")
     paused: bool = Field(default=False, description="What works may end; begin nothing on other pools for now")
+    news: int = Field(default=0, description="How much news of child runs there is, for who said what it has seen")
 
 
 class Commit(BaseModel):

@@ -10,6 +10,15 @@ from domain.models.base import Base, CreatedAt, EnumText, Json, Moment
 from domain.models.platforms import Platform
 from domain.rules.lifecycle import Approval, RequestState
 
+# What lists of versions ask for, newest first.
+STANDINGS = {
+    "listed": "is_listed",
+    "waiting": "is_listed and approval = 'pending_review' and processing = 'completed'",
+    "working": "is_listed and processing in ('pending', 'processing')",
+    "ended_badly": "is_listed and processing in ('failed', 'cancelled')",
+    "rejected": "is_listed and approval = 'rejected'",
+}
+
 
 class Asset(Base):
     """One dataset of one partner, whatever its version. Clearance gates all its versions."""
@@ -64,6 +73,10 @@ class Revision(Base):
         ForeignKeyConstraint(["asset_id", "ordinal"], [AssetVersion.asset_id, AssetVersion.ordinal]),
         Index("ix_revisions_decided_at", "decided_at", postgresql_where=text("decided_at is not null")),
         Index("ix_revisions_approved_until", "approved_until", postgresql_where=text("approved_until is not null")),
+        *(
+            Index(f"ix_revisions_{name}", "created_at", "request_id", postgresql_where=text(condition))
+            for name, condition in STANDINGS.items()
+        ),
     )
 
     asset_id: Mapped[str] = mapped_column(primary_key=True)
@@ -80,3 +93,5 @@ class Revision(Base):
     content_hash: Mapped[str | None]
     outputs: Mapped[Json | None]
     created_at: Mapped[CreatedAt]
+    # The newest of a version that somebody may decide about: not replaced, not deleted, no scratch.
+    is_listed: Mapped[bool] = mapped_column(server_default="true")

@@ -10,7 +10,11 @@ class AuditEntry(Base):
     """One decision, command or act about credentials. The transaction that acts adds it."""
 
     __tablename__ = "audit"
-    __table_args__ = (Index("ix_audit_subject", "subject"),)
+    __table_args__ = (
+        Index("ix_audit_subject", "subject", "audit_id", postgresql_ops={"subject": "text_pattern_ops"}),
+        Index("ix_audit_actor", "actor", "audit_id"),
+        Index("ix_audit_action", "action", "audit_id"),
+    )
 
     audit_id: Mapped[int] = mapped_column(BigInteger, Identity(always=True), primary_key=True)
     at: Mapped[CreatedAt]

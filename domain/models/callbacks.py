@@ -51,6 +51,13 @@ class Callback(Base):
         Index("ix_callbacks_due", "endpoint_id", "next_at", postgresql_where=text("state in ('ready', 'sending')")),
         Index("ix_callbacks_request_id", "request_id"),
         Index("ix_callbacks_created_at_callback_id", "created_at", "callback_id"),
+        Index(
+            "ix_callbacks_undelivered",
+            "state",
+            "created_at",
+            "callback_id",
+            postgresql_where=text("state <> 'delivered'"),
+        ),
     )
 
     callback_id: Mapped[UUID] = mapped_column(primary_key=True)

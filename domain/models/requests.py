@@ -23,8 +23,20 @@ class Request(Base):
             postgresql_where=text("idempotency_key is not null"),
         ),
         Index("ix_requests_open", "platform_id", postgresql_where=text("status in ('pending', 'processing')")),
+        Index(
+            "ix_requests_active",
+            "created_at",
+            "request_id",
+            postgresql_where=text("status in ('pending', 'processing')"),
+        ),
         Index("ix_requests_asset_id_ordinal", "asset_id", "ordinal"),
         Index("ix_requests_created_at", "created_at"),
+        Index(
+            "ix_requests_to_collect",
+            "status",
+            "finished_at",
+            postgresql_where=text("collected_at is null and finished_at is not null"),
+        ),
         Index("ix_requests_of_platform", "platform_id", "created_at", "request_id"),
         CheckConstraint("client_id is not null or is_internal", name="somebody_asked"),
     )
@@ -49,11 +61,18 @@ class Request(Base):
     problem: Mapped[Json | None]
     created_at: Mapped[CreatedAt]
     finished_at: Mapped[Moment]
+    collecting_at: Mapped[Moment]  # when somebody went to remove what it left over: nothing may count on that any more
+    collected_at: Mapped[Moment]  # when nothing was left over any more
 
     @property
     def is_of_the_service(self) -> bool:
         """Whether the service ordered it by itself."""
         return self.is_internal and self.client_id is None
+
+    @property
+    def collected(self) -> RequestState | None:
+        """How it ended, once what it left over is being removed or gone: it cannot be taken up from there."""
+        return None if self.collecting_at is None else self.status
 
     @property
     def asked_nodes(self) -> list[str] | None:

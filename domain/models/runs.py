@@ -12,6 +12,7 @@ from domain.rules.lifecycle import AttemptState, RunState
 
 UNLINKED = "disposed_at is null and flow_run_id is null and lease_until is not null and state = 'fenced'"
 TO_DISPOSE = "disposed_at is null and flow_run_id is not null and state in ('committed', 'failed', 'fenced')"
+TO_STOP = "disposed_at is null and flow_run_id is not null and state = 'fenced'"
 LANE = ("pool", "work_pool", "priority", "platform_id", "workflow_id")
 
 
@@ -86,6 +87,7 @@ class Attempt(Base):
         Index("ix_attempts_flow_run_id", "flow_run_id"),
         Index("ix_attempts_repeated", "created_at", postgresql_where=text("number > 1")),
         Index("ix_attempts_to_dispose", "finished_at", postgresql_where=text(TO_DISPOSE)),
+        Index("ix_attempts_to_stop", "finished_at", postgresql_where=text(TO_STOP)),
         Index("ix_attempts_unlinked", "lease_until", postgresql_where=text(UNLINKED)),
         # Two live attempts of one run would be two writers.
         Index(
@@ -113,6 +115,7 @@ class Attempt(Base):
     flow_run_id: Mapped[UUID | None]
     run_count: Mapped[int | None]
     heartbeat_at: Mapped[Moment]
+    news: Mapped[int] = mapped_column(server_default="0")  # how often child runs began, or left their outcome
     problem: Mapped[Json | None]
     created_at: Mapped[CreatedAt]
     sent_at: Mapped[Moment]
@@ -161,6 +164,8 @@ class RunNode(Base):
     problem: Mapped[Json | None]
     started_at: Mapped[Moment]
     finished_at: Mapped[Moment]
+    losses: Mapped[int] = mapped_column(server_default="0")  # attempts in a row that vanished while it was at work
+    lost_at: Mapped[int] = mapped_column(server_default="0")  # how many items were done when the last of them did
 
 
 class Artifact(Base):

@@ -60,7 +60,7 @@ class Approvals:
                 & (AssetVersion.ordinal == Revision.ordinal)
                 & (AssetVersion.served_revision == Revision.revision),
             )
-            .where(Revision.approved_until <= func.clock_timestamp())
+            .where(Revision.approved_until <= func.statement_timestamp())  # a clock that indexes can be asked by
             .order_by(func.random())  # however many cannot be ended, the others have their turn
             .limit(limit)
         )

@@ -3,21 +3,28 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import func, select, tuple_
+from sqlalchemy import ScalarSelect, Select, func, select, text, tuple_
 from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import aliased
 
 from domain.models import Artifact, Asset, AssetVersion, Platform, Revision
+from domain.models.assets import STANDINGS
 from domain.repositories.assets import partners_only
+from domain.repositories.looks import Listed, by_index
+from domain.rules import paging
 
-LATEST = (
-    select(func.max(AssetVersion.ordinal))
-    .where(
-        AssetVersion.asset_id == Asset.asset_id,
-        AssetVersion.served_revision.is_not(None),
-        AssetVersion.deleted_at.is_(None),
+
+def _latest(asset: type[Asset]) -> ScalarSelect[int | None]:
+    """The asset's latest served ordinal."""
+    return (
+        select(func.max(AssetVersion.ordinal))
+        .where(
+            AssetVersion.asset_id == asset.asset_id,
+            AssetVersion.served_revision.is_not(None),
+            AssetVersion.deleted_at.is_(None),
+        )
+        .scalar_subquery()
     )
-    .scalar_subquery()
-)
 
 
 @dataclass(frozen=True)
@@ -26,7 +33,7 @@ class AssetLists:
 
     async def one(self, asset_id: str) -> tuple[Asset, int | None] | None:
         """The asset, deleted or not, with its latest served ordinal."""
-        row = (await self.session.execute(select(Asset, LATEST).where(Asset.asset_id == asset_id))).first()
+        row = (await self.session.execute(select(Asset, _latest(Asset)).where(Asset.asset_id == asset_id))).first()
         return None if row is None else (row[0], row[1])
 
     async def assets(
@@ -38,18 +45,25 @@ class AssetLists:
         deleted: bool,
         after: str,
         limit: int,
-    ) -> Sequence[tuple[Asset, int | None]]:
-        """Assets with their latest served ordinal."""
-        query = select(Asset, LATEST).where(Asset.asset_id > after).order_by(Asset.asset_id).limit(limit)
+    ) -> Listed[tuple[Asset, int | None], str]:
+        """Assets with their latest served ordinal. A page looks at so many and no more, as those of `looks`."""
+        await by_index(self.session)
+        looked_at = select(Asset).where(Asset.asset_id > after).order_by(Asset.asset_id).limit(paging.LOOK)
         if platform_id is not None:
-            query = query.where(Asset.platform_id == platform_id)
+            looked_at = looked_at.where(Asset.platform_id == platform_id)
         if refs:
-            query = query.where(Asset.refs.contains(dict(refs)))
+            looked_at = looked_at.where(Asset.refs.contains(dict(refs)))
+        shown = aliased(Asset, looked_at.subquery())
+        query = select(shown, _latest(shown)).order_by(shown.asset_id).limit(limit)
         if clearance is not None:
-            query = query.where(Asset.clearance == clearance)
+            query = query.where(shown.clearance == clearance)
         if not deleted:
-            query = query.where(Asset.deleted_at.is_(None))
-        return [(asset, ordinal) for asset, ordinal in await self.session.execute(query)]
+            query = query.where(shown.deleted_at.is_(None))
+        rows = [(asset, ordinal) for asset, ordinal in await self.session.execute(query)]
+        if len(rows) == limit:
+            return Listed(rows, rows[-1][0].asset_id)
+        ended = looked_at.with_only_columns(Asset.asset_id).offset(paging.LOOK - 1).limit(1)
+        return Listed(rows, await self.session.scalar(ended))
 
     async def versions(
         self,
@@ -60,32 +74,42 @@ class AssetLists:
         deleted: bool = False,
         after: tuple[str, int] = ("", -1),
         limit: int = 100,
-    ) -> Sequence[tuple[AssetVersion, Revision]]:
-        """Versions with their newest revision."""
-        query = (
-            select(AssetVersion, Revision)
-            .join(
-                Revision,
-                (Revision.asset_id == AssetVersion.asset_id)
-                & (Revision.ordinal == AssetVersion.ordinal)
-                & (Revision.revision == AssetVersion.newest_revision),
-            )
-            .where(tuple_(AssetVersion.asset_id, AssetVersion.ordinal) > tuple_(*after))
+    ) -> Listed[tuple[AssetVersion, Revision], tuple[str, int]]:
+        """Versions with their newest revision. A page looks at so many and no more, as those of `looks`.
+
+        What waits for a decision is few among many: it has an index.
+        """
+        await by_index(self.session)
+        is_queue = (approval, processing, deleted, asset_id) == ("pending_review", "completed", False, None)
+        looked_at = _waiting() if is_queue else select(AssetVersion)
+        looked_at = (
+            looked_at.where(tuple_(AssetVersion.asset_id, AssetVersion.ordinal) > tuple_(*after))
             .order_by(AssetVersion.asset_id, AssetVersion.ordinal)
-            .limit(limit)
+            .limit(paging.LOOK)
         )
         if asset_id is not None:
-            query = query.where(AssetVersion.asset_id == asset_id)
-        else:  # of all assets, those that somebody may decide about
-            of_partners = select(Asset.asset_id).where(partners_only(Asset.platform_id))
-            query = query.where(AssetVersion.asset_id.in_(of_partners))
+            looked_at = looked_at.where(AssetVersion.asset_id == asset_id)
+        shown = aliased(AssetVersion, looked_at.subquery())
+        newest = (
+            (Revision.asset_id == shown.asset_id)
+            & (Revision.ordinal == shown.ordinal)
+            & (Revision.revision == shown.newest_revision)
+        )
+        query = select(shown, Revision).join(Revision, newest).order_by(shown.asset_id, shown.ordinal).limit(limit)
+        if asset_id is None:  # of all assets, those that somebody may decide about
+            query = query.join(Asset, Asset.asset_id == shown.asset_id).where(partners_only(Asset.platform_id))
         if approval is not None:
             query = query.where(Revision.approval == approval)
         if processing is not None:
             query = query.where(Revision.processing == processing)
         if not deleted:
-            query = query.where(AssetVersion.deleted_at.is_(None))
-        return [(version, revision) for version, revision in await self.session.execute(query)]
+            query = query.where(shown.deleted_at.is_(None))
+        rows = [(version, revision) for version, revision in await self.session.execute(query)]
+        if len(rows) == limit:
+            return Listed(rows, (rows[-1][0].asset_id, rows[-1][0].ordinal))
+        ended = looked_at.with_only_columns(AssetVersion.asset_id, AssetVersion.ordinal).offset(paging.LOOK - 1)
+        row = (await self.session.execute(ended.limit(1))).first()
+        return Listed(rows, None if row is None else (row[0], row[1]))
 
     async def revisions(self, asset_id: str, ordinal: int) -> Sequence[Revision]:
         query = select(Revision).where(Revision.asset_id == asset_id, Revision.ordinal == ordinal)
@@ -105,3 +129,9 @@ class AssetLists:
         """The partners' ones."""
         query = select(Platform).where(partners_only(Platform.platform_id)).order_by(Platform.platform_id)
         return (await self.session.scalars(query)).all()
+
+
+def _waiting() -> Select[AssetVersion]:
+    """The versions that wait for a decision, by the index of them."""
+    place = (Revision.asset_id == AssetVersion.asset_id) & (Revision.ordinal == AssetVersion.ordinal)
+    return select(AssetVersion).join(Revision, place).where(text(STANDINGS["waiting"]))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, select
+from sqlalchemy import ColumnElement, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import InstrumentedAttribute
 
@@ -50,6 +50,11 @@ class Assets:
         """Every undeleted version, oldest first."""
         query = select(AssetVersion).where(AssetVersion.asset_id == asset_id, AssetVersion.deleted_at.is_(None))
         return (await self.session.scalars(query.order_by(AssetVersion.ordinal))).all()
+
+    async def unlist(self, asset_id: str, ordinal: int) -> None:
+        """Have lists show none of the version's revisions: it was deleted, or a newer one takes their place."""
+        place = (Revision.asset_id == asset_id, Revision.ordinal == ordinal, Revision.is_listed)
+        await self.session.execute(update(Revision).where(*place).values(is_listed=False))
 
     async def requesters(self, asset_id: str) -> frozenset[str]:
         """Who submitted what is served or staged of the asset."""

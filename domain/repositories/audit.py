@@ -49,16 +49,18 @@ class Audit:
         )
         return await self.session.scalar(query) or 0
 
-    async def unsealed(self, limit: int, above: int) -> list[Entry]:
+    async def unsealed(self, limit: int, above: int, up_to: int | None = None) -> list[Entry]:
         """Committed entries without a seal, oldest first. One that commits late is sealed late, never left out."""
         sealed = select(AuditSeal.sequence).where(AuditSeal.audit_id == AuditEntry.audit_id, AuditSeal.audit_id > above)
-        query = (
-            select(AuditEntry)
-            .where(AuditEntry.audit_id > above, ~sealed.exists())
-            .order_by(AuditEntry.audit_id)
-            .limit(limit)
-        )
+        query = select(AuditEntry).where(AuditEntry.audit_id > above)
+        if up_to is not None:
+            sealed, query = sealed.where(AuditSeal.audit_id <= up_to), query.where(AuditEntry.audit_id <= up_to)
+        query = query.where(~sealed.exists()).order_by(AuditEntry.audit_id).limit(limit)
         return [_entry(row) for row in await self.session.scalars(query)]
+
+    async def newest_sealed(self) -> int:
+        """The newest entry with a seal; hardly one before it is without."""
+        return await self.session.scalar(select(func.max(AuditSeal.audit_id))) or 0
 
     async def count_unsealed(self) -> int:
         query = text("select (select count(*) from app.audit) - (select count(*) from app.audit_seals)")

@@ -1,27 +1,37 @@
 """What the console's pages list, and the marks that tell whether a page still shows what is stored. Nothing writes."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, and_, func, or_, select, text, tuple_
+from sqlalchemy import ColumnElement, TextClause, and_, cast, func, literal, or_, select, text
+from sqlalchemy.dialects.postgresql import JSONPATH
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.models import Artifact, Asset, AssetVersion, AuditEntry, Request, Revision
-from domain.repositories.assets import partners_only
+from domain.models.assets import STANDINGS
+from domain.repositories.looks import Listed, Look, by_index
 from domain.rules.console import Filter, Shown
-from domain.rules.lifecycle import Approval, RequestState
+from domain.rules.lifecycle import Approval
 from domain.rules.paging import Place
 
-NEWEST = and_(
-    Revision.asset_id == AssetVersion.asset_id,
-    Revision.ordinal == AssetVersion.ordinal,
-    Revision.revision == AssetVersion.newest_revision,
-)
+LAST = "\U0010ffff"  # behind every letter
+MOST_NAMED = 500
+SHORTEST_ID = 8  # letters of an id, of which there are so many that hardly two begin with the same
+# What an index knows of each list. Of what is approved there is so much that a look among all finds it.
+_STANDING: dict[Shown, str] = {
+    "waiting": STANDINGS["waiting"],
+    "working": STANDINGS["working"],
+    "failed": STANDINGS["ended_badly"],
+    "rejected": STANDINGS["rejected"],
+    "approved": STANDINGS["listed"],
+    "all": STANDINGS["listed"],
+}
 # Each is one short text that differs once anything that its page shows has changed.
 MARKS = {
     "queue": """
         select concat_ws(',', (select max(event_id) from app.events), (select max(audit_id) from app.audit),
-            (select max(expires_at) from app.approvals where expires_at <= clock_timestamp()))
+            (select max(expires_at) from app.approvals where expires_at <= statement_timestamp()))
     """,
     "audit": "select coalesce(max(audit_id), 0)::text from app.audit",
     "callbacks": """
@@ -82,7 +92,7 @@ MARKS = {
 
 
 @dataclass(frozen=True)
-class Listed:
+class Line:
     """One line of the queue."""
 
     asset: Asset
@@ -95,38 +105,67 @@ class Listed:
 class ConsoleLists:
     session: AsyncSession
 
-    async def queue(self, wanted: Filter, after: Place | None, limit: int) -> Sequence[Listed]:
-        """Newest revisions of versions with their assets and who sent them; newest first."""
+    async def queue(self, wanted: Filter, after: Place | None, limit: int) -> Listed[Line, Place]:
+        """Newest revisions of versions with their assets and who sent them; newest first.
+
+        Words are looked for as all else is, among so many of the newest. What they name exactly is found beside that,
+        however old it is.
+        """
+        await by_index(self.session)
+        found = await self._queue(wanted, after, limit)
+        named = await self._named(wanted.words) if wanted.words else []
+        if not named:
+            return found
+        beside = await self._queue(wanted, after, limit, named)
+        lines = {each.revision.request_id: each for each in (*found.rows, *beside.rows)}
+        rows = sorted(lines.values(), key=lambda each: _place(each).sorted, reverse=True)[:limit]
+        ends = [each for each in (found.next, beside.next) if each is not None]
+        last = _place(rows[-1]) if len(rows) == limit else max(ends, key=lambda each: each.sorted, default=None)
+        return Listed(rows, last)
+
+    async def _queue(
+        self, wanted: Filter, after: Place | None, limit: int, named: Sequence[str] | None = None
+    ) -> Listed[Line, Place]:
+        conditions: list[ColumnElement[bool] | TextClause] = [
+            text(_STANDING[wanted.shown]),
+            *([] if named is None else [Revision.asset_id.in_(named)]),
+        ]
+        look = Look(Revision, Revision.created_at, Revision.request_id, after, conditions)
+        shown = look.shown()
+        place = and_(AssetVersion.asset_id == shown.asset_id, AssetVersion.ordinal == shown.ordinal)
         query = (
-            select(Asset, AssetVersion, Revision, Request.client_id)
-            .join(AssetVersion, AssetVersion.asset_id == Asset.asset_id)
-            .join(Revision, NEWEST)
-            .join(Request, Request.request_id == Revision.request_id)
-            .where(AssetVersion.deleted_at.is_(None), Asset.deleted_at.is_(None), partners_only(Asset.platform_id))
-            .order_by(Revision.created_at.desc(), Revision.request_id.desc())
+            select(Asset, AssetVersion, shown, Request.client_id)
+            .join(Asset, Asset.asset_id == shown.asset_id)
+            .join(AssetVersion, place)
+            .join(Request, Request.request_id == shown.request_id)
+            .order_by(shown.created_at.desc(), shown.request_id.desc())
             .limit(limit)
         )
         if wanted.platform:
             query = query.where(Asset.platform_id == wanted.platform)
         if wanted.data_type:
             query = query.where(Asset.data_type == wanted.data_type)
-        if wanted.words:
+        if wanted.shown == "approved":
+            query = query.where(shown.approval == Approval.APPROVED)
+        if wanted.words and named is None:
             query = query.where(_says(wanted.words))
-        if after is not None:
-            query = query.where(tuple_(Revision.created_at, Revision.request_id) < tuple_(after.at, after.id))
-        found = await self.session.execute(query.where(*_shown(wanted.shown)))
-        return [Listed(*row) for row in found]
+        rows = [Line(*row) for row in await self.session.execute(query)]
+        return Listed(rows, await look.next(self.session, rows, limit, _place(rows[-1]) if rows else None))
 
-    async def waiting(self) -> int:
-        """How many versions wait for a decision."""
-        query = (
-            select(func.count())
-            .select_from(AssetVersion)
-            .join(Asset, Asset.asset_id == AssetVersion.asset_id)
-            .join(Revision, NEWEST)
-            .where(AssetVersion.deleted_at.is_(None), partners_only(Asset.platform_id), *_shown("waiting"))
-        )
-        return int(await self.session.scalar(query) or 0)
+    async def _named(self, words: str) -> Sequence[str]:
+        """The assets whose id begins so, or one of whose references is this; none where these are too many to help."""
+        value = cast(literal(f"$.* ? (@ == {json.dumps(words)})"), JSONPATH)
+        by_reference = select(Asset.asset_id).where(Asset.refs.op("@?")(value)).limit(MOST_NAMED)
+        by_id = select(Asset.asset_id).where(Asset.asset_id >= words, Asset.asset_id < words + LAST).limit(MOST_NAMED)
+        named = {*await self.session.scalars(by_reference)}
+        if len(words) >= SHORTEST_ID:
+            named |= {*await self.session.scalars(by_id)}
+        return sorted(named) if len(named) < MOST_NAMED else []
+
+    async def waiting(self, up_to: int) -> int:
+        """How many versions wait for a decision, counted no further than needed."""
+        found = select(Revision.request_id).where(text(STANDINGS["waiting"])).limit(up_to)
+        return int(await self.session.scalar(select(func.count()).select_from(found.subquery())) or 0)
 
     async def acts(self, subject: str, actor: str, before: int | None, limit: int) -> Sequence[AuditEntry]:
         """Entries of the audit, newest first."""
@@ -158,26 +197,13 @@ class ConsoleLists:
         return str(await self.session.scalar(text(MARKS[page]), wanted) or "")
 
 
+def _place(line: Line) -> Place:
+    return Place(line.revision.created_at, line.revision.request_id)
+
+
 def _says(words: str) -> ColumnElement[bool]:
-    """The text occurs in the version's label, the asset's references or its id."""
+    """The text occurs in the version's label or the asset's references."""
     return or_(
         AssetVersion.label.icontains(words, autoescape=True),
         func.cast(Asset.refs, Asset.asset_id.type).icontains(words, autoescape=True),
-        Asset.asset_id.startswith(words, autoescape=True),
     )
-
-
-def _shown(shown: Shown) -> list[ColumnElement[bool]]:
-    match shown:
-        case "waiting":
-            return [Revision.approval == Approval.PENDING_REVIEW, Revision.processing == RequestState.COMPLETED]
-        case "working":
-            return [Revision.processing.in_((RequestState.PENDING, RequestState.PROCESSING))]
-        case "failed":
-            return [Revision.processing.in_((RequestState.FAILED, RequestState.CANCELLED))]
-        case "rejected":
-            return [Revision.approval == Approval.REJECTED]
-        case "approved":
-            return [Revision.approval == Approval.APPROVED]
-        case "all":
-            return []

@@ -7,6 +7,8 @@ from typing import Any
 
 import psycopg
 
+from domain.answering import SurelyClosed
+
 SECONDS = 5
 TABLE = """
 create table if not exists cairn_layers (
@@ -58,7 +60,7 @@ async def remove(url: str, asset_ids: Sequence[str]) -> list[str]:
 async def _connection(url: str) -> AsyncIterator[psycopg.AsyncConnection]:
     """Committed at the end of the block."""
     try:
-        async with await psycopg.AsyncConnection.connect(
+        async with await SurelyClosed.connect(
             url, connect_timeout=SECONDS, options=f"-c statement_timeout={SECONDS}s", application_name="cairn-domain"
         ) as connection:
             yield connection

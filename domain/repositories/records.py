@@ -2,17 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
 from uuid import UUID
 
-from sqlalchemy import RowMapping, Select, func, select, text, tuple_
+from sqlalchemy import RowMapping, func, select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.models import Artifact, Attempt, AttemptFlowRun, Request, Run, RunNode, WorkflowDefinition
+from domain.repositories.looks import Listed, Look, by_index
 from domain.rules.lifecycle import RequestState, RunState
 from domain.rules.paging import Place
 
-Query = TypeVar("Query", bound=Select[*tuple[Any, ...]])
+OPEN_RUNS = {RunState.PENDING, RunState.RUNNING}
+OPEN_REQUESTS = {RequestState.PENDING, RequestState.PROCESSING}
 
 # One list of all that happened. Entries of one moment keep the order of their source's own numbers: `place` is
 # the source and that number, written as a uuid so that a page can begin after it.
@@ -73,17 +74,23 @@ class Records:
 
     async def runs(
         self, limit: int, after: Place | None, states: Sequence[RunState], workflow_id: str | None, platform: str | None
-    ) -> Sequence[tuple[Run, Request]]:
+    ) -> Listed[tuple[Run, Request], Place]:
         """Newest first. No states means all."""
-        query = select(Run, Request).join(Request, Request.request_id == Run.request_id)
-        query = _page(query, Run.created_at, Run.run_id, after, limit)
-        if states:
-            query = query.where(Run.state.in_(states))
+        await by_index(self.session)
+        has_index = bool(states) and set(states) <= OPEN_RUNS
+        look = Look(Run, Run.created_at, Run.run_id, after, [Run.state.in_(states)] if has_index else [])
+        shown = look.shown()
+        query = select(shown, Request).join(Request, Request.request_id == shown.request_id)
+        if states and not has_index:
+            query = query.where(shown.state.in_(states))
         if workflow_id is not None:
-            query = query.where(Run.workflow_id == workflow_id)
+            query = query.where(shown.workflow_id == workflow_id)
         if platform is not None:
             query = query.where(Request.platform_id == platform)
-        return [(row[0], row[1]) for row in await self.session.execute(query)]
+        query = query.order_by(shown.created_at.desc(), shown.run_id.desc()).limit(limit)
+        rows = [(row[0], row[1]) for row in await self.session.execute(query)]
+        last = Place(rows[-1][0].created_at, rows[-1][0].run_id) if rows else None
+        return Listed(rows, await look.next(self.session, rows, limit, last))
 
     async def requests(
         self,
@@ -92,16 +99,22 @@ class Records:
         states: Sequence[RequestState],
         platform_id: str | None,
         asset_id: str | None,
-    ) -> Sequence[Request]:
+    ) -> Listed[Request, Place]:
         """Newest first. No states means all."""
-        query = _page(select(Request), Request.created_at, Request.request_id, after, limit)
+        await by_index(self.session)
+        conditions = [
+            *([Request.status.in_(states)] if states and set(states) <= OPEN_REQUESTS else []),
+            *([Request.asset_id == asset_id] if asset_id is not None else []),
+        ]
+        of = None if platform_id is None else (Request.platform_id, platform_id)
+        look = Look(Request, Request.created_at, Request.request_id, after, conditions, of)
+        shown = look.shown()
+        query = select(shown).order_by(shown.created_at.desc(), shown.request_id.desc()).limit(limit)
         if states:
-            query = query.where(Request.status.in_(states))
-        if platform_id is not None:
-            query = query.where(Request.platform_id == platform_id)
-        if asset_id is not None:
-            query = query.where(Request.asset_id == asset_id)
-        return (await self.session.scalars(query)).all()
+            query = query.where(shown.status.in_(states))
+        rows = (await self.session.scalars(query)).all()
+        last = Place(rows[-1].created_at, rows[-1].request_id) if rows else None
+        return Listed(rows, await look.next(self.session, rows, limit, last))
 
     async def of_flow_run(self, flow_run_id: UUID) -> Run | None:
         """A flow run that was retried in Prefect's UI has several attempts, all of one run."""
@@ -161,10 +174,3 @@ class Records:
             .group_by(RunNode.state)
         )
         return {row[0]: row[1] for row in await self.session.execute(query)}
-
-
-def _page(query: Query, at: Any, identity: Any, after: Place | None, limit: int) -> Query:
-    """So many, newest first, from behind the last that was shown."""
-    if after is not None:
-        query = query.where(tuple_(at, identity) < tuple_(after.at, after.id))
-    return query.order_by(at.desc(), identity.desc()).limit(limit)

@@ -3,10 +3,10 @@
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from sqlalchemy import delete, func, null, select, text, tuple_, update
+from sqlalchemy import case, delete, func, null, select, text, tuple_, update
 from sqlalchemy import insert as insert_rows
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -20,14 +20,22 @@ from domain.rules.lifecycle import AttemptState, RunState
 
 # A child run's beat shows that the child lives, and says nothing of its parent, which alone can hand in the outcome.
 BEAT = text("""
-    update app.attempts a set heartbeat_at = case when :of_child then a.heartbeat_at else clock_timestamp() end
+    update app.attempts a set heartbeat_at = case when :of_child then a.heartbeat_at else clock_timestamp() end,
+        news = a.news + cast(:news as int)
     from app.runs r join app.requests q using (request_id)
     where a.run_id = :run_id and a.token = :token and a.state = 'started' and r.run_id = a.run_id
     returning exists (
         select from app.settings s where s.kind = 'pause'
         and s.name in ('*', 'workflow:' || r.workflow_id, 'platform:' || q.platform_id)
-    )
+    ) as paused, a.news
 """)
+
+
+class Noted(NamedTuple):
+    """What is told to whoever beats: whether a pause holds its run, and how much news there is of child runs."""
+
+    paused: bool
+    news: int
 
 
 @dataclass(frozen=True)
@@ -82,6 +90,16 @@ class Runs:
         query = select(Attempt).where(Attempt.run_id == run_id).order_by(Attempt.number.desc()).limit(1)
         return (await self.session.scalars(query.with_for_update().execution_options(**FRESH))).one()
 
+    async def number_beyond(self, runs: Sequence[Run]) -> None:
+        """Have attempts from now on be numbered beyond all that any of these runs has had.
+
+        Runs of one request share a folder. What is still being removed there belongs to the numbers before.
+        """
+        highest = select(func.max(Attempt.number)).where(Attempt.run_id.in_([run.run_id for run in runs]))
+        beyond = (await self.session.scalar(highest) or 0) + 1
+        for run in runs:
+            run.first_attempt = beyond
+
     async def next_attempt(self, run_id: UUID) -> int:
         highest = await self.session.scalar(select(func.max(Attempt.number)).where(Attempt.run_id == run_id))
         return (highest or 0) + 1
@@ -97,6 +115,20 @@ class Runs:
         bare = {"state": "pending", "tries": 0} | dict.fromkeys((*unknown, "started_at", "finished_at"), null())
         place = (RunNode.run_id == run_id, RunNode.state != "completed")
         await self.session.execute(update(RunNode).where(*place).values(bare))
+
+    async def blame(self, run_id: UUID) -> int:
+        """Note that the run's process vanished; returns the most times in a row that it did under one node at work."""
+        done = func.coalesce(RunNode.items_done, 0)
+        again = case((done > RunNode.lost_at, 1), else_=RunNode.losses + 1)
+        at_work = (RunNode.run_id == run_id, RunNode.state == "running")
+        noted = update(RunNode).where(*at_work).values(losses=again, lost_at=done).returning(RunNode.losses)
+        return max((await self.session.scalars(noted)).all(), default=0)
+
+    async def count_anew(self, run: Run, first_attempt: int) -> None:
+        """Begin another opening of the run: nothing that was before counts against it."""
+        run.first_attempt, run.hand_overs = first_attempt, 0
+        lost = (RunNode.run_id == run.run_id, RunNode.losses > 0)
+        await self.session.execute(update(RunNode).where(*lost).values(losses=0, lost_at=0))
 
     async def new_attempt(self, run_id: UUID, number: int) -> Attempt:
         """An attempt that nobody is told of."""
@@ -146,11 +178,24 @@ class Runs:
             link.on_conflict_do_update(index_elements=["flow_run_id"], set_={"number": attempt.number})
         )
 
-    async def beat(self, run_id: UUID, token: str, *, of_child: bool = False) -> bool | None:
-        """Note that the attempt lives; says whether a pause holds its run. None where it is not the live one."""
-        values = {"run_id": run_id, "token": token, "of_child": of_child}
-        paused: bool | None = await self.session.scalar(BEAT, values)
-        return paused
+    async def beat(
+        self, run_id: UUID, token: str, *, of_child: bool = False, left_outcome: bool = False
+    ) -> Noted | None:
+        """Note that the attempt lives, or that its child run has left something. None where it is not the live one."""
+        values = {"run_id": run_id, "token": token, "of_child": of_child, "news": int(left_outcome)}
+        noted = (await self.session.execute(BEAT, values)).one_or_none()
+        if noted is not None and left_outcome:
+            self._tell_parent(run_id)
+        return Noted(*noted) if noted else None
+
+    def note_child(self, attempt: Attempt) -> None:
+        """A child run of this attempt, which is locked, has begun."""
+        attempt.news += 1
+        self._tell_parent(attempt.run_id)
+
+    def _tell_parent(self, run_id: UUID) -> None:
+        """Have the flow run that waits for child runs look once this has committed."""
+        self.session.info.setdefault("children", set()).add(run_id)
 
     async def apply_events(self, run_id: UUID, events: Iterable[NodeEvent]) -> None:
         """Write what nodes report: one statement a node, the later of two words about the same thing winning.

@@ -18,7 +18,7 @@ class Sessions:
         self, session_hash: str, form_token: str, seconds: float, client_id: str, key_hash: str | None = None
     ) -> None:
         """Begin a session. What has ended goes with it. What was opened with a key ends no later than the key."""
-        await self.session.execute(delete(ConsoleSession).where(ConsoleSession.expires_at < func.clock_timestamp()))
+        await self.session.execute(delete(ConsoleSession).where(ConsoleSession.expires_at < func.statement_timestamp()))
         self.session.add(
             ConsoleSession(
                 session_hash=session_hash,

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from domain.rules.lifecycle import Approval, RunState
+from domain.rules import leftovers
+from domain.rules.lifecycle import Approval, RequestState, RunState
 
 EVERYTHING = "*"
 Kind = Literal["pause", "open_requests", "in_flight"]
@@ -37,16 +38,23 @@ class RevisionFacts:
 
 
 def rerun_refusal(
-    scope: Scope, state: RunState, revision: RevisionFacts | None, before: Sequence[RunState] = ()
+    scope: Scope,
+    state: RunState,
+    revision: RevisionFacts | None,
+    before: Sequence[RunState] = (),
+    collected: RequestState | None = None,
 ) -> str | None:
     """Why the run may not run again, or None. What was decided about is never written anew.
 
     `before` are the states of the request's runs before this one: it would wait for ever for one that has ended.
+    `collected` is how the request ended, once what it had made is being removed.
     """
     if state in {RunState.PENDING, RunState.RUNNING}:
         return f"The run is {state.value}. Cancel it first, or wait for its end."
     if scope == "failed" and state is RunState.COMPLETED:
         return "The run is completed. Rerun it with scope `all` to do its work again."
+    if scope == "failed" and collected is not None:
+        return leftovers.rerun_refusal(collected)
     ended = [place for place, earlier in enumerate(before, start=1) if earlier in ENDED_EARLY]
     if scope == "failed" and ended:
         return f"Run {ended[0]} of the request is {before[ended[0] - 1].value}. Rerun that one: this one follows it."

@@ -8,6 +8,7 @@ from datetime import datetime
 from uuid import UUID
 
 MAX_PAGE = 500
+LOOK = 5_000  # entries that one page looks at, at most: what it finds among them is shown
 
 
 class NoSuchPage(ValueError):
@@ -20,6 +21,10 @@ class Place:
 
     at: datetime
     id: UUID
+
+    @property
+    def sorted(self) -> tuple[datetime, UUID]:
+        return self.at, self.id
 
 
 def to_token(place: Place) -> str:

@@ -4,6 +4,7 @@ Prefect's state is a hint. A wrong hint costs an attempt at most: outcomes are t
 token opens nothing.
 """
 
+import math
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 
@@ -17,7 +18,8 @@ BEATS_UNTIL_MISSED = 2
 class FlowState(StrEnum):
     """Prefect's word about a flow run; `missing` where there is none, `unknown` where Prefect did not answer.
 
-    `beginning` is pending or running since a moment ago: what it does first, it may be doing now.
+    `beginning` is pending or running since a moment ago: what it does first, it may be doing now. `overstaying` is
+    cancelling for longer than whoever would end it takes: nobody does.
     """
 
     SCHEDULED = "scheduled"
@@ -28,6 +30,7 @@ class FlowState(StrEnum):
     FAILED = "failed"
     CRASHED = "crashed"
     CANCELLING = "cancelling"
+    OVERSTAYING = "overstaying"
     CANCELLED = "cancelled"
     MISSING = "missing"
     UNKNOWN = "unknown"
@@ -57,6 +60,7 @@ class Patience:
     lost: float = 90.0
     stop_fenced: float = 8.0
     stop_ended: float = 300.0
+    prefect_answers: float = math.inf  # for how long it has answered: without it nothing begins, and that is no silence
 
     def to_begin(self, attempt: "AttemptFacts") -> float:
         """How quiet an attempt may be that was sent and has not begun.
@@ -135,7 +139,7 @@ def _sent(attempt: AttemptFacts, flow: FlowState, patience: Patience) -> Action:
     over = _over_without_outcome(flow)
     if over is not Action.LEAVE:
         return over if attempt.quiet_seconds >= _until_believed(attempt, patience) else Action.LEAVE
-    if attempt.paused or attempt.quiet_seconds < patience.to_begin(attempt):
+    if attempt.paused or min(attempt.quiet_seconds, patience.prefect_answers) < patience.to_begin(attempt):
         return Action.LEAVE
     if flow is FlowState.SCHEDULED:
         return Action.WARN  # no worker takes it: another attempt would wait in the same queue
@@ -171,7 +175,7 @@ def _over_without_outcome(flow: FlowState) -> Action:
         return Action.LOSE
     if flow is FlowState.COMPLETED:
         return Action.FAIL_ENDED
-    if flow is FlowState.CANCELLED:
+    if flow in {FlowState.CANCELLED, FlowState.OVERSTAYING}:  # the order stands, be it that nobody was left to hear it
         return Action.CANCEL
     return Action.LEAVE
 
@@ -181,6 +185,8 @@ def _ended(attempt: AttemptFacts, flow: FlowState, patience: Patience) -> Action
         return Action.DISPOSE
     if attempt.cancelled and flow is FlowState.SCHEDULED:
         return Action.STOP_FLOW  # it waits in its queue: no process has to be given time
+    if flow is FlowState.OVERSTAYING:
+        return Action.STOP_FLOW  # it has had its time
     allowed = patience.stop_fenced if attempt.state is AttemptState.FENCED else patience.stop_ended
     if flow in {FlowState.UNKNOWN, FlowState.CANCELLING} or attempt.quiet_seconds < allowed:
         return Action.LEAVE

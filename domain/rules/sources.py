@@ -4,7 +4,9 @@ Whoever fetches an address judges it once more, and by what its name resolves to
 """
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import permutations
 
 from domain.contracts.names import is_inside
 from domain.rules.addresses import AddressPolicy, RefusedAddress, Target, parse
@@ -55,6 +57,16 @@ def _refuse_foreign(name: str, prefixes: tuple[str, ...]) -> None:
         raise RefusedSource(f"Sources of this platform begin with {allowed}.")
     if name.casefold().startswith(INTERNAL):
         raise RefusedSource(f"Nothing below {INTERNAL[0]!r} can be submitted. Name the file as it was uploaded.")
+
+
+def shared_folders(prefixes: Mapping[str, Sequence[str]]) -> dict[tuple[str, str], str]:
+    """Each two platforms that may both submit from a folder, and that folder: each reads there what the other has."""
+    folders = [(platform, prefix.rstrip("/") + "/") for platform in sorted(prefixes) for prefix in prefixes[platform]]
+    shared: dict[tuple[str, str], str] = {}
+    for (one, outer), (other, inner) in permutations(folders, 2):
+        if one != other and inner.startswith(outer):
+            shared.setdefault((min(one, other), max(one, other)), inner)
+    return shared
 
 
 def target_of(url: str, policy: SourcePolicy) -> Target:

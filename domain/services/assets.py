@@ -11,6 +11,7 @@ from domain.errors import ChangedMeanwhile, Forbidden, InvalidDecision, NotFound
 from domain.models import Asset, AssetVersion, Platform
 from domain.repositories.assets import Assets
 from domain.repositories.layers import Layers
+from domain.repositories.leftovers import Leftovers
 from domain.repositories.requests import Requests
 from domain.rules import versions
 from domain.rules.clearance import ORDER, Clearance
@@ -90,8 +91,10 @@ class AssetChanges:
             raise StillServed(f"Version {version.ordinal} is approved and served. Unpublish it, then delete it.")
         request = await Requests(self.session).of_version(version.asset_id, version.ordinal, version.newest_revision)
         await RunLifecycle(self.session).cancel_request(request, actor=who.client_id)
+        await Assets(self.session).unlist(version.asset_id, version.ordinal)
         version.deleted_at, version.deleted_by = func.clock_timestamp(), who.client_id
         version.lock_version += 1
+        await Leftovers(self.session).look_again(version.asset_id, version.ordinal)
         Requests(self.session).add_event(request.request_id, "version.deleted", actor=who.client_id)
 
     async def _asset(self, asset_id: str) -> Asset:

@@ -12,6 +12,7 @@ from domain.security import Identity
 
 BATCH = 500
 SETTLED_SECONDS = 600.0
+STRETCH = 1000  # of what is old, in one look: three million entries in under two hours
 THE_SERVICE = Identity("cairn-domain", "admin")
 PREFECT = Identity("prefect", "operator")  # who orders in Prefect's UI; it does not tell us their name
 
@@ -21,22 +22,41 @@ def record(session: AsyncSession, who: Identity, action: str, subject: str, **de
     Audit(session).add(actor=who.client_id, role=who.role, action=action, subject=subject, details=details)
 
 
-async def seal_batch(session: AsyncSession, chain: Chain, floor: int = 0) -> tuple[int, int]:
-    """Chain entries above the floor that nobody has chained yet; returns how many, and the floor from now on.
+@dataclass(frozen=True)
+class Reach:
+    """How far looks for what is to be sealed have come.
 
-    What is not above it is sealed: entries commit out of the order of their numbers, so it stays behind the newest.
+    What is not above the floor was sealed when it was looked at: entries commit out of the order of their numbers, so
+    the floor stays behind the newest. Below it each look goes through one more stretch, from where the last one ended,
+    and from the beginning again: a transaction that was open for longer than anybody thought has its entries sealed.
     """
+
+    floor: int
+    gone_through: int = 0
+
+
+async def first_reach(session: AsyncSession) -> Reach:
+    """Where a process begins to look: at what came since the last seal, and a little before."""
+    return Reach(max(0, await Audit(session).newest_sealed() - STRETCH))
+
+
+async def seal_batch(session: AsyncSession, chain: Chain, reach: Reach) -> tuple[int, Reach]:
+    """Chain entries that nobody has chained yet; returns how many, and the reach of the next look."""
     audit = Audit(session)
     if not await audit.may_seal():
-        return 0, floor
+        return 0, reach
     settled = await audit.settled(SETTLED_SECONDS)  # asked first: what it finds is seen by the look
     head = await audit.head()
     sequence, previous, links = head.sequence, head.hash, []
-    for entry in await audit.unsealed(BATCH, floor):
+    until = min(reach.gone_through + STRETCH, reach.floor)
+    late, new = await audit.unsealed(STRETCH, reach.gone_through, until), await audit.unsealed(BATCH, reach.floor)
+    for entry in (*late, *new):
         sequence, previous = sequence + 1, chain.seal(previous, entry)
         links.append((sequence, entry.audit_id, previous))
     audit.add_seals(links)
-    return len(links), floor if len(links) == BATCH else settled
+    looked_up_to = new[-1].audit_id if len(new) == BATCH else settled
+    floor = max(reach.floor, min(settled, looked_up_to))
+    return len(links), Reach(floor, 0 if until == reach.floor else until)
 
 
 @dataclass(frozen=True)

@@ -73,8 +73,11 @@ class Control:
         revision = await Assets(self.session).revision_facts(request)
         locked = await Runs(self.session).locked_of_request(request.request_id)
         before = [one.state for one in locked if one.sequence < run.sequence]
-        if refusal := rerun_refusal(order.scope, run.state, revision, before):
+        if refusal := rerun_refusal(order.scope, run.state, revision, before, request.collected):
             raise NotRerunnable(refusal)
+        if request.collecting_at is not None:
+            await Runs(self.session).number_beyond(locked)
+            request.collecting_at = request.collected_at = None
         again = reopened(order.scope, run.sequence, [(one.sequence, one.state) for one in locked])
         for one in locked:
             if one.sequence in again:

@@ -1,12 +1,17 @@
-"""Removes what an operator's own run made: its scratch asset with every file of it."""
+"""Removes what an operator's own run made: its scratch asset with every file of it.
 
-from dataclasses import dataclass
+Files go once it is committed that nobody may use them, outside every transaction: storage may be slow. Where the
+process dies in between they lie there, of no use to anybody, until the same is asked again or leavings are collected.
+"""
+
+from dataclasses import dataclass, field
 
 from sqlalchemy import func
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.models import Asset
 from domain.repositories.assets import Assets
+from domain.repositories.leftovers import Leftovers
 from domain.repositories.requests import Requests
 from domain.rules import scratch
 from domain.security import Identity
@@ -20,11 +25,28 @@ from flows.storage.threads import in_storage_thread
 
 
 @dataclass(frozen=True)
+class Removal:
+    """Files of assets, to be removed after the transaction that decides it."""
+
+    zones: Zones
+    asset_ids: list[str] = field(default_factory=list)
+
+    async def carry_out(self) -> None:
+        for asset_id in self.asset_ids:
+            await in_storage_thread(self._remove_files, asset_id)
+
+    def _remove_files(self, asset_id: str) -> None:
+        with storage_answers():
+            for zone in (self.zones.silver, self.zones.runs):  # in `runs` lie the parts of what is joined
+                zone.delete_below(f"assets/{asset_id}")
+
+
+@dataclass(frozen=True)
 class ScratchDesk:
     """Scratch is decided about by nobody, so whoever runs workflows may delete it, their own too."""
 
     session: AsyncSession
-    zones: Zones
+    removal: Removal
     if_match: str | None
 
     async def holds(self, asset_id: str) -> bool:
@@ -35,12 +57,11 @@ class ScratchDesk:
         asset = await Assets(self.session).lock_also_deleted(asset_id)
         if asset is None:
             raise no_asset(asset_id)
-        require_unchanged(self.if_match, asset.lock_version)
         if asset.deleted_at is None:
+            require_unchanged(self.if_match, asset.lock_version)
             await self._delete(asset, who)
         record(self.session, who, "scratch.discard", f"asset/{asset_id}", reason=reason)
-        await self.session.flush()
-        await in_storage_thread(self._remove_files, asset_id)
+        self.removal.asset_ids.append(asset_id)
 
     async def _delete(self, asset: Asset, who: Identity) -> None:
         for version in await Assets(self.session).versions(asset.asset_id):
@@ -48,10 +69,6 @@ class ScratchDesk:
             await RunLifecycle(self.session).cancel_request(request, actor=who.client_id)
             version.deleted_at, version.deleted_by = func.clock_timestamp(), who.client_id
             version.lock_version += 1
+            await Leftovers(self.session).look_again(version.asset_id, version.ordinal)
         asset.deleted_at, asset.deleted_by = func.clock_timestamp(), who.client_id
         asset.lock_version += 1
-
-    def _remove_files(self, asset_id: str) -> None:
-        with storage_answers():
-            for zone in (self.zones.silver, self.zones.runs):  # in `runs` lie the parts of what is joined
-                zone.delete_below(f"assets/{asset_id}")

@@ -19,7 +19,7 @@ from cachetools import LRUCache
 from domain.errors import ContentDiffers, FilesBeingRead, StorageUnavailable
 from domain.services.reading import lost, storage_answers
 from domain.together import together
-from flows.storage import Store
+from flows.storage import StampedStore, Store
 
 log = logging.getLogger("cairn.file_checks")
 Result = TypeVar("Result")
@@ -50,6 +50,8 @@ class FileChecks:
     """The checks of one process."""
 
     def __init__(self, silver: Store, wait_seconds: float) -> None:
+        if not isinstance(silver, StampedStore):
+            raise TypeError("Files are checked in a store that tells when they were written. A try's own does not.")
         self._silver, self._wait_seconds = silver, wait_seconds
         self._threads = ThreadPoolExecutor(THREADS, "file-check")
         self._under_way: dict[frozenset[Committed], asyncio.Task[None]] = {}

@@ -95,11 +95,10 @@ class RecordDesk:
         asset_id: str | None,
     ) -> RequestPage:
         """One page, newest first."""
-        rows = await Records(self.session).requests(limit, place_of(token), states, platform_id, asset_id)
-        last = rows[-1] if len(rows) == limit else None
+        listed = await Records(self.session).requests(limit, place_of(token), states, platform_id, asset_id)
         return RequestPage(
-            requests=[RequestSummary.model_validate(row) for row in rows],
-            next=to_token(Place(last.created_at, last.request_id)) if last else None,
+            requests=[RequestSummary.model_validate(row) for row in listed.rows],
+            next=to_token(listed.next) if listed.next else None,
         )
 
     async def of_flow_run(self, flow_run_id: UUID) -> RunSummary:
@@ -113,11 +112,10 @@ class RecordDesk:
         self, limit: int, token: str | None, states: tuple[RunState, ...], workflow_id: str | None, platform: str | None
     ) -> RunPage:
         """One page, newest first."""
-        rows = await Records(self.session).runs(limit, place_of(token), states, workflow_id, platform)
-        last = rows[-1][0] if len(rows) == limit else None
+        listed = await Records(self.session).runs(limit, place_of(token), states, workflow_id, platform)
         return RunPage(
-            runs=[_summary(run, request) for run, request in rows],
-            next=to_token(Place(last.created_at, last.run_id)) if last else None,
+            runs=[_summary(run, request) for run, request in listed.rows],
+            next=to_token(listed.next) if listed.next else None,
         )
 
     def workflows(self) -> list[WorkflowSummary]:

@@ -23,6 +23,7 @@ from domain.repositories.requests import Requests
 from domain.repositories.runs import Runs
 from domain.repositories.sweep import Suspect, Sweep
 from domain.rules.backoff import FIRST_SECONDS, pause_seconds
+from domain.rules.blame import is_given_up
 from domain.rules.lifecycle import (
     RUN,
     AttemptEvent,
@@ -43,6 +44,7 @@ from domain.services.wording import EXHAUSTED, NO_OUTCOME, partner_problem, why_
 from flows.compiler.expressions import ExpressionError
 
 MOST_HAND_OVERS = 20
+CHILD_LOST = "child-run-lost"  # said by a parent whose child run's process is gone
 HANDLER_MISSING = "handler-missing"  # said by a worker whose image is of another release
 ENDED_SILENTLY = "ended-without-outcome"
 
@@ -107,6 +109,8 @@ class RunLifecycle:
                 await self._fail_run(run, message.problem)
             case "lost" if message.problem.code == HANDLER_MISSING:
                 await self._await_worker(run, attempt, message.problem.message)
+            case "lost" if message.problem.code == CHILD_LOST:
+                await self._after_vanishing(run, attempt, message.problem.message)
             case "lost":
                 await self._reattempt_or_park(run, attempt, message.problem.message)
             case "handed-over":
@@ -129,9 +133,12 @@ class RunLifecycle:
         if action in {Action.LOSE, Action.FAIL_ENDED}:
             end_attempt(self.session, attempt, AttemptEvent.FENCED)
             why = why_lost(facts, flow)
-            await (
-                self._reattempt_or_park(run, attempt, why) if facts.has_begun else self._send_anew(run, attempt, why)
-            )
+            if not facts.has_begun:
+                await self._send_anew(run, attempt, why)
+            elif action is Action.LOSE:
+                await self._after_vanishing(run, attempt, why)
+            else:
+                await self._reattempt_or_park(run, attempt, why)
         if action is Action.LOSE and flow is FlowState.MISSING:
             details = {"flow_run_id": str(suspect.flow_run_id), "attempt": attempt.number}
             record(self.session, THE_SERVICE, "flow-run.missing", f"run/{run.run_id}", **details)
@@ -206,12 +213,26 @@ class RunLifecycle:
     def _pause(self, ended: int) -> float:
         return pause_seconds(ended, random.random(), self.pause_seconds)  # noqa: S311 - a spread, no secret
 
+    async def _after_vanishing(self, run: Run, attempt: Attempt, why: str) -> None:
+        """Try once more where no work of the run was under way, or other work than the last times."""
+        used = self._used(run, attempt)
+        if is_given_up(used, await Runs(self.session).blame(run.run_id), self.max_attempts):
+            await self._give_up_after(used, run, why)
+        else:
+            await self._reattempt(run, attempt, "attempt.lost", why, self._pause(used))
+
     async def _reattempt_or_park(self, run: Run, attempt: Attempt, why: str) -> None:
         """Try once more; after the last attempt leave the run to a human, with the reason."""
-        used = attempt.number - run.first_attempt + 1 - run.hand_overs
+        used = self._used(run, attempt)
         if used < self.max_attempts:
             await self._reattempt(run, attempt, "attempt.lost", why, self._pause(used))
-            return
+        else:
+            await self._give_up_after(used, run, why)
+
+    def _used(self, run: Run, attempt: Attempt) -> int:
+        return attempt.number - run.first_attempt + 1 - run.hand_overs
+
+    async def _give_up_after(self, used: int, run: Run, why: str) -> None:
         await self._park(run, f"Given up after {used} attempts; the last one: {why.rstrip('.')}.")
 
     async def _park(self, run: Run, message: str) -> None:

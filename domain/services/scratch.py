@@ -42,7 +42,13 @@ def open_scratch(
     )
     session.add(AssetVersion(**place, label=scratch.LABEL, newest_revision=scratch.REVISION))
     session.add(
-        Revision(**place, revision=scratch.REVISION, request_id=request.request_id, fingerprint=request.fingerprint)
+        Revision(
+            **place,
+            revision=scratch.REVISION,
+            request_id=request.request_id,
+            fingerprint=request.fingerprint,
+            is_listed=False,
+        )
     )
     request.asset_id, request.ordinal, request.revision = asset_id, scratch.ORDINAL, scratch.REVISION
 

@@ -60,6 +60,8 @@ class RunStarts:
                 return reopened
             raise Fenced(await self._why_not(run, attempt))
         await Runs(self.session).link_flow_run(attempt, message)
+        if message.segment is not None:
+            Runs(self.session).note_child(attempt)
         request = await taken_request(self.session, run)
         if request.status is RequestState.PENDING:
             await RunLifecycle(self.session).enter(request, RequestState.PROCESSING)
@@ -135,14 +137,14 @@ class RunStarts:
         facts = await Assets(self.session).revision_facts(asked) if asked else None
         runs = await Runs(self.session).of_request(run.request_id)
         before = [one.state for one in runs if one.sequence < run.sequence]
-        if refusal := rerun_refusal("failed", run.state, facts, before):
+        if refusal := rerun_refusal("failed", run.state, facts, before, asked.collected if asked else None):
             raise Fenced(refusal)
         again = reopened("failed", run.sequence, [(one.sequence, one.state) for one in runs])
         for one in (one for one in runs if one.sequence in again):
             one.state = RunState.PENDING
             one.problem = one.reason = one.finished_at = None
             await Runs(self.session).reset_unfinished(one.run_id)
-        run.first_attempt, run.hand_overs = attempt.number + 1, 0
+        await Runs(self.session).count_anew(run, attempt.number + 1)
         request = await taken_request(self.session, run)
         request.problem = request.finished_at = None
         tell(self.session, run, "request.reopened", actor=PREFECT.client_id)

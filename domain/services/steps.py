@@ -39,7 +39,7 @@ async def queue_ready(session: AsyncSession, request: Request) -> list[Refused]:
         except (ExpressionError, InputFault) as error:
             refused.append(Refused(run, str(error)))
             continue
-        run.first_attempt, run.hand_overs = await runs.next_attempt(run.run_id), 0
+        await runs.count_anew(run, max(await runs.next_attempt(run.run_id), run.first_attempt))
         await session.flush()
         await runs.add_attempt(run.run_id, run.first_attempt)
     return refused

@@ -145,6 +145,7 @@ class Submissions:
             raise NotFound("The version was deleted in the meantime.")
         earlier = await Requests(self.session).of_version(asset_id, ordinal, version.newest_revision)
         await RunLifecycle(self.session).cancel_request(earlier, actor="superseded by a resubmission")
+        await Assets(self.session).unlist(asset_id, ordinal)
         version.newest_revision = revision
         version.lock_version += 1
 

@@ -4,7 +4,7 @@ The Azure kind is loaded by whoever configures it; nothing of Azure's is importe
 """
 
 from flows.storage.local import LocalStore
-from flows.storage.protocol import SmallStore, Store, checked_name
+from flows.storage.protocol import SmallStore, StampedStore, Store, checked_name
 from flows.storage.zones import ZONES, Zones
 
-__all__ = ["ZONES", "LocalStore", "SmallStore", "Store", "Zones", "checked_name"]
+__all__ = ["ZONES", "LocalStore", "SmallStore", "StampedStore", "Store", "Zones", "checked_name"]

@@ -3,17 +3,17 @@
 import contextlib
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, cast
 
-from flows.errors import HandlerError, Outage, Transient
+from flows.errors import HandlerError, Outage, SourceChanged, Transient
 from flows.storage.account import Account
 from flows.storage.off_loop import off_the_loop
-from flows.storage.protocol import Check, Store, Stream, checked_name, go_on, missing
+from flows.storage.protocol import Check, Listed, Store, Stream, checked_name, go_on, missing
 from flows.storage.readers import RangeReader
 from flows.storage.signing import SasUrls
 from flows.storage.zones import ZONES, Zones
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 AT_ONCE: Final = 4
 FIRST_LOOK_SECONDS: Final = 0.05
 LONGEST_LOOK_SECONDS: Final = 1.0
+CHANGED: Final = "ConditionNotMet"
 
 
 @off_the_loop
@@ -61,10 +62,11 @@ class AzureStore:
             return self._urls.sign(name)
 
     def reader(self, name: str) -> RangeReader:
-        size = self.size_bytes(name)
-        if size is None:
-            raise missing(name)
-        return RangeReader(self, name, size)
+        """The blob as it is now: where it is replaced, its ranges are refused."""
+        with _found(name):
+            told = self._blob(name).get_blob_properties()
+        etag = str(told.etag)
+        return RangeReader(_Version(self, etag), name, int(told.size), etag)
 
     def size_bytes(self, name: str) -> int | None:
         with contextlib.suppress(_NoBlob), _faults(name):
@@ -81,15 +83,20 @@ class AzureStore:
             return self._blob(name).download_blob(max_concurrency=AT_ONCE).readall()
 
     def read_range(self, name: str, start: int, length: int) -> bytes:
+        return self.range_of(name, start, length)
+
+    def range_of(self, name: str, start: int, length: int, **condition: Any) -> bytes:
+        """The range, where the blob is still as the condition says."""
         from azure.core.exceptions import HttpResponseError
 
         with _found(name):
             try:
-                return self._blob(name).download_blob(offset=start, length=length).readall()
+                found: bytes = self._blob(name).download_blob(offset=start, length=length, **condition).readall()
             except HttpResponseError as error:
                 if error.status_code == 416:  # it ends before
                     return b""
                 raise
+        return found
 
     def chunks(self, name: str) -> Iterator[bytes]:
         with _found(name):
@@ -176,9 +183,35 @@ class AzureStore:
         """As the protocol says. Blocks that were never made a blob of are no blob: Azure drops them after a week."""
         with _faults(folder):
             names = sorted(self._client.list_blob_names(name_starts_with=f"{checked_name(folder)}/"))
+        self._delete_all(names)
+        return names
+
+    def listed(self, folder: str | None = None) -> Iterator[Listed]:
+        """As the protocol says, page by page. Blocks that were never made a blob of are not among them."""
+        start = None if folder is None else f"{checked_name(folder)}/"
+        with _faults(folder or self.container):
+            for blob in self._client.list_blobs(name_starts_with=start):
+                yield Listed(blob.name, blob.size, blob.last_modified.timestamp())
+
+    def remove(self, listed: Iterable[Listed]) -> None:
+        self._delete_all([one.name for one in listed])
+
+    def _delete_all(self, names: Iterable[str]) -> None:
         with ThreadPoolExecutor(AT_ONCE) as threads:
             list(threads.map(self.delete, names))
-        return names
+
+
+@dataclass(frozen=True)
+class _Version:
+    """Blobs of the store, of one version alone."""
+
+    store: AzureStore
+    etag: str
+
+    def read_range(self, name: str, start: int, length: int) -> bytes:
+        from azure.core import MatchConditions
+
+        return self.store.range_of(name, start, length, etag=self.etag, match_condition=MatchConditions.IfNotModified)
 
 
 def azure_zones(account: Account, prefix: str) -> Zones:
@@ -216,6 +249,8 @@ def _faults(name: str) -> Iterator[None]:
     except HttpResponseError as error:
         if _code(error) in {"BlobNotFound", "404"}:
             raise _NoBlob from None
+        if _code(error) == CHANGED:
+            raise SourceChanged from None
         fault = Outage if _is_away(error.status_code) else Transient
         raise fault(f"The storage account refused {name!r}: {_code(error)}.") from None
     except AzureError as error:

@@ -9,7 +9,7 @@ import os
 import socket
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol
 from flows.errors import Forbidden, InvalidInput
 from flows.storage.lines import LineReader
 from flows.storage.off_loop import off_the_loop
-from flows.storage.protocol import CHUNK_BYTES, Check, Store, Stream, checked_name, go_on
+from flows.storage.protocol import CHUNK_BYTES, Check, Listed, Store, Stream, checked_name, go_on
 from flows.storage.readers import FileReader, Reader, chunks
 
 
@@ -58,10 +58,6 @@ class BrokeredStore:
     def size_bytes(self, name: str) -> int | None:
         size: int | None = self._ask("size_bytes", name)
         return size
-
-    def stamp(self, name: str) -> str | None:
-        """A try compares nothing with what was there before it."""
-        raise Forbidden(f"Whether {name!r} was written anew is no try's business.")
 
     def read_bytes(self, name: str) -> bytes:
         with self.reader(name) as blob:
@@ -109,6 +105,13 @@ class BrokeredStore:
 
     def delete_below(self, folder: str) -> list[str]:
         return list(self._ask("delete_below", folder))
+
+    def listed(self, folder: str | None = None) -> Iterator[Listed]:
+        """A try knows what it has made."""
+        raise Forbidden("What lies in a zone is no try's business.")
+
+    def remove(self, listed: Iterable[Listed]) -> None:
+        raise Forbidden("What is left over in a zone is no try's business.")
 
     def _send(self, act: str, name: str, content: bytes) -> None:
         with tempfile.TemporaryFile() as file:

@@ -31,6 +31,7 @@ class LineReader(Closing):
     line: socket.socket
     size_bytes: int
     descriptor: None = None
+    version: str = ""  # is the other end's to know
     _turn: Lock = field(default_factory=Lock)
 
     def read(self, start: int, length: int) -> bytes:

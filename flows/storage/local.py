@@ -9,17 +9,20 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 from uuid import uuid4
 
 from flows.errors import InvalidInput
 from flows.storage.off_loop import off_the_loop
-from flows.storage.protocol import CHUNK_BYTES, Check, Store, Stream, checked_name, go_on, missing
+from flows.storage.protocol import CHUNK_BYTES, Check, Listed, Store, Stream, checked_name, go_on, missing
 from flows.storage.readers import FileReader
 
 _PARTIAL = ".partial-"
+_MAKINGS = 100  # of a folder that somebody removes because it is empty
+Made = TypeVar("Made")
 # Even a slow disk takes so much in a fraction of the two seconds in which a stop is heard.
 PIECE_BYTES = 8 * 1024 * 1024
 TICK_NS = 2_000_000_000
@@ -81,11 +84,7 @@ class LocalStore:
 
     def append(self, name: str, content: bytes) -> None:
         path = self._path(name)
-        try:
-            handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-        except FileNotFoundError:
-            _make_folder(path.parent)
-            handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        handle = _in_folder(path.parent, lambda: os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644))
         try:
             while content:
                 content = content[os.write(handle, content) :]
@@ -134,12 +133,50 @@ class LocalStore:
             _to_disk(place.parent)
         return sorted(path.relative_to(self.root).as_posix() for path in files)
 
+    def listed(self, folder: str | None = None) -> Iterator[Listed]:
+        for place, _, names in os.walk(self.root if folder is None else self._path(folder)):
+            for name in names:
+                path = Path(place, name)
+                with contextlib.suppress(FileNotFoundError):
+                    found = path.lstat()
+                    yield Listed(path.relative_to(self.root).as_posix(), found.st_size, found.st_mtime)
+
+    def remove(self, listed: Iterable[Listed]) -> None:
+        folders = set[Path]()
+        for one in listed:
+            path = self._path_of_listed(one.name)
+            with contextlib.suppress(FileNotFoundError):
+                path.unlink()
+            folders.add(path.parent)
+        for folder in sorted(folders, reverse=True):
+            self._remove_empty(folder)
+
+    def _path_of_listed(self, name: str) -> Path:
+        """Half-written files have names that no blob has."""
+        if {"", ".", ".."} & set(name.split("/")) or (
+            self.root / name
+        ).parent.resolve() != self.root.resolve().joinpath(name).parent:
+            raise InvalidInput(f"{name!r} leads to another place than its own.")
+        return self.root / name
+
+    def _remove_empty(self, folder: Path) -> None:
+        """Remove the folder and those above it that hold nothing. What is left is on the disk as it is."""
+        while folder != self.root:
+            try:
+                folder.rmdir()
+            except FileNotFoundError:
+                pass
+            except OSError:  # something is in it
+                break
+            folder = folder.parent
+        with contextlib.suppress(FileNotFoundError):
+            _to_disk(folder)
+
     @contextlib.contextmanager
     def _made(self, name: str) -> Iterator[Path]:
         """A fresh file beside the blob's place, which becomes the blob in one step when the block ends well."""
         path = self._path(name)
-        _make_folder(path.parent)
-        handle, temporary = tempfile.mkstemp(prefix=_PARTIAL, dir=path.parent)
+        handle, temporary = _in_folder(path.parent, lambda: tempfile.mkstemp(prefix=_PARTIAL, dir=path.parent))
         os.close(handle)
         try:
             yield Path(temporary)
@@ -151,13 +188,38 @@ class LocalStore:
             raise
 
 
-def _make_folder(folder: Path) -> None:
-    """Make the folder and those above it, so that a power cut takes none of them with what lies inside."""
+def _in_folder(folder: Path, make: Callable[[], Made]) -> Made:
+    """Make something in the folder, and the folder too, so that a power cut takes none of them with what lies inside.
+
+    Somebody may be removing folders that nothing is in yet: they are brought to the disk once something is.
+    """
+    made, above = _made_there(folder, make, _MAKINGS)
+    for each in dict.fromkeys(above):
+        _to_disk(each)
+    return made
+
+
+def _made_there(folder: Path, make: Callable[[], Made], makings: int) -> tuple[Made, list[Path]]:
+    """What was made, and in which folders folders had to be made for it."""
+    above = list[Path]()
+    try:
+        return make(), above
+    except FileNotFoundError:
+        if not makings:
+            raise
+    with contextlib.suppress(FileNotFoundError):
+        above += _make_folders(folder)
+    made, more = _made_there(folder, make, makings - 1)
+    return made, [*above, *more]
+
+
+def _make_folders(folder: Path) -> list[Path]:
+    """Make the folder and those above it; returns in which folders that made others."""
     if folder.is_dir():
-        return
-    _make_folder(folder.parent)
+        return []
+    above = _make_folders(folder.parent)
     folder.mkdir(exist_ok=True)
-    _to_disk(folder.parent)
+    return [*above, folder.parent]
 
 
 def _to_disk(path: Path) -> None:

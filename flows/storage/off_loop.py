@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import Any, Final, TypeVar
 
+Piece = TypeVar("Piece")
 Kind = TypeVar("Kind", bound=type)
 
 CALLS: Final = (
     *("readable_path", "reader", "stamp", "size_bytes", "read_bytes", "read_range", "chunks", "names"),
     *("write_bytes", "append", "put_file", "put_stream", "copy_from", "delete", "delete_below"),
+    *("listed", "remove"),
 )
 
 
@@ -45,7 +47,7 @@ def _runs_a_loop() -> bool:
 
 def off_the_loop(kind: Kind) -> Kind:
     """Have every call of this kind of store refuse the thread of a running event loop."""
-    for name in CALLS:
+    for name in (name for name in CALLS if hasattr(kind, name)):
         setattr(kind, name, _guarded(getattr(kind, name)))
     return kind
 
@@ -60,7 +62,7 @@ def _guarded(call: Callable[..., Any]) -> Callable[..., Any]:
     return guarded
 
 
-def _each(pieces: Iterator[bytes]) -> Iterator[bytes]:
+def _each(pieces: Iterator[Piece]) -> Iterator[Piece]:
     """Pieces are read when they are asked for, wherever that is."""
     while True:
         refuse_on_loop()

@@ -1,9 +1,10 @@
 """What every kind of store can do, and which names blobs may have."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from flows.errors import InvalidInput
 
@@ -36,6 +37,15 @@ def missing(name: str) -> InvalidInput:
 
 def go_on(moved: int) -> None:
     """Never leave a transfer early."""
+
+
+@dataclass(frozen=True)
+class Listed:
+    """What lies in a zone: a blob, or a file that never became one. `written_at` is in seconds since 1970."""
+
+    name: str
+    size_bytes: int
+    written_at: float
 
 
 class Stream(Protocol):
@@ -85,9 +95,6 @@ class Store(RangeStore, Protocol):
     def size_bytes(self, name: str) -> int | None:
         """The blob's size, or None where there is no such blob."""
 
-    def stamp(self, name: str) -> str | None:
-        """What is another whenever the blob was written, known without reading it; None where there is no such blob."""
-
     def read_bytes(self, name: str) -> bytes: ...
 
     def chunks(self, name: str) -> Iterator[bytes]:
@@ -120,3 +127,17 @@ class Store(RangeStore, Protocol):
 
     def delete_below(self, folder: str) -> list[str]:
         """Remove all blobs whose names begin with this folder, half-written ones too; returns their names."""
+
+    def listed(self, folder: str | None = None) -> Iterator[Listed]:
+        """All that lies below the folder, or in the zone, in no order: half-written files too."""
+
+    def remove(self, listed: Iterable[Listed]) -> None:
+        """Remove what was listed, and the folders that this empties. What is gone already is no error."""
+
+
+@runtime_checkable
+class StampedStore(Store, Protocol):
+    """A zone as services have it. A try compares nothing with what was there before it: its stores have no stamps."""
+
+    def stamp(self, name: str) -> str | None:
+        """What is another whenever the blob was written, known without reading it; None where there is no such blob."""

@@ -8,6 +8,7 @@ from threading import Lock
 from types import TracebackType
 from typing import Protocol, Self
 
+from flows.errors import SourceChanged
 from flows.storage.protocol import CHUNK_BYTES, RangeStore
 
 
@@ -16,6 +17,10 @@ class Reader(Protocol):
 
     @property
     def size_bytes(self) -> int: ...
+
+    @property
+    def version(self) -> str:
+        """What is another once the blob was replaced or written to since it was opened."""
 
     @property
     def descriptor(self) -> int | None:
@@ -50,15 +55,23 @@ class Closing:
 
 @dataclass
 class FileReader(Closing):
-    """A blob that is a file. The open file stays the same, whatever becomes of its name meanwhile."""
+    """A blob that is a file. The open file stays the same, whatever becomes of its name meanwhile.
+
+    Our stores give a name a new file. Whoever else writes into this one while it is read has its readers fail.
+    """
 
     descriptor: int
     size_bytes: int = field(init=False)
+    version: str = field(init=False)
     _closing: Lock = field(default_factory=Lock)
     _closed: bool = False
 
     def __post_init__(self) -> None:
-        self.size_bytes = os.fstat(self.descriptor).st_size
+        self.size_bytes, self.version = os.fstat(self.descriptor).st_size, self._version_now()
+
+    def _version_now(self) -> str:
+        found = os.fstat(self.descriptor)
+        return f"{found.st_dev}-{found.st_ino}-{found.st_size}-{found.st_mtime_ns}"
 
     def read(self, start: int, length: int) -> bytes:
         length = min(length, self.size_bytes - start)
@@ -66,6 +79,8 @@ class FileReader(Closing):
         while length > 0 and (piece := os.pread(self.descriptor, length, start)):
             pieces.append(piece)
             start, length = start + len(piece), length - len(piece)
+        if pieces and self._version_now() != self.version:
+            raise SourceChanged
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def close(self) -> None:
@@ -82,6 +97,7 @@ class RangeReader(Closing):
     store: RangeStore
     name: str
     size_bytes: int
+    version: str = ""  # as far as the store tells; its ranges are then of this version alone
     descriptor: None = None
 
     def read(self, start: int, length: int) -> bytes:

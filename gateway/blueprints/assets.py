@@ -37,8 +37,7 @@ async def list_assets(
     limit: Limit = 100,
 ) -> answers.AssetList:
     """Assets by reference, clearance and kind."""
-    rows = await state.queries.assets(reader_of(caller), _refs(ref), clearance, data_type, after, limit)
-    following = rows[-1].asset_id if len(rows) == limit else None
+    rows, following = await state.queries.assets(reader_of(caller), _refs(ref), clearance, data_type, after, limit)
     return answers.AssetList(assets=[answers.asset(row) for row in rows], next_after=following)
 
 

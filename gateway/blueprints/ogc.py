@@ -9,7 +9,7 @@ from fastapi import APIRouter, Body, Depends, Header, Query, Request, Response
 from domain.contracts.offers import Offer
 from domain.contracts.platforms import PlatformRow
 from domain.rules.clearance import Identity
-from domain.rules.paging import Place, to_token
+from domain.rules.paging import to_token
 from gateway.answers import OPEN
 from gateway.auth import Partner, partner
 from gateway.blueprints.platform import ClientKey, platform_of
@@ -118,10 +118,9 @@ async def jobs(
 ) -> JobList:
     """Your platform's jobs, newest first."""
     wanted = [OURS[one] for one in status] if status else None
-    rows = await JobQueries(state.queries, caller).jobs(limit, place_of(after), process_id, wanted)
+    rows, behind = await JobQueries(state.queries, caller).jobs(limit, place_of(after), process_id, wanted)
     filters = [*(("status", one) for one in status or ()), *([("processID", process_id)] if process_id else [])]
-    last = rows[-1] if len(rows) == limit else None
-    following = _jobs_url(base, limit, filters, to_token(Place(last.created_at, last.request_id))) if last else None
+    following = _jobs_url(base, limit, filters, to_token(behind)) if behind else None
     links = descriptions.page_links(rows, _jobs_url(base, limit, filters, after), following)
     return JobList(jobs=[descriptions.job(row, base) for row in rows], links=links)
 

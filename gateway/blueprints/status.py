@@ -5,7 +5,7 @@ from uuid import UUID
 
 from fastapi import APIRouter, Depends, Query
 
-from domain.rules.paging import Place, to_token
+from domain.rules.paging import to_token
 from gateway.auth import operator
 from gateway.conditional import private
 from gateway.errors import NotFound
@@ -36,9 +36,8 @@ async def list_jobs(
     limit: Limit = 100,
 ) -> JobPage:
     """Jobs of every platform, newest first."""
-    jobs = await reading.jobs(state, workflow_id, platform_id, place_of(after), limit)
-    following = to_token(Place(jobs[-1].created_at, jobs[-1].job_id)) if len(jobs) == limit else None
-    return JobPage(jobs=list(jobs), next=following)
+    jobs, behind = await reading.jobs(state, workflow_id, platform_id, place_of(after), limit)
+    return JobPage(jobs=list(jobs), next=to_token(behind) if behind else None)
 
 
 @router.get("/job/{job_id}")

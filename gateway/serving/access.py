@@ -12,7 +12,7 @@ from gateway.serving.links import PARAMETER, Links
 from gateway.serving.lookup import PARTS, Lookup, Product
 from gateway.serving.problems import LINK_ENDED, NOT_FOUND, NOT_READY, UNKNOWN_CREDENTIAL
 
-_ASSET_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+ASSET_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 AssetId = Annotated[str, Path(description="The asset's id")]
 Version = Annotated[
@@ -63,7 +63,7 @@ def is_readable(product: Product, identity: Identity | None) -> bool:
 async def readable_product(request: Request, asset_id: AssetId, version: Version = "latest") -> Product:
     """The product that the URL names, if this reader may have it; else the one answer that tells nothing."""
     identity = await identity_of(request)
-    if not _ASSET_ID.fullmatch(asset_id):
+    if not ASSET_ID.fullmatch(asset_id):
         raise NOT_FOUND
     lookup, ordinal = lookup_of(request), None if version == "latest" else int(version)
     product = None

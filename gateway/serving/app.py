@@ -19,6 +19,7 @@ from gateway.serving.answers import Answers, Whole, answer_shares
 from gateway.serving.budget import Budget
 from gateway.serving.freshness import ResponseHeaders
 from gateway.serving.handles import Handles
+from gateway.serving.heavy import HeavyPictures
 from gateway.serving.links import Links
 from gateway.serving.lookup import Lookup
 from gateway.serving.memory import Memory
@@ -50,6 +51,13 @@ def create_app(settings: ServingSettings | None = None) -> FastAPI:
         settings.serving_request_mb * MEGABYTE,
         settings.serving_patience_seconds,
         settings.serving_requests_at_a_time,
+    )
+    app.state.heavy = HeavyPictures(
+        settings.serving_drawing_processes,
+        2 * settings.serving_request_mb * MEGABYTE,
+        settings.serving_drawing_niceness,
+        settings.serving_drawing_seconds,
+        settings.serving_patience_seconds,
     )
     app.state.sources = Sources(app.state.zones, Handles(settings.serving_open_files, OPEN_SECONDS))
     for each in (app, stac, features):
@@ -98,6 +106,7 @@ def _lifespan(settings: ServingSettings, stac: FastAPI, features: FastAPI):  # t
         finally:
             await lookup.close()
             app.state.sources.handles.close()
+            app.state.heavy.close()
 
     return lifespan
 

@@ -1,7 +1,7 @@
 """The STAC API over pgSTAC, cut down to what the reader may know of. Reads only; the domain writes the catalogue."""
 
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,8 +16,8 @@ from stac_fastapi.pgstac.models.extensions import Extensions
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gateway.serving.access import identity_of, is_readable, lookup_of
-from gateway.serving.lookup import Product
+from gateway.serving.access import ASSET_ID, identity_of, is_readable, lookup_of
+from gateway.serving.lookup import Among, Product
 from gateway.serving.places import settle
 from gateway.serving.pools import opened, pool_options
 from gateway.serving.previews import staged_item
@@ -31,10 +31,10 @@ MOST_ITEMS: Final = 1000  # of a page: whoever asks for more is told where it go
 _NOTHING: Final = "-"
 
 
-async def readable_products(request: Request) -> list[Product]:
-    """What this reader may know of. One query and one pass over all products, for each request."""
+async def readable_products(request: Request, among: Among = None) -> list[Product]:
+    """What this reader may know of, of these assets or of all. One query and one pass over them, for each request."""
     identity = await identity_of(request)
-    return [product for product in await lookup_of(request).products() if is_readable(product, identity)]
+    return [product for product in await lookup_of(request).products(among) if is_readable(product, identity)]
 
 
 @dataclass(frozen=True)
@@ -69,10 +69,10 @@ def _literal(text: str) -> str:
     return re.sub(r"([\\%_])", r"\\\1", text)
 
 
-async def readable_items(request: Request) -> ReadableItems:
-    """What this reader may find."""
-    products = await readable_products(request)
-    parted = await lookup_of(request).in_parts() if products else set()
+async def readable_items(request: Request, among: Among = None) -> ReadableItems:
+    """What this reader may find, of these assets or of all."""
+    products = await readable_products(request, among)
+    parted = await lookup_of(request).in_parts(among) if products else set()
     return ReadableItems(
         frozenset(product.item_id for product in products),
         frozenset((product.asset_id, product.item_id) for product in products if product.item_id in parted),
@@ -81,8 +81,22 @@ async def readable_items(request: Request) -> ReadableItems:
 
 async def _require_readable(request: Request, collection_id: str) -> None:
     """Answer for what may not be known just as for what is not there."""
-    if collection_id not in {product.asset_id for product in await readable_products(request)}:
+    if not await readable_products(request, _assets({collection_id})):
         raise NOT_FOUND
+
+
+def _asked_for(search_request: Any) -> Among:
+    """The assets whose items are asked for: collections are named after them, and items' ids begin with them."""
+    if search_request.collections:
+        return _assets(search_request.collections)
+    if search_request.ids:
+        return _assets(each.partition("-")[0] for each in search_request.ids)
+    return None
+
+
+def _assets(named: Iterable[str]) -> frozenset[str]:
+    """Those of the names that an asset can have."""
+    return frozenset(each for each in named if ASSET_ID.fullmatch(each))
 
 
 class ReadableCatalog(CoreCrudClient):  # type: ignore[misc]
@@ -91,7 +105,7 @@ class ReadableCatalog(CoreCrudClient):  # type: ignore[misc]
     async def _search_base(self, search_request: Any, request: Request) -> Any:
         settle(search_request)
         search_request.limit = min(search_request.limit or MOST_ITEMS, MOST_ITEMS)
-        allowed = await readable_items(request)
+        allowed = await readable_items(request, _asked_for(search_request))
         if search_request.token and not allowed.includes(_page_start(search_request.token)):
             raise CANNOT_SEARCH
         if search_request.ids is not None:

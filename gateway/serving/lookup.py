@@ -27,7 +27,16 @@ _SERVED: Final = _COLUMNS + "api.served_products"
 _LATEST: Final = _SERVED + " WHERE asset_id = %s AND is_latest"
 _VERSION: Final = _SERVED + " WHERE asset_id = %s AND ordinal = %s"
 _STAGED: Final = _COLUMNS + "api.staged_products WHERE asset_id = %s AND ordinal = %s"
+# Of each view one row that is not there, which its indexes tell: the first of all rows takes joining all of them.
+_PING: Final = (
+    "SELECT EXISTS (SELECT FROM api.served_products WHERE asset_id = ''), "
+    "EXISTS (SELECT FROM api.staged_products WHERE asset_id = ''), "
+    "EXISTS (SELECT FROM api.descriptions WHERE asset_id = ''), "
+    "EXISTS (SELECT FROM api.identities WHERE client_id = '')"
+)
+_SERVED_AMONG: Final = _SERVED + " WHERE asset_id = ANY(%s)"
 _IN_PARTS: Final = "SELECT asset_id, ordinal, revision FROM api.served_in_parts"
+_IN_PARTS_AMONG: Final = _IN_PARTS + " WHERE asset_id = ANY(%s)"
 _FILE: Final = (
     "SELECT name, media_type FROM api.served_files "
     "WHERE asset_id = %s AND ordinal = %s AND revision = %s AND starts_with(sha256, %s) ORDER BY name LIMIT 1"
@@ -42,6 +51,8 @@ _IDENTITY: Final = "SELECT client_id, role, platform_id FROM api.identities WHER
 _BY_SESSION: Final = "SELECT client_id, role, platform_id FROM api.sessions WHERE session_hash = %(named)s LIMIT 1"
 _BY_SECRET: Final = _IDENTITY + "secret_hash = %(named)s UNION ALL " + _BY_SESSION
 _BY_CLIENT: Final = _IDENTITY + "client_id = %(named)s LIMIT 1"
+
+Among = frozenset[str] | None  # of which assets; of all
 
 
 @dataclass(frozen=True)
@@ -114,9 +125,7 @@ class Lookup:
     async def ping(self) -> None:
         """Fail unless all views answer."""
         async with self._pool.connection() as connection:
-            await connection.execute(
-                "SELECT 1 FROM api.served_products, api.staged_products, api.descriptions, api.identities LIMIT 1"
-            )
+            await connection.execute(_PING)
 
     async def identity(self, secret_hash: str) -> Identity | None:
         """Who holds the token, the key or the console's session of this digest."""
@@ -147,17 +156,25 @@ class Lookup:
         """The revision of one version that waits for its review."""
         return await self._product(_STAGED, (asset_id, ordinal))
 
-    async def products(self) -> list[Product]:
-        """Every served revision."""
-        return await self._memory.recall(_SERVED, lambda: self._products(_SERVED, ()))
+    async def products(self, among: Among = None) -> list[Product]:
+        """Every served revision, or those of these assets: of all there may be very many."""
+        if among is None:
+            return await self._memory.recall(_SERVED, lambda: self._products(_SERVED, ()))
+        values = (sorted(among),)
+        key = (_SERVED_AMONG, tuple(values[0]))
+        return await self._memory.recall(key, lambda: self._products(_SERVED_AMONG, values))
 
-    async def in_parts(self) -> set[str]:
+    async def in_parts(self, among: Among = None) -> set[str]:
         """The item ids of the served revisions that are catalogued in parts."""
-        return await self._memory.recall(_IN_PARTS, self._read_in_parts)
+        if among is None:
+            return await self._memory.recall(_IN_PARTS, lambda: self._read_in_parts(_IN_PARTS, ()))
+        values = (sorted(among),)
+        key = (_IN_PARTS_AMONG, tuple(values[0]))
+        return await self._memory.recall(key, lambda: self._read_in_parts(_IN_PARTS_AMONG, values))
 
-    async def _read_in_parts(self) -> set[str]:
+    async def _read_in_parts(self, query: LiteralString, values: tuple[object, ...]) -> set[str]:
         async with self._pool.connection() as connection, connection.cursor() as cursor:
-            await cursor.execute(_IN_PARTS)
+            await cursor.execute(query, values)
             return {item_id(row["asset_id"], row["ordinal"], row["revision"]) for row in await cursor.fetchall()}
 
     async def file(self, product: Product, key: str) -> ServedFile | None:

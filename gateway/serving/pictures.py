@@ -11,11 +11,13 @@ from typing import Final
 import numpy as np
 
 from domain.rules.rendering import Band, shown_bands
+from gateway.between import cost_of_pixels
 from gateway.serving.mosaics import Header
 from gateway.serving.problems import cannot_draw, invalid, too_large
 
 MAX_BANDS: Final = 8
 USUAL_PREVIEW: Final = 1024
+HEAVY_COST: Final = USUAL_PREVIEW**2 / 512**2  # of the usual preview in colours: what is more is drawn apart
 # Beside the values as they are read, a picture holds them again while they are stretched, and their masks.
 _COPIES, _STRETCHED_BYTES, _MASK_BYTES = 2, 8, 2
 _BASE_BYTES: Final = 16 * 1024**2  # blocks, and what GDAL opens
@@ -69,6 +71,11 @@ def size_of_preview(given: Mapping[str, int], header: Header, *, is_reprojected:
         return Size(height or math.ceil((width or 1) * ratio), width or math.ceil((height or 1) / ratio))
     factor = min(1.0, longest / max(header.place.height, header.place.width))
     return Size(math.ceil(header.place.height * factor), math.ceil(header.place.width * factor))
+
+
+def is_heavy(count: int, size: Size) -> bool:
+    """Whether reading and drawing so many bands takes so long that tiles of others would be late meanwhile."""
+    return cost_of_pixels(count * size.pixels) > HEAVY_COST
 
 
 def memory_of(count: int, dtype: str, size: Size) -> int:

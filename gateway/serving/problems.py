@@ -64,6 +64,12 @@ BUSY = Problem(
     "Others read as much as there is memory for. Ask again.",
     {"Retry-After": "5"},
 )
+TOO_SLOW = Problem(
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    BUSY.code,
+    "Drawing this took too long beside what others read. Ask again, or for fewer bands or pixels.",
+    BUSY.headers,
+)
 CANNOT_SEARCH = Problem(HTTPStatus.BAD_REQUEST, "cannot-search", "The catalogue cannot answer this search.")
 OUTSIDE = Problem(HTTPStatus.NOT_FOUND, "outside-bounds", "The product does not cover this place.")
 

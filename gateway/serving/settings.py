@@ -34,6 +34,13 @@ class ServingSettings(TokenSettings, StorageSettings, DatabaseSettings):
     serving_pixels_mb: int = Field(default=1024, ge=32, description="What those of all requests at once may take")
     serving_patience_seconds: float = Field(default=10.0, ge=0, description="How long a request waits for its share")
 
+    serving_drawing_processes: int = Field(
+        default=1, ge=1, le=64, description="Processes that draw heavy pictures, one picture each at a time"
+    )
+    serving_drawing_niceness: int = Field(
+        default=10, ge=0, le=19, description="How far they let everybody else go first: 0 not at all, 19 all the way"
+    )
+    serving_drawing_seconds: float = Field(default=15.0, gt=0, description="How long they may take for a picture")
     serving_requests_at_a_time: int = Field(
         default=4, ge=1, description="Requests of one reader that read pixels at a time; the rest waits its turn"
     )

@@ -4,7 +4,7 @@ import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 import rasterio
@@ -57,10 +57,13 @@ class Source:
         with self.handles.lent((self.key, self.numbers), self._open) as dataset:
             yield dataset
 
+    def named(self) -> tuple[str, Literal["GTiff", "VRT"]]:
+        """What GDAL opens, a file or the document of a virtual raster, and by which of its drivers."""
+        return (self.name, "GTiff") if self.numbers is None else (self.whole.document(self.numbers), "VRT")
+
     def _open(self) -> DatasetReader:
-        if self.numbers is None:
-            return rasterio.open(self.name, driver="GTiff")
-        return rasterio.open(self.whole.document(self.numbers), driver="VRT")
+        name, driver = self.named()
+        return rasterio.open(name, driver=driver)
 
     def narrowed(self, numbers: Sequence[int]) -> "Source":
         """A raster of these bands, whose numbers begin at 1 again; the file itself where it has no others."""
@@ -84,6 +87,29 @@ class Source:
             return None
         low, high = np.percentile(values, (LOWEST_PERCENT, HIGHEST_PERCENT))
         return usable(*((low, high) if low < high else (float(values.min()), float(values.max()))))
+
+
+@dataclass(frozen=True)
+class Handed:
+    """A raster that somebody else found and judged: its name, and by which driver it is opened."""
+
+    name: str
+    driver: Literal["GTiff", "VRT"]
+    environment: Mapping[str, Any]
+    handles: Handles
+
+    def named(self) -> tuple[str, Literal["GTiff", "VRT"]]:
+        """What GDAL opens, and by which of its drivers."""
+        return self.name, self.driver
+
+    @contextmanager
+    def opened(self) -> Iterator[DatasetReader]:
+        """A handle of it: what an open one has unpacked is not unpacked again."""
+        with self.handles.lent((self.name, self.driver), self._open) as dataset:
+            yield dataset
+
+    def _open(self) -> DatasetReader:
+        return rasterio.open(self.name, driver=self.driver)
 
 
 def shrunk(height: int, width: int, longest: int) -> tuple[int, int]:

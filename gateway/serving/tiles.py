@@ -8,24 +8,29 @@ from typing import Annotated, Any, Final
 
 import attr
 import numpy as np
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.routing import APIRoute
 from rio_tiler.io import Reader
 from rio_tiler.models import ImageData
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import QueryParams
 from titiler.core.dependencies import BidxParams, ImageRenderingParams
 from titiler.core.factory import TilerFactory
 from titiler.core.utils import render_image
 
+from domain.rules.rendering import Range
 from gateway.between import COST, cost_of_pixels, written
-from gateway.serving import layers, parameters, pictures
+from gateway.serving import layers, parameters, pictures, problems
 from gateway.serving.access import lookup_of, readable_product
 from gateway.serving.answers import reader_of
 from gateway.serving.budget import Budget
 from gateway.serving.freshness import tell_later
+from gateway.serving.handles import Handles
+from gateway.serving.heavy import HeavyPictures
 from gateway.serving.lookup import Product
+from gateway.serving.orders import Order
 from gateway.serving.problems import invalid
-from gateway.serving.sources import Source, Sources
+from gateway.serving.sources import OPEN_SECONDS, Handed, Source, Sources
 
 PREFIX: Final = "/tiles/{asset_id}"
 MAX_PIXELS: Final = 2048
@@ -35,7 +40,9 @@ _PARTS_OF_A_SIDE: Final = ("tilesize", "buffer", "padding")
 _FORMATS_OF_ALL_BANDS: Final = {"tif", "tiff", "npy"}
 _FORMATS_OF_VALUES: Final = _FORMATS_OF_ALL_BANDS | {"pngraw"}
 _PICTURES: Final = {"tile", "preview"}
+_FILES_APART: Final = 4  # that whoever draws heavy pictures keeps open
 _COLORMAPS: Final = {"colormap", "colormap_name"}
+_STRETCHES: Final = {"rescale", "colormap"}
 _EPSG: Final = re.compile(r"EPSG:[0-9]{4,6}", re.IGNORECASE)
 
 
@@ -44,7 +51,7 @@ class ProductReader(Reader):
     """A reader of the one raster that it is given, through a handle that is lent to it."""
 
     def __attrs_post_init__(self) -> None:
-        source: Source = self.input  # type: ignore[assignment]  # whatever the path dependency gives
+        source: Source | Handed = self.input  # type: ignore[assignment]  # whatever the path dependency gives
         self.dataset = self._ctx_stack.enter_context(source.opened())
         super().__attrs_post_init__()  # type: ignore[no-untyped-call]
 
@@ -57,8 +64,19 @@ class LayerFound(Exception):
         self.product = product
 
 
+class HeavyFound(Exception):
+    """What is asked for takes longer to draw than tiles of others could wait."""
+
+    def __init__(self, reading: "Reading") -> None:
+        super().__init__()
+        self.reading = reading
+
+
 class _ByKind(APIRoute):
-    """A raster's route. Where the asset turns out to be a vector layer, the layer answers at the same address."""
+    """A raster's route. Where the asset turns out to be a vector layer, the layer answers at the same address.
+
+    Where the picture turns out to be a heavy one, it is drawn apart.
+    """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         of_raster = super().get_route_handler()
@@ -68,6 +86,8 @@ class _ByKind(APIRoute):
                 return await of_raster(request)
             except LayerFound as found:
                 return await layers.answer(request, found.product)
+            except HeavyFound as found:
+                return await _drawn_apart(request, found.reading)
 
         return answer
 
@@ -113,6 +133,16 @@ def router() -> APIRouter:
     return tiles
 
 
+def drawing_app() -> FastAPI:
+    """The same routes for whoever is handed what to read: access, limits and turns were judged by whoever hands it."""
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    app.state.handles = Handles(_FILES_APART, OPEN_SECONDS)
+    app.include_router(router())
+    app.dependency_overrides = {_reading: _handed_reading, _stretch: _handed_stretch, _within_memory: _nothing}
+    problems.install(app)
+    return app
+
+
 async def _within_limits(request: Request) -> None:
     """Refuse sizes that exhaust memory, and any CRS but an EPSG code, before a library sees them.
 
@@ -152,20 +182,21 @@ async def _source(request: Request, product: Annotated[Product, Depends(readable
 
 
 @dataclass(frozen=True)
-class _Reading:
+class Reading:
     """What a request reads: a raster, these of its bands, and what that takes. `numbers` are those of the product."""
 
-    source: Source
+    source: Source | Handed
     numbers: list[int]
     indexes: list[int]
     size_bytes: int
+    is_heavy: bool
 
 
 async def _reading(
     request: Request,
     source: Annotated[Source, Depends(_source)],
     named: Annotated[BidxParams, Depends(parameters.BANDS)],
-) -> _Reading:
+) -> Reading:
     """Decide what is read before anything is; a reader who names no bands gets those that are drawn."""
     header, what = source.header, _what(request)
     pictures.refuse_strangers(named.indexes, header)
@@ -179,10 +210,11 @@ async def _reading(
     needed = pictures.refuse_too_much(len(numbers), header.dtypes[0], size, budget.one_bytes)
     cost = written(cost_of_pixels(size.pixels * len(numbers)))
     tell_later(request, lambda: {COST: cost})
+    is_heavy = pictures.is_heavy(len(numbers), size)
     if what not in _PICTURES:  # nothing is reprojected
-        return _Reading(source.legible(), numbers, numbers, needed)
+        return Reading(source.legible(), numbers, numbers, needed, is_heavy)
     narrowed = source.narrowed(numbers)
-    return _Reading(narrowed, numbers, numbers if narrowed is source else _counted(numbers), needed)
+    return Reading(narrowed, numbers, numbers if narrowed is source else _counted(numbers), needed, is_heavy)
 
 
 def _counted(numbers: list[int]) -> list[int]:
@@ -208,44 +240,87 @@ def _size(request: Request, what: str, source: Source) -> pictures.Size:
     return pictures.size_of_preview(sides, source.header, is_reprojected="dst_crs" in request.query_params)
 
 
-async def _within_memory(request: Request, reading: Annotated[_Reading, Depends(_reading)]) -> AsyncIterator[None]:
-    """Read when there is memory for it, beside what others read at the same time."""
+async def _within_memory(request: Request, reading: Annotated[Reading, Depends(_reading)]) -> AsyncIterator[None]:
+    """Read when there is memory for it, beside what others read at the same time; what is heavy, not here."""
+    if reading.is_heavy:
+        raise HeavyFound(reading)
     budget: Budget = request.app.state.budget
     async with budget.share(reading.size_bytes, reader_of(request.scope)):
         yield
 
 
-async def _read_source(reading: Annotated[_Reading, Depends(_reading)]) -> Source:
+async def _drawn_apart(request: Request, reading: Reading) -> Response:
+    """Have another process draw it, when it is this reader's turn and there is memory for it."""
+    heavy: HeavyPictures = request.app.state.heavy
+    budget: Budget = request.app.state.budget
+    name, driver = await run_in_threadpool(reading.source.named)  # documents of many parts take their time
+    order = Order(
+        path=request.scope["path"],
+        query=request.scope["query_string"].decode("latin-1"),
+        name=name,
+        driver=driver,
+        environment=dict(reading.source.environment),
+        indexes=reading.indexes,
+        stretch=await _stretch(request, reading),
+    )
+    reader = reader_of(request.scope)
+    async with heavy.turns.place(reader), budget.share(reading.size_bytes, reader):
+        head, body = await heavy.draw(order)
+    return Response(body, head.status, head.headers)
+
+
+async def _handed_reading(request: Request) -> Reading:
+    order: Order = request.state.order
+    source = Handed(order.name, order.driver, order.environment, request.app.state.handles)
+    return Reading(source, order.indexes, order.indexes, 0, is_heavy=True)
+
+
+async def _handed_stretch(request: Request) -> Range | None:
+    order: Order = request.state.order
+    return order.stretch
+
+
+async def _nothing() -> None:
+    """It was done before."""
+
+
+async def _read_source(reading: Annotated[Reading, Depends(_reading)]) -> Source | Handed:
     return reading.source
 
 
-async def _read_bands(reading: Annotated[_Reading, Depends(_reading)]) -> BidxParams:
+async def _read_bands(reading: Annotated[Reading, Depends(_reading)]) -> BidxParams:
     return BidxParams(indexes=reading.indexes)
 
 
-async def _environment(source: Annotated[Source, Depends(_source)]) -> dict[str, Any]:
+async def _environment(reading: Annotated[Reading, Depends(_reading)]) -> dict[str, Any]:
     """GDAL may read this product and nothing else."""
-    return dict(source.environment)
+    return dict(reading.source.environment)
 
 
 async def _no_algorithm() -> None:
     """TiTiler may transform pixels by named algorithms; we show them as they are."""
 
 
-async def _rendering(
-    request: Request,
-    reading: Annotated[_Reading, Depends(_reading)],
-    given: Annotated[ImageRenderingParams, Depends(parameters.RENDERING)],
-) -> ImageRenderingParams:
-    """Stretch the values as the raster's rendering says, unless the reader wants it otherwise.
+async def _stretch(request: Request, reading: Annotated[Reading, Depends(_reading)]) -> Range | None:
+    """Over which values it is stretched, by the raster's rendering, unless the reader wants it otherwise.
 
     Formats for computing keep the values as they are, and so do colours that are given value by value.
     """
     pictured = request.path_params.get("format") not in _FORMATS_OF_VALUES
-    if given.rescale is None and pictured and _what(request) in _PICTURES and "colormap" not in request.query_params:
-        sources: Sources = request.app.state.sources
-        values = await sources.range_of(reading.source, reading.numbers)
-        given.rescale = [values] if values else None  # type: ignore[list-item]
+    if not pictured or _what(request) not in _PICTURES or not _STRETCHES.isdisjoint(request.query_params):
+        return None
+    assert isinstance(reading.source, Source)  # noqa: S101 - what is handed brings its stretch
+    sources: Sources = request.app.state.sources
+    return await sources.range_of(reading.source, reading.numbers)
+
+
+async def _rendering(
+    stretch: Annotated[Range | None, Depends(_stretch)],
+    given: Annotated[ImageRenderingParams, Depends(parameters.RENDERING)],
+) -> ImageRenderingParams:
+    """What the reader says, stretched as the raster's rendering does where they say nothing of it."""
+    if given.rescale is None and stretch is not None:
+        given.rescale = [stretch]  # type: ignore[list-item]
     return given
 
 

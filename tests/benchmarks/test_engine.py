@@ -11,6 +11,7 @@ TINY = Size(rounds=1, rounds_documented=1, items=20, many_items=200, chain=5, sh
 QUICK = ("throughput", "rows", "two_pools")  # what needs no waiting for Prefect's records; `make bench` runs all
 
 
+@pytest.mark.usefixtures("on_shared_stack")
 def test_the_report_has_the_shape_of_all_benchmarks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "IDLE_LOOK_SECONDS", 0.05)  # the figures are not judged here
     report = run(TINY, QUICK)

@@ -4,9 +4,11 @@ import pytest
 
 from benchmarks.workers import Size, run
 
+pytestmark = pytest.mark.stack
 FIELDS = {"name", "value", "unit", "baseline", "ratio", "target", "holds", "n", "note"}
 
 
+@pytest.mark.usefixtures("on_shared_stack")
 def test_the_report_has_the_shape_of_all_benchmarks() -> None:
     report = run(Size(single=1, rushes=1, at_once=2, parents=3))
     assert report["bench"] == "workers"

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.engine_chaos import POOLS, SCALES, Trial, items_workflow, trial, until
+from tests.support.engine_chaos import POOLS, SCALES, Trial, items_workflow, until
 
 pytestmark = [pytest.mark.stack, pytest.mark.chaos]
 RUNS = int(os.environ.get("CAIRN_CHAOS_RUNS", "0"))
@@ -91,9 +91,8 @@ WORKFLOWS = {f"items_{pool}": items_workflow(pool) for pool in POOLS} | {
 
 
 @pytest.fixture(scope="module")
-def stack() -> Iterator[Trial]:
-    with trial("engine-stops", WORKFLOWS) as made:
-        yield made
+def stack(impatient_stack: Trial) -> Trial:
+    return impatient_stack
 
 
 def test_a_cancelled_run_is_over_soon_and_leaves_no_process(stack: Trial) -> None:

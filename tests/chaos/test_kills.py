@@ -68,10 +68,10 @@ async def test_a_frozen_relay_that_wakes_up_sends_nothing_twice(database: TestDa
         for _ in range(rounds):
             submitting = asyncio.gather(*(made.live() for _ in range(10)))
             await asyncio.sleep(0.1)
-            frozen.popen.send_signal(signal.SIGSTOP)
+            frozen.send(signal.SIGSTOP)
             await submitting
             await asyncio.sleep(FROZEN_LEASES * LEASE_SECONDS)
-            frozen.popen.send_signal(signal.SIGCONT)
+            frozen.send(signal.SIGCONT)
         await made.rest()
         print(f"\n{rounds} freezes of {FROZEN_LEASES} leases, n = {len(made.journal)} runs ({SCALES})")  # noqa: T201
         assert made.violations() == {}

@@ -6,34 +6,25 @@ Silences are scaled down to a sixth of their defaults. CAIRN_CHAOS_RUNS sets how
 import contextlib
 import os
 import signal
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from deployments import sample
-from tests.support.cluster import open_folder
+from tests.support.clock import until
+from tests.support.engine_chaos import Trial
 from tests.support.stack import RunningStack
 
 pytestmark = [pytest.mark.stack, pytest.mark.chaos]
 RUNS = int(os.environ.get("CAIRN_CHAOS_RUNS", "1"))
-SCALED = {
-    "CAIRN_HEARTBEAT_SECONDS": "1",
-    "CAIRN_CHILD_SILENCE_SECONDS": "10",
-    "CAIRN_ATTEMPT_LOST_SECONDS": "10",
-    "CAIRN_RECONCILE_SECONDS": "2",
-    "CAIRN_ATTEMPT_PAUSE_SECONDS": "1",
-}
 WAIT_SECONDS = 90.0
 # When to strike: as soon as the flow run of this segment (0 is the run's own) has said that it begins.
 SEGMENT = {"gdal": 1, "light": 0}
 
 
 @pytest.fixture(scope="module")
-def stack() -> Iterator[RunningStack]:
-    with open_folder("chaos") as folder, RunningStack(folder, SCALED).up() as running:
-        yield running
+def stack(impatient_stack: Trial) -> RunningStack:
+    return impatient_stack.stack
 
 
 @pytest.mark.parametrize("pool", SEGMENT)
@@ -66,7 +57,7 @@ def wait_for_start(stack: RunningStack, request_id: str, segment: int) -> None:
         "select 1 from app.attempt_flow_runs join app.runs using (run_id)"
         " where request_id = %s and coalesce(segment, 0) = %s"
     )
-    until(lambda: stack.rows(query, request_id, segment) != [])
+    until(lambda: stack.rows(query, request_id, segment) != [], WAIT_SECONDS)
 
 
 def wait_for_end(stack: RunningStack, request_id: str) -> str:
@@ -74,7 +65,7 @@ def wait_for_end(stack: RunningStack, request_id: str) -> str:
         [(found,)] = stack.rows("select status from app.requests where request_id = %s", request_id)
         return str(found)
 
-    until(lambda: status() not in {"pending", "processing"})
+    until(lambda: status() not in {"pending", "processing"}, WAIT_SECONDS)
     return status()
 
 
@@ -93,10 +84,3 @@ def with_descendants(pid: int) -> list[int]:
             with contextlib.suppress(OSError):
                 found += map(int, children.read_text().split())
     return found
-
-
-def until(question: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not question():
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.05)

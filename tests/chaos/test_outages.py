@@ -1,30 +1,37 @@
 """PostgreSQL is away for one and a half loss thresholds: of attempts that live none is fenced, of the dead every one.
 
-It is stopped, and later frozen with all connections open. Fleets of 1, 2 and 4 processes of the domain, each with its
-own connections and sweep, share the outages. The flow runs' line to the domain is the real one, over a balancer;
-only Prefect is scripted, and says of every flow run that it is running. n is printed.
+It is stopped, and later frozen with all connections open; in the long form then only the processes of those who are
+connected are, which keep the locks that attempts need, and clients submit all the while. Fleets of 1, 2 and 4 processes
+of the domain, each with its own connections and sweep, share the outages. The flow runs' line to the domain is the real
+one, over a balancer; only Prefect is scripted, and says of every flow run that it is running. n is printed.
 """
 
 import asyncio
 import itertools
 import json
+import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
+import psycopg
 import pytest
 
 from domain.reconcile import Reconciler
 from domain.rules.reconcile import FlowState
+from domain.together import together
 from flows import reporting
 from flows.reporting import Line
 from tests.domain.test_reconcile import ScriptedPrefect
 from tests.support.acts import OUTPUTS, Flow, dispatched, submit
 from tests.support.cluster import TestDatabase, TestServer, running_cluster
+from tests.support.outage_table import Row, note
 from tests.support.platform import Domain, add_clients, another_domain
 
 pytestmark = pytest.mark.chaos
@@ -35,13 +42,26 @@ HEARTBEAT_SECONDS = 0.9  # by the factor it would be so often that the machine d
 SWEEP_SECONDS = 0.5
 OUTAGE_SECONDS = 1.5 * LOST_SECONDS
 FLEETS = (1, 2, 4)
-LIVING, DYING = 6, 2  # the latter in each outage
+FULL = "CAIRN_OUTAGE_RUNS" in os.environ
+LIVING, DYING = (12 if FULL else 6), 2  # the latter in each outage
 WAIT_SECONDS = 90.0
+LOAD_SECONDS = 0.3  # between two submissions of one client
 FENCED_AFTER = """
-    select run_id, extract(epoch from finished_at - (
-        select min(since) from app.listening_spans where since > a.heartbeat_at))::float
+    select run_id, extract(epoch from finished_at - coalesce(
+        (select min(since) from app.listening_spans where since > a.heartbeat_at), heartbeat_at))::float
     from app.attempts a where state = 'fenced' order by 2
 """
+ENDED = "select state, count(*) from app.attempts where run_id = any(%s) and number = 1 group by 1"
+PARKED = "select count(*) from app.runs where run_id = any(%s) and reason = 'parked'"
+AGAIN = "select count(*) from app.attempts where run_id = any(%s) and number > 1"
+Act = Callable[[TestServer], None]
+HOWS: dict[str, tuple[Act, Act]] = {
+    "stopped": (TestServer.crash, TestServer.start),
+    "frozen": (TestServer.freeze, TestServer.thaw),
+}
+if FULL:
+    HOWS["sessions frozen"] = (TestServer.freeze_sessions, TestServer.thaw)
+TELLS = ("stopped", "frozen")  # where whoever connects anew is let in, a service may go on
 
 
 @dataclass
@@ -64,9 +84,10 @@ class Fleet:
     lives: list[asyncio.Task[None]] = field(default_factory=list)
     sweeps: list[asyncio.Task[None]] = field(default_factory=list)
     dead: set[object] = field(default_factory=set)
+    submitted: Counter[int] = field(default_factory=Counter)  # by how it was answered
 
     async def begin(self) -> None:
-        for number in range(LIVING + 2 * DYING):
+        for number in range(LIVING + len(HOWS) * DYING):
             await submit(self.domains[0], refs={"dataset_id": "d", "resource_id": str(number)})
         self.flows = await dispatched(self.domains[0])
         balanced = Balanced(itertools.cycle([domain.transport for domain in self.domains]))
@@ -79,6 +100,15 @@ class Fleet:
         for one in self.domains:
             sweep = Reconciler(one.service.database, prefect, SWEEP_SECONDS, one.service.settings.patience(), 3)
             self.sweeps.append(asyncio.create_task(sweep.run()))
+            if FULL:
+                self.sweeps.append(asyncio.create_task(self._load(one)))
+
+    async def _load(self, domain: Domain) -> None:
+        """A client that submits one request after the other; nobody sends them to Prefect."""
+        for number in itertools.count():
+            answer = await submit(domain, refs={"dataset_id": "load", "resource_id": f"{id(domain)}-{number}"})
+            self.submitted[answer.status_code] += 1
+            await asyncio.sleep(LOAD_SECONDS)
 
     async def _live(self, line: Line) -> None:
         async with line.beating(HEARTBEAT_SECONDS):
@@ -98,6 +128,33 @@ class Fleet:
                 if self.dead <= set(found):
                     return found
                 await asyncio.sleep(0.1)
+
+    @property
+    def living(self) -> list[object]:
+        return [flow.run_id for flow in self.flows[:LIVING]]
+
+    @contextmanager
+    def locks_held(self) -> Iterator[None]:
+        """A session has the rows of every other living attempt locked: it is among those that are stopped."""
+        with psycopg.connect(self.domains[0].database.url()) as session:
+            session.execute("select from app.attempts where run_id = any(%s) for update", [self.living[::2]])
+            yield
+
+    async def told_after(self, how: str) -> float | None:
+        """How long it took until every process said that it is not ready; None where one need not."""
+        if how not in TELLS:
+            return None
+        began = time.monotonic()
+        async with AsyncExitStack() as stack:
+            clients = [
+                await stack.enter_async_context(httpx.AsyncClient(transport=one.transport, base_url="http://domain"))
+                for one in self.domains
+            ]
+            while clients:
+                answers = await together(*(client.get("/readyz") for client in clients))
+                clients = [one for one, answer in zip(clients, answers, strict=True) if answer.is_success]
+                await asyncio.sleep(0.05)
+        return time.monotonic() - began
 
     async def end(self) -> None:
         for task in (*self.lives, *self.sweeps):
@@ -126,22 +183,22 @@ def scaled(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_an_outage_of_the_database_fences_the_dead_and_nobody_else(tmp_path: Path) -> None:
-    """Those that live are done in the second outage, and hand in what they made once it is over."""
+    """Those that live are done in the last outage, and hand in what they made once it is over."""
     with running_cluster() as cluster, ExitStack() as databases:
         async with AsyncExitStack() as stack:
             fleets = [
                 await stack.enter_async_context(fleet(databases.enter_context(cluster.database()), tmp_path, size))
                 for size in FLEETS
             ]
-            server = cluster.server
-            for how in ("stopped", "frozen"):
-                await away(server, how, fleets)
-                for one in fleets:
-                    tell(how, one, await one.fenced_after())
+            for how in HOWS:
+                told = await away(cluster.server, how, fleets)
+                for one, after in zip(fleets, told, strict=True):
+                    tell(how, one, await one.fenced_after(), after)
             for one in fleets:
                 await asyncio.wait_for(asyncio.gather(*one.lives[:LIVING]), WAIT_SECONDS)
-                ended = one.domains[0].rows("select state, count(*) from app.attempts where number = 1 group by 1")
-                assert dict(ended) == {"committed": LIVING, "fenced": 2 * DYING}
+                ended = one.domains[0].rows(ENDED, [flow.run_id for flow in one.flows])
+                assert dict(ended) == {"committed": LIVING, "fenced": len(HOWS) * DYING}
+                assert set(one.submitted) <= {202, 503}, "no client saw anything else"
 
 
 def test_dropped_packets_fence_nobody_and_readiness_tells(tmp_path: Path) -> None:
@@ -150,31 +207,38 @@ def test_dropped_packets_fence_nobody_and_readiness_tells(tmp_path: Path) -> Non
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout.splitlines()[-1])
-    print(f"\ndropped for {OUTAGE_SECONDS} s, 1 process, n = {told['n']}: {told}")  # noqa: T201
+    states = told["attempts"]
+    what = f"database's packets dropped for {OUTAGE_SECONDS:g} s, 1 process"
+    note(Row(what, told["n"], states.get("fenced", 0), 0, told["n"] - states["committed"], told["told_after"]))
     assert (told["before"], told["during"]) == (200, 503)
     assert told["attempts"] == {"committed": told["n"]}
 
 
-async def away(server: TestServer, how: str, fleets: list[Fleet]) -> None:
-    stopped = how == "stopped"
-    await asyncio.to_thread(server.crash if stopped else server.freeze)
-    try:
-        for one in fleets:
-            one.some_die()
-            if not stopped:
-                one.done.set()
-        await asyncio.sleep(OUTAGE_SECONDS)
-    finally:
-        await asyncio.to_thread(server.start if stopped else server.thaw)
+async def away(server: TestServer, how: str, fleets: list[Fleet]) -> list[float | None]:
+    """Have it away; how long after its beginning each fleet told of it."""
+    begin, end = HOWS[how]
+    with ExitStack() as held:
+        for one in fleets if how == "sessions frozen" else ():
+            held.enter_context(one.locks_held())
+        await asyncio.to_thread(begin, server)
+        try:
+            for one in fleets:
+                one.some_die()
+                if how == list(HOWS)[-1]:
+                    one.done.set()
+            told = [asyncio.create_task(one.told_after(how)) for one in fleets]
+            await asyncio.sleep(OUTAGE_SECONDS)
+            return await together(*told)
+        finally:
+            await asyncio.to_thread(end, server)
 
 
-def tell(how: str, one: Fleet, fenced: dict[object, float]) -> None:
-    living = set(fenced) - one.dead
+def tell(how: str, one: Fleet, fenced: dict[object, float], told_after: float | None) -> None:
+    living, domain = set(fenced) - one.dead, one.domains[0]
+    [(parked,)], [(again,)] = (domain.rows(query, one.living) for query in (PARKED, AGAIN))
+    what = f"database {how} for {OUTAGE_SECONDS:g} s (1.5 x {LOST_SECONDS:g} s), {len(one.domains)} processes"
+    note(Row(what, LIVING, len(living), parked, again, told_after))
     latest = max(fenced.values())
-    print(  # noqa: T201
-        f"\n{how} for {OUTAGE_SECONDS} s, {len(one.domains)} processes: fenced {len(living)} of {LIVING} that live and"
-        f" {len(fenced)} of {len(one.dead)} dead, the last of them {latest:.1f} s after it"
-        f" (loss threshold 90 s -> {LOST_SECONDS} s, factor {FACTOR:.0f})"
-    )
+    print(f"of {len(one.dead)} dead {len(set(fenced) & one.dead)} fenced, the last {latest:.1f} s after it")  # noqa: T201
     assert not living
     assert min(fenced.values()) >= LOST_SECONDS, "each had a whole threshold of its own"

@@ -43,6 +43,7 @@ from tests.flows.test_runner import engine_in
 from tests.support.acts import OUTPUTS, dispatched, submit, time_passes
 from tests.support.clock import eventually
 from tests.support.cluster import TestDatabase
+from tests.support.outage_table import Row, note
 from tests.support.platform import Domain, running_domain
 from tests.support.prefect_standin import standing_in
 
@@ -54,6 +55,7 @@ WAIT_SECONDS = 120.0
 ANSWER_SECONDS = 2.0  # nor does a busy machine answer in the time that the factor would leave
 LOST_SECONDS = 6.0  # by the factor a busy machine would be silent for as long
 HEARTBEAT_SECONDS = 0.5  # by the factor it would be so often that the machine does nothing else
+SCALED = f"(factor {FACTOR:g})"
 COUNTS = "select r.state, r.reason, a.state, a.number from app.runs r join app.attempts a using (run_id)"
 
 
@@ -66,11 +68,6 @@ async def scaled_domain(database: TestDatabase, folder: Path) -> AsyncIterator[D
     }
     async with running_domain(database, folder, **short) as running:
         yield running
-
-
-def tell(what: str, **counted: object) -> None:
-    told = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in counted.items())
-    print(f"\n{what}: n = {RUNS}, {told} (factor {FACTOR:g})")  # noqa: T201
 
 
 # --- Prefect ---
@@ -107,7 +104,8 @@ async def test_a_prefect_that_answers_nothing_costs_no_attempt(
             task.cancel()
         await asyncio.gather(*loops, return_exceptions=True)
         counts = _counted(domain)
-    tell(f"Prefect black-holed for {minutes} min", ended=counts["committed"], sent_after_it=counts["sent"])
+    again = sum(counts.values()) - RUNS
+    note(Row(f"Prefect black-holed for {minutes} min, relay and sweep {SCALED}", RUNS, counts["fenced"], 0, again))
     assert counts == {"committed": len(working), "sent": waiting}, "one attempt each, none of them fenced"
 
 
@@ -156,8 +154,9 @@ async def test_only_old_workers_for_a_minute_park_nothing(shared_database: TestD
             await beacon(domain, "new", "light", "gdal", handlers=handlers())
             await _take_all(domain, router, None)
         found = domain.rows("select state, reason, count(*) from app.runs group by 1, 2")
-        tries = max(number for _, _, _, number in domain.rows(COUNTS))
-    tell("only old workers for 60 s", refusals=sum(refused.values()), attempts_of_one_run_at_most=tries)
+        fenced = _counted(domain)["fenced"]
+    parked = RUNS - sum(count for state, _, count in found if state == "completed")
+    note(Row(f"only old workers for 60 s {SCALED}", RUNS, fenced, parked, sum(refused.values()) - RUNS))
     assert found == [("completed", None, RUNS)], "none is parked, none still waits"
     assert max(refused.values()) == 1, "no run was sent to workers that said that they lack its handlers"
 
@@ -271,7 +270,8 @@ async def test_run_storage_that_is_away_for_a_while_fails_no_node(
             return await Runner(engine, schedule, Stop(), Place("outer."), visible=False).run()
 
     *verdicts, _ = await asyncio.gather(*(run(number) for number in range(RUNS)), blow())
-    tell(f"run storage {how} for {seconds} s", nodes=3 * RUNS, begun=sum(begun.values()), refused_calls=weather.failed)
+    failed = sum(not isinstance(verdict, Finished) for verdict in verdicts)
+    note(Row(f"run storage {how} for {seconds} s, {weather.failed} calls met it {SCALED}", 3 * RUNS, 0, failed, failed))
     assert {type(verdict) for verdict in verdicts} == {Finished}
     assert (weather.failed > 0) == (how == "failing"), "the outage was met"
     if how == "slow":

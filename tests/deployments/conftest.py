@@ -1,14 +1,12 @@
-"""One Prefect server for all tests of the rollout."""
-
-from collections.abc import Iterator
+"""The Prefect server of all tests of the rollout."""
 
 import pytest
 
-from tests.support.cluster import TestCluster, open_folder
+from tests.support.cluster import TestCluster
+from tests.support.lending import lent
 from tests.support.prefect_server import PrefectServer, running_prefect
 
 
-@pytest.fixture(scope="package")
-def prefect_server(cluster: TestCluster) -> Iterator[PrefectServer]:
-    with open_folder("prefect") as folder, running_prefect(cluster, folder) as running:
-        yield running
+@pytest.fixture(scope="module")
+def prefect_server(lending_cluster: TestCluster) -> PrefectServer:
+    return lent("prefect_server", lambda: running_prefect(lending_cluster))

@@ -40,7 +40,7 @@ def run(database: TestDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     credentials = {**people, "clients": {"ddh": {"api_key": "secret-ddh-dev"}}}
     stack = Stack(State(tmp_path / "state"), facts, credentials)
     stack.state.create()
-    for module in ("assets", "callbacks", "credentials", "orders", "partner"):
+    for module in ("assets", "callbacks", "credentials", "leftovers", "orders", "partner"):
         monkeypatch.setattr(f"deployments.cli.{module}.running_stack", lambda: stack)
     with served(create_app(domain_settings(database, tmp_path)), domain), served(create_gateway(door), gateway):
         yield lambda *arguments: CliRunner().invoke(cairn, list(arguments))
@@ -150,3 +150,24 @@ def test_runs_beyond_the_limit_are_found_by_what_the_list_says(run: Cairn, tmp_p
         seen += re.findall(r"^[0-9a-f-]{36}", listed, re.MULTILINE)
         said = "".join(line for line in listed.splitlines() if line.startswith("More:"))
     assert len(seen) == len(set(seen)) == 3
+
+
+def test_leftovers_are_shown_and_strays_are_removed_by_order_alone(run: Cairn, tmp_path: Path) -> None:
+    assert submitted(run, tmp_path, "a").exit_code == 0
+    shown = run("leftovers")
+    assert (shown.exit_code, "after 1 hours, all of a failed or cancelled one after 7 days" in shown.stdout) == (
+        0,
+        True,
+    )
+    assert json.loads(run("leftovers", "--json").stdout)["ended"] == []
+    stray = tmp_path / f"runs/{uuid4()}/m1/values/v.json"
+    stray.parent.mkdir(parents=True)
+    stray.write_bytes(b"{}")
+    found = run("leftovers", "--files")
+    assert (found.exit_code, "/m1/values/v.json (2 bytes): there is no such run" in found.stdout) == (1, True)
+    assert run("leftovers", "--remove").exit_code == 2
+    assert stray.exists()
+    removed = run("leftovers", "--files", "--remove", "--json")
+    told = json.loads(removed.stdout)
+    assert (removed.exit_code, told["strays"], told["removed"], len(told["found"])) == (0, 1, 1, 1)
+    assert not stray.exists()

@@ -161,7 +161,7 @@ def test_a_database_is_asked_for_schema_workers_and_clock(database: TestDatabase
         found = verdicts(_examined(database, pools))
         assert found == {
             "database": "ok", "postgis": "ok", "clock": "ok", "schema": "ok", "pool light": "ok", "pool gdal": "wrong",
-            "callback secrets": "ok", "audit": "ok",
+            "callback secrets": "ok", "audit": "ok", "leftovers": "ok", "source folders": "ok",
         }  # fmt: skip
         assert "pool light" not in verdicts(_examined(database, ()))  # no stack is up: nobody has to serve
         connection.execute("delete from app.pool_workers")
@@ -187,6 +187,34 @@ def test_what_the_database_alone_would_reveal_is_told(database: TestDatabase) ->
     assert found["callback secrets"].detail == "1 of them can be read in the database"
     assert "CAIRN_AUDIT_KEYS" in found["audit"].advice
     assert "whsec" not in str(found)
+
+
+def test_platforms_that_may_submit_each_others_files_are_named(database: TestDatabase) -> None:
+    with psycopg.connect(database.url(), autocommit=True) as connection:
+        change = "update app.platforms set source_prefixes = %s where platform_id = %s returning 1"
+        assert connection.execute(change, [["uploads/ddh/shared/"], "arcgis"]).fetchall()
+        [found] = [one for one in _examined(database, ()) if one.check == "source folders"]
+        assert found.verdict == "warning"
+        assert "(arcgis and ddh: uploads/ddh/shared/)" in found.detail
+        active = "update app.platforms set is_active = %s where platform_id = 'arcgis'"
+        connection.execute(active, [False])
+        without = verdicts(_examined(database, ()))["source folders"]
+        connection.execute(active, [True])
+        assert without == "ok"
+
+
+def test_leftovers_that_cannot_be_removed_for_a_day_are_told(database: TestDatabase) -> None:
+    made = """
+        insert into app.requests (request_id, is_internal, operation, submitted, fingerprint, priority, status,
+            finished_at, collecting_at, collected_at)
+        select gen_random_uuid(), true, 'run', '{}', 'f', 'normal', 'failed', now() - interval '9 days',
+               now() - make_interval(hours => begun), case when ended then now() end
+        from (values (25, false), (1, false), (25, true)) told (begun, ended)
+    """
+    with psycopg.connect(database.url(), autocommit=True) as connection:
+        connection.execute(made)
+    [found] = [one for one in _examined(database, ()) if one.check == "leftovers"]
+    assert (found.verdict, found.detail) == ("warning", "those of 1 requests could not be removed for a day")
 
 
 @pytest.mark.parametrize(

@@ -5,17 +5,26 @@ from collections.abc import AsyncIterator
 import pytest
 from prefect.client.orchestration import get_client
 from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.states import Pending
 
 from domain.adapters.prefect_runs import PrefectRuns
 from domain.relay import flow_run_name, flow_run_tags
+from flows.segments import SEGMENT_FLOW
 from tests.domain.test_flow_run_names import HOSTILE, dispatch
 from tests.support.prefect_server import PrefectServer
 
+CHILD = {"run_id": "0194d4c0-0000-7000-8000-000000000000", "segment": 1}
+
+
+@pytest.fixture(scope="module")
+def deployed(prefect_server: PrefectServer) -> PrefectServer:
+    assert prefect_server.run_module("deployments.cli", "deploy").returncode == 0
+    return prefect_server
+
 
 @pytest.fixture
-async def runs(prefect_server: PrefectServer) -> AsyncIterator[PrefectRuns]:
-    assert prefect_server.run_module("deployments.cli", "deploy").returncode == 0
-    with temporary_settings({PREFECT_API_URL: prefect_server.api}):
+async def runs(deployed: PrefectServer) -> AsyncIterator[PrefectRuns]:
+    with temporary_settings({PREFECT_API_URL: deployed.api}):
         async with PrefectRuns() as prefect:
             yield prefect
 
@@ -38,9 +47,9 @@ async def test_a_run_waits_in_the_queue_of_its_priority(runs: PrefectRuns, prior
     assert set(found.tags) == {"cairn", "pool:light", *flow_run_tags(one)}
 
 
-async def test_prefect_tells_of_workers_that_send_no_beacon(runs: PrefectRuns, prefect_server: PrefectServer) -> None:
+async def test_prefect_tells_of_workers_that_send_no_beacon(runs: PrefectRuns, deployed: PrefectServer) -> None:
     assert await runs.online_workers("light") == frozenset()
-    with prefect_server.worker("light"):
+    with deployed.worker("light"):
         assert await runs.online_workers("light") == frozenset({"light-1"})
     assert await runs.online_workers("no-such-pool") == frozenset()
 
@@ -49,3 +58,24 @@ async def test_a_prefect_that_is_away_tells_nothing_of_workers() -> None:
     with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}):
         async with PrefectRuns() as prefect:
             assert await prefect.online_workers("light") is None
+
+
+async def test_child_runs_that_a_worker_took_up_are_found_with_their_attempts_token_and_ended(
+    runs: PrefectRuns,
+) -> None:
+    async with get_client(sync_client=False) as client:
+        segment = await client.read_deployment_by_name(f"{SEGMENT_FLOW}/gdal")
+        taken, queued = [
+            (await client.create_flow_run_from_deployment(segment.id, parameters={**CHILD, "attempt_token": token})).id
+            for token in ("taken", "queued")
+        ]
+        await client.set_flow_run_state(taken, Pending())
+        assert await runs.children_under_way() == {taken: "taken"}
+        await runs.end_child(taken)
+        assert await runs.children_under_way() == {}
+        ended = (await client.read_flow_run(taken)).state
+        assert (ended and ended.name, ended and ended.message) == (
+            "Crashed",
+            "Its attempt is over, and it never began.",
+        )
+        await client.delete_flow_run(queued)

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pytest
 
-from deployments.automations import HEARTBEAT_SECONDS
 from deployments.cli.worker import DEFAULTS
 from tests.support.prefect_server import REPOSITORY
 
@@ -28,7 +27,7 @@ SERVICES = {
     "domain": ("import domain.app, domain.relay, deployments.stack.prepare", "domain", 320),
     "gateway": ("import gateway.app", "gateway", 130),
     "serving": ("import gateway.serving.app", "gateway", 420),
-    "prefect": ("import prefect.server, prefect_redis.messaging, flows", "flows", 270),
+    "prefect": ("import prefect.server, deployments.event_stream, flows", "flows", 270),
 }
 LONG = pytest.mark.skipif(not os.environ.get("CAIRN_IMAGES"), reason="`make images` installs the images' packages")
 EVERY_FLOW = """
@@ -132,7 +131,6 @@ def test_images_carry_the_workers_settings(target: str) -> None:
     told = {"CAIRN_WORKFLOWS_DIR": "/srv/cairn/workflows", **needed}
     confined = {"CAIRN_TRY_CONFINEMENT": "required"} if target == "gdal" else {}
     assert stage(target).environment == told | confined
-    assert needed["PREFECT_FLOWS_HEARTBEAT_FREQUENCY"] == str(HEARTBEAT_SECONDS)
 
 
 @LONG

@@ -22,18 +22,16 @@ from deployments.workers import inline
 from domain.adapters.prefect_runs import PrefectRuns
 from flows.patience import RUNS_DRAIN_SECONDS
 from tests.support.clock import until
-from tests.support.cluster import TestCluster
 from tests.support.inline_flows import LEAVING
-from tests.support.prefect_server import ENDED, PATIENCE_SECONDS, REPOSITORY, PrefectServer, running_prefect
+from tests.support.prefect_server import ENDED, PATIENCE_SECONDS, REPOSITORY, PrefectServer
 
 FLOWS = "tests.support.inline_flows"
 TOLD = "told to end"  # what a worker says as soon as it has heard a signal
 
 
 @pytest.fixture(scope="module")
-def prefect(cluster: TestCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrefectServer]:
-    with running_prefect(cluster, tmp_path_factory.mktemp("prefect")) as server:
-        yield server
+def prefect(workers_prefect: PrefectServer) -> PrefectServer:
+    return workers_prefect
 
 
 @pytest.fixture(scope="module")
@@ -135,6 +133,13 @@ def test_a_cancelled_run_ends_cancelled_by_itself_or_torn_off(shared: PrefectSer
     assert shared.until_state(other) == "COMPLETED"
     if flow == "waits":  # one that is torn off says nothing any more
         until(lambda: LEAVING in shared.logs(cancelled))
+
+
+def test_a_run_that_ends_while_it_is_to_be_cancelled_does_not_stay_so(shared: PrefectServer) -> None:
+    """Prefect refuses what it wanted to end as, and its worker looks for runs that it still has."""
+    run = shared.trigger(shared.deploy("shared", f"{FLOWS}.cancelled_meanwhile"))
+    assert shared.until_state(run) == "CANCELLED"
+    assert shared.run(run)["state"]["message"] == "It was cancelled before it was Completed."
 
 
 def test_a_drained_worker_has_its_runs_leave_and_ends(prefect: PrefectServer, own: str) -> None:

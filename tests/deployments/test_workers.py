@@ -1,10 +1,12 @@
 """`cairn worker`: what it starts, that it shows the domain that it serves, how it is drained, that nothing is left."""
 
+import asyncio
 import json
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,22 +16,22 @@ import pytest
 from deployments import pools
 from deployments.stack.owner import tied
 from deployments.stack.supervisor import MARKER, processes_marked
+from deployments.workers import serve
 from deployments.workers.drain import parse
 from flows.handlers.registry import registry
-from tests.support.clock import until
-from tests.support.cluster import TestCluster
-from tests.support.prefect_server import PATIENCE_SECONDS, REPOSITORY, PrefectServer, running_prefect
+from flows.workdir import PREFIX, Workdir
+from tests.support.clock import eventually, until
+from tests.support.prefect_server import PATIENCE_SECONDS, REPOSITORY, PrefectServer
 from tests.support.receiver import Receiver, running_receiver
 
 FLOWS = "tests.support.inline_flows"
 
 
 @pytest.fixture(scope="module")
-def prefect(cluster: TestCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrefectServer]:
-    with running_prefect(cluster, tmp_path_factory.mktemp("prefect")) as server:
-        server.pool("light")
-        server.pool("gdal", "process", pools.template("process", "gdal", warm=True))
-        yield server
+def prefect(workers_prefect: PrefectServer) -> PrefectServer:
+    workers_prefect.pool("light")
+    workers_prefect.pool("gdal", "process", pools.template("process", "gdal", warm=True))
+    return workers_prefect
 
 
 @pytest.fixture
@@ -196,3 +198,25 @@ def test_a_worker_that_must_confine_and_cannot_does_not_start() -> None:
 )
 def test_only_our_workers_are_found(command: str, found: tuple[str, str | None] | None) -> None:
     assert parse(command.split()) == found
+
+
+async def test_worker_removes_folders_of_killed_tries_as_long_as_it_lives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At its start and again: a process that has swept for its own first try sweeps no second time."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(serve, "SWEEP_SECONDS", 0.01)
+    with Workdir() as held:
+        kept = held.path()
+        sweeping: asyncio.Task[None] | None = None
+        for name in ("first", "second"):
+            killed = tmp_path / f"{PREFIX}{name}"
+            killed.mkdir()
+            (killed / "half").write_bytes(b"x")
+            for folder in (kept, killed):
+                os.utime(folder, (0, 0))
+            sweeping = sweeping or asyncio.create_task(serve.keep_swept())
+            await eventually(lambda folder=killed: not folder.exists())  # type: ignore[misc]
+        assert sweeping
+        sweeping.cancel()
+        assert kept.exists()

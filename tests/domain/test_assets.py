@@ -214,3 +214,53 @@ async def test_platforms_are_listed_for_staff(domain: Domain) -> None:
     listed = (await call(domain, "operator", "GET", "/platforms")).json()
     assert [row["platform_id"] for row in listed] == ["arcgis", "ddh", "geonode"]
     assert (await call(domain, "ddh-dev", "GET", "/platforms")).status_code == 403
+
+
+async def test_lists_show_the_newest_of_what_is_not_deleted_and_nothing_of_it_before(domain: Domain) -> None:
+    """What a page of the queue goes by is on the rows themselves: what is replaced or gone is passed over unread."""
+    listed = "select ordinal, revision from app.revisions where is_listed order by 1, 2"
+    asset_id = await processed(domain, version_label="1", source="uploads/one.tif")
+    await processed(domain, version_label="1", source="uploads/another.tif")
+    assert domain.rows(listed) == [(0, 2)]
+    found = (await call(domain, "reviewer", "GET", "/versions?approval=pending_review&processing=completed")).json()
+    assert [one["newest"]["revision"] for one in found["versions"]] == [2]
+    assert (await delete(domain, f"{asset_id}/versions/0")).status_code == 204
+    assert domain.rows(listed) == []
+    body = {"workflow_id": "validate_dataset", "inputs": {"source": "uploads/one.tif"}}
+    assert (await call(domain, "operator", "POST", "/runs", body)).status_code in {202, 422}
+    assert domain.rows(listed) == []
+
+
+async def test_a_page_looks_at_so_many_and_says_where_its_look_ended(
+    domain: Domain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is rare is found by going on from page to page; nothing is left out, nothing shown twice."""
+    monkeypatch.setattr("domain.rules.paging.LOOK", 2)
+    for label in "abcde":
+        refs = {"dataset_id": label, "resource_id": "r"}
+        assert (await submit(domain, refs=refs, version_label=label)).status_code == 202
+    [(rare,)] = domain.rows(
+        "update app.requests set status = 'failed' where submitted ->> 'version_label' = 'a' returning request_id"
+    )
+    for path, key, name in (
+        ("/requests?status=failed", "next", "requests"),
+        ("/requests?platform_id=ddh", "next", "requests"),
+        ("/requests", "next", "requests"),
+        ("/runs?platform_id=ddh", "next", "runs"),
+        ("/assets?clearance=uncleared", "next_after", "assets"),
+        ("/versions?processing=pending", "next_after", "versions"),
+    ):
+        asked, _, wanted = path.partition("?")
+        given = dict(part.split("=") for part in wanted.split("&") if part)
+        entries, after = list[Any](), ""
+        for _ in range(5):
+            more = {"after": after} if after else {}
+            page = (await call(domain, "operator", "GET", asked, params=given | more)).json()
+            entries += page[name]
+            after = page[key]
+            if after is None:
+                break
+        assert after is None
+        assert len(entries) == (1 if "failed" in path else 5), path
+        if "failed" in path:
+            assert entries[0]["request_id"] == str(rare)

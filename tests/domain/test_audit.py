@@ -10,6 +10,7 @@ from sqlalchemy import event
 
 from domain.rules.audit import Chain, SealKey
 from domain.sealer import Sealer
+from domain.services import audit
 from tests.support.acts import approved, call, decide, processed
 from tests.support.cluster import TestDatabase
 from tests.support.platform import AUDIT_KEY, Domain, another_domain, running_domain
@@ -81,19 +82,31 @@ async def test_an_entry_that_commits_behind_a_later_one_is_sealed(domain: Domain
     assert sealed == sorted(sealed, reverse=True)
 
 
-async def test_what_is_old_and_sealed_is_passed_by_until_the_next_thorough_look(domain: Domain) -> None:
-    """Shown by one that commits beyond all measure late: only a look at everything finds it."""
-    working = sealer(domain)
-    with psycopg.connect(domain.database.url()) as stuck:
-        stuck.execute(added("now() - interval '1 hour'"))
-        with psycopg.connect(domain.database.url()) as quick:
-            quick.execute(added("now() - interval '1 hour'"))
-        assert await working.seal() == 1
-    await call(domain, "operator", "POST", "/runs", {"workflow_id": "echo_test"})
-    assert [await working.seal() for _ in range(2)] == [1, 0], "the act, and not the late one"
-    working._thorough_at = 0.0
-    assert [await working.seal() for _ in range(2)] == [1, 0]
+async def test_what_commits_beyond_all_measure_late_is_sealed_when_looks_come_to_it(
+    domain: Domain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of what is old each look goes through a stretch, then through the next, and from the beginning again."""
+    monkeypatch.setattr(audit, "STRETCH", 2)
+    working, old = sealer(domain), "now() - interval '1 hour'"
+    with psycopg.connect(domain.database.url(), autocommit=True) as quick:
+        quick.execute(added(old, many=3))
+        with psycopg.connect(domain.database.url()) as stuck:
+            stuck.execute(added(old))
+            quick.execute(added(old, many=3))
+            assert [await working.seal() for _ in range(2)] == [6, 0]
+            assert [await working.seal() for _ in range(4)] == [0] * 4, "from the third to the seventh, to the second"
+        assert [await working.seal() for _ in range(4)] == [1, 0, 0, 0]
     assert (await call(domain, "operator", "GET", "/audit/verify")).json()["unsealed"] == 0
+
+
+async def test_another_process_begins_where_the_last_seal_is(domain: Domain, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit, "STRETCH", 2)
+    with psycopg.connect(domain.database.url(), autocommit=True) as quick:
+        quick.execute(added("now()", many=9))
+        assert await sealer(domain).seal() == 9
+        quick.execute(added("now()", many=3))
+    assert await sealer(domain).seal() == 3
+    assert (await call(domain, "operator", "GET", "/audit/verify")).json()["holds"] is True
 
 
 async def test_a_look_reads_little_of_a_long_audit(domain: Domain) -> None:
@@ -109,8 +122,8 @@ async def test_a_look_reads_little_of_a_long_audit(domain: Domain) -> None:
             engine, "before_cursor_execute", lambda _c, _cursor, said, values, *_: asked.append((said, values))
         )
         assert await working.seal() == 0
-        assert sum("app.audit" in said for said, _ in asked) == 3
-        assert sum(pages(administrator, said, values) for said, values in asked) < 40
+        assert sum("app.audit" in said for said, _ in asked) == 4
+        assert sum(pages(administrator, said, values) for said, values in asked) < 80
 
 
 def pages(connection: psycopg.Connection, query: str, values: Any) -> int:

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager
 
 import httpx
 import psycopg
@@ -11,6 +11,7 @@ import pytest
 
 from domain.answering import Answering
 from domain.database_address import DatabaseAddress
+from domain.repositories import external
 from domain.rules import liveliness
 from tests.support.acts import submit
 from tests.support.clock import PATIENCE_SECONDS
@@ -102,6 +103,44 @@ async def test_a_connection_that_was_used_just_now_is_not_asked_first(shared_dat
         line.heard_at -= liveliness.IDLE_SECONDS
         await line.refuse_silence()
         assert line.heard_at > heard_at - liveliness.IDLE_SECONDS
+
+
+async def ways_to_connect(url: str) -> dict[str, AbstractAsyncContextManager[psycopg.AsyncConnection]]:
+    address = DatabaseAddress(url)
+    return {
+        "to listen": await address.connect(),
+        "to ask": await address.connect_to_ask(),
+        "to what is outside": external._connection(url),
+    }
+
+
+@pytest.mark.parametrize("way", ["to listen", "to ask", "to what is outside"])
+async def test_connection_is_closed_where_its_block_is_cancelled_at_the_commit(
+    shared_database: TestDatabase, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    committing, held = asyncio.Event(), list[psycopg.AsyncConnection]()
+
+    async def never(connection: psycopg.AsyncConnection) -> None:
+        held.append(connection)
+        committing.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(psycopg.AsyncConnection, "commit", never)
+
+    async def work() -> None:
+        async with connections[way]:
+            pass
+
+    connections = await ways_to_connect(shared_database.url())
+    working = asyncio.create_task(work())
+    await committing.wait()
+    working.cancel()
+    await asyncio.gather(working, return_exceptions=True)
+    closed = held[0].closed
+    for connection in (*held, *connections.values()):
+        if isinstance(connection, psycopg.AsyncConnection):
+            await connection.close()
+    assert closed
 
 
 async def test_server_and_client_give_each_other_up(shared_database: TestDatabase) -> None:

@@ -5,6 +5,7 @@ import contextlib
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -51,6 +52,22 @@ async def test_a_flow_run_that_is_deleted_before_it_is_stopped_ends_nothing(
     standin.by_key.clear()
     await prefect.stop(flow_run_id, FlowState.SCHEDULED)
     assert (await prefect.states([flow_run_id]))[flow_run_id] is FlowState.MISSING
+
+
+@pytest.mark.parametrize(
+    ("seconds", "flow", "ended"), [(0, FlowState.CANCELLING, "CANCELLING"), (90, FlowState.OVERSTAYING, "CANCELLED")]
+)
+async def test_what_does_not_stop_within_a_minute_is_ended_by_us(
+    standin: StandIn, prefect: PrefectRuns, seconds: float, flow: FlowState, ended: str
+) -> None:
+    flow_run_id = await prefect.create("w/w", **KEY)
+    [run] = standin.by_key.values()
+    since = datetime.now(UTC) - timedelta(seconds=seconds)
+    run["state"] |= {"type": "CANCELLING", "name": "Cancelling", "timestamp": since.isoformat()}
+    standin.stops_at_once = False
+    assert (await prefect.states([flow_run_id]))[flow_run_id] is flow
+    await prefect.stop(flow_run_id, flow)
+    assert run["state"]["type"] == ended
 
 
 async def test_what_is_under_way_inside_flow_runs_that_are_over_is_ended(
@@ -217,6 +234,19 @@ async def test_a_prefect_that_swallows_questions_is_asked_once_and_ends_no_attem
     assert nowhere.asked <= 2, "one question, and perhaps its second connection, for all of them"
     assert {Action.LOSE, Action.FAIL_ENDED, Action.CANCEL}.isdisjoint(done)
     assert {state for _, state in attempts(domain)} <= {"sent", "started"}
+
+
+async def test_a_start_is_given_its_time_anew_after_an_outage_of_prefect(domain: Domain) -> None:
+    """Workers take nothing up without it. The same sweep goes on that met the outage."""
+    prefect = ScriptedPrefect()
+    flow = await sent(domain, prefect, "pending")
+    reconciler = Reconciler(domain.service.database, prefect, 60, Patience(), max_attempts=3)
+    time_passes(domain, 600)
+    for told in (FlowState.UNKNOWN, FlowState.PENDING):
+        prefect.flows[flow.flow_run_id] = told
+        assert await reconciler.sweep() == {Action.LEAVE: 1}
+    reconciler.answers.missed_at -= 120
+    assert await reconciler.sweep() == {Action.LOSE: 1}
 
 
 async def test_a_relay_puts_off_what_prefect_swallows_and_sends_it_when_it_is_back(

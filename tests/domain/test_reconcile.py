@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
-import psycopg
 import pytest
+from sqlalchemy import event
 
 from domain import outbox
 from domain.database_address import DatabaseAddress
@@ -30,6 +30,13 @@ class ScriptedPrefect:
     stopped: list[UUID] = field(default_factory=list)
     inside: set[UUID] = field(default_factory=set)  # those with a flow run inside that nobody has ended
     silent: bool = False
+    children: dict[UUID, str] = field(default_factory=dict)  # child runs under way, with their attempts' tokens
+
+    async def children_under_way(self) -> dict[UUID, str]:
+        return dict(self.children)
+
+    async def end_child(self, flow_run_id: UUID) -> None:
+        del self.children[flow_run_id]
 
     async def states(self, flow_run_ids: Iterable[UUID]) -> dict[UUID, FlowState]:
         return {one: self.flows.get(one, FlowState.MISSING) for one in flow_run_ids}
@@ -268,6 +275,7 @@ async def test_a_poison_request_is_parked_after_three_attempts_with_the_reason(d
     await submit(domain)
     for _ in range(3):
         flow = await started(domain)
+        await flow.beat({"node_id": "fetch", "state": "running"})
         time_passes(domain, 21)
         done = await sweep(domain, ScriptedPrefect({flow.flow_run_id: FlowState.CRASHED}))
         assert done[Action.LOSE] == 1
@@ -284,47 +292,6 @@ async def test_under_a_pause_a_sent_attempt_waits(domain: Domain) -> None:
     await call(domain, "operator", "POST", "/pause", {"reason": "because"})
     time_passes(domain, 5000)
     assert await sweep(domain, prefect) == {Action.LEAVE: 1}
-
-
-async def test_flow_runs_of_fenced_attempts_are_stopped_children_too_and_then_forgotten(domain: Domain) -> None:
-    await submit(domain)
-    flow = await started(domain)
-    child = Flow(domain, flow.run_id, flow.token)
-    await child.start(segment=1)
-    await call(domain, "operator", "POST", f"/runs/{flow.run_id}/cancel", {"reason": "because"})
-    prefect = ScriptedPrefect({flow.flow_run_id: FlowState.CANCELLED, child.flow_run_id: FlowState.RUNNING})
-    time_passes(domain, 31)
-    assert await sweep(domain, prefect) == {Action.STOP_FLOW: 1}
-    assert prefect.stopped == [child.flow_run_id]
-    prefect.flows[child.flow_run_id] = FlowState.CANCELLED
-    assert await sweep(domain, prefect) == {Action.DISPOSE: 1}
-    assert await sweep(domain, prefect) == {}
-
-
-async def test_an_attempt_is_forgotten_once_nothing_is_left_inside_its_flow_runs(domain: Domain) -> None:
-    await submit(domain)
-    flow = await started(domain)
-    time_passes(domain, 21)
-    prefect = ScriptedPrefect({flow.flow_run_id: FlowState.CRASHED}, inside={flow.flow_run_id}, silent=True)
-    assert await sweep(domain, prefect) == {Action.LOSE: 1}
-    time_passes(domain, 31)
-    assert await sweep(domain, prefect) == {Action.LEAVE: 1}
-    prefect.silent = False
-    assert await sweep(domain, prefect) == {Action.DISPOSE: 1}
-    assert prefect.inside == set()
-
-
-async def test_a_flow_run_that_works_for_a_newer_attempt_is_not_stopped(domain: Domain) -> None:
-    await submit(domain)
-    flow = await started(domain)
-    await flow.fail()
-    await flow.start(run_count=2)
-    time_passes(domain, 5000)
-    prefect = ScriptedPrefect({flow.flow_run_id: FlowState.RUNNING})
-    with psycopg.connect(domain.database.url()) as connection:
-        connection.execute("update app.attempts set heartbeat_at = now() where state = 'started'")
-    assert await sweep(domain, prefect) == {}
-    assert prefect.stopped == []
 
 
 async def test_a_run_whose_heartbeat_stops_is_tried_again_after_the_time_that_is_set(
@@ -374,3 +341,58 @@ async def test_many_that_wait_do_not_hide_one_whose_worker_is_gone(domain: Domai
     async with domain.service.database.transaction() as session:
         looked_at = await Sweep(session).quiet(10, 2)
     assert flow.run_id in {suspect.run_id for suspect in looked_at}
+
+
+async def test_what_does_not_end_keeps_no_other_from_its_turn(domain: Domain) -> None:
+    """Of more than a sweep looks at together the oldest run on in Prefect: those behind them are disposed of."""
+    prefect = ScriptedPrefect()
+    ended = await many_ended(domain, 12)
+    prefect.flows = dict.fromkeys(ended[:5], FlowState.RUNNING)
+    reconciler = Reconciler(domain.service.database, prefect, 60, Patience(), max_attempts=3, page=2)
+    assert await reconciler.sweep() == {Action.LEAVE: 5, Action.DISPOSE: 7}
+    assert left_of(domain) == ended[:5]
+    prefect.flows.clear()
+    assert await reconciler.sweep() == {Action.DISPOSE: 5}
+    assert left_of(domain) == []
+
+
+async def test_a_sweep_that_cannot_look_at_all_goes_on_behind(domain: Domain, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("domain.reconcile.MOST_PAGES", 1)
+    prefect = ScriptedPrefect()
+    ended = await many_ended(domain, 5)
+    prefect.flows = dict.fromkeys(ended[:2], FlowState.RUNNING)
+    reconciler = Reconciler(domain.service.database, prefect, 60, Patience(), max_attempts=3, page=2)
+    swept = [await reconciler.sweep() for _ in range(3)]
+    assert swept == [{Action.LEAVE: 2}, {Action.DISPOSE: 2}, {Action.DISPOSE: 1}]
+    assert left_of(domain) == ended[:2]
+
+
+async def test_disposing_takes_as_many_transactions_for_one_as_for_hundreds(domain: Domain) -> None:
+    """One by one, a whole fleet disposed of thirteen a second."""
+    await many_ended(domain, 300)
+    asked: list[str] = []
+    engine = domain.service.database.engine.sync_engine
+    event.listen(engine, "before_cursor_execute", lambda _c, _cursor, said, *_: asked.append(said))
+    assert await sweep(domain, ScriptedPrefect()) == {Action.DISPOSE: 300}
+    assert sum("disposed_at = clock_timestamp()" in said for said in asked) == 1
+    assert len(asked) < 20
+
+
+async def many_ended(domain: Domain, count: int) -> list[UUID]:
+    """Flow runs of so many attempts that were committed ten minutes ago, one a second, the oldest first."""
+    await submit(domain)
+    domain.rows("update app.attempts set state = 'committed', disposed_at = now() returning 1")
+    rows = domain.rows(
+        "with runs as (insert into app.runs (run_id, request_id, sequence, workflow_id, version, digest, priority,"
+        " inputs, state) select gen_random_uuid(), request_id, n + 1, workflow_id, version, digest, 'normal', '{}',"
+        " 'completed' from app.runs, generate_series(1, %s) n returning run_id, sequence)"
+        " insert into app.attempts (run_id, number, token, state, flow_run_id, finished_at)"
+        " select run_id, 1, run_id::text, 'committed', run_id, now() - interval '10 min' + sequence * interval '1 s'"
+        " from runs returning flow_run_id, finished_at", count,
+    )  # fmt: skip
+    return [flow_run_id for flow_run_id, _ in sorted(rows, key=lambda row: row[1])]
+
+
+def left_of(domain: Domain) -> list[UUID]:
+    rows = domain.rows("select flow_run_id from app.attempts where disposed_at is null order by finished_at")
+    return [flow_run_id for (flow_run_id,) in rows]

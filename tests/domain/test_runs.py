@@ -100,6 +100,7 @@ async def test_lost_machinery_is_tried_up_to_the_last_attempt(domain: Domain) ->
     await submit(domain)
     for left in ("pending", "pending", "failed"):
         flow = await started(domain)
+        await flow.beat({"node_id": "fetch", "state": "running"})
         assert (await flow.fail("lost", **LOST)).json()["state"] == left
     assert await dispatched(domain) == []
     [(state, reason, code)] = domain.rows("select state, reason, problem->>'code' from app.runs")

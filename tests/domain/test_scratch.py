@@ -1,5 +1,6 @@
 """Operators' own runs: each has a scratch asset, which no door of the domain publishes, and which can be removed."""
 
+import errno
 import re
 from typing import Any
 from uuid import uuid4
@@ -9,6 +10,7 @@ import pytest
 
 from domain.migrations import downgrade, upgrade
 from domain.services.commands import COMMANDS
+from flows.storage import LocalStore
 from tests.domain.audiences import AUDIENCES
 from tests.support.acts import Flow, call, dispatched, started, submit
 from tests.support.cluster import TestDatabase
@@ -214,6 +216,32 @@ async def test_deleting_scratch_stops_its_run(domain: Domain) -> None:
     assert (await call(domain, "operator", "DELETE", f"/assets/{asset_id}", **asked)).status_code == 204
     assert (await flow.beat()).json() == {"stop": True}
     assert domain.rows("select status from app.requests") == [("cancelled",)]
+
+
+async def test_files_of_scratch_go_once_its_deletion_is_committed(
+    domain: Domain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No lock and no connection waits for storage. Where that is away the same is asked again, and is done."""
+    asset_id, committed, is_away = await made(domain), list[object](), True
+    name = f"assets/{asset_id}/0-r1/a1/cog.tif"
+    domain.service.zones.silver.write_bytes(name, b"made")
+    [(version,)] = domain.rows("select lock_version from app.assets")
+    removed = LocalStore.delete_below
+
+    def remove(store: LocalStore, folder: str) -> list[str]:
+        committed.append(domain.rows("select deleted_at is not null from app.assets for update nowait"))
+        if is_away:
+            raise OSError(errno.EIO, "Input/output error")
+        return removed(store, folder)
+
+    monkeypatch.setattr(LocalStore, "delete_below", remove)
+    asked = {"params": {"reason": "tidying"}, "headers": {"If-Match": f'"{version}"'}}
+    answer = await call(domain, "operator", "DELETE", f"/assets/{asset_id}", **asked)
+    assert (answer.status_code, answer.json()["code"]) == (503, "storage-unavailable")
+    is_away = False
+    assert (await call(domain, "operator", "DELETE", f"/assets/{asset_id}", **asked)).status_code == 204
+    assert domain.service.zones.silver.size_bytes(name) is None
+    assert committed == [[(True,)]] * 3
 
 
 async def test_only_staff_delete_scratch_and_operators_nothing_else(domain: Domain) -> None:

@@ -1,16 +1,10 @@
-"""One embedded stack for all stories. It ends with them: idle, it would take time from what comes after."""
-
-from collections.abc import Iterator
+"""Stories are told on the stack that they share with other tests, unless a file has one of its own."""
 
 import pytest
 
-from tests.support.cluster import open_folder
-from tests.support.stack import RunningStack, with_workflows
+from tests.support.stack import RunningStack
 
 
-@pytest.fixture(scope="package")
-def stack() -> Iterator[RunningStack]:
-    with open_folder("stack") as folder:
-        with with_workflows(folder, {}).up() as running:
-            yield running
-        assert running.processes() == []
+@pytest.fixture(scope="module")
+def stack(shared_stack: RunningStack) -> RunningStack:
+    return shared_stack

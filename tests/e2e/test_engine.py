@@ -5,13 +5,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.engine_chaos import Trial, items_workflow, trial, until
+from tests.support.engine_chaos import Trial, items_workflow, until
 from tests.support.prefect_server import REPOSITORY
 
 pytestmark = pytest.mark.stack
@@ -60,9 +59,8 @@ WORKFLOWS = {f"items_{pool}": items_workflow(pool) for pool in ("light", "gdal")
 
 
 @pytest.fixture(scope="module")
-def made() -> Iterator[Trial]:
-    with trial("engine", WORKFLOWS) as stack:
-        yield stack
+def made(impatient_stack: Trial) -> Trial:
+    return impatient_stack
 
 
 def test_a_large_result_reaches_the_next_run_and_the_partner_whole(made: Trial) -> None:

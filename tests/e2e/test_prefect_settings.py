@@ -21,7 +21,7 @@ def server(stack: RunningStack) -> dict[str, Any]:
 
 
 def test_redis_carries_messages_order_leases_and_background_work(server: dict[str, Any]) -> None:
-    assert server["events"]["messaging_broker"] == "prefect_redis.messaging"
+    assert server["events"]["messaging_broker"] == "deployments.event_stream"
     assert server["events"]["messaging_cache"] == "prefect_redis.messaging"
     assert server["events"]["causal_ordering"] == "prefect_redis.ordering"
     assert server["concurrency"]["lease_storage"] == "prefect_redis.lease_storage"

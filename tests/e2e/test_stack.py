@@ -20,14 +20,22 @@ from tests.support.stack import RunningStack
 pytestmark = pytest.mark.stack
 
 
-@pytest.fixture
-def own() -> Iterator[RunningStack]:
+@pytest.fixture(scope="module")
+def own_folder() -> Iterator[Path]:
+    """Used again: only the first start has to make databases, the others start from what the last one left."""
     with open_folder("stack") as folder:
-        running = RunningStack(folder)
-        try:
-            yield running
-        finally:
-            running.cairn("down", "--wipe")
+        yield folder
+        RunningStack(folder).cairn("down", "--wipe")
+
+
+@pytest.fixture
+def own(own_folder: Path) -> Iterator[RunningStack]:
+    running = RunningStack(own_folder)
+    try:
+        yield running
+    finally:
+        running.cairn("down")
+        (own_folder / "stack.json").unlink(missing_ok=True)  # the next test waits for what its own stack says
 
 
 def test_a_killed_stack_leaves_nothing_that_hinders_the_next(own: RunningStack) -> None:

@@ -2,6 +2,7 @@
 
 import threading
 from datetime import UTC, datetime
+from pathlib import Path
 from threading import Event
 from typing import Any
 from uuid import uuid4
@@ -11,8 +12,9 @@ import pytest
 from domain.contracts.names import Named
 from domain.contracts.runs import RunFacts
 from flows import tries
-from flows.broker import MOST_LINES, Grants
-from flows.errors import Crashed, Forbidden, HandlerError, InvalidInput
+from flows.broker import MOST_LINES, Broker, Grants
+from flows.errors import Crashed, Forbidden, HandlerError, InvalidInput, SourceChanged
+from flows.handed import Bounds
 from flows.handlers.registry import registry
 from flows.storage import Zones
 from flows.storage.lines import BYTES
@@ -67,6 +69,23 @@ def test_of_parameters_a_try_may_read_what_they_name_as_blobs_and_no_other_words
     found = Grants.of(named.names, "assets/x/0-r1/a2")
     assert found.named == {"in/a.tif", "assets/x/0-r1/a1/0.tif"}
     assert (found.home, found.output) == ("assets/x/0-r1", "assets/x/0-r1/a2")
+
+
+def test_source_that_was_replaced_between_two_openings_of_a_try_is_refused(tmp_path: Path) -> None:
+    """It would take the header of one content for that of another. What the try makes itself, it may make again."""
+    zones = Zones.local(tmp_path)
+    answers: list[object] = []
+    broker = Broker(zones, MINE, Event(), lambda message, file=None: answers.append(message), Bounds(0, 0))
+
+    def open_twice(zone: str, name: str) -> None:
+        for content in (b"first", b"other"):
+            getattr(zones, zone).write_bytes(name, content)
+            broker._answered({"act": "open", "zone": zone, "name": name}, None)
+
+    open_twice("silver", "runs/run/a2/cog.tif")
+    with pytest.raises(SourceChanged):
+        open_twice("bronze", "in/a.tif")
+    assert answers == [{"stored": 5}] * 3
 
 
 @pytest.fixture

@@ -153,6 +153,27 @@ def test_a_crash_is_one_failed_try(run: Run, what: str, kind: type[HandlerError]
     assert crash.value.retryable
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param("deep", id="nested past what Python reads"),
+        pytest.param('{"checkpoint": {"a": ' + "[" * 400 + "]" * 400 + "}}", id="nested past what is written"),
+        pytest.param('{"metric": ["pixels", NaN]}', id="not a number"),
+        pytest.param('{"progress": [1e999, "far"]}', id="infinite"),
+        pytest.param('{"metric": ["pixels", 1' + "0" * 400 + "]}", id="larger than any float"),
+    ],
+)
+def test_what_nobody_behind_could_read_or_keep_is_one_failed_try(run: Run, line: str) -> None:
+    with pytest.raises(Crashed, match="The handler's process said"):
+        run("say", name=line)
+    assert (run.metrics, run.progress) == ([], [])
+
+
+def test_letters_that_no_database_keeps_arrive_as_marks(run: Run) -> None:
+    run("say", name='{"progress": [0.5, "half\\u0000 \\ud800"]}')
+    assert run.progress == [(0.5, "half\ufffd \ufffd")]
+
+
 def test_processor_time_is_limited(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("flows.settings.SPARE_SECONDS", -29.2)
     with pytest.raises(Crashed, match="SIGXCPU"):

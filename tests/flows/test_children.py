@@ -3,23 +3,22 @@
 import asyncio
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
 
 import pytest
 from prefect.client.schemas.objects import State as PrefectState
 from prefect.client.schemas.objects import StateType
-from prefect.exceptions import ObjectNotFound
 
 from domain.contracts.runs import RunFacts
-from flows import child_life, children
+from flows import child_life, child_states
 from flows.child_files import outcome_from_json, outcome_json, segment_name, sign_of_life
-from flows.child_life import PROMPT_SECONDS, Child, Life, showing_life
-from flows.children import SegmentRuns
+from flows.child_life import PROMPT_SECONDS, Child, Life, showing_life, tell_hand_over
+from flows.child_states import ChildStates
+from flows.children import ChildLost, SegmentRuns
 from flows.compiler import Outcome, RunError, State
 from flows.engine import Engine
 from flows.errors import Stopped, Transient
@@ -29,6 +28,7 @@ from flows.stopping import Stop
 from flows.storage import LocalStore, Zones
 from flows.values import Values, plain
 from tests.support.clock import PATIENCE_SECONDS, eventually
+from tests.support.many_flow_runs import ManyFlowRuns
 
 FACTS = RunFacts(id="run", request_id="request", received_at=datetime(2026, 1, 1, tzinfo=UTC), attempt=2)
 
@@ -201,8 +201,8 @@ class Account(LocalStore):
 @pytest.fixture
 def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Account:
     monkeypatch.setattr(child_life, "BEAT_SECONDS", 0.01)
-    for name in ("FIRST_LOOK_SECONDS", "LONGEST_LOOK_SECONDS"):
-        monkeypatch.setattr(children, name, 0.01)
+    for name in ("FIRST_LOOK_SECONDS", "LONGEST_LOOK_SECONDS", "QUEUED_LOOK_SECONDS"):
+        monkeypatch.setattr(child_life, name, 0.01)
     return Account(tmp_path)
 
 
@@ -221,25 +221,26 @@ async def test_a_child_outlives_an_outage_of_storage_and_hears_its_parent_afterw
 
 
 def runs(account: Account, silence_seconds: float) -> SegmentRuns:
-    """Of a parent that asks Prefect nothing."""
+    """Of a parent whose children wait, as far as Prefect knows."""
     zones = Zones(account, account, account, account)
     line = Line(cast("Any", None), UUID(int=1), "token")
     engine = Engine(FACTS, "light", zones, line, Ledger(account, "run/m1", "a"))
-    return SegmentRuns(cast("Any", None), engine, silence_seconds)
+    return SegmentRuns(cast("Any", Marking(StateType.SCHEDULED)), engine, silence_seconds, states=ChildStates())
 
 
 @dataclass
-class Marking:
-    """A stand-in for Prefect that calls every flow run over, or knows none of them."""
+class Marking(ManyFlowRuns):
+    """A stand-in for Prefect that calls every flow run the same, or knows none of them."""
 
     mark: StateType | None
-    asked: int = 0
+    withdrawn: list[UUID] = field(default_factory=list)
 
-    async def read_flow_run(self, flow_run_id: UUID) -> Any:
-        self.asked += 1
-        if self.mark is None:
-            raise ObjectNotFound(Exception("404"))
-        return SimpleNamespace(state=PrefectState(type=self.mark, name=self.mark.name.title()))
+    async def set_flow_run_state(self, flow_run_id: UUID, state: PrefectState[Any]) -> None:
+        assert state.is_cancelled()
+        self.withdrawn.append(flow_run_id)
+
+    def state_of(self, flow_run_id: UUID) -> PrefectState[Any] | None:
+        return PrefectState(type=self.mark, name=self.mark.name.title()) if self.mark else None
 
 
 @pytest.mark.parametrize("mark", [StateType.CRASHED, StateType.FAILED, StateType.COMPLETED, None])
@@ -247,7 +248,7 @@ async def test_child_with_fresh_signs_is_not_lost_whatever_prefect_calls_it(
     account: Account, monkeypatch: pytest.MonkeyPatch, mark: StateType | None
 ) -> None:
     """An automation marks flow runs whose heartbeats Prefect did not hear. The child hands in what it has done."""
-    monkeypatch.setattr(children, "ASK_PREFECT_SECONDS", 0.0)
+    monkeypatch.setattr(child_states, "ASK_SECONDS", 0.0)
     prefect, place = Marking(mark), segment_name(FACTS, 1)
     segments = runs(account, 600)
     segments.prefect = cast("Any", prefect)
@@ -263,6 +264,34 @@ async def test_child_with_fresh_signs_is_not_lost_whatever_prefect_calls_it(
 
 async def heard_by_nobody(_: Child) -> None:
     """Nothing follows from a look."""
+
+
+async def test_child_that_died_before_it_began_is_withdrawn(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its worker died with it: else Prefect would keep the slot of the pool that it was given."""
+    monkeypatch.setattr(child_states, "ASK_SECONDS", 0.0)
+    prefect, segments = Marking(StateType.PENDING), runs(account, 0.02)
+    segments.prefect = cast("Any", prefect)
+    child = Child(segment_name(FACTS, 1), UUID(int=1), Life(0.02))
+    with pytest.raises(ChildLost):
+        await asyncio.wait_for(segments._until_over(child, Stop(), heard_by_nobody), PATIENCE_SECONDS)
+    assert prefect.withdrawn == [UUID(int=1)]
+
+
+async def test_parent_hears_of_a_hand_over_that_prefect_does_not_know_of(account: Account) -> None:
+    """Else it would take the child for dead, which costs an attempt."""
+    place = segment_name(FACTS, 1)
+    account.write_bytes(sign_of_life(place), b'{"beat": 3}')
+    waiting = asyncio.create_task(
+        runs(account, 600)._until_over(Child(place, UUID(int=1), Life(600)), Stop(), heard_by_nobody)
+    )
+    await tell_hand_over(account, place)
+    assert await asyncio.wait_for(waiting, PATIENCE_SECONDS) is False
+
+
+async def test_a_child_whose_hand_over_storage_does_not_take_leaves_all_the_same(account: Account) -> None:
+    account.go_away()
+    await tell_hand_over(account, segment_name(FACTS, 1))
+    assert account.refused() == 1
 
 
 async def test_a_parent_waits_out_an_outage_of_storage(account: Account) -> None:

@@ -4,7 +4,6 @@ import io
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -12,29 +11,19 @@ from typing import Any
 import pytest
 
 from domain.contracts.names import Named
-from domain.contracts.runs import RunFacts
 from flows import broker, tries
 from flows.errors import Crashed, Forbidden, ForeignProduct
 from flows.handed import Bounds, HandedFile
 from flows.handlers.registry import registry
 from flows.storage import Zones
 from flows.tries import Care, Try
+from tests.support.run_facts import HOME, SECOND_ATTEMPT
 
-FACTS = RunFacts(
-    id="run",
-    request_id="request",
-    received_at=datetime(2026, 1, 1, tzinfo=UTC),
-    attempt=2,
-    asset_id="asset",
-    version_ordinal=0,
-    revision=1,
-)
 SECRET = b"worker-token-canary"
-HOME = "assets/asset/0-r1"
 
 
 def run(root: Path, what: str, heard: dict[str, float] | None = None, **params: Any) -> dict[str, Any]:
-    one = Try("n", "probe.gdal", {"what": what, **params}, FACTS, 60)
+    one = Try("n", "probe.gdal", {"what": what, **params}, SECOND_ATTEMPT, 60)
     metric = {} if heard is None else heard
     care = Care(Zones.local(root / "zones"), Event(), lambda *_: None, metric.__setitem__)
     seen: dict[str, Any] = tries.run(one, care)["seen"]
@@ -187,7 +176,7 @@ HONEST: dict[str, Any] = {
 
 def claim(root: Path, **claimed: Any) -> dict[str, Any]:
     params = {"source": "in/a.tif", "claimed": HONEST | claimed}
-    one = Try("n", "probe.claim", params, FACTS, 60)
+    one = Try("n", "probe.claim", params, SECOND_ATTEMPT, 60)
     return tries.run(one, Care(Zones.local(root), Event(), lambda *_: None))
 
 
@@ -222,7 +211,7 @@ def test_a_result_names_what_its_run_has_made_and_was_given(tmp_path: Path, clai
     handler, named = registry()["raster.create_cog"], Named({"in/a.tif"})
     from tests.support import probes
 
-    one = Try("n", "probe.claim", {}, FACTS, 60)
+    one = Try("n", "probe.claim", {}, SECOND_ATTEMPT, 60)
     handler = replace(handler, result=probes.Made)
     assert tries.taken(handler, one, HONEST, named)["product"] == HONEST["product"]
     with pytest.raises(ForeignProduct, match="Nothing of it was taken") as refusal:
@@ -259,7 +248,7 @@ def test_every_name_in_every_result_of_a_process_that_opens_files_is_judged(name
     text = handler.example.model_dump_json().replace("rasters/asset/", "assets/asset/")
     example = handler.result.model_validate_json(text).model_dump(mode="json")
     named = Named({"uploads/dem.tif", "uploads/roads.gpkg"})
-    one = Try("n", name, {}, FACTS, 60)
+    one = Try("n", name, {}, SECOND_ATTEMPT, 60)
     assert tries.taken(handler, one, example, named) == example
     for *path, last in names_in(example):
         spoilt = handler.result.model_validate_json(text).model_dump(mode="json")

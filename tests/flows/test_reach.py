@@ -7,7 +7,6 @@ import json
 import re
 import socket
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -15,21 +14,12 @@ from uuid import uuid4
 
 import pytest
 
-from domain.contracts.runs import RunFacts
 from flows import tries
 from flows.storage import Zones
 from flows.tries import Care, Try
 from tests.support.reaching import OTHERS
+from tests.support.run_facts import SECOND_ATTEMPT
 
-FACTS = RunFacts(
-    id="run",
-    request_id="request",
-    received_at=datetime(2026, 1, 1, tzinfo=UTC),
-    attempt=2,
-    asset_id="asset",
-    version_ordinal=0,
-    revision=1,
-)
 SOURCE, MADE = "uploads/own/a.bin", "assets/asset/0-r1/a1/cog.tif"
 # The last is how the kernel refuses to give a file a name elsewhere.
 REFUSED = {"Forbidden", "EACCES", "EPERM", "EXDEV"}
@@ -62,7 +52,7 @@ def reached(zones: Zones, port: int) -> dict[str, str]:
     """What came of each attempt."""
     folder = getattr(zones.bronze, "root", None)
     around = {"folder": str(folder.parent) if folder else "", "port": port, "made": MADE}
-    one = Try("n", "probe.gdal", {"what": "reach", "name": SOURCE, "target": json.dumps(around)}, FACTS, 120)
+    one = Try("n", "probe.gdal", {"what": "reach", "name": SOURCE, "target": json.dumps(around)}, SECOND_ATTEMPT, 120)
     seen: dict[str, Any] = tries.run(one, Care(zones, Event(), lambda *_: None))["seen"]
     return seen
 
@@ -102,5 +92,5 @@ def test_a_try_holds_no_place_and_no_signature_of_its_zones(zones: Zones, start:
     places = [str(store.root)] if hasattr(store, "root") else [store.account.url, store.container]
     wanted = [f"{re.escape(place[:-1])}[{place[-1]}]" for place in (*places, "&sig=", SOURCE)]
     params = {"what": "find secrets", "name": SOURCE, "target": json.dumps(wanted)}
-    seen = tries.run(Try("n", "probe.gdal", params, FACTS, 120), Care(zones, Event(), lambda *_: None))["seen"]
+    seen = tries.run(Try("n", "probe.gdal", params, SECOND_ATTEMPT, 120), Care(zones, Event(), lambda *_: None))["seen"]
     assert seen == {"read": 3, "found": [wanted[-1]]}  # its source's name is known to it, and is found

@@ -13,12 +13,14 @@ from uuid import UUID
 import httpx
 import pytest
 from prefect.client.orchestration import PrefectClient
+from prefect.client.schemas.objects import State as PrefectState
 from prefect.client.schemas.objects import StateType
 from prefect.states import Failed as FailedState
 
 from domain.contracts.runs import RunFacts
-from flows import child_life, children, segment
+from flows import child_life, child_states, segment
 from flows.child_files import segment_name, sign_of_life
+from flows.child_states import ChildStates
 from flows.children import HANDED_OVER, ChildLost, SegmentRuns
 from flows.compiler import Cancelled, Failed, Item, Outcome, RunError, Schedule, State
 from flows.engine import Engine, Place
@@ -35,6 +37,7 @@ from flows.values import to_json
 from flows.work import Hands, Work
 from tests.flows.compiler.support import plan_of
 from tests.support.clock import PATIENCE_SECONDS, eventually
+from tests.support.many_flow_runs import ManyFlowRuns
 
 FACTS = RunFacts(id="run", request_id="request", received_at=datetime(2026, 1, 1, tzinfo=UTC), attempt=1)
 PLAN = plan_of(
@@ -151,7 +154,7 @@ async def test_what_fails_while_its_run_stops_is_not_tried_again_and_has_not_fai
 
 
 @dataclass
-class Draining:
+class Draining(ManyFlowRuns):
     """A stand-in for Prefect whose workers drain: each takes a child, has it show a failed item, and hands over.
 
     What comes after the first two stays in the queue.
@@ -172,10 +175,10 @@ class Draining:
             self.store.write_bytes(sign_of_life(segment_name(FACTS, number)), b'{"beat": 1, "done": 0, "failed": 1}')
         return SimpleNamespace(id=UUID(int=number))
 
-    async def read_flow_run(self, flow_run_id: UUID) -> Any:
-        is_over = flow_run_id.int <= 2
-        kind, name = (StateType.CANCELLED, HANDED_OVER) if is_over else (StateType.SCHEDULED, "Scheduled")
-        return SimpleNamespace(state=SimpleNamespace(type=kind, name=name, message=None, is_final=lambda: is_over))
+    def state_of(self, flow_run_id: UUID) -> PrefectState[Any] | None:
+        if flow_run_id.int <= 2:
+            return PrefectState(type=StateType.CANCELLED, name=HANDED_OVER)
+        return PrefectState(type=StateType.SCHEDULED)
 
     async def set_flow_run_state(self, *_: Any) -> None:
         """A child is withdrawn."""
@@ -183,9 +186,9 @@ class Draining:
 
 async def run_over(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> tuple[Failed, list[int]]:
     """How a run ends whose children are handed over after failures, and which children it had."""
-    monkeypatch.setattr(children, "ASK_PREFECT_SECONDS", 0.0)
+    monkeypatch.setattr(child_states, "ASK_SECONDS", 0.0)
     prefect = Draining(engine.zones.runs)
-    engine.children = SegmentRuns(cast("PrefectClient", prefect), engine, silence_seconds=60)
+    engine.children = SegmentRuns(cast("PrefectClient", prefect), engine, silence_seconds=60, states=ChildStates())
     async with asyncio.timeout(PATIENCE_SECONDS):
         verdict = await Runner(engine, Schedule(PLAN), Stop(), visible=False).run()
     assert isinstance(verdict, Failed)
@@ -241,19 +244,19 @@ class Queued(Draining):
     def begin(self, number: int) -> None:
         self.store.write_bytes(sign_of_life(segment_name(FACTS, number)), b'{"beat": 1, "done": 0, "failed": 0}')
 
-    async def read_flow_run(self, flow_run_id: UUID) -> Any:
-        is_over = flow_run_id.int in self.handed_over
-        kind, name = (StateType.CANCELLED, HANDED_OVER) if is_over else (StateType.RUNNING, "Running")
-        return SimpleNamespace(state=SimpleNamespace(type=kind, name=name, message=None, is_final=lambda: is_over))
+    def state_of(self, flow_run_id: UUID) -> PrefectState[Any] | None:
+        if flow_run_id.int in self.handed_over:
+            return PrefectState(type=StateType.CANCELLED, name=HANDED_OVER)
+        return PrefectState(type=StateType.RUNNING)
 
 
 async def test_fan_out_waits_for_its_pool_as_long_as_none_of_its_shares_has_begun(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where its row says that it runs, nobody ever hears that no worker serves its pool."""
-    monkeypatch.setattr(children, "ASK_PREFECT_SECONDS", 0.0)
+    monkeypatch.setattr(child_states, "ASK_SECONDS", 0.0)
     prefect, stop = Queued(engine.zones.runs), Stop()
-    engine.children = SegmentRuns(cast("PrefectClient", prefect), engine, silence_seconds=600)
+    engine.children = SegmentRuns(cast("PrefectClient", prefect), engine, silence_seconds=600, states=ChildStates())
     running = asyncio.create_task(Runner(engine, Schedule(PLAN), stop, visible=False).run())
     await eventually(lambda: len(prefect.created) == 2)
     assert told_of(engine, "each") == ["dispatched"]
@@ -272,20 +275,18 @@ async def test_fan_out_waits_for_its_pool_as_long_as_none_of_its_shares_has_begu
 class OneCrashes(Draining):
     """A stand-in for Prefect: of two children that work, the first one's process is killed."""
 
-    async def read_flow_run(self, flow_run_id: UUID) -> Any:
-        is_over = flow_run_id.int == 1
-        kind = StateType.CRASHED if is_over else StateType.RUNNING
-        return SimpleNamespace(state=SimpleNamespace(type=kind, name=kind.name, message=None, is_final=lambda: is_over))
+    def state_of(self, flow_run_id: UUID) -> PrefectState[Any] | None:
+        return PrefectState(type=StateType.CRASHED if flow_run_id.int == 1 else StateType.RUNNING)
 
 
 async def test_where_one_child_is_lost_the_others_are_stopped_and_waited_for(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else they would go on with items that the next attempt is given too, and nobody would hear how they end."""
-    monkeypatch.setattr(children, "ASK_PREFECT_SECONDS", 0.0)
+    monkeypatch.setattr(child_states, "ASK_SECONDS", 0.0)
     monkeypatch.setattr(child_life, "BELIEVED_SECONDS", 0.1)
     runs, other = engine.zones.runs, segment_name(FACTS, 2)
-    segments = SegmentRuns(cast("PrefectClient", OneCrashes(runs)), engine, silence_seconds=60)
+    segments = SegmentRuns(cast("PrefectClient", OneCrashes(runs)), engine, silence_seconds=60, states=ChildStates())
 
     async def second_child() -> None:
         while runs.size_bytes(f"{other}/stop") is None:  # noqa: ASYNC110 - a blob tells nobody

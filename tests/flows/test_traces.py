@@ -17,13 +17,12 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 from deployments.stack.owner import tied
+from deployments.stack.state import REPOSITORY
 from flows.compiler import Plan, State
 from tests.flows.compiler.support import compiled
 from tests.flows.flow_host import FAULTS
 from tests.flows.traces import Expected, Observed, differences, expected, failing_workflows, read_marks
-from tests.support.chaos import REPOSITORY
-from tests.support.cluster import open_folder
-from tests.support.stack import RunningStack, with_workflows
+from tests.support.stack import RunningStack
 
 pytestmark = pytest.mark.stack
 COUNT = int(os.environ.get("CAIRN_TRACES", "16"))
@@ -87,13 +86,27 @@ class Laboratory:
 
 
 @pytest.fixture(scope="module")
-def laboratory() -> Iterator[Laboratory]:
+def laboratory(shared_stack: RunningStack) -> Iterator[Laboratory]:
     """The stack's own workers have nothing to do; their environment is what the flows run with."""
     workflows = drawn(COUNT)
     plans = [plan for text in workflows.values() if (plan := compiled(text).plan)]
     assert len(plans) == COUNT
-    with open_folder("traces") as folder, with_workflows(folder, workflows).up() as stack, flow_host(stack) as host:
-        yield Laboratory(plans, stack, host)
+    with published(shared_stack, workflows), flow_host(shared_stack) as host:
+        yield Laboratory(plans, shared_stack, host)
+
+
+@contextmanager
+def published(stack: RunningStack, workflows: Mapping[str, str]) -> Iterator[None]:
+    """The domain knows these too. Workers need no deployment of them: nothing is dispatched to these."""
+    files = {Path(stack.settings["CAIRN_WORKFLOWS_DIR"], f"{name}.yaml"): text for name, text in workflows.items()}
+    for file, text in files.items():
+        file.write_text(text)
+    with stack.operator() as http:
+        told = http.post("/api/v1/bootstrap/deploy").raise_for_status().json()
+        assert {row["workflow_id"] for row in told["workflows"]} >= workflows.keys()
+        yield
+    for file in files:
+        file.unlink()
 
 
 @contextmanager

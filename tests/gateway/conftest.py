@@ -1,4 +1,4 @@
-"""The gateway in front of the domain, over one fresh database."""
+"""The gateway in front of the domain, over a database that is emptied after each test."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -8,6 +8,12 @@ import pytest
 from tests.gateway.world import add_people
 from tests.support.cluster import TestDatabase
 from tests.support.platform import Platform, running_platform
+
+
+@pytest.fixture
+def database(shared_database: TestDatabase) -> TestDatabase:
+    """No test of the gateway changes what a table is: one that is emptied after each does for all."""
+    return shared_database
 
 
 @pytest.fixture

@@ -195,6 +195,13 @@ async def test_a_good_request_and_one_behind_it_are_both_answered(door: Door) ->
     assert answer.count(b"HTTP/1.1 200") == 2
 
 
+async def test_the_domain_takes_no_head_without_end_and_larger_ones_than_the_gateway(door: Door) -> None:
+    """What the gateway lets through is larger when it comes from there."""
+    for size, status in ((100_000, 200), (140_000, 431)):
+        head = GET + b"connection: close\r\nx-a: " + b"y" * size + b"\r\n\r\n"
+        assert status_of(await door.say(head, port=door.domain_port)) == status
+
+
 async def test_a_head_without_end_is_cut_off(door: Door) -> None:
     before = door.resident_mb()
     answer = await door.say(GET, *[b"x-%d: %s\r\n" % (number, b"y" * 60_000) for number in range(300)])

@@ -1,7 +1,9 @@
 """Heads that two servers could read in two ways are seen, and who is too slow is cut off; all others pass."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -13,6 +15,7 @@ from uvicorn.server import ServerState
 
 from gateway.arrival import ArrivalProtocol, Headers, head_fault
 
+REPOSITORY = Path(__file__).parents[2]
 HOST = (b"host", b"cairn.test")
 LENGTH = (b"content-length", b"5")
 CHUNKED = (b"transfer-encoding", b"chunked")
@@ -207,3 +210,12 @@ def test_another_answer_has_its_own_time(wire: Wire) -> None:
         wire.protocol.cycle.response_complete = True
         wire.protocol.on_response_complete()
     assert not wire.is_cut_off
+
+
+def test_domain_and_serving_are_started_with_it_too() -> None:
+    """In images and in the embedded stack; the gateway's own command brings it."""
+    images = re.findall(r'^CMD \["uvicorn", (.*)\]$', (REPOSITORY / "Dockerfile").read_text(), re.MULTILINE)
+    assert [re.search(r'"--factory", "(.*?)\.', command)[1] for command in images] == ["domain", "gateway"]  # type: ignore[index]
+    stack = (REPOSITORY / "deployments/stack/services.py").read_text()
+    for command in (*images, stack):
+        assert '"--http", "gateway.arrival:InsideProtocol"' in command

@@ -19,6 +19,7 @@ from psycopg.types.json import Jsonb
 from domain.database_address import DatabaseAddress
 from domain.repositories.audit import SEALING
 from domain.repositories.precedents import TAKE_KEY
+from domain.rules import paging
 from gateway.queries import Queries, assets_query, reading_pool
 from tests.domain.audiences import DECISIONS
 from tests.domain.test_audiences import declared_routes
@@ -188,7 +189,7 @@ async def test_pooled_connections_never_show_the_reader_before(platform: Platfor
         queries = Queries(pool)
 
         async def read(reader: str) -> bool:
-            rows = await queries.assets(reader, {}, None, None, "", 10)
+            rows, _ = await queries.assets(reader, {}, None, None, "", 10)
             return {row.asset_id for row in rows} == seen[reader]
 
         right = 0
@@ -212,17 +213,17 @@ async def test_a_list_of_ones_own_assets_reads_nobody_elses(platform: Platform) 
             [OTHERS],
         )
         connection.execute("analyze app.assets")
-    values = {"clearance": None, "data_type": None, "after": "", "limit": 100, "reader": "ddh"}
+    values = {"clearance": None, "data_type": None, "after": "", "limit": 100, "reader": "ddh", "look": paging.LOOK}
     async with reading_pool(DatabaseAddress(platform.domain.database.url("cairn_gateway")), size=1) as pool:
         queries = Queries(pool)
-        assert [row.asset_id for row in await queries.assets("ddh", {}, None, None, "", 10)] == [own, "f" * 32]
+        assert [row.asset_id for row in (await queries.assets("ddh", {}, None, None, "", 10))[0]] == [own, "f" * 32]
         for refs, found in ({}, 2), ({"item_id": 7}, 0):  # the second is only another's
             explained = "explain (analyze, format json) " + assets_query("ddh")
             [row] = await queries.rows("ddh", dict, explained, values | {"refs": Jsonb(refs)})
-            [scan] = [node for node in nodes(row["QUERY PLAN"][0]["Plan"]) if node.get("Relation Name") == "assets"]
-            assert scan["Actual Rows"] == found
-            assert (scan["Node Type"], scan["Index Name"]) == ("Index Scan", "ix_assets_of_platform")
-            assert scan.get("Rows Removed by Filter", 0) == 2 - found
+            scans = [node for node in nodes(row["QUERY PLAN"][0]["Plan"]) if node.get("Relation Name") == "assets"]
+            [look] = [scan for scan in scans if scan.get("Index Name") == "ix_assets_of_platform"]
+            assert (look["Node Type"], look["Actual Rows"]) == ("Index Scan", 2)
+            assert [scan["Actual Rows"] * scan["Actual Loops"] for scan in scans if scan is not look] == [found]
 
 
 def nodes(plan: dict[str, Any]) -> list[dict[str, Any]]:

@@ -4,11 +4,10 @@ import asyncio
 import hashlib
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -16,15 +15,14 @@ from uuid import UUID
 import httpx
 import psycopg
 
-from deployments.stack.owner import tied
 from deployments.stack.ports import any_port
 from tests.support.chaos_invariants import DEEDS, INVARIANTS, UNREST
 from tests.support.chaos_stories import STORIES, all_done_again, new_asset
 from tests.support.cluster import TestDatabase
+from tests.support.domain_process import started
 from tests.support.platform import KEYS, add_clients, submission
 from tests.support.prefect_standin import StandIn, standing_in
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 START_SECONDS = 60.0
 QUIET_SECONDS = 60.0
 # Waiting is shortened so that a kill costs seconds. The factors are printed with the results.
@@ -41,15 +39,19 @@ class Process:
     """One domain process: its API, its relay, its reconciler."""
 
     url: str
-    popen: "subprocess.Popen[bytes]"
+    process: BaseProcess
 
     @property
     def dead(self) -> bool:
-        return self.popen.poll() is not None
+        return self.process.exitcode is not None
 
     @property
     def killed(self) -> bool:
-        return self.popen.poll() == -signal.SIGKILL
+        return self.process.exitcode == -signal.SIGKILL
+
+    def send(self, number: signal.Signals) -> None:
+        assert self.process.pid
+        os.kill(self.process.pid, number)
 
 
 @dataclass
@@ -68,13 +70,14 @@ class Platform:
     async def start(self, failpoint: str | None = None) -> Process:
         """A domain process; an armed one is asked before the others."""
         port = any_port()
-        process = Process(f"http://127.0.0.1:{port}", self._popen(port, failpoint))
+        log = self.folder / f"domain-{port}.log"
+        process = Process(f"http://127.0.0.1:{port}", started(port, self._environment(failpoint), log))
         self.processes.insert(0 if failpoint else len(self.processes), process)
         await self._ready(process)
         return process
 
-    def _popen(self, port: int, failpoint: str | None) -> "subprocess.Popen[bytes]":
-        environment = {
+    def _environment(self, failpoint: str | None) -> dict[str, str]:
+        return {
             "PATH": os.environ["PATH"],
             "HOME": str(self.folder),
             "CAIRN_DATABASE_URL": self.database.url("cairn_app"),
@@ -92,9 +95,6 @@ class Platform:
             "PREFECT_CLIENT_MAX_RETRIES": "0",
             "PREFECT_HOME": str(self.folder / "prefect"),
         } | ({"CAIRN_FAILPOINT": f"{failpoint}:once"} if failpoint else {})
-        command = tied(sys.executable, "-m", "uvicorn", "--factory", "domain.app:create_app", "--port", port)
-        with (self.folder / f"domain-{port}.log").open("wb") as log:
-            return subprocess.Popen(command, cwd=REPOSITORY, env=environment, stdout=log, stderr=log)
 
     async def _ready(self, process: Process) -> None:
         async with httpx.AsyncClient() as http, asyncio.timeout(START_SECONDS):
@@ -221,5 +221,5 @@ def _ending(processes: list[Process]) -> Iterator[None]:
         yield
     finally:
         for process in processes:
-            process.popen.kill()
-            process.popen.wait(10)
+            process.process.kill()
+            process.process.join(10)

@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable
 
 PATIENCE_SECONDS = 60.0  # with a busy machine: what takes longer hangs
+LEAST_REST_SECONDS, LONGEST_REST_SECONDS = 0.02, 0.25
+RESTS = 3  # times as long as an answer took: who is asked, and this machine, have something else to do
 
 
 class Clock:
@@ -28,14 +30,27 @@ def until(
 ) -> None:
     """Ask until the answer is yes; where it never is, `tell` says what was there instead."""
     deadline = time.monotonic() + seconds
-    while not question():
-        assert time.monotonic() < deadline, tell()
-        time.sleep(0.02)
+    while True:
+        asked = time.monotonic()
+        if question():
+            return
+        answered = time.monotonic()
+        assert answered < deadline, tell()
+        time.sleep(rest_seconds(answered - asked))
+
+
+def rest_seconds(took: float) -> float:
+    """How long to wait before the same is asked again."""
+    return min(max(LEAST_REST_SECONDS, RESTS * took), LONGEST_REST_SECONDS)
 
 
 async def eventually(question: Callable[[], object], seconds: float = PATIENCE_SECONDS) -> None:
     """The same where others go on in this event loop."""
     deadline = time.monotonic() + seconds
-    while not question():
-        assert time.monotonic() < deadline, "it did not come true"
-        await asyncio.sleep(0.01)
+    while True:
+        asked = time.monotonic()
+        if question():
+            return
+        answered = time.monotonic()
+        assert answered < deadline, "it did not come true"
+        await asyncio.sleep(rest_seconds(answered - asked) / 2)

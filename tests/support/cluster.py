@@ -1,6 +1,9 @@
 """A scratch PostgreSQL for tests: one private cluster a session, one template with every migration, copies of it."""
 
+import base64
 import contextlib
+import hashlib
+import hmac
 import itertools
 import os
 import signal
@@ -24,6 +27,8 @@ from domain.migrations import upgrade
 TEMPLATE = "template_cairn"
 PASSWORD = "test"
 START_SECONDS = 120.0
+# No test takes the machine's power away: what a crash of the server leaves is the kernel's to keep.
+SWIFT = ("-c", "fsync=off", "-c", "full_page_writes=off")
 # What migrations say of the database itself: a copy takes over what is in it, and not who may do what with it.
 RIGHTS = (
     "revoke temporary on database {} from public",
@@ -92,6 +97,16 @@ class TestServer:
         """Stop every process of it where it is: connections stay open, and nobody answers."""
         self._signal(signal.SIGSTOP)
 
+    def freeze_sessions(self) -> None:
+        """Stop the processes of those who are connected, with the locks that they hold. Others may still connect."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            found = connection.execute(
+                "select pid from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid()"
+            ).fetchall()
+        for (pid,) in found:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSTOP)
+
     def thaw(self) -> None:
         self._signal(signal.SIGCONT)
 
@@ -126,8 +141,10 @@ class TestCluster:
         """The roles, and the template that test databases are copied from: migrating takes a second, copying less."""
         with psycopg.connect(self.admin_url, autocommit=True) as connection:
             for role in LOGIN_ROLES:
-                name = sql.Identifier(role)
-                connection.execute(sql.SQL("create role {} login password {}").format(name, sql.Literal(PASSWORD)))
+                name, secret = sql.Identifier(role), sql.Literal(quick_secret(PASSWORD))
+                connection.execute(sql.SQL("create role {} login password {}").format(name, secret))
+            own = sql.Literal(quick_secret(urlsplit(self.admin_url).password or ""))
+            connection.execute(sql.SQL("alter role {} password {}").format(sql.Identifier(ADMIN), own))
             connection.execute(sql.SQL("create database {}").format(sql.Identifier(TEMPLATE)))
         upgrade(TestDatabase(self, TEMPLATE).url())
 
@@ -168,6 +185,15 @@ class TestCluster:
                 connection.execute(command)
 
 
+def quick_secret(password: str) -> str:
+    """What PostgreSQL keeps of a password, salted once and not 4,096 times: tests log in thousands of times."""
+    salt = os.urandom(16)
+    salted = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, 1)
+    client, server = (hmac.digest(salted, key, "sha256") for key in (b"Client Key", b"Server Key"))
+    told = [base64.b64encode(part).decode() for part in (salt, hashlib.sha256(client).digest(), server)]
+    return "SCRAM-SHA-256$1:{}${}:{}".format(*told)
+
+
 @contextmanager
 def open_folder(name: str) -> Iterator[Path]:
     """A temporary folder that the cluster's own user can pass through, gone afterwards.
@@ -182,7 +208,7 @@ def open_folder(name: str) -> Iterator[Path]:
 
 @contextmanager
 def running_cluster() -> Iterator[TestCluster]:
-    """A cluster of its own, on a free port, gone afterwards. Durability is on, as it is for users."""
+    """A cluster of its own, on a free port, gone afterwards. It keeps what it acknowledged when it is killed."""
     with open_folder("cluster") as folder:
         state = State(folder)
         state.create()
@@ -191,7 +217,8 @@ def running_cluster() -> Iterator[TestCluster]:
         cluster.initialise(password)
         port = any_port()
         url = f"postgresql://{ADMIN}:{password}@127.0.0.1:{port}/postgres"
-        server = TestServer(cluster.server_command(port), state.log("postgres"), url)
+        command = [*cluster.server_command(port), *SWIFT]
+        server = TestServer(command, state.log("postgres"), url)
         try:
             server.start()
             ready = TestCluster(url, server)

@@ -50,9 +50,13 @@ class Door:
         with psycopg.connect(self.database.url()) as connection:
             return connection.execute(query.encode()).fetchall()
 
-    async def say(self, *parts: bytes, pause_seconds: float = 0.0, patience_seconds: float = 60.0) -> bytes:
-        """Everything that the gateway answers to these bytes until it or its patience ends the connection."""
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+    async def say(
+        self, *parts: bytes, pause_seconds: float = 0.0, patience_seconds: float = 60.0, port: int | None = None
+    ) -> bytes:
+        """Everything that the gateway, or who is at this port, answers to these bytes until it or its patience ends
+        the connection.
+        """
+        reader, writer = await asyncio.open_connection("127.0.0.1", port or self.port)
         try:
             for part in parts:
                 with contextlib.suppress(ConnectionError):
@@ -101,6 +105,7 @@ async def running_door(database: TestDatabase, storage: Path, **settings: str) -
         **settings,
     }
     served = ["uvicorn", "--factory", "domain.app:create_app", "--port", str(domain_port), "--log-level", "warning"]
+    served += ["--http", "gateway.arrival:InsideProtocol"]
     with process(served, domain), process(["gateway", "--port", str(port)], gateway) as running:
         door = Door(port, domain_port, running.pid, database)
         await _ready(door.domain_url, door.url)

@@ -32,14 +32,16 @@ async def main(folder: Path) -> dict[str, Any]:
             order(*DROP)
             try:
                 over = time.monotonic() + OUTAGE_SECONDS
+                began = time.monotonic()
                 during = await readiness(domain)
+                told_after = time.monotonic() - began
                 await asyncio.sleep(max(0.0, over - time.monotonic()))
             finally:
                 order(*PASS)
             one.done.set()
             await asyncio.wait_for(asyncio.gather(*one.lives), WAIT_SECONDS)
             states = dict(domain.rows("select state, count(*) from app.attempts group by 1"))
-    return {"before": before, "during": during, "attempts": states, "n": len(one.flows)}
+    return {"before": before, "during": during, "attempts": states, "n": len(one.flows), "told_after": told_after}
 
 
 async def readiness(domain: Domain) -> int:

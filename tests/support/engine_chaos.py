@@ -15,6 +15,7 @@ from deployments.stack.owner import tied
 from flows.ledger import read
 from flows.storage import LocalStore
 from tests.flows.traces import read_marks
+from tests.support import clock
 from tests.support.cluster import open_folder
 from tests.support.stack import RunningStack, with_workflows
 
@@ -31,13 +32,17 @@ SCALES = (
     "heartbeat 10 s -> 1 s, attempt lost 90 s -> 10 s, start 120 s -> 30 s, "
     "child silent 60 s -> 10 s, sweep 15 s -> 2 s"
 )
+# How much shorter outages of Prefect are than they are said to be, where long ones are asked for.
+OUTAGE_FACTOR = float(os.environ.get("CAIRN_OUTAGE_FACTOR", "30")) if os.environ.get("CAIRN_OUTAGE_RUNS") else 1.0
 END_SECONDS = 240.0
-# Ends with a test that is killed while it holds a supervisor still: woken, that sees that its owner is gone.
+ANSWER_SECONDS = 3.0  # in which a busy Prefect answers
+# Wakes what a test holds still, be it that the test is killed: a supervisor then sees that its owner is gone.
 THAW = """
 import os, signal, sys
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
 signal.sigwait({signal.SIGTERM})
-os.kill(int(sys.argv[1]), signal.SIGCONT)
+for pid in sys.argv[1:]:
+    os.kill(int(pid), signal.SIGCONT)
 """
 POOLS = ("light", "gdal")
 OPEN = ("pending", "running")
@@ -94,6 +99,11 @@ class Trial:
         rows = self.stack.rows("select state from app.attempts where run_id = %s order by number", run_id)
         return [str(state) for (state,) in rows]
 
+    def losses(self, run_ids: Iterable[str]) -> list[tuple[str, dict[str, Any]]]:
+        """What was told of attempts that did not hand in the outcome, and why."""
+        query = "select kind, details from app.events where run_id = any(%s::uuid[]) and kind like 'attempt.%%'"
+        return [(kind, details) for kind, details in self.stack.rows(query, list(run_ids))]
+
     def record(self, run_id: str) -> dict[str, Any]:
         with self.stack.operator() as http:
             found: dict[str, Any] = http.get(f"/api/v1/runs/{run_id}").raise_for_status().json()
@@ -145,13 +155,34 @@ class Trial:
                 os.kill(supervisor, signal.SIGCONT)
                 waking.terminate()
 
+    @contextmanager
+    def silent(self, name: str) -> Iterator[None]:
+        """All processes of the service stand still while the block runs: it takes connections and answers nobody."""
+        stopped = descendants({self.service(name)})
+        with subprocess.Popen(tied(sys.executable, "-c", THAW, *stopped, by="TERM")) as waking:
+            try:
+                for pid in stopped:
+                    os.kill(pid, signal.SIGSTOP)
+                yield
+            finally:
+                waking.terminate()
+
+    def workers(self) -> dict[str, int]:
+        """Which processes the workers are."""
+        return {name: self.service(name) for name in self.stack.facts()["services"] if name.startswith("worker-")}
+
     def workers_processes(self) -> set[int]:
         """What workers and zygotes have started, and what these have, as far as it still lives."""
         names = [name for name in self.stack.facts()["services"] if name.startswith(("worker-", "zygote-"))]
-        parents, found = _parents(), {self.service(name) for name in names}
-        while more := {pid for pid, parent in parents.items() if parent in found} - found:
-            found |= more
-        return found
+        return descendants({self.service(name) for name in names})
+
+
+def descendants(pids: set[int]) -> set[int]:
+    """These processes, and what they have started, and what these have."""
+    parents, found = _parents(), set(pids)
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found
 
 
 def kill(pid: int) -> None:
@@ -171,17 +202,31 @@ def _parents() -> Mapping[int, int]:
     return found
 
 
-def until(question: Callable[[], bool], seconds: float, every: float = 0.1) -> float:
+def until(question: Callable[[], bool], seconds: float) -> float:
     """Ask until it is so; returns how long that took."""
     began = time.monotonic()
-    while not question():
-        assert time.monotonic() - began < seconds, f"it did not come true in {seconds:.0f} s"
-        time.sleep(every)
+    clock.until(question, seconds, lambda: f"it did not come true in {seconds:.0f} s")
     return time.monotonic() - began
 
 
 @contextmanager
-def trial(name: str, workflows: Mapping[str, str], **settings: str) -> Iterator[Trial]:
-    """A stack with these workflows beside the platform's own, and short patience."""
-    with open_folder(name) as folder, with_workflows(folder, workflows, **PATIENCE, **settings).up() as stack:
-        yield Trial(stack)
+def trial(name: str, workflows: Mapping[str, str], prefect_factor: float = 1.0, **settings: str) -> Iterator[Trial]:
+    """A stack with these workflows beside the platform's own, and short patience, with Prefect too by this factor."""
+    with open_folder(name) as folder:
+        made = with_workflows(folder, workflows, **PATIENCE, **settings)
+        _scale_clients(made.folder / "prefect", prefect_factor)
+        with made.up() as stack:
+            yield Trial(stack)
+
+
+def _scale_clients(home: Path, factor: float) -> None:
+    """Have Prefect's clients give up as much sooner, but not so soon that a busy server is taken for one that is away.
+
+    By themselves they ask for seven minutes.
+    """
+    if factor > 1:
+        home.mkdir(parents=True)
+        lines = ['active = "scaled"', "[profiles.scaled]"]
+        lines += [f'PREFECT_API_REQUEST_TIMEOUT = "{max(ANSWER_SECONDS, 60 / factor):g}"']
+        lines += ['PREFECT_CLIENT_MAX_RETRIES = "1"']
+        (home / "profiles.toml").write_text("\n".join(lines) + "\n")

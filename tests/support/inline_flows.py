@@ -10,9 +10,10 @@ from typing import Any
 from uuid import UUID
 
 from prefect import flow, get_run_logger, task
+from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
-from prefect.states import Cancelled, Completed, Failed
+from prefect.states import Cancelled, Cancelling, Completed, Failed
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from flows.flow_engine import run_inside
@@ -44,9 +45,11 @@ async def leaves_the_interpreter() -> None:
 
 
 @flow
-async def waits(seconds: float = 600.0, path: str | None = None) -> Any:
-    """Waits so long or until there is such a file, and leaves when it is told to stop."""
+async def waits(seconds: float = 600.0, path: str | None = None, begun: str | None = None) -> Any:
+    """Waits so long or until there is such a file, and leaves when it is told to stop. Makes a file as it begins."""
     stop = Stop()
+    if begun:
+        Path(begun).touch()  # noqa: ASYNC240 - in a moment
     if await waited(stop, seconds, path):
         return "done"
     return Failed(name="Stopped", message=f"told to stop: {stop.reason}")
@@ -95,6 +98,14 @@ async def waited(stop: Stop, seconds: float, path: str | None = None) -> bool:
                 get_run_logger().info(LEAVING)
                 return False
     return True
+
+
+@flow
+async def cancelled_meanwhile() -> str:
+    """Is done at the moment in which somebody has it cancelled, before its worker has looked."""
+    async with get_client(sync_client=False) as prefect:
+        await prefect.set_flow_run_state(UUID(flow_run.id), Cancelling())
+    return "done"
 
 
 @flow

@@ -15,7 +15,7 @@ import httpx
 from deployments.stack.owner import tied
 from deployments.stack.ports import any_port
 from tests.support.clock import until
-from tests.support.cluster import TestCluster
+from tests.support.cluster import TestCluster, open_folder
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 ENDED = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
@@ -78,7 +78,7 @@ class PrefectServer:
                 stderr=log,
                 start_new_session=True,
             )
-        until(self._healthy)
+        until(self._healthy, PATIENCE_SECONDS)
 
     def _healthy(self) -> bool:
         assert self.process.poll() is None, (self.folder / "server.log").read_text()[-2000:]
@@ -158,7 +158,7 @@ class PrefectServer:
             start_new_session=True,
         )
         try:
-            until(lambda: self._online(pool, process))
+            until(lambda: self._online(pool, process), PATIENCE_SECONDS)
             yield process
         finally:
             with suppress(ProcessLookupError):
@@ -180,13 +180,13 @@ class PrefectServer:
 
 
 @contextmanager
-def running_prefect(cluster: TestCluster, folder: Path) -> Iterator[PrefectServer]:
-    """The server with a database of its own."""
-    with cluster.database("template0") as database:
+def running_prefect(cluster: TestCluster) -> Iterator[PrefectServer]:
+    """The server with a folder and a database of its own."""
+    with open_folder("prefect") as folder, cluster.database("template0") as database:
         url = database.url().replace("postgresql://", "postgresql+asyncpg://", 1)
         server = PrefectServer(folder, any_port(), url)
-        server.start()
         try:
+            server.start()
             yield server
         finally:
             server.kill()

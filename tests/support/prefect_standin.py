@@ -28,6 +28,7 @@ class StandIn:
     by_key: dict[str, dict[str, Any]] = field(default_factory=dict)
     created: asyncio.Queue[dict[str, Any]] = field(default_factory=asyncio.Queue)
     dropped: int = 0
+    stops_at_once: bool = True  # nobody executes runs here, so what is to be cancelled is cancelled
     url: str = ""
     reachable: asyncio.Event = field(default_factory=asyncio.Event)  # while it is not set, questions are swallowed
 
@@ -58,10 +59,11 @@ class StandIn:
         return self.by_key[key]
 
     def _set_state(self, flow_run_id: str, state: dict[str, Any]) -> dict[str, Any] | None:
-        """Nobody executes runs here, so what is to be cancelled is cancelled at once."""
         for run in self.by_key.values():
             if run["id"] == flow_run_id:
-                told = "CANCELLED" if state["type"] == "CANCELLING" else state["type"]
+                told = state["type"]
+                if told == "CANCELLING" and self.stops_at_once:
+                    told = "CANCELLED"
                 run["state"] |= {"type": told, "name": told.title()}
                 return {"state": state, "status": "ACCEPT", "details": {"type": "accept_details"}}
         return None

@@ -18,6 +18,7 @@ from prefect.runtime import flow_run, task_run
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.task_engine import AsyncTaskRunEngine
 
+from flows import task_events
 from flows.task_engine import TagLimits, run_task, tag_limits
 
 TAG = "raster.create_cog"
@@ -134,6 +135,20 @@ async def ended() -> str:
     return await in_a_flow(work)
 
 
+async def slow() -> str:
+    """The flow run of one task run that takes longer than a moment."""
+    task_events.QUICK_SECONDS = 0.05  # type: ignore[misc]
+
+    async def takes_its_time() -> State[Any]:
+        await asyncio.sleep(0.3)
+        return State(type=StateType.COMPLETED, name="Completed")  # one of its own: events go by its id
+
+    async def work() -> None:
+        await run_task(task(takes_its_time))
+
+    return await in_a_flow(work)
+
+
 async def main() -> dict[str, Any]:
     async with limit_of_one():
         limited = await most_at_once()
@@ -143,6 +158,7 @@ async def main() -> dict[str, Any]:
         "known_without_an_answer": await known_without_an_answer(),
         "tries": await tries(),
         "ended": await ended(),
+        "slow": await slow(),
     }
 
 

@@ -38,10 +38,9 @@ _CLAIM: Final = "insert into geo.loaded_chunks (table_name, chunk, features) val
 
 
 def create(params: LoadPostgisParams, context: Context) -> LoadPostgisResult:
-    """Make the table and register it; drop tables that nobody will ask for again."""
+    """Make the table and register it."""
     table = table_name(context.own(params.product.product))
     with _transaction(context) as connection:
-        _drop_abandoned(connection, context.run_id)
         made = connection.execute(
             _REGISTER, [table, params.product.product, context.run_id, Jsonb(_description(params.product))]
         )
@@ -147,14 +146,6 @@ def _finishing(table: str) -> Iterator[sql.Composed | sql.SQL]:
     yield ranked.format(sql.Identifier(f"{table}_rank"), name)
     yield sql.SQL("analyze {}").format(name)
     yield sql.SQL("grant select on {} to {}").format(name, sql.Identifier(READER))
-
-
-def _drop_abandoned(connection: psycopg.Connection, run_id: str) -> None:
-    """Those of this run are never such, whatever is known of it."""
-    abandoned = "select table_name from geo.layers where table_name in (select geo.abandoned()) and run_id <> %s"
-    for (table,) in connection.execute(abandoned, [run_id]).fetchall():
-        connection.execute(sql.SQL("drop table if exists {}").format(_named(table)))
-        connection.execute("delete from geo.layers where table_name = %s", [table])
 
 
 @contextmanager

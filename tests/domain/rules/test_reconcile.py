@@ -33,6 +33,8 @@ def told(state: str, flow: str, quiet: float, *, lease_expired: bool = False, pa
         ("sent", "completed", 10, "FAIL_ENDED"),
         ("sent", "cancelled", 10, "CANCEL"),
         ("sent", "cancelling", 10_000, "LEAVE"),
+        ("sent", "overstaying", 9, "LEAVE"),
+        ("sent", "overstaying", 10, "CANCEL"),
         ("sent", "unknown", 10_000, "LEAVE"),
         ("started", "running", 59, "LEAVE"),
         ("started", "running", 60, "WARN"),
@@ -51,6 +53,8 @@ def told(state: str, flow: str, quiet: float, *, lease_expired: bool = False, pa
         ("started", "missing", 20, "LOSE"),
         ("started", "cancelled", 9, "LEAVE"),
         ("started", "cancelled", 10, "CANCEL"),
+        ("started", "overstaying", 9, "LEAVE"),
+        ("started", "overstaying", 10, "CANCEL"),
         ("started", "unknown", 89, "WARN"),
         ("started", "unknown", 90, "LOSE"),
         ("committed", "completed", 0, "DISPOSE"),
@@ -62,6 +66,9 @@ def told(state: str, flow: str, quiet: float, *, lease_expired: bool = False, pa
         ("fenced", "scheduled", 8, "STOP_FLOW"),
         ("fenced", "missing", 0, "DISPOSE"),
         ("failed", "cancelling", 10_000, "LEAVE"),
+        ("failed", "overstaying", 0, "STOP_FLOW"),
+        ("fenced", "overstaying", 0, "STOP_FLOW"),
+        ("committed", "overstaying", 0, "STOP_FLOW"),
         ("ready", "missing", 10_000, "LEAVE"),
     ],
 )
@@ -89,7 +96,7 @@ def test_an_expired_lease_is_returned_or_linked(flow: FlowState) -> None:
 
 
 def test_the_laws_over_every_state() -> None:
-    assert len(EVERY) == 12320
+    assert len(EVERY) == 13440
     for state, flow, quiet, lease, paused, spoke in EVERY:
         obeys_the_laws(AttemptFacts(state, quiet, lease, paused, spoke=spoke), flow)
 
@@ -102,7 +109,7 @@ def obeys_the_laws(facts: AttemptFacts, flow: FlowState) -> None:
         if state is AttemptState.STARTED and action is not Action.CANCEL:
             assert quiet >= PATIENCE.missed, "nor of one who is between two heartbeats"
         assert facts.spoke or quiet >= PATIENCE.suspect, "nor about one who may be on its way back after a gap"
-    if state is AttemptState.SENT and paused and flow not in OVER:
+    if state is AttemptState.SENT and paused and flow not in OVER | {FlowState.OVERSTAYING}:
         assert action is Action.LEAVE, "a pause uses up no try"
     if flow is FlowState.UNKNOWN and action in CHANGING:
         assert (state, quiet >= PATIENCE.lost) == (AttemptState.STARTED, True), "our heartbeat decides without Prefect"
@@ -113,7 +120,8 @@ def obeys_the_laws(facts: AttemptFacts, flow: FlowState) -> None:
 def test_what_waits_in_its_queue_for_a_cancelled_run_is_stopped_at_once() -> None:
     for flow in FlowState:
         facts = AttemptFacts(AttemptState.FENCED, 0, cancelled=True)
-        expected = {FlowState.SCHEDULED: Action.STOP_FLOW} | dict.fromkeys(OVER, Action.DISPOSE)
+        stopped = dict.fromkeys((FlowState.SCHEDULED, FlowState.OVERSTAYING), Action.STOP_FLOW)
+        expected = stopped | dict.fromkeys(OVER, Action.DISPOSE)
         assert decide(facts, flow, PATIENCE) is expected.get(flow, Action.LEAVE)
 
 
@@ -142,3 +150,34 @@ def test_after_a_gap_prefects_word_is_taken_once_a_flow_run_has_had_time_to_spea
 def test_every_started_attempt_that_stays_silent_is_acted_on(flow: FlowState) -> None:
     for spoke in (True, False):
         assert decide(AttemptFacts(AttemptState.STARTED, 10_000, spoke=spoke), flow, PATIENCE) in CHANGING
+
+
+ENDED = (AttemptState.COMMITTED, AttemptState.FAILED, AttemptState.FENCED)
+
+
+def test_no_word_about_what_is_over_changes_anything_however_late_it_comes() -> None:
+    """Only its flow run is seen to: it was fenced, ended, or another attempt has its place."""
+    for state, flow, quiet, lease, paused, spoke in EVERY:
+        for cancelled in (True, False):
+            facts = AttemptFacts(state, quiet, lease, paused, cancelled, spoke)
+            if state in ENDED:
+                assert decide(facts, flow, PATIENCE) in {Action.LEAVE, Action.STOP_FLOW, Action.DISPOSE}
+
+
+@pytest.mark.parametrize("state", ENDED)
+@pytest.mark.parametrize("flow", sorted(set(FlowState) - {FlowState.UNKNOWN, FlowState.CANCELLING}))
+def test_every_flow_run_of_an_ended_attempt_finds_its_end(state: AttemptState, flow: FlowState) -> None:
+    """Without a word of Prefect's nobody can say, and who was told to stop is given a minute: then it overstays."""
+    facts = AttemptFacts(state, PATIENCE.stop_ended)
+    assert decide(facts, flow, PATIENCE) is (Action.DISPOSE if flow in OVER else Action.STOP_FLOW)
+
+
+@pytest.mark.parametrize(("answers", "action"), [(0, "LEAVE"), (119, "LEAVE"), (120, "LOSE")])
+def test_what_begins_with_prefect_alone_is_given_its_time_after_an_outage_of_it(answers: float, action: str) -> None:
+    waiting = AttemptFacts(AttemptState.SENT, 10_000)
+    assert decide(waiting, FlowState.PENDING, Patience(prefect_answers=answers)).name == action
+
+
+def test_an_attempt_that_began_is_lost_whether_prefect_answers_or_not() -> None:
+    silent = AttemptFacts(AttemptState.STARTED, 90)
+    assert decide(silent, FlowState.UNKNOWN, Patience(prefect_answers=0)) is Action.LOSE

@@ -2,7 +2,7 @@
 
 import pytest
 
-from domain.rules.sources import RefusedSource, SourcePolicy, check, target_of
+from domain.rules.sources import RefusedSource, SourcePolicy, check, shared_folders, target_of
 from tests.domain.rules.test_addresses import HOSTILE
 
 FOLDERS = ("uploads/", "a/", "u/", "vsicurl/")
@@ -86,3 +86,19 @@ def test_a_refusal_never_repeats_what_may_be_a_secret() -> None:
         with pytest.raises(RefusedSource) as refusal:
             check(url, OPEN)
         assert "canary" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("others", "shared"),
+    [
+        ([], {}),
+        (["uploads/arcgis/", "uploads/ddh-2/", "uploads/dd"], {}),  # folders, not the letters that they begin with
+        (["uploads/ddh/"], {("arcgis", "ddh"): "uploads/ddh/"}),
+        (["uploads/ddh"], {("arcgis", "ddh"): "uploads/ddh/"}),
+        (["uploads/ddh/a/b/"], {("arcgis", "ddh"): "uploads/ddh/a/b/"}),
+        (["uploads/"], {("arcgis", "ddh"): "uploads/ddh/"}),
+    ],
+)
+def test_folders_that_two_platforms_may_submit_from_are_told(others: list[str], shared: object) -> None:
+    mine = ["uploads/ddh/", "uploads/ddh/own/"]  # what is within one's own is nobody else's
+    assert shared_folders({"ddh": mine, "arcgis": others, "nobody": []}) == shared

@@ -1,16 +1,23 @@
 """What every kind of store does, shown on each: a folder, and containers of a storage account (Azurite)."""
 
 import hashlib
+import os
 import random
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from typing import IO
+from uuid import uuid4
 
 import pytest
 
-from flows.errors import InvalidInput, Stopped
+from flows.errors import InvalidInput, SourceChanged, Stopped
 from flows.storage import LocalStore, Store, Zones
+from flows.storage.protocol import Listed
 from flows.storage.readers import chunks
+from tests.support.azurite import Azurite
 
 LARGE = random.Random(7).randbytes(9 * 1024 * 1024)  # noqa: S311 - two blocks of an upload, three pieces of a download
 
@@ -61,6 +68,7 @@ def test_hostile_names_are_refused_before_anything_is_asked(store: Store, name: 
     acts: list[Callable[[str], object]] = [
         store.readable_path, store.reader, store.size_bytes, store.read_bytes, store.delete, store.names,
         store.delete_below, lambda name: store.write_bytes(name, b""), lambda name: store.append(name, b""),
+        lambda name: list(store.listed(name)),
     ]  # fmt: skip
     for act in acts:
         with pytest.raises(InvalidInput, match="is not a blob name"):
@@ -87,6 +95,44 @@ def test_an_open_blob_is_read_wherever_one_likes(store: Store, large: Path) -> N
         for start, length in ((5_000_000, 1000), (len(LARGE) - 2, 1000), (len(LARGE) + 5, 10), (7, 0)):
             assert blob.read(start, length) == LARGE[start : start + length]
         assert b"".join(chunks(blob)) == LARGE
+
+
+def test_reader_of_a_blob_that_is_replaced_mixes_no_two_contents(store: Store) -> None:
+    """What was opened is read to its end as it was, or not at all."""
+    store.write_bytes("a/b", b"first" * 1000)
+    with store.reader("a/b") as blob:
+        assert blob.read(0, 5) == b"first"
+        store.write_bytes("a/b", b"other" * 1000)
+        with store.reader("a/b") as newer:
+            assert newer.read(0, 5) == b"other"
+            assert newer.version != blob.version
+        with suppress(SourceChanged):
+            assert blob.read(5, 5) == b"first"
+
+
+def test_an_account_refuses_ranges_of_a_blob_that_was_replaced(azurite: Azurite) -> None:
+    store = azurite.zones(f"x{uuid4().hex[:12]}-").bronze
+    store.write_bytes("a/b", b"first" * 1000)
+    with store.reader("a/b") as blob:
+        store.write_bytes("a/b", b"other" * 1000)
+        with pytest.raises(SourceChanged, match="The source changed while it was read"):
+            blob.read(5, 5)
+
+
+@pytest.mark.parametrize("write", [lambda file: file.write(b"!"), lambda file: file.truncate(2000)])
+def test_a_file_that_is_written_to_while_it_is_read_is_told_from_itself(
+    tmp_path: Path, write: Callable[[IO[bytes]], object]
+) -> None:
+    """Whoever sends files into a folder need not give each a new one, as our stores do."""
+    store = LocalStore(tmp_path)
+    store.write_bytes("a/b", b"first" * 1000)
+    os.utime(tmp_path / "a/b", ns=(0, 0))  # clocks of file systems tick slowly
+    with store.reader("a/b") as blob:
+        assert blob.read(0, 5) == b"first"
+        with (tmp_path / "a/b").open("r+b") as file:
+            write(file)
+        with pytest.raises(SourceChanged):
+            blob.read(5, 5)
 
 
 def test_a_transfer_that_is_stopped_leaves_no_blob(zones: Zones, large: Path) -> None:
@@ -139,3 +185,15 @@ def test_a_folder_is_deleted_with_all_below_it_and_nothing_beside_it(store: Stor
     assert store.delete_below("run") == ["run/a.json", "run/deeper/c.json"]
     assert store.delete_below("run") == []
     assert store.names("runner") == ["runner/d.json"]
+
+
+def test_all_that_lies_below_a_folder_is_listed_and_what_was_listed_is_removed(store: Store) -> None:
+    before = time.time() - 60
+    for name in ("run/a.json", "run/deeper/c.json", "runner/d.json"):
+        store.write_bytes(name, name.encode())
+    listed = {one.name: one for one in store.listed("run")}
+    assert {name: one.size_bytes for name, one in listed.items()} == {"run/a.json": 10, "run/deeper/c.json": 17}
+    assert all(before < one.written_at < before + 3600 for one in listed.values())
+    store.remove([listed["run/deeper/c.json"], Listed("run/nothing.json", 1, 0)])
+    assert sorted(one.name for one in store.listed()) == ["run/a.json", "runner/d.json"]
+    assert list(store.listed("nothing")) == []

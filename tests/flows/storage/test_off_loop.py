@@ -9,7 +9,8 @@ from threading import Event, current_thread
 
 import pytest
 
-from flows.storage import LocalStore, Store, off_loop
+from domain.services.file_checks import FileChecks
+from flows.storage import LocalStore, StampedStore, Store, off_loop
 from flows.storage.azure import AzureStore
 from flows.storage.brokered import BrokeredStore
 from flows.storage.off_loop import CALLS, StoreCalledOnLoop, nobody_is_excused
@@ -26,12 +27,22 @@ def nobody_excused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_call_of_a_store_is_guarded() -> None:
-    assert set(CALLS) == {name for name, _ in inspect.getmembers(Store, inspect.isfunction) if not name.startswith("_")}
+    calls = inspect.getmembers(StampedStore, inspect.isfunction)
+    assert set(CALLS) == {name for name, _ in calls if not name.startswith("_")}
+
+
+def test_stores_of_services_have_stamps_and_those_of_tries_have_none() -> None:
+    has = {kind: isinstance(object.__new__(kind), StampedStore) for kind in KINDS}
+    assert has == {LocalStore: True, AzureStore: True, BrokeredStore: False}
+
+
+def test_files_are_not_checked_in_a_store_without_stamps() -> None:
+    with pytest.raises(TypeError, match="tells when they were written"):
+        FileChecks(BrokeredStore("silver", lambda *_: pytest.fail("nobody is asked")), 1)
 
 
 @pytest.mark.usefixtures("nobody_excused")
-@pytest.mark.parametrize("call", CALLS)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "call"), [(kind, call) for kind in KINDS for call in CALLS if hasattr(kind, call)])
 async def test_store_refuses_the_thread_of_a_running_loop(kind: type[Store], call: str) -> None:
     store = object.__new__(kind)
     with pytest.raises(StoreCalledOnLoop, match="in_storage_thread"):

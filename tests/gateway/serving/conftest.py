@@ -171,9 +171,17 @@ def _collection(asset_id: str) -> dict[str, object]:
 
 @pytest.fixture(scope="session")
 def app(served: Served) -> FastAPI:
-    """Remembers nothing: tests change its tables behind its back."""
-    url = SecretStr(served.serving_url)
-    return create_app(ServingSettings(database_serving_url=url, storage_root=served.root, serving_memory_seconds=0))
+    """Remembers nothing: tests change its tables behind its back. Its drawing process lets nobody go first, and has all
+    the time that it takes.
+    """
+    settings = ServingSettings(
+        database_serving_url=SecretStr(served.serving_url),
+        storage_root=served.root,
+        serving_memory_seconds=0,
+        serving_drawing_niceness=0,
+        serving_drawing_seconds=600,
+    )
+    return create_app(settings)
 
 
 @pytest.fixture(scope="session")

@@ -98,6 +98,8 @@ def test_a_signature_never_reaches_the_log(served: Served, tmp_path: Path) -> No
     with _refusing_account() as (account_url, shown), _server(served, account_url, log) as url:
         answers = [httpx.get(f"{url}/tiles/open/{door}", timeout=30) for door in ("info", "preview.png")]
         answers.append(httpx.get(f"{url}/tiles/open/info?sig=of-a-link", timeout=30))
+        endless = {"X-A": "y" * 140_000}
+        assert httpx.get(f"{url}/livez", headers=endless).status_code == 431  # its heads have an end
     written = log.read_text()
     assert shown  # so the library had a URL with a signature when it failed
     for answer in answers[:2]:

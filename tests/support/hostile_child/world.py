@@ -2,28 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
 from typing import Any
 
-from domain.contracts.runs import RunFacts
 from flows import tries
 from flows.storage import Zones
 from flows.tries import Care, Try
 from tests.support.hostile_child import handler
 from tests.support.hostile_child.attempts import Aims
+from tests.support.run_facts import FIRST_ATTEMPT
 
-FACTS = RunFacts(
-    id="run",
-    request_id="request",
-    received_at=datetime(2026, 1, 1, tzinfo=UTC),
-    attempt=1,
-    asset_id="asset",
-    version_ordinal=0,
-    revision=1,
-)
-HOME = "assets/asset/0-r1"
 SOURCE, ANOTHERS = b"the try's source", b"another's product"
 PRODUCT = "assets/other/0-r1/a1/x"
 Outcome = dict[str, dict[str, str]]
@@ -78,7 +67,7 @@ class World:
         self.storage.product.write_bytes(ANOTHERS)
 
     def run(self, name: str, params: dict[str, Any]) -> dict[str, Any]:
-        one = Try("n", name, params, FACTS, 60)
+        one = Try("n", name, params, FIRST_ATTEMPT, 60)
         return tries.run(one, Care(self.storage.zones, Event(), lambda *_: None))
 
 

@@ -12,7 +12,6 @@ from pydantic import SecretStr
 from flows.context import Context
 from flows.errors import ForeignProduct, HandlerError, Stopped, Transient
 from flows.handlers.registry import handler, registry
-from flows.handlers.vector import load
 from flows.handlers.vector.declarations import (
     FinalizeParams,
     LoadChunkParams,
@@ -133,10 +132,8 @@ def test_a_run_loads_its_own_product_into_its_own_table(
     new_context: NewContext,
     loading: Loading,
     shared_database: TestDatabase,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What came of a conversion that was taken over names another's product, table or rows: theirs stays theirs."""
-    monkeypatch.setattr(load, "_drop_abandoned", lambda *_: None)  # the domain knows of none of these runs
     theirs = converted(tmp_path, new_context, "gpkg")
     table = loaded(theirs, loading)
     before = counted(shared_database, table.table)
@@ -170,20 +167,18 @@ def test_a_run_loads_its_own_product_into_its_own_table(
     assert load_chunk(LoadChunkParams(table=made.table, chunk=own_chunk), mine()).loaded == 100
 
 
-def test_what_nobody_will_ask_for_again_is_dropped(
+def test_load_after_its_table_was_dropped_says_so(
     tmp_path: Path, new_context: NewContext, loading: Loading, shared_database: TestDatabase
 ) -> None:
-    """Tables of runs that the domain knows nothing of are such; the next load removes them."""
+    """No load drops another's table, as of runs that the domain knows nothing of: the domain's collector does."""
     first = loaded(converted(tmp_path, new_context, "gpkg"), loading)
     other = converted(tmp_path, lambda **more: new_context(output_prefix="assets/b/0-r1/a1"), "fgb")
-    second = load_postgis(
-        LoadPostgisParams(product=other), replace(loading(), run_id="another", output_prefix="assets/b/0-r1/a1")
-    )
+    mine = replace(loading(), run_id="another", output_prefix="assets/b/0-r1/a1")
+    load_postgis(LoadPostgisParams(product=other), mine)
+    assert counted(shared_database, first.table) == 250
     with psycopg.connect(shared_database.url()) as connection:
-        tables = connection.execute("select tablename from pg_tables where schemaname = 'geo' and tablename like 'v_%'")
-        assert tables.fetchall() == [(second.table,)]
-        assert connection.execute("select table_name from geo.layers").fetchall() == [(second.table,)]
-    assert first.table != second.table
+        connection.execute(f"drop table geo.{first.table}".encode())
+        connection.execute("delete from geo.layers where table_name = %s", [first.table])
     with pytest.raises(HandlerError, match="The table is gone"):
         load_chunk(LoadChunkParams(table=first.table, chunk=first.chunks[0]), loading())
 

@@ -1,0 +1,127 @@
+"""What of a request's making is left over, and from when on it may be removed. Pure.
+
+Runs name their files after the revision or the run, and after the attempt (`rules.places`), so rows tell where all of
+them lie. What is removed belongs to attempts of the past: an attempt that is opened later has a higher number.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from domain.rules.lifecycle import RequestState
+from domain.rules.places import revision_home
+
+QUARANTINE: Final = "quarantine/"
+PARTIAL: Final = ".partial-"  # how names of half-written files begin
+_ATTEMPT: Final = re.compile(r"a([1-9][0-9]{0,8})/.")
+_MEMORY: Final = re.compile(r"m([1-9][0-9]{0,8})/.")
+Place = tuple[str, str]  # a zone, and a folder or a name in it
+
+
+class Fate(Enum):
+    """What becomes of what a request has made."""
+
+    LEAVE = "it is needed: by who works on it, or by who may run it again from where it ended"
+    TIDY = "what no row names goes"
+    COLLECT = "all of it goes"
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long what a request made stays after its end, in seconds by the database's clock."""
+
+    after_success: float = 3600.0
+    after_failure: float = 7 * 86_400.0
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A request as its rows are, read under their locks.
+
+    `quiet_seconds` is the time since it or one of its attempts ended last. `is_at_work` says whether an attempt lives,
+    or its flow run has not been seen to be over. `is_decided` says whether its revision was approved. `is_discarded` is
+    said of scratch that was deleted.
+    """
+
+    status: RequestState
+    quiet_seconds: float
+    is_at_work: bool = False
+    is_decided: bool = False
+    is_discarded: bool = False
+
+
+def fate(request: Ended, patience: Patience) -> Fate:
+    """What may be done about the request's files and tables now."""
+    if request.is_at_work or request.status in {RequestState.PENDING, RequestState.PROCESSING}:
+        return Fate.LEAVE
+    succeeded = request.status is RequestState.COMPLETED
+    if request.quiet_seconds < (patience.after_success if succeeded else patience.after_failure):
+        return Fate.LEAVE
+    return Fate.TIDY if (succeeded or request.is_decided) and not request.is_discarded else Fate.COLLECT
+
+
+def rerun_refusal(status: RequestState) -> str:
+    """Why what was collected cannot be taken up again."""
+    return (
+        f"What the request had made until it {'failed' if status is RequestState.FAILED else 'was cancelled'} has been "
+        "removed. Rerun the run with scope `all` to do all of its work again."
+    )
+
+
+@dataclass(frozen=True)
+class Making:
+    """What a request has made so far, as its rows tell.
+
+    `attempts` is the highest number that an attempt of any of its runs has. `memories` are its runs' generations.
+    `copies` are the folders outside that it was to fill or to empty. `named` is what its rows name, with its zone.
+    """
+
+    fate: Fate
+    attempts: int
+    memories: Mapping[str, int]
+    revision: tuple[str, int, int] | None = None
+    copies: frozenset[str] = frozenset()
+    named: frozenset[Place] = field(default=frozenset(), repr=False)
+
+    @property
+    def homes(self) -> list[str]:
+        """The folders of what it makes: of its revision, or of each run where it makes none."""
+        return [revision_home(*self.revision)] if self.revision else [f"runs/{run}" for run in self.memories]
+
+    def folders(self) -> Iterator[Place]:
+        """Every folder in which something of it may lie."""
+        for home in self.homes:
+            yield from (("silver", home), ("runs", home), ("bronze", f"{QUARANTINE}{home}"))
+        yield from (("runs", run) for run in self.memories)
+        yield from (("external", copies) for copies in self.copies)
+
+    def is_left_over(self, zone: str, name: str) -> bool:
+        """Whether the file may go. What later attempts make may not, nor what is none of the request's."""
+        if self.fate is Fate.LEAVE:
+            return False
+        return any(
+            self._is_to_go(zone, folder, name)
+            for place, folder in self.folders()
+            if place == zone and name.startswith(f"{folder}/")
+        )
+
+    def _is_to_go(self, zone: str, folder: str, name: str) -> bool:
+        rest = name[len(folder) + 1 :]
+        if zone == "external":
+            return self._is_unwanted(zone, name)
+        if attempt := _ATTEMPT.match(rest):
+            return int(attempt[1]) <= self.attempts and self._is_unwanted(zone, name)
+        memory, newest = _MEMORY.match(rest), self.memories.get(folder, 0)
+        if memory is None or int(memory[1]) > newest:
+            return False
+        return self.fate is Fate.COLLECT or int(memory[1]) < newest or is_partial(name)
+
+    def _is_unwanted(self, zone: str, name: str) -> bool:
+        return self.fate is Fate.COLLECT or (zone, name) not in self.named
+
+
+def is_partial(name: str) -> bool:
+    """Whether it is a file that was being written: it is no blob, and never becomes one once its writer is gone."""
+    return name.rpartition("/")[2].startswith(PARTIAL)

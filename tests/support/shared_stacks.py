@@ -1,0 +1,41 @@
+"""The stacks that tests of several files share, each with the workflows of all of them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from benchmarks import engine, workers
+from tests.chaos import test_engine_stops
+from tests.e2e import test_engine
+from tests.support.clock import until
+from tests.support.cluster import open_folder
+from tests.support.engine_chaos import OUTAGE_FACTOR, Trial, trial
+from tests.support.leftovers import strays
+from tests.support.stack import RunningStack, with_workflows
+
+BENCHMARKED = engine.workflows(chain_length=5) | workers.WORKFLOWS
+# What completed requests left over goes at once, so that every story is told over a collector at work.
+COLLECTS = {"CAIRN_KEPT_AFTER_SUCCESS_SECONDS": "0", "CAIRN_COLLECT_SECONDS": "1"}
+RERUN_SECONDS = 7 * 86_400
+
+
+@contextmanager
+def for_stories() -> Iterator[RunningStack]:
+    """As a user has it; nothing of it is left afterwards, and before it ends no file without a row."""
+    with open_folder("stack") as folder:
+        with with_workflows(folder, BENCHMARKED, **COLLECTS).up() as running:
+            yield running
+            until(lambda: not alone(running), tell=lambda: "\n".join(alone(running)))
+        assert running.processes() == []
+
+
+def alone(stack: RunningStack) -> list[str]:
+    """What of all stories lies there without a row, once their flow runs have been seen to be over."""
+    return strays(stack.url("postgres"), stack.folder / "storage", RERUN_SECONDS)
+
+
+@contextmanager
+def with_short_patience() -> Iterator[Trial]:
+    """Where waiting is only waiting it is shortened."""
+    workflows = test_engine_stops.WORKFLOWS | test_engine.WORKFLOWS
+    with trial("impatient", workflows, prefect_factor=OUTAGE_FACTOR) as made:
+        yield made
