@@ -1,7 +1,7 @@
 """Fixtures for every room: a real PostgreSQL with fresh databases, whole stacks, an emulator of Azure Storage."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +52,23 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("outages")
         for line in table():
             terminalreporter.write_line(line)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A test that fails on a whole stack is reported with what that stack was doing."""
+    report = yield
+    if report.when == "call" and report.failed:
+        from tests.support.stack_account import account
+
+        report.sections += [("the stack", account(stack)) for stack in _stacks_of(item)]
+    return report
+
+
+def _stacks_of(item: pytest.Item) -> list["RunningStack"]:
+    given = getattr(item, "funcargs", {})
+    found = [given[name] for name in ("shared_stack", "impatient_stack") if name in given]
+    return [getattr(made, "stack", made) for made in found]
 
 
 @pytest.hookimpl(optionalhook=True)

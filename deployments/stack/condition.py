@@ -34,6 +34,14 @@ class Condition:
         self.failures += 1
         return pause_seconds(self.failures)
 
+    def left(self, reason: str) -> float:
+        """Note that a service that was ready ended by itself and in order, as a worker that was told to drain does.
+
+        That is no failure: the next start waits the shortest pause, and pauses grow no further.
+        """
+        self.say(reason)
+        return FIRST_PAUSE_SECONDS
+
     def say(self, reason: str) -> None:
         """Note what is wrong now, or was last."""
         self.reason, self.reason_at = reason, time.strftime("%Y-%m-%d %H:%M:%S")

@@ -1,6 +1,7 @@
 """Starts processes in dependency order, keeps each of them up, stops them in reverse. Knows nothing of what they are.
 
 A service that fails is started again, after pauses that grow, for as long as the stack runs: the others stay up.
+One that was ready and ends with exit code 0 (a worker that was drained) has not failed, and is soon back.
 """
 
 import asyncio
@@ -186,19 +187,20 @@ class Supervisor:
         """Start the service again whenever it ends. Nothing that happens to it ends this, or the other services."""
         ready_at = time.monotonic()
         while True:
-            process = self._running[service.name]
-            reason = ended(await process.wait())
+            code = await self._running[service.name].wait()
+            reason, now = ended(code), time.monotonic()
+            condition = self.conditions[service.name]
+            pause = condition.left(reason) if code == 0 else self._note(service, reason, now - ready_at)
             while True:
-                now = time.monotonic()
-                pause = self._note(service, reason, now - ready_at)
                 self._tell(service, f"{reason}, starting again")
                 await asyncio.sleep(pause)
-                self.conditions[service.name].restarts += 1
+                condition.restarts += 1
                 try:
                     await self._bring_up(service, None)
                     break
                 except ServiceFailed as failure:
-                    reason, ready_at = failure.reason, time.monotonic()
+                    reason = failure.reason
+                    pause = self._note(service, reason, 0.0)
             ready_at = time.monotonic()
             self._tell(service, "ready", ready_at - now)
 

@@ -118,6 +118,32 @@ async def test_service_that_dies_again_and_again_stops_no_other_service(tmp_path
     assert processes_marked(str(tmp_path)) == []
 
 
+async def test_service_that_ends_in_order_comes_back_without_growing_pauses(tmp_path: Path) -> None:
+    """A worker that is drained again and again, as at a rolling release, is no service that fails."""
+    ends = (
+        "import signal, sys; signal.signal(signal.SIGTERM, lambda *_: sys.exit(0)); print(flush=True); signal.pause()"
+    )
+    listens = Service(
+        "api",
+        (sys.executable, "-c", ends),
+        dict(os.environ),
+        ready=lambda: asyncio.sleep(
+            0, (tmp_path / "api.log").read_text().count("\n") > made.conditions["api"].restarts
+        ),
+    )
+    made, told = supervisor(tmp_path, listens)
+    await made.start()
+    watching = asyncio.create_task(made.watch())
+    for times in range(1, 5):
+        os.kill(made.pids()["api"], signal.SIGTERM)
+        await until(lambda times=times: told.count(("api", "ready")) == times + 1)  # type: ignore[misc]
+    assert made.conditions["api"].failures == 0
+    assert made.conditions["api"].restarts == 4
+    await made.stop()
+    await watching
+    assert ("api", "ended with exit code 0, starting again") in told
+
+
 async def test_service_that_dies_while_others_still_start_is_started_again(tmp_path: Path) -> None:
     gate = tmp_path / "may-be-ready"
     slow = Service("slow", SLEEP, dict(os.environ), ready=lambda: asyncio.sleep(0, gate.exists()))

@@ -133,6 +133,20 @@ class Trial:
         pid: int = self.stack.facts()["services"][name]["pid"]
         return pid
 
+    def until_whole(self) -> None:
+        """Wait until every service is up again: after many kills the next start of each waits for half a minute.
+
+        Prefect takes a worker for ready that was killed a moment ago; one that has its zygote is.
+        """
+
+        def whole() -> bool:
+            services, living = self.stack.facts()["services"], parents()
+            up = all(made["step"] or (made["state"] == "ready" and made["pid"] in living) for made in services.values())
+            started = (pid for pid, parent in living.items() if parent == services["worker-gdal"]["pid"])
+            return up and any("deployments.warm.zygote" in command(pid) for pid in started)
+
+        until(whole, 120)
+
     def kill_services(self, *names: str) -> None:
         for name in names:
             kill(self.service(name))
@@ -179,8 +193,8 @@ class Trial:
 
 def descendants(pids: set[int]) -> set[int]:
     """These processes, and what they have started, and what these have."""
-    parents, found = _parents(), set(pids)
-    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+    started_by, found = parents(), set(pids)
+    while more := {pid for pid, parent in started_by.items() if parent in found} - found:
         found |= more
     return found
 
@@ -190,7 +204,14 @@ def kill(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def _parents() -> Mapping[int, int]:
+def command(pid: int) -> str:
+    """The command line of a process; empty where it is over."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    return ""
+
+
+def parents() -> Mapping[int, int]:
     """The parent of every process that is not a zombie."""
     found = {}
     for folder in Path("/proc").glob("[0-9]*"):
