@@ -11,7 +11,7 @@ from pathlib import Path
 
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 30.0
-STEADY_SECONDS = 60.0
+STEADY_SECONDS = 10.0  # of a service that died after as long its start was not what failed
 TAIL_BYTES = 4096
 LAST_LINES = 3
 LONGEST_WORDS = 600
