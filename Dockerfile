@@ -23,7 +23,7 @@ COPY --from=web /web/console/static/vendor ./domain/console/static/vendor
 RUN pip install --no-cache-dir --require-hashes -r deployments/locked/domain.txt
 RUN pip install --no-cache-dir --no-deps --no-build-isolation .
 USER cairn
-CMD ["uvicorn", "--factory", "domain.app:create_app", "--host", "0.0.0.0", "--port", "8001", "--http", "gateway.arrival:InsideProtocol"]
+CMD ["uvicorn", "--factory", "domain.app:create_app", "--host", "0.0.0.0", "--port", "8001", "--http", "gateway.edge.http_protocol:InsideProtocol"]
 
 FROM base AS gateway
 RUN pip install --no-cache-dir --require-hashes -r deployments/locked/gateway.txt
@@ -35,7 +35,7 @@ FROM base AS serving
 RUN pip install --no-cache-dir --require-hashes -r deployments/locked/serving.txt
 RUN pip install --no-cache-dir --no-deps --no-build-isolation .
 USER cairn
-CMD ["uvicorn", "--factory", "gateway.serving.app:create_app", "--host", "0.0.0.0", "--port", "8002", "--no-access-log", "--http", "gateway.arrival:InsideProtocol"]
+CMD ["uvicorn", "--factory", "gateway.serving.app:create_app", "--host", "0.0.0.0", "--port", "8002", "--no-access-log", "--http", "gateway.edge.http_protocol:InsideProtocol"]
 
 FROM base AS prefect
 RUN pip install --no-cache-dir --require-hashes -r deployments/locked/prefect-server.txt

@@ -40,7 +40,7 @@ bench: setup-dev  ## Run every benchmark in its short form
 
 chaos: setup-dev  ## Kill the stack's processes at work and check that nothing is lost
 	@CAIRN_CHAOS_RUNS=$${CAIRN_CHAOS_RUNS:-50} CAIRN_DECISION_KILLS=$${CAIRN_DECISION_KILLS:-30} $(BIN)/python -m pytest tests/chaos -m chaos -s
-	@CAIRN_TRACES=$${CAIRN_TRACES:-120} $(BIN)/python -m pytest tests/flows/test_traces.py -s
+	@CAIRN_TRACES=$${CAIRN_TRACES:-120} $(BIN)/python -m pytest tests/flows/runs/test_traces.py -s
 
 outages: setup-dev  ## Take the database, Prefect, run storage and a release away for minutes (scaled), and count what is lost
 	@CAIRN_OUTAGE_RUNS=$${CAIRN_OUTAGE_RUNS:-60} CAIRN_OUTAGE_FACTOR=$${CAIRN_OUTAGE_FACTOR:-30} $(BIN)/python -m pytest -s -v \
@@ -57,7 +57,7 @@ machines: setup-dev  ## Live through 2,000 lives of an asset, 50 acts each, by o
 
 hostile: setup-dev  ## Take 1,000 hostile files through real tries, watch what they open; have a taken-over try attempt to get out
 	@CAIRN_HOSTILE_FILES=$${CAIRN_HOSTILE_FILES:-1000} $(BIN)/python -m pytest tests/flows/handlers/hostile \
-		tests/flows/test_hostile_child.py -s
+		tests/flows/tries/test_hostile_child.py -s
 
 fuzz: setup-dev  ## Ask the gateway 10,000 things made from its own documents; read as 10,000 tenants; try all doors of serving
 	@CAIRN_FUZZ_CASES=$${CAIRN_FUZZ_CASES:-11000} CAIRN_ROLE_READINGS=$${CAIRN_ROLE_READINGS:-10000} \

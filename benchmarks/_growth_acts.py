@@ -15,20 +15,20 @@ import psycopg
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from benchmarks._platform import Platform
-from domain import outbox
-from domain.delivery import EACH_ENDPOINT
-from domain.reconcile import Reconciler
+from domain.loops.audit_sealer import Sealer
+from domain.loops.callback_sender import EACH_ENDPOINT
+from domain.loops.reconciler import Reconciler
+from domain.loops.unserved_pools import Router
+from domain.repositories import outbox
 from domain.repositories.approvals import Approvals
 from domain.repositories.callbacks import Callbacks
 from domain.repositories.console import MARKS, ConsoleLists
 from domain.repositories.layers import Layers
 from domain.repositories.leftovers import Leftovers
 from domain.repositories.sessions import Sessions
-from domain.routing import Router
 from domain.rules import identity
 from domain.rules.leftovers import Patience as Kept
 from domain.rules.reconcile import FlowState, Patience
-from domain.sealer import Sealer
 
 ROOMY = 100_000
 PAST, NOW = 5, 0  # which of the past and of what is alive is asked for

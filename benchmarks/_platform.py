@@ -16,7 +16,7 @@ from domain.db import Database
 from domain.settings import DomainSettings
 from domain.state import Service
 from gateway.app import create_app as create_gateway
-from gateway.domain_client import DomainClient
+from gateway.domain_client.client import DomainClient
 from gateway.serving.app import create_app as create_serving
 from gateway.serving.lookup import Lookup
 from gateway.serving.settings import ServingSettings

@@ -10,7 +10,7 @@ from benchmarks._servers import Postgres
 from deployments import sample
 from domain.contracts.artifacts import Artifact
 from domain.security import secret_hash
-from flows.context import Context
+from flows.handlers.context import Context
 from flows.handlers.raster.declarations import CogResult, CreateCogParams, RegisterItemParams, create_cog
 from flows.handlers.stac.staging import register_item
 from flows.storage import Zones

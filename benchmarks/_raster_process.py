@@ -13,7 +13,7 @@ import rasterio
 from rasterio.transform import from_origin
 from rasterio.windows import Window
 
-from flows.context import Context
+from flows.handlers.context import Context
 from flows.handlers.raster import cog, mosaic, tiles
 from flows.handlers.raster.declarations import CreateCogParams
 from flows.handlers.raster.tile_declarations import MosaicParams, ProcessTileParams, TilingSchemeParams

@@ -28,15 +28,15 @@ from benchmarks._flow_runs import figure
 from benchmarks._load import this_machine
 from benchmarks._servers import Postgres, postgres
 from domain.contracts.artifacts import Artifact as ArtifactModel
-from domain.database_address import DatabaseAddress
 from domain.db import Database
 from domain.models import Asset, Request, Run
 from domain.repositories.runs import Runs
 from domain.rules.publication import Holdings, collection, public_item
-from domain.services.deciding import FilesRead, decided
-from domain.services.file_checks import FileChecks
-from domain.services.shelf import Shelf
-from flows.context import Context
+from domain.services.publication.catalogue import Shelf
+from domain.services.publication.deciding import FilesRead, decided
+from domain.services.publication.file_checks import FileChecks
+from domain.shared.database_address import DatabaseAddress
+from flows.handlers.context import Context
 from flows.handlers.raster.tile_declarations import TILE_DONE, TileResult
 from flows.handlers.stac.declarations import RegisterItemsParams
 from flows.handlers.stac.staging import register_items

@@ -31,9 +31,9 @@ from benchmarks._servers import Postgres, postgres
 from deployments.stack.owner import tied
 from deployments.stack.state import REPOSITORY
 from domain.contracts.runs import RunFacts
-from flows import forks, tries
 from flows.storage import Zones
-from flows.tries import Care, Try
+from flows.tries import fork_client, one_try
+from flows.tries.one_try import Care, Try
 
 FEATURES: Final = 1_000_000
 SHORT_FEATURES: Final = 20_000
@@ -139,7 +139,7 @@ class _Bench:
         """One try, as the engine makes it."""
         attempt = Try(handler, handler, params, facts, TIMEOUT_SECONDS)
         started = time.perf_counter()
-        result = tries.run(attempt, Care(Zones.local(self.folder), Event(), lambda *_: None))
+        result = one_try.run(attempt, Care(Zones.local(self.folder), Event(), lambda *_: None))
         seconds[handler] = time.perf_counter() - started
         return result
 
@@ -166,18 +166,18 @@ class _Bench:
 @contextmanager
 def _zygote() -> Iterator[None]:
     """The process that tries are forked from, as the gdal pool's worker keeps it."""
-    os.environ[forks.ADDRESS] = f"cairn-bench-{uuid4().hex}"
+    os.environ[fork_client.ADDRESS] = f"cairn-bench-{uuid4().hex}"
     process = subprocess.Popen(tied(sys.executable, "-m", "deployments.warm.zygote", "gdal"), cwd=REPOSITORY)
     try:
         deadline = time.monotonic() + WARM_SECONDS
-        while (connection := forks.connect(os.environ[forks.ADDRESS])) is None:
+        while (connection := fork_client.connect(os.environ[fork_client.ADDRESS])) is None:
             if process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError("The process that tries are forked from did not start.")
             time.sleep(0.05)
         connection.close()
         yield
     finally:
-        del os.environ[forks.ADDRESS]
+        del os.environ[fork_client.ADDRESS]
         process.kill()  # it takes no milder word
         process.wait()
 

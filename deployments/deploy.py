@@ -8,9 +8,9 @@ from typing import Any
 import yaml
 
 from flows.compiler import Plan, compile_files
+from flows.compiler.partition import GDAL, LIGHT, home_pool, priority_of
+from flows.handlers.availability import unready
 from flows.handlers.registry import registry
-from flows.readiness import unready
-from flows.segments import GDAL, LIGHT, home_pool, priority_of
 
 OURS = "cairn"  # the tag of all that we deploy
 POOLS = {LIGHT: "Small handlers, waiting parents", GDAL: "Raster and vector work"}

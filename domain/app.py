@@ -15,7 +15,7 @@ from fastapi.responses import JSONResponse
 from sqlalchemy.exc import DataError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as NoConnectionFree
 
-from domain import failpoints, logs
+from domain import failpoints
 from domain.adapters.sealing import Vault
 from domain.adapters.webhooks import Webhooks
 from domain.api import (
@@ -34,38 +34,39 @@ from domain.api import (
     routes,
 )
 from domain.api.admission import CONSOLE, RUNS, admit
-from domain.background import in_background
-from domain.bell import Bell
-from domain.bodies import Bodies, BodyRules, Room
-from domain.collector import Collector
+from domain.api.gauges import DomainGauges
 from domain.console.app import Guard, create_console
 from domain.console.forms import LONGEST_FORM
 from domain.contracts import rendering
 from domain.db import Database
-from domain.delivery import Courier
-from domain.doorkeeper import Doorkeeper
-from domain.endings import Endings
 from domain.errors import Unkept, no_database
-from domain.gauges import DomainGauges
-from domain.last_uses import LastUses
-from domain.listening import Listener
-from domain.metrics import Metering, RequestMeter
-from domain.notices import CHILDREN_CHANNEL, FENCE_CHANNEL, Notices
-from domain.recall import Recall
+from domain.loops.approval_expiry import Endings
+from domain.loops.audit_sealer import Sealer
+from domain.loops.callback_sender import Courier
+from domain.loops.commit_notifier import Bell
+from domain.loops.external_metadata import Recall
+from domain.loops.leftover_collector import Collector
+from domain.loops.listening_notes import Listener
+from domain.loops.unserved_pools import Router
 from domain.repositories.published import WORKFLOW_CHANNEL
-from domain.routing import Router
 from domain.rules.routing import gap_seconds
-from domain.sealer import Sealer
-from domain.services.callbacks import seal_readable
-from domain.services.exports import WITHDRAWAL
-from domain.services.file_checks import FileChecks
-from domain.services.leftovers import Collecting
-from domain.services.library import Library
-from domain.services.outside import OutsideWords
-from domain.services.quotas import Quotas
-from domain.services.turns import Turns
+from domain.services.operations.callbacks import seal_readable
+from domain.services.operations.leftovers import Collecting
+from domain.services.operations.workflow_library import Library
+from domain.services.publication.exports import WITHDRAWAL
+from domain.services.publication.external_metadata import OutsideWords
+from domain.services.publication.file_checks import FileChecks
+from domain.services.submissions.quotas import Quotas
+from domain.services.submissions.waiting_line import Turns
 from domain.settings import DomainSettings, settings
-from domain.signals import on_stop
+from domain.shared import logs
+from domain.shared.authentication import Doorkeeper
+from domain.shared.background import in_background
+from domain.shared.last_uses import LastUses
+from domain.shared.metrics import Metering, RequestMeter
+from domain.shared.notices import CHILDREN_CHANNEL, FENCE_CHANNEL, Notices
+from domain.shared.request_bodies import Bodies, BodyRules, Room
+from domain.shared.signals import on_stop
 from domain.state import LastLines, Service
 
 log = logging.getLogger("cairn.domain")
@@ -230,7 +231,7 @@ def _loops(config: DomainSettings, database: Database, fences: Notices) -> list[
     database.children = bell.children
     if not config.relay_enabled:
         return [bell.run(), fences.run()]
-    from domain.relay import Relay  # brings Prefect's client along
+    from domain.loops.relay import Relay  # brings Prefect's client along
 
     relay = Relay(
         database,
@@ -248,7 +249,7 @@ def _loops(config: DomainSettings, database: Database, fences: Notices) -> list[
 async def _reconcile(config: DomainSettings, database: Database, fences: Notices) -> None:
     """Sweep with a Prefect client of its own."""
     from domain.adapters.prefect_runs import PrefectRuns
-    from domain.reconcile import Reconciler
+    from domain.loops.reconciler import Reconciler
 
     async with PrefectRuns() as flow_runs:
         every, attempts = config.reconcile_seconds, config.max_attempts

@@ -14,11 +14,11 @@ from sqlalchemy.exc import DisconnectionError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as NoConnectionFree
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker, create_async_engine
 
-from domain.answering import still_there
-from domain.database_address import DatabaseAddress
 from domain.failpoints import hit
-from domain.readiness import Pulse, Ready
 from domain.rules.liveliness import STATEMENT_SECONDS
+from domain.shared.database_address import DatabaseAddress
+from domain.shared.database_connection import still_there
+from domain.shared.readiness import Pulse, Ready
 
 Result = TypeVar("Result")
 MIGRATIONS = Path(__file__).parent / "migrations"

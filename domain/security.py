@@ -4,9 +4,9 @@ import base64
 import secrets
 from collections.abc import Collection
 
-from domain.doorkeeper import secret_hash
 from domain.rules.callbacks import SECRET_PREFIX
 from domain.rules.clearance import REVIEW_SCOPE, STAFF, Identity, Role
+from domain.shared.authentication import secret_hash
 
 __all__ = [
     "KEY_PREFIX",

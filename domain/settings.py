@@ -8,7 +8,6 @@ from pydantic import Field, HttpUrl, IPvAnyNetwork, SecretStr, field_validator, 
 from pydantic_settings import SettingsConfigDict
 
 from domain.console.settings import ConsoleSettings
-from domain.database_address import DatabaseSettings
 from domain.rules.addresses import AddressPolicy
 from domain.rules.audit import Chain, SealKey
 from domain.rules.backoff import FIRST_SECONDS
@@ -16,7 +15,8 @@ from domain.rules.leftovers import Patience as LeftoverPatience
 from domain.rules.liveliness import STATEMENT_SECONDS
 from domain.rules.reconcile import Patience
 from domain.rules.sources import SourcePolicy
-from domain.tokens import TokenSettings
+from domain.shared.database_address import DatabaseSettings
+from domain.shared.tokens import TokenSettings
 from flows.storage.settings import StorageSettings
 
 HOW_TO_MAKE_KEYS = (

@@ -7,15 +7,15 @@ from uuid import UUID
 from domain.adapters.sealing import Vault
 from domain.contracts.records import LogLine
 from domain.db import Database
-from domain.doorkeeper import Doorkeeper
-from domain.listening import Listener
-from domain.notices import Notices
-from domain.services.definitions import Definitions
-from domain.services.file_checks import FileChecks
-from domain.services.library import Library
-from domain.services.quotas import Quotas
-from domain.services.turns import Turns
+from domain.loops.listening_notes import Listener
+from domain.services.operations.workflow_definitions import Definitions
+from domain.services.operations.workflow_library import Library
+from domain.services.publication.file_checks import FileChecks
+from domain.services.submissions.quotas import Quotas
+from domain.services.submissions.waiting_line import Turns
 from domain.settings import DomainSettings
+from domain.shared.authentication import Doorkeeper
+from domain.shared.notices import Notices
 from flows.storage import Zones
 
 LastLines = Callable[[Sequence[UUID], int], Awaitable[list[LogLine]]]

@@ -11,9 +11,9 @@ from typing import Any
 
 from prefect import Flow
 
-from flows.build import build_bare_flow, build_flow, build_segment_flow
 from flows.compiler import Plan, compile_files
 from flows.handlers.registry import registry
+from flows.runs.flow_factory import build_bare_flow, build_flow, build_segment_flow
 
 log = logging.getLogger("cairn.catalog")
 WORKFLOWS = Path(os.environ.get("CAIRN_WORKFLOWS_DIR") or Path(__file__).resolve().parent.parent / "workflows")

@@ -10,8 +10,8 @@ from pydantic import Field, HttpUrl, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from domain.contracts.transport import TransportSettings
-from flows.room import TRIES_PER_RUN, TRIES_SHARED
 from flows.storage.settings import StorageSettings
+from flows.tries.concurrency import TRIES_PER_RUN, TRIES_SHARED
 
 SPARE_SECONDS = 60
 

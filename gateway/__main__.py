@@ -5,7 +5,7 @@ import resource
 
 import uvicorn
 
-from gateway.arrival import ArrivalLimits, arriving_within
+from gateway.edge.http_protocol import ArrivalLimits, arriving_within
 from gateway.settings import settings
 
 

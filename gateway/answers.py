@@ -14,7 +14,7 @@ from domain.contracts.submissions import DataType, Priority, RequestState
 from domain.rules.clearance import Identity, may_read
 from domain.rules.publication import item_id
 from gateway import translate
-from gateway.queries import AssetRow, RequestRow, VersionRow
+from gateway.reads.queries import AssetRow, RequestRow, VersionRow
 
 OPEN: frozenset[RequestState] = frozenset({"pending", "processing"})
 

@@ -6,15 +6,15 @@ from contextlib import asynccontextmanager
 import httpx
 from fastapi import FastAPI
 
-from domain import logs
-from domain.background import in_background
-from domain.bodies import Bodies, BodyRules, Room
 from domain.contracts import rendering
-from domain.doorkeeper import Doorkeeper
-from domain.last_uses import LastUses
-from domain.metrics import Metering, RequestMeter
-from domain.notices import REQUEST_CHANNEL, Notices
-from domain.signals import on_stop
+from domain.shared import logs
+from domain.shared.authentication import Doorkeeper
+from domain.shared.background import in_background
+from domain.shared.last_uses import LastUses
+from domain.shared.metrics import Metering, RequestMeter
+from domain.shared.notices import REQUEST_CHANNEL, Notices
+from domain.shared.request_bodies import Bodies, BodyRules, Room
+from domain.shared.signals import on_stop
 from gateway.blueprints import (
     admin,
     assets,
@@ -29,18 +29,18 @@ from gateway.blueprints import (
     proxy,
     status,
 )
-from gateway.cookies import no_cookies
-from gateway.cross_origin import CrossOrigin
 from gateway.documents import documents
-from gateway.domain_client import DomainClient
-from gateway.entrance import CONSOLE, Entrance, admit
-from gateway.limits import judge_of
-from gateway.public_address import PublicAddress
-from gateway.queries import Queries, reading_pool
+from gateway.domain_client.client import DomainClient
+from gateway.domain_client.http_wire import QuickWire
+from gateway.edge.body_limit import judge_of
+from gateway.edge.cross_origin import CrossOrigin
+from gateway.edge.entrance import CONSOLE, Entrance, admit
+from gateway.edge.public_address import PublicAddress
+from gateway.edge.stream_slots import Streams
+from gateway.forwarding.cookies import no_cookies
+from gateway.reads.queries import Queries, reading_pool
 from gateway.settings import GatewaySettings, settings
 from gateway.state import Gateway
-from gateway.streams import Streams
-from gateway.wire import QuickWire
 
 MEGABYTE = 1024**2
 CONSOLE_BYTES = 64_000  # as the domain takes: four times its longest form

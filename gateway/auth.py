@@ -4,8 +4,8 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
-from domain.doorkeeper import required_credential
 from domain.rules.clearance import STAFF, Identity, Role
+from domain.shared.authentication import required_credential
 from gateway.errors import Forbidden
 from gateway.state import Gateway, gateway
 

@@ -8,11 +8,11 @@ from typing import ClassVar
 from pydantic import Field, HttpUrl, SecretStr
 from pydantic_settings import SettingsConfigDict
 
-from domain.database_address import DatabaseSettings
 from domain.rules.rates import Buckets
-from domain.tokens import TokenSettings
-from gateway.proxying import ProxyTarget
-from gateway.rates import Rates
+from domain.shared.database_address import DatabaseSettings
+from domain.shared.tokens import TokenSettings
+from gateway.edge.rate_limit import Rates
+from gateway.forwarding.proxy_rules import ProxyTarget
 
 
 class GatewaySettings(TokenSettings, DatabaseSettings):

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 import httpx
 from fastapi import Request
 
-from domain.doorkeeper import Doorkeeper
-from domain.notices import Notices
 from domain.rules.rates import Buckets
-from gateway.domain_client import DomainClient
-from gateway.queries import Queries
-from gateway.rates import Rates
-from gateway.remembered import Remembered
+from domain.shared.authentication import Doorkeeper
+from domain.shared.notices import Notices
+from gateway.answer_cache import Remembered
+from gateway.domain_client.client import DomainClient
+from gateway.edge.rate_limit import Rates
+from gateway.edge.stream_slots import Streams
+from gateway.reads.queries import Queries
 from gateway.settings import GatewaySettings
-from gateway.streams import Streams
 
 
 @dataclass(frozen=True)

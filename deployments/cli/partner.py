@@ -14,7 +14,7 @@ from deployments.cli.clients import Stack, answer, running_stack, say
 from deployments.cli.output import bar, json_option, print_json
 from deployments.stack.storage import zones_of
 from domain.contracts.platforms import own_folder
-from flows.errors import InvalidInput
+from flows.handlers.errors import InvalidInput
 
 OPEN = ("pending", "processing")
 POLL_SECONDS = 0.5

@@ -11,7 +11,7 @@ from deployments.doctor import database, folder, machine, running
 from deployments.doctor.finding import Finding
 from deployments.stack.ports import PREFERRED, is_free
 from deployments.stack.state import State
-from flows.confinement import held_here
+from flows.tries.confinement import held_here
 
 POOLS = ("light", "gdal")
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from deployments.doctor.finding import Finding, ok, warning, wrong
-from flows.confinement import fault
+from flows.tries.confinement import fault
 
 OLDEST_PYTHON = (3, 11)
 LEAST_FREE_GB, ENOUGH_FREE_GB = 1.0, 5.0

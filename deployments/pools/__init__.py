@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from flows.segments import GDAL, LIGHT
+from flows.compiler.partition import GDAL, LIGHT
 
 PREFERRED = {LIGHT: "cairn-inline", GDAL: "process"}
 # What a flow run gets, by type of worker and by pool. The files hold the sizes of `gdal`.

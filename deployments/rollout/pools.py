@@ -19,7 +19,7 @@ from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 
 from deployments import pools
 from deployments.rollout.report import Change, Verdict, differing
-from flows.segments import QUEUES
+from flows.compiler.partition import QUEUES
 
 UNDER_WAY = [StateType.SCHEDULED, StateType.PENDING, StateType.RUNNING, StateType.CANCELLING, StateType.PAUSED]
 

@@ -5,7 +5,7 @@ from typing import Any
 from deployments.stack import health
 from deployments.stack.services import POOLS
 from deployments.stack.state import State
-from domain.together import together
+from domain.shared.together import together
 
 
 async def report(state: State, facts: dict[str, Any]) -> dict[str, Any]:

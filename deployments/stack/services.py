@@ -19,7 +19,7 @@ from deployments.stack.postgres import ADMIN, LOGIN_ROLES, Cluster, as_user, fin
 from deployments.stack.prefect_events import EVENT_SETTINGS
 from deployments.stack.state import REPOSITORY, State, read_json
 from deployments.stack.supervisor import Service
-from flows.forks import ADDRESS
+from flows.tries.fork_client import ADDRESS
 
 POOLS = ("light", "gdal")
 PASSED_ON = ("PATH", "HOME", "LANG", "TZ")
@@ -131,7 +131,7 @@ def _uvicorn(layout: Layout, name: str, factory: str) -> list[str]:
     return _python(
         "-m", "uvicorn", "--factory", factory, "--host", HOST, "--port", str(layout.ports[name]),
         "--no-access-log", "--timeout-graceful-shutdown", "3", "--no-server-header",
-        "--http", "gateway.arrival:InsideProtocol",
+        "--http", "gateway.edge.http_protocol:InsideProtocol",
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from deployments.stack.condition import Condition, ended, with_last_words
-from domain.together import each_to_its_end
+from domain.shared.together import each_to_its_end
 
 MARKER = "CAIRN_STACK"
 STOP_SECONDS = 12.0

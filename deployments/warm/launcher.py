@@ -12,7 +12,7 @@ import sys
 if __name__ == "__main__":
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))  # noqa: PTH100, PTH120 - pathlib takes longer to load than we live
 
-from flows import forks
+from flows.tries import fork_client
 
 PASSED_ON = (signal.SIGTERM, signal.SIGINT)
 
@@ -24,16 +24,16 @@ def main() -> None:
         os.setsid()
     # A signal that comes before there is somebody to pass it on to waits until there is.
     signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)
-    zygote = forks.connect(os.environ.get(forks.ADDRESS))
+    zygote = fork_client.connect(os.environ.get(fork_client.ADDRESS))
     order = {"environment": dict(os.environ), "folder": os.getcwd()}  # noqa: PTH109 - as above
-    pid = forks.ask(zygote, forks.FLOW, order, (0, 1, 2)) if zygote else None
+    pid = fork_client.ask(zygote, fork_client.FLOW, order, (0, 1, 2)) if zygote else None
     if zygote is None or pid is None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
         os.execv(sys.executable, [sys.executable, "-m", "prefect.engine"])  # noqa: S606 - our own interpreter
     for number in PASSED_ON:
         signal.signal(number, lambda received, _frame: _pass_on(pid, received))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
-    code = forks.exit_code(zygote)
+    code = fork_client.exit_code(zygote)
     _end_as(-signal.SIGKILL if code is None else code)
 
 

@@ -33,16 +33,17 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
-from flows import sandbox
-from flows.forks import ADDRESS, FLOW, STREAMS, TRY, peer
 from flows.handlers.registry import registry
+from flows.tries import process_child
+from flows.tries.fork_client import ADDRESS, FLOW, STREAMS, TRY, peer
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
-IMPORTED = ("flows", "blocks", "domain/contracts", "deployments/warm")
+IMPORTED = ("flows", "blocks", "domain/contracts", "domain/rules", "domain/shared", "deployments/warm")
 PRELOADED = (
     "prefect.engine", "prefect.flow_engine", "prefect.task_engine", "prefect.task_runners", "prefect.runtime",
     "prefect.client.orchestration", "prefect._internal.metrics", "prefect.events.worker", "prefect.logging.handlers",
-    "flows.catalog", "flows.child", "flows.patient_client", "flows.sandbox", "httpx", "websockets",
+    "flows.catalog", "flows.prefect_engine.patient_client", "flows.tries.process_child", "flows.tries.process_parent",
+    "httpx", "websockets",
     # What a flow run would import by itself before its first line, found by looking at `sys.modules` there.
     "anyio._backends._asyncio", "anyio.streams.tls", "encodings.idna", "prefect._internal.observers",
     "pydantic.v1.main", "rich._emoji_codes",
@@ -239,7 +240,7 @@ def _be_flow(order: dict[str, Any]) -> int:
 
 def _be_try(order: dict[str, Any]) -> int:
     os.setsid()
-    sandbox.live(order)
+    process_child.live(order)
     return 0
 
 
@@ -250,7 +251,7 @@ def _run_engine() -> int:
     """Prefect's engine, as `python -m prefect.engine` would run it, under this environment's settings, and patient."""
     from prefect.context import refresh_global_settings_context
 
-    from flows.patient_client import be_patient
+    from flows.prefect_engine.patient_client import be_patient
 
     refresh_global_settings_context()
     be_patient()

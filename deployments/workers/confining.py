@@ -2,8 +2,8 @@
 
 import logging
 
-from flows import confinement
 from flows.settings import TryLimits
+from flows.tries import confinement
 
 log = logging.getLogger("cairn.worker")
 

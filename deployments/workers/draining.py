@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import httpx
 from prefect.workers.base import BaseWorker
 
-from flows.flow_engine import OUTAGE_PAUSE_SECONDS, is_outage
-from flows.patience import WORKER_ENDED_SECONDS
+from flows.prefect_engine.flow_run import OUTAGE_PAUSE_SECONDS, is_outage
+from flows.tries.time_budget import WORKER_ENDED_SECONDS
 
 if TYPE_CHECKING:
     from prefect.client.schemas.responses import WorkerFlowRunResponse

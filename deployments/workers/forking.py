@@ -13,8 +13,8 @@ from uuid import UUID
 from prefect.workers.process import ProcessJobConfiguration, ProcessWorker, ProcessWorkerResult
 
 from deployments.workers.draining import Draining
-from flows.patience import RUNS_DRAIN_SECONDS, RUNS_ENDED_SECONDS
-from flows.patient_client import patient
+from flows.prefect_engine.patient_client import patient
+from flows.tries.time_budget import RUNS_DRAIN_SECONDS, RUNS_ENDED_SECONDS
 
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun

@@ -31,12 +31,13 @@ from prefect.workers.base import BaseJobConfiguration, BaseWorkerResult
 
 from deployments import pools
 from deployments.workers.draining import AS_A_RULE, Draining
-from deployments.workers.engine import InlineEngine, handlers_left
-from domain.together import together
-from flows import stopping, threads
-from flows.patience import CANCEL_LOOK_SECONDS, RUN_CANCEL_SECONDS, RUNS_DRAIN_SECONDS, RUNS_ENDED_SECONDS
-from flows.patient_client import patient
-from flows.segments import LIGHT
+from domain.shared.together import together
+from flows.compiler.partition import LIGHT
+from flows.prefect_engine.inline_flow_run import InlineEngine, handlers_left
+from flows.prefect_engine.patient_client import patient
+from flows.runs import stopping
+from flows.tries import light_threads
+from flows.tries.time_budget import CANCEL_LOOK_SECONDS, RUN_CANCEL_SECONDS, RUNS_DRAIN_SECONDS, RUNS_ENDED_SECONDS
 
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun
@@ -258,7 +259,7 @@ class InlineWorker(Draining):
         ours = code_version()
         while True:
             await asyncio.sleep(CODE_LOOK_SECONDS)
-            self._recycle |= threads.overstaying() > 0
+            self._recycle |= light_threads.overstaying() > 0
             if self._recycle and not self._submitting_flow_run_ids:
                 self.drain()
             if code_version() != ours:

@@ -17,13 +17,13 @@ from deployments.pools import JOB_TEMPLATE
 from deployments.stack.postgres import as_user
 from deployments.stack.supervisor import MARKER
 from deployments.workers.draining import Draining
-from domain.loop_lag import LoopLag
-from flows.forks import ADDRESS
+from domain.shared.loop_lag import LoopLag
+from flows.compiler.partition import GDAL, LIGHT
 from flows.handlers.registry import registry
-from flows.reporting import domain_http
-from flows.segments import GDAL, LIGHT
+from flows.runs.domain_client import domain_http
 from flows.settings import WorkerSettings
-from flows.workdir import SURELY_LOCKED_SECONDS, sweep
+from flows.tries.fork_client import ADDRESS
+from flows.tries.workdir import SURELY_LOCKED_SECONDS, sweep
 
 log = logging.getLogger("cairn.worker")
 BEACON_SECONDS = 10.0

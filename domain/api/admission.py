@@ -5,11 +5,11 @@ from typing import Final
 from fastapi import Request
 
 from domain.api.dependencies import caller
-from domain.bodies import Scope, Sender
 from domain.db import OUTAGES
 from domain.errors import no_database
 from domain.repositories.platforms import Platforms
 from domain.rules.guesses import place_of
+from domain.shared.request_bodies import Scope, Sender
 from domain.state import Service
 
 CONSOLE: Final = "/console"

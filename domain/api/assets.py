@@ -30,8 +30,8 @@ from domain.rules.clearance import REVIEWERS
 from domain.rules.identity import written_refs
 from domain.rules.locking import etag
 from domain.security import STAFF, Identity
-from domain.services.assets import AssetChanges
-from domain.services.discarding import ScratchDesk
+from domain.services.operations.discarding import ScratchDesk
+from domain.services.publication.assets import AssetChanges
 
 router = APIRouter(prefix="/api/v1")
 STAFF_ONLY = [Depends(allowed(*STAFF))]

@@ -8,7 +8,7 @@ from domain.api.dependencies import ServiceState, Session, allowed
 from domain.contracts.audit import AuditPage, AuditRow, AuditVerdict
 from domain.repositories.audit import Audit
 from domain.rules.audit import SEAL_TEXT
-from domain.services.audit import Verification
+from domain.services.operations.audit import Verification
 
 router = APIRouter(prefix="/api/v1/audit", tags=["operators"], dependencies=[Depends(allowed("operator", "admin"))])
 

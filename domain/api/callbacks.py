@@ -10,7 +10,7 @@ from domain.contracts.callbacks import CallbackDetail, CallbackPage, CallbackSec
 from domain.rules.callbacks import CallbackState
 from domain.rules.paging import MAX_PAGE
 from domain.security import STAFF, Identity
-from domain.services.callbacks import CallbackDesk
+from domain.services.operations.callbacks import CallbackDesk
 
 router = APIRouter(prefix="/api/v1", tags=["callbacks"])
 Operator = Annotated[Identity, Depends(allowed("operator", "admin"))]

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends
 from domain.api.dependencies import ServiceState, allowed, client_desk
 from domain.contracts.clients import Bind, ClientCreate, ClientKey, ClientSummary
 from domain.security import Identity
-from domain.services.clients import ClientDesk
+from domain.services.operations.clients import ClientDesk
 
 router = APIRouter(prefix="/api/v1/clients", tags=["clients"])
 Desk = Annotated[ClientDesk, Depends(client_desk)]

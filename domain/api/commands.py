@@ -12,8 +12,8 @@ from domain.api.dependencies import ServiceState, allowed_beforehand
 from domain.contracts.bootstrap import BootstrapDone, BootstrapStatus, PublishedDefinition, TableFacts
 from domain.contracts.commands import CommandDone
 from domain.security import Identity
-from domain.services.bootstrap import Bootstrap
-from domain.services.commands import Commands
+from domain.services.operations.bootstrap import Bootstrap
+from domain.services.operations.commands import Commands
 
 router = APIRouter(prefix="/api/v1", tags=["administration"])
 Operator = Annotated[Identity, Depends(allowed_beforehand("operator", "admin"))]

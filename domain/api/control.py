@@ -19,8 +19,8 @@ from domain.contracts.control import (
 from domain.errors import NotFound
 from domain.repositories.controls import Controls
 from domain.security import STAFF, Identity
-from domain.services.control import Control
-from domain.services.found import found_run
+from domain.services.lookups import found_run
+from domain.services.runs.control import Control
 
 router = APIRouter(prefix="/api/v1", tags=["operators"])
 Operator = Annotated[Identity, Depends(allowed("operator", "admin"))]

@@ -9,28 +9,28 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.contracts.reviews import Decision
 from domain.contracts.submissions import SubmissionCreate
-from domain.doorkeeper import required_credential
 from domain.errors import Forbidden
 from domain.repositories.assets import Assets
 from domain.repositories.platforms import Platforms
 from domain.rules.clearance import REVIEW_SCOPE, REVIEWERS, STAFF, may_review
 from domain.rules.scratch import is_scratch
 from domain.security import Identity, Role
-from domain.services.assets import AssetChanges
-from domain.services.callbacks import CallbackDesk
-from domain.services.clients import ClientDesk
-from domain.services.deciding import FilesRead, decided
-from domain.services.desks import exports_of, review_desk
-from domain.services.discarding import Removal, ScratchDesk
-from domain.services.exports import ExportDesk
-from domain.services.found import no_asset
-from domain.services.queueing import InternalRuns
-from domain.services.records import RecordDesk
-from domain.services.reviews import Reviews
-from domain.services.runs import RunLifecycle
-from domain.services.starts import RunStarts
-from domain.services.submissions import Submissions
-from domain.services.turns import Turn
+from domain.services.assembly import exports_of, review_desk
+from domain.services.lookups import no_asset
+from domain.services.operations.callbacks import CallbackDesk
+from domain.services.operations.clients import ClientDesk
+from domain.services.operations.discarding import Removal, ScratchDesk
+from domain.services.operations.records import RecordDesk
+from domain.services.publication.assets import AssetChanges
+from domain.services.publication.deciding import FilesRead, decided
+from domain.services.publication.exports import ExportDesk
+from domain.services.publication.reviews import Reviews
+from domain.services.runs.endings import RunLifecycle
+from domain.services.runs.queueing import InternalRuns
+from domain.services.runs.starts import RunStarts
+from domain.services.submissions.accept import Submissions
+from domain.services.submissions.waiting_line import Turn
+from domain.shared.authentication import required_credential
 from domain.state import Service
 
 

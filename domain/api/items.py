@@ -9,7 +9,7 @@ from domain.api.dependencies import ServiceState, allowed_beforehand
 from domain.contracts.items import ItemPage, ItemState
 from domain.rules.paging import MAX_PAGE
 from domain.security import STAFF
-from domain.services.items import ItemDesk
+from domain.services.operations.items import ItemDesk
 
 router = APIRouter(prefix="/api/v1", tags=["operators"], dependencies=[Depends(allowed_beforehand(*STAFF))])
 NodePath = Annotated[str, Path(max_length=500, pattern=r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*$")]

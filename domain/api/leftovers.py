@@ -10,9 +10,9 @@ from domain.api.dependencies import ServiceState, Session, allowed
 from domain.contracts.leftovers import EndedRequests, LeftoversView
 from domain.repositories.leftovers import Leftovers
 from domain.security import Identity
-from domain.services.audit import record
-from domain.services.leftovers import Collecting
-from domain.services.strays import Looking
+from domain.services.operations.audit import record
+from domain.services.operations.leftovers import Collecting
+from domain.services.operations.strays import Looking
 from domain.state import Service
 
 router = APIRouter(prefix="/api/v1/leftovers", tags=["operators"])

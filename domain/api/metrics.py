@@ -3,9 +3,9 @@
 from fastapi import APIRouter, Request, Response
 
 from domain.api.dependencies import ServiceState, let_in
-from domain.doorkeeper import shown_credential
-from domain.gauges import DomainGauges
-from domain.metrics import MEDIA_TYPE, METRICS_PATH, Metering, is_token
+from domain.api.gauges import DomainGauges
+from domain.shared.authentication import shown_credential
+from domain.shared.metrics import MEDIA_TYPE, METRICS_PATH, Metering, is_token
 
 router = APIRouter(tags=["operators"])
 

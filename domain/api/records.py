@@ -27,8 +27,8 @@ from domain.repositories.records import Records
 from domain.rules.lifecycle import RequestState, RunState
 from domain.rules.paging import MAX_PAGE
 from domain.security import STAFF
-from domain.services.records import RecordDesk
-from domain.services.statistics import statistics
+from domain.services.operations.records import RecordDesk
+from domain.services.operations.statistics import statistics
 from domain.state import Service
 
 log = logging.getLogger("cairn.api")

@@ -33,12 +33,12 @@ from domain.contracts.runs import (
 from domain.contracts.submissions import SubmissionAnswer
 from domain.errors import DatabaseUnavailable, DomainError
 from domain.security import Identity
-from domain.services.callbacks import CallbackDesk
-from domain.services.heartbeats import Heartbeats
-from domain.services.queueing import InternalRuns
-from domain.services.runs import RunLifecycle
-from domain.services.starts import RunStarts
-from domain.services.submissions import Submissions
+from domain.services.operations.callbacks import CallbackDesk
+from domain.services.runs.endings import RunLifecycle
+from domain.services.runs.heartbeats import Heartbeats
+from domain.services.runs.queueing import InternalRuns
+from domain.services.runs.starts import RunStarts
+from domain.services.submissions.accept import Submissions
 
 probes = APIRouter(tags=["probes"])
 api = APIRouter(prefix="/api/v1")

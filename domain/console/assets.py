@@ -13,7 +13,7 @@ from domain.console.rendering import page
 from domain.console.versions import layer_words
 from domain.repositories.asset_lists import AssetLists
 from domain.repositories.audit import Audit
-from domain.services.clients import ClientDesk
+from domain.services.operations.clients import ClientDesk
 
 router = APIRouter()
 PAGE = 50

@@ -13,7 +13,7 @@ from domain.console.live import Subject
 from domain.console.people import CONSOLE, Reader, check_form, need
 from domain.console.rendering import page
 from domain.rules.callbacks import CallbackState
-from domain.services.callbacks import CallbackDesk
+from domain.services.operations.callbacks import CallbackDesk
 
 router = APIRouter()
 PAGE = 50

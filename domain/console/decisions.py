@@ -18,10 +18,10 @@ from domain.contracts.problems import ProblemError
 from domain.contracts.reviews import Approve, Reject, Unpublish, Withdraw
 from domain.errors import NotFound
 from domain.rules.clearance import REVIEWERS
-from domain.services.assets import AssetChanges
-from domain.services.deciding import FilesRead, decided
-from domain.services.desks import exports_of, review_desk
-from domain.services.reviews import Reviews
+from domain.services.assembly import exports_of, review_desk
+from domain.services.publication.assets import AssetChanges
+from domain.services.publication.deciding import FilesRead, decided
+from domain.services.publication.reviews import Reviews
 from domain.state import Service
 
 router = APIRouter()

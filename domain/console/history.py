@@ -10,7 +10,7 @@ from domain.console.live import Subject
 from domain.console.people import Reader, need
 from domain.console.rendering import page
 from domain.repositories.console import ConsoleLists
-from domain.services.audit import Verification
+from domain.services.operations.audit import Verification
 
 router = APIRouter()
 PAGE = 100

@@ -16,7 +16,7 @@ import httpx
 from domain.console.pending import PendingSignIn
 from domain.contracts.problems import ProblemError
 from domain.rules.provider import Vouched, faults_of_audience, is_guarded, is_subject
-from domain.tokens import (
+from domain.shared.tokens import (
     FETCH_SECONDS,
     REFRESH_SECONDS,
     InvalidToken,

@@ -11,7 +11,6 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from domain.api.dependencies import ServiceState, Session
 from domain.contracts.console import SESSION_COOKIE
 from domain.contracts.problems import ProblemError
-from domain.doorkeeper import Unauthenticated
 from domain.errors import Forbidden
 from domain.repositories.platforms import Platforms
 from domain.repositories.sessions import Sessions
@@ -19,7 +18,8 @@ from domain.rules.clearance import REVIEWERS
 from domain.rules.console import is_token
 from domain.rules.provider import Vouched
 from domain.security import STAFF, Identity, Role, secret_hash
-from domain.services.audit import record
+from domain.services.operations.audit import record
+from domain.shared.authentication import Unauthenticated
 from domain.state import Service
 
 log = logging.getLogger("cairn.console")

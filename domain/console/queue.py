@@ -21,7 +21,7 @@ from domain.repositories.console import ConsoleLists, Line
 from domain.rules.console import SHOWN, filter_of
 from domain.rules.paging import to_token
 from domain.rules.quorum import Tally
-from domain.services.callbacks import place_of
+from domain.services.operations.callbacks import place_of
 
 router = APIRouter()
 PAGE = 50

@@ -28,8 +28,8 @@ from domain.repositories.approvals import Approvals
 from domain.repositories.console import ConsoleLists
 from domain.repositories.layers import Layers
 from domain.rules.scratch import refusal
+from domain.services.operations.records import RecordDesk
 from domain.services.reading import content
-from domain.services.records import RecordDesk
 from domain.state import Service
 from flows.storage.threads import in_storage_thread
 

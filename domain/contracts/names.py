@@ -10,7 +10,7 @@ from typing import Annotated, Final
 from pydantic import AfterValidator, Field, ValidationInfo
 from pydantic_core import PydanticCustomError
 
-from flows.errors import InvalidInput
+from flows.handlers.errors import InvalidInput
 from flows.storage.protocol import checked_name
 
 LONGEST_NAME: Final = 900

@@ -13,7 +13,7 @@ from sqlalchemy import RowMapping, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.rules.fairness import Lane, Load, Room, Terms, Waiting, room
-from flows.segments import LIGHT
+from flows.compiler.partition import LIGHT
 
 SOON_SECONDS = 30.0  # a light run that began longer ago waits for something, or keeps one thread busy
 HEARD_SECONDS = 25.0

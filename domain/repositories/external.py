@@ -7,7 +7,7 @@ from typing import Any
 
 import psycopg
 
-from domain.answering import SurelyClosed
+from domain.shared.database_connection import SurelyClosed
 
 SECONDS = 5
 TABLE = """

@@ -11,7 +11,7 @@ from typing import Any, Final
 from domain.contracts.artifacts import Artifact
 from domain.contracts.names import is_inside
 from domain.contracts.runs import RunFacts, RunProblem
-from flows.errors import ForeignProduct
+from flows.handlers.errors import ForeignProduct
 
 # How names of what some run has made or fetched begin, wherever they stand.
 _MADE: Final = re.compile(r"(?:quarantine/)?(?:assets/[0-9a-f]{32}|runs/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})/")

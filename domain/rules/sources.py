@@ -10,7 +10,7 @@ from itertools import permutations
 
 from domain.contracts.names import is_inside
 from domain.rules.addresses import AddressPolicy, RefusedAddress, Target, parse
-from flows.errors import InvalidInput
+from flows.handlers.errors import InvalidInput
 from flows.storage.protocol import checked_name
 
 # Folders of bronze that runs write: what lies there is one platform's, and no name in it tells whose.

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterator
 
 from domain.errors import StorageUnavailable, Unstored
-from flows.errors import HandlerError, InvalidInput
+from flows.handlers.errors import HandlerError, InvalidInput
 from flows.storage import Store
 
 RETRY_SECONDS = 5  # a store has tried for longer before it gives up

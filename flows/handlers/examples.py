@@ -6,8 +6,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from flows.context import Context
-from flows.errors import HandlerError, InvalidInput
+from flows.handlers.context import Context
+from flows.handlers.errors import HandlerError, InvalidInput
 from flows.handlers.registry import handler
 
 

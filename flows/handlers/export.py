@@ -12,8 +12,8 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from domain.contracts.artifacts import Artifact
-from flows.context import Context
-from flows.errors import HandlerError, Stopped
+from flows.handlers.context import Context
+from flows.handlers.errors import HandlerError, Stopped
 from flows.handlers.raster.declarations import COG
 from flows.handlers.registry import handler
 from flows.storage import Store

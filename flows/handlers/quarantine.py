@@ -20,8 +20,8 @@ import httpcore
 
 from domain.rules.addresses import Address, RefusedAddress, Target, judged
 from domain.rules.sources import RefusedSource, SourcePolicy, target_of
-from flows.context import Context
-from flows.errors import InvalidInput, Transient
+from flows.handlers.context import Context
+from flows.handlers.errors import InvalidInput, Transient
 
 FOLDER: Final = "quarantine"
 MOST_REDIRECTS: Final = 3

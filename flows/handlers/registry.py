@@ -14,7 +14,7 @@ from typing import Any, Generic, Literal, TypeVar, get_type_hints
 
 from pydantic import BaseModel
 
-from flows.context import Context
+from flows.handlers.context import Context
 
 Pool = Literal["light", "gdal"]
 DEFAULT_TIMEOUT_SECONDS = 3600.0

@@ -12,8 +12,8 @@ from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from flows.context import Context
-from flows.errors import HandlerError, InvalidInput
+from flows.handlers.context import Context
+from flows.handlers.errors import HandlerError, InvalidInput
 from flows.handlers.registry import handler
 
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, cast
 
-from flows.errors import HandlerError, Outage, SourceChanged, Transient
+from flows.handlers.errors import HandlerError, Outage, SourceChanged, Transient
 from flows.storage.account import Account
 from flows.storage.off_loop import off_the_loop
 from flows.storage.protocol import Check, Listed, Store, Stream, checked_name, go_on, missing

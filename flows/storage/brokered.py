@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from flows.errors import Forbidden, InvalidInput
+from flows.handlers.errors import Forbidden, InvalidInput
 from flows.storage.lines import LineReader
 from flows.storage.off_loop import off_the_loop
 from flows.storage.protocol import CHUNK_BYTES, Check, Listed, Store, Stream, checked_name, go_on

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Final
 
-from flows.errors import TELLABLE, HandlerError, Transient
+from flows.handlers.errors import TELLABLE, HandlerError, Transient
 from flows.storage.readers import Closing, Reader
 
 QUESTION: Final = struct.Struct(">QQ")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 from uuid import uuid4
 
-from flows.errors import InvalidInput
+from flows.handlers.errors import InvalidInput
 from flows.storage.off_loop import off_the_loop
 from flows.storage.protocol import CHUNK_BYTES, Check, Listed, Store, Stream, checked_name, go_on, missing
 from flows.storage.readers import FileReader

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from flows.errors import InvalidInput
+from flows.handlers.errors import InvalidInput
 
 if TYPE_CHECKING:
     from flows.storage.readers import Reader

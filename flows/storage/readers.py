@@ -8,7 +8,7 @@ from threading import Lock
 from types import TracebackType
 from typing import Protocol, Self
 
-from flows.errors import SourceChanged
+from flows.handlers.errors import SourceChanged
 from flows.storage.protocol import CHUNK_BYTES, RangeStore
 
 

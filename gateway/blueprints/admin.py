@@ -5,7 +5,10 @@ from typing import Annotated
 import httpx
 from fastapi import APIRouter, Depends, Query
 
-from gateway.administration import (
+from gateway.auth import operator
+from gateway.edge.conditional_answers import private
+from gateway.errors import BehindUnavailable
+from gateway.reads.administration import (
     ActiveJobs,
     Administration,
     Config,
@@ -14,9 +17,6 @@ from gateway.administration import (
     RecentEvents,
     shown,
 )
-from gateway.auth import operator
-from gateway.conditional import private
-from gateway.errors import BehindUnavailable
 from gateway.state import Gateway, gateway
 
 router = APIRouter(prefix="/api/admin", tags=["admin"], dependencies=[Depends(operator), Depends(private)])

@@ -12,7 +12,7 @@ from domain.rules.locking import etag
 from gateway import answers
 from gateway.auth import Reader, Secret
 from gateway.errors import InvalidQuery, NotFound
-from gateway.queries import AssetRow, reader_of
+from gateway.reads.queries import AssetRow, reader_of
 from gateway.state import Gateway, gateway
 
 router = APIRouter(prefix="/api/assets", tags=["assets"])

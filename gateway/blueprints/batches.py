@@ -15,7 +15,7 @@ from domain.contracts.problems import Problem, ProblemError
 from domain.contracts.submissions import RequestState
 from domain.rules.clearance import Identity
 from domain.rules.keys import batch_mark, item_key
-from domain.together import each_to_its_end
+from domain.shared.together import each_to_its_end
 from gateway import translate
 from gateway.auth import Partner
 from gateway.blueprints.platform import SUBMISSION_EXAMPLE, Accepted, ClientKey, accept, platform_of

@@ -6,9 +6,9 @@ import httpx
 from fastapi import APIRouter, Depends, Request
 
 from gateway.auth import address_of
-from gateway.cookies import no_cookies
 from gateway.errors import BehindUnavailable
-from gateway.forwarding import Forwarded, address_behind, as_bytes, as_text
+from gateway.forwarding.cookies import no_cookies
+from gateway.forwarding.forward import Forwarded, address_behind, as_bytes, as_text
 from gateway.state import Gateway, gateway
 
 router = APIRouter(tags=["console"], include_in_schema=False)

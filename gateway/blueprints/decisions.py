@@ -9,7 +9,7 @@ from domain.contracts.reviews import Approve, Decision, Reject, Unpublish
 from gateway.auth import Reader, Secret
 from gateway.blueprints.platform import SOME_REQUEST, AboutRequest, Reason, State, readable
 from gateway.errors import NotFound
-from gateway.queries import RequestRow
+from gateway.reads.queries import RequestRow
 
 router = APIRouter(prefix="/api/platform", tags=["platform"])
 

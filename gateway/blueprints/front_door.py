@@ -7,11 +7,11 @@ from fastapi import APIRouter, Depends, Request
 
 from domain.rules.guesses import place_of
 from gateway.auth import address_of
-from gateway.between import COST, READER, read
-from gateway.entrance import session_of, shown_or_session
+from gateway.edge.entrance import session_of, shown_or_session
+from gateway.edge.rate_limit import reader_of
 from gateway.errors import BehindUnavailable
-from gateway.forwarding import Forwarded, Raw, address_behind, as_bytes, as_text
-from gateway.rates import reader_of
+from gateway.forwarding.forward import Forwarded, Raw, address_behind, as_bytes, as_text
+from gateway.forwarding.reading_headers import COST, READER, read
 from gateway.state import Gateway, gateway
 
 PASSED_IN = (

@@ -7,8 +7,8 @@ from fastapi import APIRouter, Depends, Request, Response
 from prometheus_client.metrics_core import Metric
 from psycopg_pool import AsyncConnectionPool
 
-from domain.doorkeeper import required_credential, shown_credential
-from domain.metrics import MEDIA_TYPE, METRICS_PATH, Metering, connections, is_token
+from domain.shared.authentication import required_credential, shown_credential
+from domain.shared.metrics import MEDIA_TYPE, METRICS_PATH, Metering, connections, is_token
 from gateway.auth import caller, operator
 from gateway.state import Gateway, gateway
 

@@ -13,7 +13,7 @@ from domain.rules.paging import to_token
 from gateway.answers import OPEN
 from gateway.auth import Partner, partner
 from gateway.blueprints.platform import ClientKey, platform_of
-from gateway.conditional import private
+from gateway.edge.conditional_answers import private
 from gateway.errors import JobFailed, NotFound, ResultNotReady
 from gateway.ogc import descriptions
 from gateway.ogc.execution import submission
@@ -32,8 +32,8 @@ from gateway.ogc.models import (
     WebLink,
 )
 from gateway.ogc.queries import JobQueries
-from gateway.paging import place_of
-from gateway.queries import RequestRow
+from gateway.reads.paging import place_of
+from gateway.reads.queries import RequestRow
 from gateway.state import Gateway, gateway
 
 router = APIRouter(prefix="/ogc", tags=["ogc"], dependencies=[Depends(partner), Depends(private)])

@@ -10,15 +10,15 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from domain.contracts.control import RequestStands
 from domain.contracts.platforms import PlatformRow
 from domain.contracts.submissions import Priority, RequestState
-from domain.notices import happens
 from domain.rules.clearance import Identity
 from domain.rules.keys import chosen
+from domain.shared.notices import happens
 from gateway import answers, translate
 from gateway.auth import Partner, Reader, Secret
-from gateway.conditional import conditional, knows, tag_of
 from gateway.documents import SUBMISSION_SCHEMA
+from gateway.edge.conditional_answers import conditional, knows, tag_of
 from gateway.errors import Forbidden, NotFound
-from gateway.queries import RequestRow, reader_of
+from gateway.reads.queries import RequestRow, reader_of
 from gateway.state import Gateway, gateway
 
 router = APIRouter(prefix="/api/platform", tags=["platform"])

@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Response
 
 from gateway.errors import BehindUnavailable
-from gateway.queries import RETRY_SECONDS
+from gateway.reads.queries import RETRY_SECONDS
 from gateway.state import Gateway, gateway
 
 router = APIRouter(tags=["probes"])

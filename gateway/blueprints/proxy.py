@@ -9,11 +9,11 @@ from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
 
 from domain.rules.clearance import Identity
-from domain.together import together
+from domain.shared.together import together
 from gateway.auth import Operator
 from gateway.errors import BehindUnavailable, MethodNotAllowed, NotFound
-from gateway.forwarding import Forwarded, as_bytes, as_text
-from gateway.proxying import METHODS, ProxyTarget, answered_headers, asked_headers, is_allowed
+from gateway.forwarding.forward import Forwarded, as_bytes, as_text
+from gateway.forwarding.proxy_rules import METHODS, ProxyTarget, answered_headers, asked_headers, is_allowed
 from gateway.state import Gateway, gateway
 
 log = logging.getLogger("cairn.proxy")

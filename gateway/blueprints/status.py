@@ -7,10 +7,10 @@ from fastapi import APIRouter, Depends, Query
 
 from domain.rules.paging import to_token
 from gateway.auth import operator
-from gateway.conditional import private
+from gateway.edge.conditional_answers import private
 from gateway.errors import NotFound
-from gateway.operations import Counts, EventPage, FlowRun, Job, JobPage, JobState, NodePage, Operations
-from gateway.paging import place_of
+from gateway.reads.operations import Counts, EventPage, FlowRun, Job, JobPage, JobState, NodePage, Operations
+from gateway.reads.paging import place_of
 from gateway.state import Gateway, gateway
 
 router = APIRouter(prefix="/api/status", tags=["status"], dependencies=[Depends(operator), Depends(private)])

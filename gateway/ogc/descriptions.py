@@ -18,7 +18,7 @@ from gateway.ogc.models import (
     StatusInfo,
     WebLink,
 )
-from gateway.queries import RequestRow
+from gateway.reads.queries import RequestRow
 
 STATUSES: Mapping[RequestState, JobStatus] = {
     "pending": "accepted",

@@ -9,7 +9,7 @@ from domain.contracts.offers import Offer
 from domain.rules import paging
 from domain.rules.clearance import Identity
 from domain.rules.paging import Place
-from gateway.queries import NOBODYS, REQUEST, Queries, RequestRow, reader_of
+from gateway.reads.queries import NOBODYS, REQUEST, Queries, RequestRow, reader_of
 
 PROCESSES: Final = f"""
     select {", ".join(Offer.__dataclass_fields__)} from api.processes

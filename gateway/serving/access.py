@@ -5,8 +5,8 @@ from typing import Annotated, Final
 
 from fastapi import Path, Query, Request
 
-from domain.doorkeeper import Doorkeeper, IssuerUnavailable, Unauthenticated, shown_credential
 from domain.rules.clearance import STAFF, Identity, may_read, may_see_version
+from domain.shared.authentication import Doorkeeper, IssuerUnavailable, Unauthenticated, shown_credential
 from gateway.serving.freshness import mark
 from gateway.serving.links import PARAMETER, Links
 from gateway.serving.lookup import PARTS, Lookup, Product

@@ -10,7 +10,7 @@ from typing import Final
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from domain.rules.shares import Shares
-from gateway.between import READER
+from gateway.forwarding.reading_headers import READER
 from gateway.serving.problems import BUSY, response
 
 PIECE_BYTES: Final = 65_536

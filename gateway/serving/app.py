@@ -5,15 +5,15 @@ from contextlib import asynccontextmanager
 
 from fastapi import FastAPI, Request
 
-from domain import logs
-from domain.background import in_background
-from domain.bodies import Bodies, BodyRules, Room, Scope, Sender
-from domain.doorkeeper import Doorkeeper
-from domain.last_uses import LastUses
-from domain.metrics import METRICS_PATH, Metering, RequestMeter
-from domain.readiness import Ready
-from gateway.cross_origin import CrossOrigin
-from gateway.public_address import PublicAddress
+from domain.shared import logs
+from domain.shared.authentication import Doorkeeper
+from domain.shared.background import in_background
+from domain.shared.last_uses import LastUses
+from domain.shared.metrics import METRICS_PATH, Metering, RequestMeter
+from domain.shared.readiness import Ready
+from domain.shared.request_bodies import Bodies, BodyRules, Room, Scope, Sender
+from gateway.edge.cross_origin import CrossOrigin
+from gateway.edge.public_address import PublicAddress
 from gateway.serving import catalog, downloads, layers, metrics, problems, tiles
 from gateway.serving.answers import Answers, Whole, answer_shares
 from gateway.serving.budget import Budget

@@ -104,7 +104,7 @@ def main() -> None:
     step_aside(niceness)
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever a library prints is no answer
-    from domain import logs
+    from domain.shared import logs
     from gateway.serving.tiles import drawing_app
 
     logs.configure("serving")

@@ -23,7 +23,7 @@ from tipg.model import Landing, Link
 from tipg.resources.enums import MediaType
 
 from domain.rules import csv_text
-from gateway.between import COST, cost_of_bytes, written
+from gateway.forwarding.reading_headers import COST, cost_of_bytes, written
 from gateway.serving.access import Version, identity_of, is_readable, lookup_of, readable_product
 from gateway.serving.answers import making, reader_of
 from gateway.serving.budget import Budget

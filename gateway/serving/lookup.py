@@ -11,11 +11,11 @@ from psycopg import AsyncConnection
 from psycopg.rows import DictRow, class_row, dict_row
 from psycopg_pool import AsyncConnectionPool
 
-from domain.answering import Answering, still_there
-from domain.database_address import DatabaseAddress
 from domain.rules.clearance import Clearance, Exposure, Identity
 from domain.rules.liveliness import READING_SECONDS
 from domain.rules.publication import item_id
+from domain.shared.database_address import DatabaseAddress
+from domain.shared.database_connection import Answering, still_there
 from gateway.serving.memory import Memory
 
 _READ_ONLY: Final = "-c default_transaction_read_only=on"

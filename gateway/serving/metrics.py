@@ -6,8 +6,8 @@ from typing import Any, Protocol
 from fastapi import FastAPI, Request, Response
 from prometheus_client.metrics_core import CounterMetricFamily, Metric
 
-from domain.doorkeeper import shown_credential
-from domain.metrics import MEDIA_TYPE, Metering, connections, is_token
+from domain.shared.authentication import shown_credential
+from domain.shared.metrics import MEDIA_TYPE, Metering, connections, is_token
 from gateway.serving.access import identity_of
 from gateway.serving.lookup import Lookup
 from gateway.serving.problems import NOT_FOUND

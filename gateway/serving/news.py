@@ -9,7 +9,7 @@ import psycopg
 from psycopg import sql
 
 from domain.contracts.news import CACHE_CHANNEL
-from domain.database_address import DatabaseAddress
+from domain.shared.database_address import DatabaseAddress
 
 log = logging.getLogger("cairn.serving.news")
 RETRY_SECONDS = 1.0

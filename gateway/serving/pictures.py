@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from domain.rules.rendering import Band, shown_bands
-from gateway.between import cost_of_pixels
+from gateway.forwarding.reading_headers import cost_of_pixels
 from gateway.serving.mosaics import Header
 from gateway.serving.problems import cannot_draw, invalid, too_large
 

@@ -11,8 +11,8 @@ from urllib.parse import urlencode
 import asyncpg
 from psycopg.conninfo import conninfo_to_dict
 
-from domain.database_address import DatabaseAddress
 from domain.rules.liveliness import CONNECT_SECONDS, LATE_SECONDS, SERVERS
+from domain.shared.database_address import DatabaseAddress
 
 STATEMENT_SECONDS: Final = 5.0
 _OF_TLS: Final = ("sslmode", "sslrootcert", "sslcert", "sslkey", "sslcrl")

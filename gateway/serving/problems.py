@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from tipg.errors import NotFound, TiPgError
 
 from domain.contracts.rendering import allowed_methods
-from flows.errors import InvalidInput, Transient
+from flows.handlers.errors import InvalidInput, Transient
 from gateway.serving.freshness import NotModified
 
 _log = logging.getLogger("cairn.serving")

@@ -5,8 +5,8 @@ from typing import ClassVar
 from pydantic import Field, HttpUrl, PostgresDsn, SecretStr, field_validator
 from pydantic_settings import SettingsConfigDict
 
-from domain.database_address import DatabaseSettings
-from domain.tokens import TokenSettings
+from domain.shared.database_address import DatabaseSettings
+from domain.shared.tokens import TokenSettings
 from flows.storage.settings import StorageSettings
 
 

@@ -19,7 +19,7 @@ from titiler.core.factory import TilerFactory
 from titiler.core.utils import render_image
 
 from domain.rules.rendering import Range
-from gateway.between import COST, cost_of_pixels, written
+from gateway.forwarding.reading_headers import COST, cost_of_pixels, written
 from gateway.serving import layers, parameters, pictures, problems
 from gateway.serving.access import lookup_of, readable_product
 from gateway.serving.answers import reader_of

@@ -8,7 +8,7 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 ROOMS = ("flows", "blocks", "domain", "gateway", "deployments")
-MECHANISM = "domain/together.py"
+MECHANISM = "domain/shared/together.py"
 
 
 def unattended(source: str) -> Iterator[int]:

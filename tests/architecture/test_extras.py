@@ -21,13 +21,14 @@ AZURE = "from flows.storage.account import Account; Account(url='https://a.blob.
 ROOMS = {
     "gateway": "import gateway.app",
     "functions": "import gateway.function_app",
-    "domain": "import domain.app, domain.relay, domain.migrations, flows.compiler, deployments.stack.prepare\n" + AZURE,
+    "domain": "import domain.app, domain.loops.relay, domain.migrations, flows.compiler, deployments.stack.prepare\n"
+    + AZURE,
     "light": "from flows import catalog; catalog.flow('hello_world'); catalog.flow('segment')\n"
     "import flows.handlers.stac.staging, flows.handlers.vector.load, flows.handlers.vector.stac, blocks.storage\n"
     "import deployments.cli.worker, deployments.workers.serve, deployments.cli.deploy, deployments.rollout.apply\n"
     "import blocks.azure, deployments.workers.inline\n" + AZURE,
     "gdal": "from flows import catalog; catalog.flow('segment')\n"
-    "import flows.handlers.raster.mosaic, flows.handlers.raster.tiles, flows.child\n"
+    "import flows.handlers.raster.mosaic, flows.handlers.raster.tiles, flows.tries.process_parent\n"
     "import flows.handlers.vector.convert, flows.handlers.vector.inspect\n"
     "import deployments.cli.worker, deployments.workers.serve, deployments.workers.forking",
     "serving": "import gateway.serving.app\n" + AZURE,

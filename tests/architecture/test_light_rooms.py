@@ -10,7 +10,7 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parents[2]
 HEAVY = ("rasterio", "rio_cogeo", "rio_tiler", "pyogrio", "pyarrow", "shapely", "osgeo", "titiler")
 LIGHT_ROOMS = {
-    "domain": "import domain.app, domain.relay",
+    "domain": "import domain.app, domain.loops.relay",
     "gateway": "import gateway.app",
     "light worker": "from flows import catalog; catalog.flow('hello_world'); "
     "import flows.handlers.stac.staging, flows.handlers.vector.load, flows.handlers.vector.stac; "

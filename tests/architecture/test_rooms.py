@@ -21,13 +21,10 @@ HELD: Mapping[str, tuple[str, ...]] = {
 }
 # Of a room that is forbidden by names: what others may know of it.
 KNOWN: Mapping[tuple[str, str], set[str]] = {
-    ("gateway", "domain"): {
-        "answering", "background", "bodies", "contracts", "database_address", "doorkeeper", "last_uses", "logs",
-        "metrics", "notices", "readiness", "rules", "signals", "together", "tokens",
-    },
-    ("domain", "flows"): {"compiler", "errors", "handlers", "ledger", "readiness", "segments", "storage"},
-    ("flows", "domain"): {"contracts", "logs", "rules", "together"},
-}  # fmt: skip
+    ("gateway", "domain"): {"contracts", "rules", "shared"},
+    ("domain", "flows"): {"compiler", "handlers", "memory", "storage"},
+    ("flows", "domain"): {"contracts", "rules", "shared"},
+}
 
 
 def contract(forbidden: str) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from benchmarks._touched import Touched, by_statement, plans_of
 from benchmarks._years import fill
 from benchmarks.growth import Plans, grown, plans
 from domain.rules import paging
-from domain.services import audit
+from domain.services.operations import audit
 from tests.support.cluster import TestCluster, TestDatabase
 
 FEW, MANY = 800, 8_000

@@ -23,11 +23,11 @@ import httpx
 import psycopg
 import pytest
 
-from domain.reconcile import Reconciler
+from domain.loops.reconciler import Reconciler
 from domain.rules.reconcile import FlowState
-from domain.together import together
-from flows import reporting
-from flows.reporting import Line
+from domain.shared.together import together
+from flows.runs import domain_client
+from flows.runs.domain_client import Line
 from tests.domain.test_reconcile import ScriptedPrefect
 from tests.support.acts import OUTPUTS, Flow, dispatched, submit
 from tests.support.cluster import TestDatabase, TestServer, running_cluster
@@ -179,7 +179,7 @@ async def fleet(database: TestDatabase, folder: Path, size: int) -> AsyncIterato
 def scaled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Delays of flow runs by the same factor."""
     for name in ("FIRST_DELAY_SECONDS", "LONGEST_DELAY_SECONDS", "SEND_EVENTS_SECONDS"):
-        monkeypatch.setattr(reporting, name, getattr(reporting, name) / FACTOR)
+        monkeypatch.setattr(domain_client, name, getattr(domain_client, name) / FACTOR)
 
 
 async def test_an_outage_of_the_database_fences_the_dead_and_nobody_else(tmp_path: Path) -> None:

@@ -21,25 +21,25 @@ from pydantic import BaseModel
 
 from domain.adapters import prefect_runs
 from domain.adapters.prefect_runs import PrefectRuns
-from domain.database_address import DatabaseAddress
-from domain.reconcile import Reconciler
-from domain.relay import Relay
-from domain.routing import Router
-from flows import outages, reporting, work
+from domain.loops.reconciler import Reconciler
+from domain.loops.relay import Relay
+from domain.loops.unserved_pools import Router
+from domain.shared.database_address import DatabaseAddress
 from flows.compiler import Finished, Schedule
-from flows.context import Context
-from flows.engine import Place
 from flows.handlers import registry
+from flows.handlers.context import Context
 from flows.handlers.registry import handler
-from flows.ledger import Ledger
-from flows.patience import Outlasting
-from flows.reporting import Line
-from flows.runner import Runner
-from flows.stopping import Stop
+from flows.memory.ledger import Ledger
+from flows.runs import domain_client, node_executor, outages
+from flows.runs.domain_client import Line
+from flows.runs.run_context import Place
+from flows.runs.runner import Runner
+from flows.runs.stopping import Stop
 from flows.storage import LocalStore, Zones
+from flows.tries.time_budget import Outlasting
 from tests.domain.test_rests import MISSING, beacon, handlers
 from tests.flows.compiler.support import plan_of
-from tests.flows.test_runner import engine_in
+from tests.flows.runs.test_runner import engine_in
 from tests.support.acts import OUTPUTS, dispatched, submit, time_passes
 from tests.support.clock import eventually
 from tests.support.cluster import TestDatabase
@@ -80,7 +80,7 @@ async def test_a_prefect_that_answers_nothing_costs_no_attempt(
     """Half of the runs are at work when it begins, half are waiting to be sent: those end, these are sent after it."""
     monkeypatch.setattr(prefect_runs, "ANSWER_SECONDS", ANSWER_SECONDS)
     monkeypatch.setattr(prefect_runs, "REST_SECONDS", ANSWER_SECONDS / 4)
-    monkeypatch.setattr(reporting, "SEND_EVENTS_SECONDS", 0.05)
+    monkeypatch.setattr(domain_client, "SEND_EVENTS_SECONDS", 0.05)
     async with AsyncExitStack() as stack:
         domain = await stack.enter_async_context(scaled_domain(shared_database, tmp_path))
         standin = await stack.enter_async_context(standing_in())
@@ -239,7 +239,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> Iterator["Counter[str]"]:
             pause = super().pause(now, spread)
             return pause and pause / FACTOR
 
-    for module in (work, outages):
+    for module in (node_executor, outages):
         monkeypatch.setattr(module, "Outlasting", Scaled)
     registry.registry.cache_clear()
     yield counted

@@ -20,7 +20,7 @@ from deployments.stack.ports import PREFERRED
 from deployments.stack.postgres import find_binaries
 from deployments.stack.state import State
 from domain.db import MIGRATIONS
-from flows.confinement import Confinement, held_here
+from flows.tries.confinement import Confinement, held_here
 from tests.support.cluster import TestDatabase
 
 

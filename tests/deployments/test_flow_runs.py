@@ -8,8 +8,8 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Pending
 
 from domain.adapters.prefect_runs import PrefectRuns
-from domain.relay import flow_run_name, flow_run_tags
-from flows.segments import SEGMENT_FLOW
+from domain.loops.relay import flow_run_name, flow_run_tags
+from flows.compiler.partition import SEGMENT_FLOW
 from tests.domain.test_flow_run_names import HOSTILE, dispatch
 from tests.support.prefect_server import PrefectServer
 

@@ -24,7 +24,7 @@ NOT_COPIED = ("__pycache__", "node_modules", "vendor")
 CEILING_MB = {"light": 500, "gdal": 2000}
 # What each is above the mission's ceilings (50 for the gateway, 250 for services), docs/how-to/deploy.md says why.
 SERVICES = {
-    "domain": ("import domain.app, domain.relay, deployments.stack.prepare", "domain", 320),
+    "domain": ("import domain.app, domain.loops.relay, deployments.stack.prepare", "domain", 320),
     "gateway": ("import gateway.app", "gateway", 130),
     "serving": ("import gateway.serving.app", "gateway", 420),
     "prefect": ("import prefect.server, deployments.event_stream, flows", "flows", 270),

@@ -20,7 +20,7 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from deployments.workers import inline
 from domain.adapters.prefect_runs import PrefectRuns
-from flows.patience import RUNS_DRAIN_SECONDS
+from flows.tries.time_budget import RUNS_DRAIN_SECONDS
 from tests.support.clock import until
 from tests.support.inline_flows import LEAVING
 from tests.support.prefect_server import ENDED, PATIENCE_SECONDS, REPOSITORY, PrefectServer
@@ -124,7 +124,7 @@ def test_a_run_whose_deployment_was_deleted_does_not_stay_pending(shared: Prefec
 
 @pytest.mark.parametrize("flow", ["waits", "ignores"])
 def test_a_cancelled_run_ends_cancelled_by_itself_or_torn_off(shared: PrefectServer, gate: Path, flow: str) -> None:
-    """Both would go on for ten minutes. The seconds that each has for it are those of `flows.patience`."""
+    """Both would go on for ten minutes. The seconds that each has for it are those of `flows.tries.time_budget`."""
     [cancelled] = begin(shared, "shared", flow)
     [other] = begin(shared, "shared", "waits", path=str(gate))
     shared.cancel(cancelled)

@@ -17,7 +17,7 @@ from uuid import uuid4
 import pytest
 
 from deployments.stack.owner import tied
-from flows.forks import ADDRESS
+from flows.tries.fork_client import ADDRESS
 from tests.support.clock import PATIENCE_SECONDS, until
 
 LAUNCHER = Path(__file__).resolve().parents[2] / "deployments" / "warm" / "launcher.py"

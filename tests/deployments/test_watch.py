@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from domain.gauges import FIGURES, OF_POOLS
-from domain.metrics import METRICS_PATH
+from domain.api.gauges import FIGURES, OF_POOLS
+from domain.shared.metrics import METRICS_PATH
 from gateway.serving.metrics import of_caches
 from tests.support.cluster import TestDatabase
 from tests.support.platform import running_platform

@@ -19,7 +19,7 @@ from deployments.stack.supervisor import MARKER, processes_marked
 from deployments.workers import serve
 from deployments.workers.drain import parse
 from flows.handlers.registry import registry
-from flows.workdir import PREFIX, Workdir
+from flows.tries.workdir import PREFIX, Workdir
 from tests.support.clock import eventually, until
 from tests.support.prefect_server import PATIENCE_SECONDS, REPOSITORY, PrefectServer
 from tests.support.receiver import Receiver, running_receiver

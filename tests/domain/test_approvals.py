@@ -7,7 +7,7 @@ import httpx
 import psycopg
 import pytest
 
-from domain.endings import Endings
+from domain.loops.approval_expiry import Endings
 from domain.security import secret_hash
 from tests.support.acts import OUTPUTS, approved, call, decide, keep_words, processed, started
 from tests.support.platform import Domain

@@ -8,9 +8,9 @@ import psycopg
 import pytest
 from sqlalchemy import event
 
+from domain.loops.audit_sealer import Sealer
 from domain.rules.audit import Chain, SealKey
-from domain.sealer import Sealer
-from domain.services import audit
+from domain.services.operations import audit
 from tests.support.acts import approved, call, decide, processed
 from tests.support.cluster import TestDatabase
 from tests.support.platform import AUDIT_KEY, Domain, another_domain, running_domain

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from domain.bodies import Bodies, BodyRules, Room, Scope, Sender
-from domain.doorkeeper import Unauthenticated
+from domain.shared.authentication import Unauthenticated
+from domain.shared.request_bodies import Bodies, BodyRules, Room, Scope, Sender
 
 RULES = BodyRules(1000, below={"/small": 10})
 QUARTER = 4096  # of the room: what strangers share

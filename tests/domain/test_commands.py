@@ -13,10 +13,10 @@ import psycopg
 import pytest
 
 from domain.app import _sweeps
-from domain.background import in_background
 from domain.repositories import external
 from domain.repositories.layers import Layers
-from domain.services.outside import OutsideWords
+from domain.services.publication.external_metadata import OutsideWords
+from domain.shared.background import in_background
 from flows.storage import Zones
 from tests.support.acts import call, decide
 from tests.support.clock import eventually

@@ -8,7 +8,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from domain import outbox
+from domain.repositories import outbox
 from tests.support.acts import Flow, approved, call, decide, dispatched, processed, started, submit
 from tests.support.platform import Domain
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import httpx
 
-from domain.endings import Endings
+from domain.loops.approval_expiry import Endings
 from tests.support.acts import CONTENT, SHA256, Flow, approved, call, decide, dispatched, processed, started, submit
 from tests.support.platform import Domain
 

@@ -9,11 +9,10 @@ import psycopg
 import pytest
 from sqlalchemy import text
 
-from domain import outbox
-from domain.repositories import backlog
+from domain.repositories import backlog, outbox
 from domain.rules.fairness import URGENT, Turns
-from domain.services.audit import THE_SERVICE
-from domain.services.queueing import InternalRuns
+from domain.services.operations.audit import THE_SERVICE
+from domain.services.runs.queueing import InternalRuns
 from tests.support.acts import call, dispatched, submit
 from tests.support.platform import Domain
 

@@ -11,8 +11,8 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.db import Database
-from domain.endings import Endings
-from domain.services.file_checks import Committed, FileChecks
+from domain.loops.approval_expiry import Endings
+from domain.services.publication.file_checks import Committed, FileChecks
 from flows.storage import LocalStore
 from tests.support.acts import call, decide, keep_words, started, submit
 from tests.support.clock import eventually

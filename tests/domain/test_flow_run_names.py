@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.outbox import Dispatch
-from domain.relay import LONGEST_SHOWN, flow_run_name, flow_run_tags, shown
+from domain.loops.relay import LONGEST_SHOWN, flow_run_name, flow_run_tags, shown
+from domain.repositories.outbox import Dispatch
 
 RUN, REQUEST = UUID(int=1), UUID(int=2)
 HOSTILE = (

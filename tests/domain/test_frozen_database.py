@@ -9,10 +9,10 @@ import httpx
 import psycopg
 import pytest
 
-from domain.answering import Answering
-from domain.database_address import DatabaseAddress
 from domain.repositories import external
 from domain.rules import liveliness
+from domain.shared.database_address import DatabaseAddress
+from domain.shared.database_connection import Answering
 from tests.support.acts import submit
 from tests.support.clock import PATIENCE_SECONDS
 from tests.support.cluster import TestDatabase

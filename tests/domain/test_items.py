@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from flows.ledger import Entry, Ledger
+from flows.memory.ledger import Entry, Ledger
 from tests.support.acts import Flow, call, started, submit
 from tests.support.platform import Domain
 

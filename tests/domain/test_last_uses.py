@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from domain.background import in_background
-from domain.database_address import DatabaseAddress
-from domain.last_uses import AT_ONCE, LastUses
+from domain.shared.background import in_background
+from domain.shared.database_address import DatabaseAddress
+from domain.shared.last_uses import AT_ONCE, LastUses
 from tests.support.platform import Domain
 
 SOON = 0.05

@@ -7,11 +7,11 @@ from uuid import uuid4
 
 import pytest
 
-from domain.collector import Collector
 from domain.errors import StorageUnavailable
+from domain.loops.leftover_collector import Collector
 from domain.rules.leftovers import Patience
-from domain.services import leftovers
-from domain.services.leftovers import Collected
+from domain.services.operations import leftovers
+from domain.services.operations.leftovers import Collected
 from flows.handlers.vector.load import table_name
 from flows.storage import LocalStore
 from tests.support.acts import call, decide, dispatched, started, submit

@@ -11,15 +11,15 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from domain.listening import Listener
-from domain.reconcile import Reconciler
+from domain.loops.listening_notes import Listener
+from domain.loops.reconciler import Reconciler
+from domain.loops.unserved_pools import Router
 from domain.repositories.listening import ListeningSpans
 from domain.repositories.sweep import Sweep
-from domain.routing import Router
 from domain.rules.lifecycle import AttemptState
 from domain.rules.reconcile import OVER, Action, FlowState, Patience
 from domain.rules.routing import Step
-from domain.services.runs import RunLifecycle
+from domain.services.runs.endings import RunLifecycle
 from tests.domain.test_reconcile import ScriptedPrefect, sent, sweep
 from tests.support.acts import Flow, call, dispatched, submit, time_passes
 from tests.support.clock import eventually

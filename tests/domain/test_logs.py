@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from domain import logs
 from domain.security import new_callback_secret, new_key
+from domain.shared import logs
 
 CANARY = "Zm9vYmFyYmF6cXV4c2VjcmV0"
 JWT = f"eyJhbGciOiJSUzI1NiJ9.{CANARY}.{CANARY}"
@@ -92,7 +92,7 @@ async def test_every_line_carries_the_ids_of_its_call(lines: Iterator[tuple[logg
 
 SERVED = """
 import logging, sys, uvicorn
-from domain import logs
+from domain.shared import logs
 uvicorn.Config("anything:app", access_log=sys.argv[1] == "heard")
 logs.configure("test")
 for name in ("uvicorn.error", "uvicorn.access"):

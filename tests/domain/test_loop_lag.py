@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from domain.loop_lag import KEPT_SECONDS, LoopLag
+from domain.shared.loop_lag import KEPT_SECONDS, LoopLag
 from tests.support.clock import Clock, eventually
 
 

@@ -8,9 +8,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from pydantic import SecretStr
 
-from domain import gauges, outbox
-from domain.gauges import DomainGauges
-from domain.metrics import Metering, RequestMeter
+from domain.api import gauges
+from domain.api.gauges import DomainGauges
+from domain.repositories import outbox
+from domain.shared.metrics import Metering, RequestMeter
 from tests.support.acts import call, dispatched, submit, time_passes
 from tests.support.clock import PATIENCE_SECONDS
 from tests.support.cluster import TestDatabase

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from domain.notices import CHILDREN_CHANNEL, FENCE_CHANNEL
+from domain.shared.notices import CHILDREN_CHANNEL, FENCE_CHANNEL
 from tests.support.acts import Flow, started, submit
 from tests.support.clock import eventually
 from tests.support.platform import Domain, another_domain

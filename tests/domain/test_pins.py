@@ -8,9 +8,9 @@ from domain.contracts.runs import RunCreate
 from domain.repositories.processes import Processes
 from domain.repositories.runs import Runs
 from domain.security import Identity
-from domain.services.control import Control
-from domain.services.definitions import Definition, Definitions, pinned
-from domain.services.queueing import InternalRuns
+from domain.services.operations.workflow_definitions import Definition, Definitions, pinned
+from domain.services.runs.control import Control
+from domain.services.runs.queueing import InternalRuns
 from flows.compiler import compile_files
 from flows.handlers.registry import registry
 from tests.support.acts import started

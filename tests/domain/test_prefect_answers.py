@@ -12,15 +12,15 @@ from uuid import uuid4
 import pytest
 from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_CSRF_SUPPORT_ENABLED, temporary_settings
 
-from domain import outbox
 from domain.adapters import prefect_runs
 from domain.adapters.prefect_runs import Misconfigured, PrefectRuns, Unclear
-from domain.database_address import DatabaseAddress
 from domain.errors import Fenced
-from domain.reconcile import Reconciler
-from domain.relay import Relay
+from domain.loops.reconciler import Reconciler
+from domain.loops.relay import Relay
+from domain.repositories import outbox
 from domain.rules.reconcile import Action, FlowState, Patience
-from domain.services.runs import RunLifecycle
+from domain.services.runs.endings import RunLifecycle
+from domain.shared.database_address import DatabaseAddress
 from tests.domain.test_reconcile import ScriptedPrefect, attempts, sent, sweep
 from tests.support.acts import call, submit, time_passes
 from tests.support.clock import PATIENCE_SECONDS

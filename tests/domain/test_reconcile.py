@@ -10,11 +10,11 @@ from uuid import UUID, uuid4
 import pytest
 from sqlalchemy import event
 
-from domain import outbox
-from domain.database_address import DatabaseAddress
-from domain.reconcile import Reconciler
+from domain.loops.reconciler import Reconciler
+from domain.repositories import outbox
 from domain.repositories.sweep import Sweep
 from domain.rules.reconcile import Action, FlowState, Patience
+from domain.shared.database_address import DatabaseAddress
 from tests.support.acts import Flow, call, started, submit, time_passes
 from tests.support.clock import eventually
 from tests.support.cluster import TestDatabase
@@ -357,7 +357,7 @@ async def test_what_does_not_end_keeps_no_other_from_its_turn(domain: Domain) ->
 
 
 async def test_a_sweep_that_cannot_look_at_all_goes_on_behind(domain: Domain, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("domain.reconcile.MOST_PAGES", 1)
+    monkeypatch.setattr("domain.loops.reconciler.MOST_PAGES", 1)
     prefect = ScriptedPrefect()
     ended = await many_ended(domain, 5)
     prefect.flows = dict.fromkeys(ended[:2], FlowState.RUNNING)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from domain.rules.routing import Step
-from domain.services.wording import AGAIN_SECONDS
+from domain.services.runs.wording import AGAIN_SECONDS
 from flows.handlers.registry import registry
 from tests.domain.test_routing import look, stands
 from tests.support.acts import Flow, call, dispatched, started, submit, time_passes

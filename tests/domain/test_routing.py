@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 import psycopg
 import pytest
 
-from domain import outbox
-from domain.routing import Online, Router
+from domain.loops.unserved_pools import Online, Router
+from domain.repositories import outbox
 from domain.rules.routing import Step
 from tests.support.acts import Flow, call, dispatched, started, submit, time_passes
 from tests.support.platform import Domain
@@ -211,7 +211,7 @@ async def test_no_run_is_given_up_while_prefect_does_not_answer(
     assert await router.look() == {}
     prefect.workers = {}  # it is back, and its workers have had no time to say that they are there
     assert await router.look() == {}
-    monkeypatch.setattr("domain.routing.PREFECT_SILENCE_SECONDS", 0.0)
+    monkeypatch.setattr("domain.loops.unserved_pools.PREFECT_SILENCE_SECONDS", 0.0)
     assert await router.look() == {Step.FAIL: 1}
 
 

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from domain.migrations import downgrade, upgrade
-from domain.services.commands import COMMANDS
+from domain.services.operations.commands import COMMANDS
 from flows.storage import LocalStore
 from tests.domain.audiences import AUDIENCES
 from tests.support.acts import Flow, call, dispatched, started, submit

@@ -8,13 +8,13 @@ from pathlib import Path
 import httpx
 import pytest
 
-from domain import outbox
 from domain.app import create_app
 from domain.contracts.runs import NodeEvent
-from domain.notices import FENCE_CHANNEL
-from domain.reconcile import Reconciler
+from domain.loops.reconciler import Reconciler
+from domain.repositories import outbox
 from domain.rules.reconcile import Action, FlowState, Patience
-from flows.reporting import LONGEST_HOLD_SECONDS, Line
+from domain.shared.notices import FENCE_CHANNEL
+from flows.runs.domain_client import LONGEST_HOLD_SECONDS, Line
 from tests.domain.test_reconcile import ScriptedPrefect, sweep
 from tests.support.acts import Flow, call, dispatched, started, submit, time_passes
 from tests.support.clock import eventually

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from domain.endings import Endings
-from flows.errors import HandlerError, Transient
+from domain.loops.approval_expiry import Endings
+from flows.handlers.errors import HandlerError, Transient
 from flows.storage import LocalStore
 from tests.support.acts import call, decide, started, submit
 from tests.support.platform import Domain

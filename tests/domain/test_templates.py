@@ -12,8 +12,8 @@ from uuid import UUID, uuid4
 import pytest
 
 from domain.adapters.prefect_runs import PrefectRuns
-from domain.database_address import DatabaseAddress
-from domain.relay import Relay
+from domain.loops.relay import Relay
+from domain.shared.database_address import DatabaseAddress
 from tests.support.acts import Flow, call, keep_words, submit
 from tests.support.platform import Domain
 

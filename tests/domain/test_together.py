@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from domain.together import each_to_its_end, together
+from domain.shared.together import each_to_its_end, together
 
 
 class Works:

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from domain.tokens import InvalidToken, KeySet, KeysUnavailable, fetcher
+from domain.shared.tokens import InvalidToken, KeySet, KeysUnavailable, fetcher
 from tests.support.cluster import TestDatabase
 from tests.support.issuer import AUDIENCE, EC, bad_tokens, published, running_issuer, token, trusting_settings
 from tests.support.platform import Domain, running_domain

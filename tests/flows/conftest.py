@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flows.forks import ADDRESS
+from flows.tries.fork_client import ADDRESS
 from tests.support import probes
 from tests.support.zygotes import CHILD, Zygote
 
@@ -29,7 +29,7 @@ def start(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
     real = subprocess.Popen
 
     def popen(command: list[str], **options: Any) -> Any:
-        ours = command[1:] == ["-m", "flows.sandbox"]
+        ours = command[1:] == ["-m", "flows.tries.process_child"]
         assert not (ours and kind == "zygote"), "started cold in spite of the zygote"
         return real([command[0], "-c", CHILD] if ours else command, **options)
 

@@ -10,8 +10,9 @@ from collections.abc import Awaitable, Iterator
 from dataclasses import replace
 from typing import Any, cast
 
-from flows import attempt, catalog
+from flows import catalog
 from flows.compiler import Decision, Expand, Node, Outcome, Schedule
+from flows.runs import parent
 
 AT_ONCE = 6
 
@@ -61,7 +62,7 @@ def plant(scheduler: type[Schedule]) -> None:
     """Give it to all who run flows; the compiler, and with it the simulator, keeps its own."""
     rooms = [module for name, module in sys.modules.items() if name.startswith("flows.") and "compiler" not in name]
     users = [module for module in rooms if issubclass(getattr(module, "Schedule", type), Schedule)]
-    assert attempt in users
+    assert parent in users
     for module in users:
         module.Schedule = scheduler  # type: ignore[attr-defined]
 

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 
 from gateway.documents import Audience, document
-from gateway.proxying import METHODS, ProxyTarget
+from gateway.forwarding.proxy_rules import METHODS, ProxyTarget
 from tests.gateway import world
 from tests.gateway.world import Known
 from tests.support.platform import Platform

@@ -7,7 +7,7 @@ import pytest
 from pydantic import BaseModel, HttpUrl, SecretStr
 from pydantic_settings import BaseSettings
 
-from gateway.administration import shown, without_credentials
+from gateway.reads.administration import shown, without_credentials
 from tests.support.acts import dispatched, submit
 from tests.support.platform import Domain, Platform
 

@@ -17,11 +17,11 @@ from psycopg import sql
 from pydantic import SecretStr, ValidationError
 from sqlalchemy import text
 
-from domain import database_address
-from domain.database_address import SCOPE, DatabaseAddress
 from domain.db import Database
-from domain.notices import REQUEST_CHANNEL, Notices
-from gateway.queries import reading_pool
+from domain.shared import database_address
+from domain.shared.database_address import SCOPE, DatabaseAddress
+from domain.shared.notices import REQUEST_CHANNEL, Notices
+from gateway.reads.queries import reading_pool
 from gateway.serving import catalog, layers
 from gateway.serving.lookup import Lookup
 from gateway.serving.memory import Memory

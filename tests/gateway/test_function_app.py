@@ -14,8 +14,8 @@ import pytest
 from azure import functions
 
 from gateway import function_app
+from gateway.forwarding.proxy_rules import ProxyTarget
 from gateway.function_app import client_of
-from gateway.proxying import ProxyTarget
 from gateway.settings import settings as configured
 from tests.support.cluster import TestDatabase
 from tests.support.platform import Domain, running_domain

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from gateway.domain_client import DomainClient
+from gateway.domain_client.client import DomainClient
 from tests.gateway.world import BODY, Known, call, processed
 from tests.support.platform import Platform
 

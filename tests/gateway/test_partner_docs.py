@@ -12,12 +12,12 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from domain import outbox
-from domain.database_address import DatabaseAddress
 from domain.db import Database
+from domain.repositories import outbox
 from domain.rules import callbacks
 from domain.security import new_callback_secret
-from gateway.proxying import ProxyTarget, is_allowed
+from domain.shared.database_address import DatabaseAddress
+from gateway.forwarding.proxy_rules import ProxyTarget, is_allowed
 from tests.support.clock import PATIENCE_SECONDS
 from tests.support.cluster import TestDatabase
 from tests.support.doors import Door, running_door

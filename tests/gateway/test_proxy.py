@@ -8,7 +8,7 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from gateway.proxying import ProxyTarget
+from gateway.forwarding.proxy_rules import ProxyTarget
 from tests.support.cluster import TestDatabase
 from tests.support.platform import Platform, running_platform
 from tests.support.receiver import Receiver, Reply, running_receiver

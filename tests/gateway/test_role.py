@@ -16,11 +16,11 @@ import pytest
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
-from domain.database_address import DatabaseAddress
 from domain.repositories.audit import SEALING
 from domain.repositories.precedents import TAKE_KEY
 from domain.rules import paging
-from gateway.queries import Queries, assets_query, reading_pool
+from domain.shared.database_address import DatabaseAddress
+from gateway.reads.queries import Queries, assets_query, reading_pool
 from tests.domain.audiences import DECISIONS
 from tests.domain.test_audiences import declared_routes
 from tests.gateway.world import approved, call, processed

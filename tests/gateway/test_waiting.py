@@ -6,8 +6,8 @@ import time
 import httpx
 import pytest
 
-from domain.notices import REQUEST_CHANNEL
-from gateway.queries import Queries
+from domain.shared.notices import REQUEST_CHANNEL
+from gateway.reads.queries import Queries
 from tests.gateway.world import Known, call, failed, finish, processed, start, submitted
 from tests.support.clock import eventually
 from tests.support.platform import Platform

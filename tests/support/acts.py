@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 import httpx
 import psycopg
 
-from domain import outbox
+from domain.repositories import outbox
 from domain.rules.reconcile import Patience
 from tests.support.platform import Domain, submission
 

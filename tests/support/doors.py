@@ -105,7 +105,7 @@ async def running_door(database: TestDatabase, storage: Path, **settings: str) -
         **settings,
     }
     served = ["uvicorn", "--factory", "domain.app:create_app", "--port", str(domain_port), "--log-level", "warning"]
-    served += ["--http", "gateway.arrival:InsideProtocol"]
+    served += ["--http", "gateway.edge.http_protocol:InsideProtocol"]
     with process(served, domain), process(["gateway", "--port", str(port)], gateway) as running:
         door = Door(port, domain_port, running.pid, database)
         await _ready(door.domain_url, door.url)

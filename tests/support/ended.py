@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from domain.collector import Collector
+from domain.loops.leftover_collector import Collector
 from domain.rules.leftovers import Patience
-from domain.services.leftovers import Collected, Collecting
+from domain.services.operations.leftovers import Collected, Collecting
 from flows.handlers.vector.load import table_name
 from tests.support.acts import dispatched, submit
 from tests.support.leftovers import strays

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from deployments.stack.owner import tied
-from flows.ledger import read
+from flows.memory.ledger import read
 from flows.storage import LocalStore
 from tests.flows.traces import read_marks
 from tests.support import clock

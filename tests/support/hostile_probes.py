@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 import rasterio
 from pydantic import BaseModel
 
-from flows.context import Context
 from flows.handlers import registry
+from flows.handlers.context import Context
 from flows.handlers.raster.declarations import (
     COG_CREATED,
     VALIDATED,

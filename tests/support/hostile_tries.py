@@ -9,11 +9,11 @@ from threading import Event
 from typing import Any
 
 from domain.contracts.runs import RunFacts
-from flows import tries
-from flows.context import ignore_progress
-from flows.errors import HandlerError, InvalidInput
+from flows.handlers.context import ignore_progress
+from flows.handlers.errors import HandlerError, InvalidInput
 from flows.storage import Zones
-from flows.tries import Care, Try
+from flows.tries import one_try
+from flows.tries.one_try import Care, Try
 from tests.support.hostile import Sample
 from tests.support.rasters import bronze
 
@@ -62,4 +62,4 @@ def try_of(handler: str, params: dict[str, Any], root: Path, heard: dict[str, fl
     """One try of the handler, in a child."""
     heard = {} if heard is None else heard
     one = Try(node_id="n", handler=handler, params=params, facts=FACTS, timeout_seconds=TIMEOUT_SECONDS)
-    return tries.run(one, Care(Zones.local(root), Event(), ignore_progress, heard.__setitem__))
+    return one_try.run(one, Care(Zones.local(root), Event(), ignore_progress, heard.__setitem__))

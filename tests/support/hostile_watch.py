@@ -9,8 +9,8 @@ import sys
 import threading
 from pathlib import Path
 
-from flows.errors import HandlerError
-from flows.forks import ADDRESS
+from flows.handlers.errors import HandlerError
+from flows.tries.fork_client import ADDRESS
 from tests.support import hostile, hostile_attacks, hostile_probes
 from tests.support.hostile import Sample
 from tests.support.hostile_tries import fate_of, try_of

@@ -17,7 +17,7 @@ import pytest
 from flows.storage import LocalStore
 from gateway.app import create_app
 from gateway.documents import Audience, document
-from gateway.domain_client import DomainClient
+from gateway.domain_client.client import DomainClient
 from tests.domain.audiences import DECISIONS
 from tests.gateway import world
 from tests.gateway.serving.promise import LAT, LON
@@ -178,7 +178,7 @@ def working() -> Iterator[Rounds]:
         ):
             patch.setattr(kind, name, counted(getattr(kind, name)))
         # A connection that nobody used for a moment is asked first whether it is there: that hangs on the clock alone.
-        patch.setattr("domain.answering.IDLE_SECONDS", float("inf"))
+        patch.setattr("domain.shared.database_connection.IDLE_SECONDS", float("inf"))
         token = MINE.set(True)
         yield rounds
         MINE.reset(token)

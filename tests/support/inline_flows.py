@@ -16,8 +16,8 @@ from prefect.runtime import flow_run
 from prefect.states import Cancelled, Cancelling, Completed, Failed
 from prefect.task_runners import ThreadPoolTaskRunner
 
-from flows.flow_engine import run_inside
-from flows.stopping import Stop, listed
+from flows.prefect_engine.flow_run import run_inside
+from flows.runs.stopping import Stop, listed
 
 LEAVING = "leaving as told"
 

@@ -8,14 +8,15 @@ import sys
 from collections.abc import Awaitable
 from typing import Any, cast
 
-from flows import catalog, readiness
+from flows import catalog
+from flows.handlers import availability
 from flows.handlers.registry import Registry, registry
 
 
 def main() -> None:
     workflow_id, lacking = sys.argv[1:]
     has = {name: handler for name, handler in registry().items() if name != lacking}
-    vars(readiness)["registry"] = lambda: Registry(has)
+    vars(availability)["registry"] = lambda: Registry(has)
     asyncio.run(carry_out(workflow_id))
 
 

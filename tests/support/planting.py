@@ -11,9 +11,7 @@ from pydantic import SecretStr
 
 from deployments.stack.owner import tied
 from deployments.stack.state import REPOSITORY
-from flows.checkpoint import StoredCheckpoint, checkpoint_name
-from flows.child_files import put_order, read_order
-from flows.context import Context
+from flows.handlers.context import Context
 from flows.handlers.vector.declarations import (
     FinalizeParams,
     LoadChunkParams,
@@ -25,9 +23,11 @@ from flows.handlers.vector.declarations import (
     load_chunk,
     load_postgis,
 )
-from flows.ledger import Entry, Ledger
+from flows.memory.checkpoint import StoredCheckpoint, checkpoint_name
+from flows.memory.ledger import Entry, Ledger
+from flows.runs.child_flow_runs.protocol import put_order, read_order
 from flows.storage import LocalStore, Zones
-from flows.tries import Try
+from flows.tries.one_try import Try
 from tests.support import vectors
 from tests.support.acts import Flow
 

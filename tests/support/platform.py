@@ -18,7 +18,7 @@ from domain.security import secret_hash
 from domain.settings import DomainSettings
 from domain.state import Service
 from gateway.app import create_app as create_gateway
-from gateway.domain_client import DomainClient
+from gateway.domain_client.client import DomainClient
 from gateway.settings import GatewaySettings
 from gateway.state import Gateway
 from tests.support.clock import eventually

@@ -20,13 +20,13 @@ from pydantic import BaseModel
 
 from domain.contracts.artifacts import Artifact
 from domain.contracts.names import GivenName, MadeName
-from flows import sandbox
-from flows.context import LONGEST_LINE, MOST_LINES, Context
-from flows.errors import HandlerError
 from flows.handlers import registry
+from flows.handlers.context import LONGEST_LINE, MOST_LINES, Context
+from flows.handlers.errors import HandlerError
 from flows.handlers.registry import Pool, handler
 from flows.storage.lines import ANSWER, QUESTION, LineReader, received
 from flows.storage.readers import Reader
+from flows.tries import process_child
 from tests.support import reaching
 
 NAMES = ("probe.gdal", "probe.light", "probe.claim")
@@ -196,7 +196,7 @@ def _send_pipe(params: Act, context: Context) -> None:
 
 def _line() -> Any:
     """The line to the flow's process, as whoever has taken this one over would find it."""
-    return next(each for each in gc.get_objects() if isinstance(each, sandbox.Channel))
+    return next(each for each in gc.get_objects() if isinstance(each, process_child.Channel))
 
 
 def _hand_over(params: Act, context: Context) -> dict[str, Any]:

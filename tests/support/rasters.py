@@ -10,7 +10,7 @@ import rasterio
 from rasterio.transform import from_origin
 
 from deployments import sample
-from flows.context import Context
+from flows.handlers.context import Context
 from flows.storage import Zones
 
 PLACE = from_origin(sample.WEST_METRES, sample.NORTH_METRES, sample.PIXEL_METRES, sample.PIXEL_METRES)

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from flows.context import Context
+from flows.handlers.context import Context
 from flows.storage import ZONES
 
 Attempt = Callable[[], object]

@@ -21,7 +21,7 @@ TOGETHER: Mapping[str, str] = {
     "tests/e2e/test_publishing.py": STACK,
     "tests/e2e/test_stack.py::test_a_service_that_dies_twice_comes_back_and_stops_no_other": STACK,
     "tests/e2e/test_vectors.py": STACK,
-    "tests/flows/test_traces.py": STACK,
+    "tests/flows/runs/test_traces.py": STACK,
     "tests/chaos/test_engine_kills.py": SHORT_OF_PATIENCE,
     "tests/chaos/test_engine_stops.py": SHORT_OF_PATIENCE,
     "tests/chaos/test_lost_flow_runs.py": SHORT_OF_PATIENCE,
@@ -34,7 +34,7 @@ TOGETHER: Mapping[str, str] = {
     "tests/deployments/test_storage_blocks.py": ROLLOUTS,
     "tests/deployments/test_inline.py": WORKERS,
     "tests/deployments/test_workers.py": WORKERS,
-    "tests/flows/test_task_engine.py": WORKERS,
+    "tests/flows/prefect_engine/test_task_run.py": WORKERS,
 }
 
 

@@ -1,6 +1,6 @@
-"""Task runs by `flows.task_engine` against the Prefect server that the environment names; prints what came of them.
+"""Task runs by our engine (`flows.prefect_engine.task_run`) against the Prefect server that the environment names.
 
-A process of its own: Prefect's clients leave connections to the garbage collector.
+Prints what came of them. A process of its own: Prefect's clients leave connections to the garbage collector.
 """
 
 import asyncio
@@ -18,8 +18,8 @@ from prefect.runtime import flow_run, task_run
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.task_engine import AsyncTaskRunEngine
 
-from flows import task_events
-from flows.task_engine import TagLimits, run_task, tag_limits
+from flows.prefect_engine import task_run_events
+from flows.prefect_engine.task_run import TagLimits, run_task, tag_limits
 
 TAG = "raster.create_cog"
 AT_ONCE = 6
@@ -137,7 +137,7 @@ async def ended() -> str:
 
 async def slow() -> str:
     """The flow run of one task run that takes longer than a moment."""
-    task_events.QUICK_SECONDS = 0.05  # type: ignore[misc]
+    task_run_events.QUICK_SECONDS = 0.05  # type: ignore[misc]
 
     async def takes_its_time() -> State[Any]:
         await asyncio.sleep(0.3)

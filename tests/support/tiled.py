@@ -6,7 +6,7 @@ from typing import Any
 
 import psycopg
 
-from flows.context import Context
+from flows.handlers.context import Context
 from flows.handlers.raster.tile_declarations import TILE_DONE, TileResult
 from flows.handlers.stac.declarations import EnsureCollectionParams, RegisterItemsParams
 from flows.handlers.stac.staging import ensure_collection, register_items

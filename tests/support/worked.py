@@ -10,7 +10,7 @@ from flows.compiler import RequestPlan, compile_files
 from flows.compiler.simulate import Simulation, World, simulate
 from flows.handlers.registry import registry
 from flows.storage import Zones
-from flows.tries import call, check_params
+from flows.tries.one_try import call, check_params
 from tests.support.rasters import context_in
 
 WORKFLOWS = Path(__file__).resolve().parents[2] / "workflows"

@@ -8,16 +8,17 @@ import time
 from uuid import uuid4
 
 from deployments.stack.owner import tied
-from flows.forks import ADDRESS
+from flows.tries.fork_client import ADDRESS
 
-CHILD = "from tests.support import probes; probes.declare(); from flows import sandbox; sandbox.main()"
+MODULE = "flows.tries.process_child"
+CHILD = f"from tests.support import probes; probes.declare(); from {MODULE} import main; main()"
 
 
 FRESH = f"""
 import subprocess
 real = subprocess.Popen
 def popen(command, **options):
-    return real([command[0], "-c", {CHILD!r}] if command[1:] == ["-m", "flows.sandbox"] else command, **options)
+    return real([command[0], "-c", {CHILD!r}] if command[1:] == ["-m", {MODULE!r}] else command, **options)
 subprocess.Popen = popen
 """
 ZYGOTE = """

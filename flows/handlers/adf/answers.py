@@ -5,7 +5,7 @@ from enum import StrEnum
 from http import HTTPStatus
 from typing import Any, Final
 
-from flows.errors import HandlerError, InvalidInput, Transient
+from flows.handlers.errors import HandlerError, InvalidInput, Transient
 
 _LONGEST_WAIT_SECONDS: Final = 300.0
 _MESSAGE_LENGTH: Final = 500

@@ -1,6 +1,6 @@
 """Which pipeline run an export has, kept in run storage: its checkpoint is not for its withdrawal to read."""
 
-from flows.context import Context
+from flows.handlers.context import Context
 
 
 def note_run(context: Context, destination: str, run_id: str) -> None:

@@ -11,11 +11,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from domain.contracts.artifacts import Artifact
-from flows.context import Context
-from flows.errors import HandlerError
 from flows.handlers.adf.answers import Busy, RunGone, Stage, ended_badly, ours, stage
 from flows.handlers.adf.client import DataFactory
 from flows.handlers.adf.notes import note_run
+from flows.handlers.context import Context
+from flows.handlers.errors import HandlerError
 
 POLL_SECONDS: Final = 5.0
 PATIENCE: Final = 10  # answers that fail in a row before the try does

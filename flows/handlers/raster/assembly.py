@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from flows.context import Context
+from flows.handlers.context import Context
 from flows.handlers.raster.directories import (
     MASK,
     REDUCED,

@@ -9,7 +9,7 @@ from typing import Final, Self
 
 from rasterio.abc import FileContainer, MultiByteRangeResourceContainer
 
-from flows.errors import Transient
+from flows.handlers.errors import Transient
 from flows.handlers.raster.pieces import Pieces
 
 NAME: Final = "source.tif"

@@ -12,8 +12,8 @@ from pathlib import Path
 import rasterio
 from rio_cogeo.cogeo import cog_validate
 
-from flows.context import Context
-from flows.errors import HandlerError
+from flows.handlers.context import Context
+from flows.handlers.errors import HandlerError
 from flows.handlers.raster import overviews, pictures
 from flows.handlers.raster.assembly import Assembled, assemble
 from flows.handlers.raster.copying import at_hand

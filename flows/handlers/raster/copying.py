@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from domain.rules.sources import is_address
-from flows.context import Context
+from flows.handlers.context import Context
 from flows.handlers.origins import shown
 from flows.handlers.raster.declarations import Reading
 from flows.handlers.raster.tile_declarations import BlobToMountParams, BlobToMountResult

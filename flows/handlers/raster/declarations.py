@@ -6,7 +6,7 @@ from pydantic import BaseModel, Field
 
 from domain.contracts.artifacts import Artifact, Bounds, Sha256
 from domain.contracts.names import GivenName, MadeName
-from flows.context import Context
+from flows.handlers.context import Context
 from flows.handlers.raster.verdict import Finding
 from flows.handlers.registry import handler
 

@@ -14,7 +14,7 @@ from rasterio.io import DatasetReader
 
 from domain.contracts.artifacts import Artifact, Bounds
 from domain.rules.rendering import HIGHEST_PERCENT, LOWEST_PERCENT, rendering_of
-from flows.context import Context
+from flows.handlers.context import Context
 from flows.handlers.raster import footprint, grid, thumbnail
 from flows.handlers.raster.assembly import Assembled
 from flows.handlers.raster.declarations import COG_MEDIA_TYPE, BandStatistics, CogResult, ProductFacts

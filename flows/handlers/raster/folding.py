@@ -19,7 +19,7 @@ from rasterio.io import DatasetReader
 from rasterio.warp import transform
 from rasterio.windows import Window
 
-from flows.context import Context
+from flows.handlers.context import Context
 from flows.handlers.raster import grid
 from flows.handlers.raster.opening import CACHE_BYTES, GDAL_ERRORS
 from flows.handlers.raster.pictures import describe

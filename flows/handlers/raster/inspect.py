@@ -14,8 +14,8 @@ from rasterio.transform import from_gcps
 from rasterio.warp import transform_bounds
 
 from domain.contracts.artifacts import Bounds
-from flows.context import Context
-from flows.errors import InvalidInput
+from flows.handlers.context import Context
+from flows.handlers.errors import InvalidInput
 from flows.handlers.raster import grid
 from flows.handlers.raster.declarations import ValidateParams, ValidateResult
 from flows.handlers.raster.limits import MAX_DECODED_BYTES

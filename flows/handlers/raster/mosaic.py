@@ -7,8 +7,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from flows.context import Context
-from flows.errors import HandlerError
+from flows.handlers.context import Context
+from flows.handlers.errors import HandlerError
 from flows.handlers.raster import cog, pictures
 from flows.handlers.raster.assembly import Composition, Picture, compose
 from flows.handlers.raster.declarations import CogResult

@@ -16,8 +16,8 @@ from rasterio.enums import ColorInterp
 from rasterio.errors import CRSError, NotGeoreferencedWarning, RasterioError
 from rasterio.io import DatasetReader
 
-from flows.context import Context
-from flows.errors import InvalidInput
+from flows.handlers.context import Context
+from flows.handlers.errors import InvalidInput
 from flows.handlers.raster import blob_file, grid, limits, tiff
 from flows.handlers.raster.outages import blamed_rightly
 from flows.handlers.raster.pieces import Pieces, kept_of

@@ -12,7 +12,7 @@ from rasterio.errors import NotGeoreferencedWarning
 from rasterio.io import DatasetReader
 from rasterio.windows import Window
 
-from flows.context import Context
+from flows.handlers.context import Context
 from flows.handlers.raster import choices, grid
 from flows.handlers.raster.pictures import Cell, Reader, Told, created_overview, fill, path_of
 from flows.handlers.raster.views import Product

@@ -21,7 +21,7 @@ from rasterio.errors import NotGeoreferencedWarning
 from rasterio.io import DatasetReader, DatasetWriter
 from rasterio.windows import Window
 
-from flows.context import Context
+from flows.handlers.context import Context
 from flows.handlers.raster import choices, grid
 from flows.handlers.raster.opening import CACHE_BYTES
 from flows.handlers.raster.statistics import Tallies, Tally, sampling, stride

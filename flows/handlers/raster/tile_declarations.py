@@ -4,7 +4,7 @@ from pydantic import BaseModel, Field
 
 from domain.contracts.artifacts import Artifact, Bounds, Sha256
 from domain.contracts.names import GivenName, MadeName
-from flows.context import Context
+from flows.handlers.context import Context
 from flows.handlers.raster.declarations import (
     BLOB_NAME,
     COG,

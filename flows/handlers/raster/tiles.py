@@ -8,8 +8,8 @@ from pathlib import Path
 
 import rasterio
 
-from flows.context import Context
-from flows.errors import InvalidInput
+from flows.handlers.context import Context
+from flows.handlers.errors import InvalidInput
 from flows.handlers.raster import choices, cog, grid, tiling
 from flows.handlers.raster.assembly import Assembled, assemble
 from flows.handlers.raster.declarations import MakingParams

@@ -14,8 +14,8 @@ from rasterio.io import DatasetReader
 from rasterio.vrt import WarpedVRT
 from rasterio.windows import Window
 
-from flows.context import Context
-from flows.errors import InvalidInput
+from flows.handlers.context import Context
+from flows.handlers.errors import InvalidInput
 from flows.handlers.raster import choices, grid
 from flows.handlers.raster.declarations import MakingParams
 from flows.handlers.raster.inspect import (

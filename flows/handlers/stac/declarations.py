@@ -4,7 +4,7 @@ from pydantic import BaseModel, Field
 
 from domain.contracts.artifacts import Artifact, Sha256
 from domain.contracts.names import GivenName, MadeName
-from flows.context import Context
+from flows.handlers.context import Context
 from flows.handlers.raster.declarations import BandStatistics
 from flows.handlers.raster.tile_declarations import TILE_DONE, TileResult
 from flows.handlers.registry import handler

@@ -14,7 +14,7 @@ from pydantic import AwareDatetime, BaseModel, Field
 
 from domain.contracts.artifacts import Artifact, Bounds
 from domain.rules.publication import item_id
-from flows.errors import NoAsset
+from flows.handlers.errors import NoAsset
 from flows.handlers.origins import shown
 from flows.handlers.stac.footprints import checked_bbox, footprint
 from flows.handlers.stac.models import PLATFORM_PREFIX, Asset, Item, Link, Properties

@@ -10,7 +10,7 @@ from typing import Any, Final, get_args
 from pydantic import BaseModel
 
 from domain.contracts.artifacts import Artifact, Bounds
-from flows.errors import HandlerError
+from flows.handlers.errors import HandlerError
 from flows.handlers.stac.items import Product, file_asset, plain_text
 from flows.handlers.stac.models import Asset, Band, DataType, Statistics
 

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 from domain.contracts.artifacts import Artifact, Bounds
 from domain.rules.extents import union
-from flows.context import Context
-from flows.errors import HandlerError, InvalidInput
+from flows.handlers.context import Context
+from flows.handlers.errors import HandlerError, InvalidInput
 from flows.handlers.raster.declarations import RegisterItemParams, RegisterItemResult
 from flows.handlers.raster.merging import merged
 from flows.handlers.stac.declarations import (

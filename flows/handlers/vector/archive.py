@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from flows.errors import InvalidInput
+from flows.handlers.errors import InvalidInput
 from flows.storage.protocol import CHUNK_BYTES, Check, go_on
 
 PARTS: Final = (".shp", ".shx", ".dbf", ".prj", ".cpg")

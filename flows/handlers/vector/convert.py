@@ -15,8 +15,8 @@ import pyarrow as pa
 import shapely
 
 from domain.contracts.artifacts import Artifact
-from flows.context import Context
-from flows.errors import InvalidInput
+from flows.handlers.context import Context
+from flows.handlers.errors import InvalidInput
 from flows.handlers.vector import copyformat, crs, geometry, parquet, storable
 from flows.handlers.vector.columns import identifiers
 from flows.handlers.vector.declarations import (

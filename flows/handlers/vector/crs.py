@@ -11,7 +11,7 @@ from pyproj import CRS, Transformer
 from pyproj.exceptions import CRSError, ProjError
 
 from domain.contracts.artifacts import Bounds
-from flows.errors import InvalidInput
+from flows.handlers.errors import InvalidInput
 from flows.handlers.vector.geometry import Geometries
 
 Ordinates = npt.NDArray[np.float64]

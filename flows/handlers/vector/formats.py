@@ -4,7 +4,7 @@ import re
 from enum import StrEnum
 from typing import Final
 
-from flows.errors import InvalidInput
+from flows.handlers.errors import InvalidInput
 
 HEAD_BYTES: Final = 4096
 

@@ -5,7 +5,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from flows.errors import InvalidInput
+from flows.handlers.errors import InvalidInput
 from flows.handlers.vector.archive import listed_names
 
 _CATALOGUE: Final = "select type, name, sql from sqlite_master where type in ('table', 'view')"

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from flows.context import Context
-from flows.errors import InvalidInput
+from flows.handlers.context import Context
+from flows.handlers.errors import InvalidInput
 from flows.handlers.vector import crs
 from flows.handlers.vector.convert import columns_of
 from flows.handlers.vector.declarations import Column, VectorValidateParams, VectorValidateResult

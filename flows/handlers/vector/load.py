@@ -15,8 +15,8 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.json import Jsonb
 
 from domain.rules.liveliness import is_away, lively
-from flows.context import Context
-from flows.errors import ForeignProduct, HandlerError, Outage, Transient
+from flows.handlers.context import Context
+from flows.handlers.errors import ForeignProduct, HandlerError, Outage, Transient
 from flows.handlers.vector.declarations import (
     FinalizeParams,
     FinalizeResult,

@@ -13,7 +13,7 @@ from pyproj import CRS
 from pyproj.exceptions import CRSError
 
 from domain.contracts.artifacts import Bounds
-from flows.errors import InvalidInput
+from flows.handlers.errors import InvalidInput
 
 VERSION: Final = "1.1.0"
 MEDIA_TYPE: Final = "application/vnd.apache.parquet"

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import shapely
 
-from flows.context import Context
-from flows.errors import InvalidInput
+from flows.handlers.context import Context
+from flows.handlers.errors import InvalidInput
 from flows.handlers.vector import archive, geopackage, parquet
 from flows.handlers.vector.drivers import READ_ERRORS, open_arrow, pyogrio, quietly
 from flows.handlers.vector.formats import ENDINGS, HEAD_BYTES, Format, detected

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from flows.context import Context
+from flows.handlers.context import Context
 from flows.handlers.raster.declarations import RegisterItemResult
 from flows.handlers.stac.items import Product, Source, file_asset, plain_text
 from flows.handlers.stac.models import Column

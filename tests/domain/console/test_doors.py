@@ -10,7 +10,7 @@ from domain.app import create_app
 from domain.console import rendering
 from domain.console.people import CONSOLE
 from domain.contracts.console import SESSION_COOKIE
-from flows.errors import Transient
+from flows.handlers.errors import Transient
 from flows.storage import LocalStore
 from tests.support.console import Assembly
 from tests.support.platform import domain_settings

@@ -4,7 +4,7 @@ import pytest
 from pydantic import BaseModel, Field, model_validator
 
 from flows.compiler import compile_text
-from flows.context import Context
+from flows.handlers.context import Context
 from flows.handlers.registry import Handler
 
 

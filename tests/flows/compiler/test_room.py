@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from flows.context import Context
-from flows.errors import PlannedHandler
+from flows.handlers.context import Context
+from flows.handlers.errors import PlannedHandler
 from flows.handlers.registry import AnyHandler, registry
 from flows.storage import Zones
 

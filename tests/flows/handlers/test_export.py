@@ -8,8 +8,8 @@ from threading import Event
 import pytest
 
 from domain.contracts.artifacts import Artifact
-from flows.context import Context
-from flows.errors import HandlerError, Stopped
+from flows.handlers.context import Context
+from flows.handlers.errors import HandlerError, Stopped
 from flows.handlers.export import CopyParams, ExportResult, Withdrawn, WithdrawParams, copy, withdraw
 from flows.storage import LocalStore, Zones
 from flows.storage.protocol import Check, go_on

@@ -13,9 +13,9 @@ import pytest
 
 from domain.rules.addresses import Address, AddressPolicy
 from domain.rules.sources import SourcePolicy
-from flows.context import Context
-from flows.errors import HandlerError, InvalidInput, Stopped, Transient
 from flows.handlers import quarantine
+from flows.handlers.context import Context
+from flows.handlers.errors import HandlerError, InvalidInput, Stopped, Transient
 from flows.handlers.quarantine import Guard
 from flows.handlers.raster.tile_declarations import BlobToMountParams, blob_to_mount
 from tests.support import hostile

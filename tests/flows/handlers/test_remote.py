@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from pydantic import SecretStr
 
-from flows.context import Context
-from flows.errors import InvalidInput, Transient
+from flows.handlers.context import Context
+from flows.handlers.errors import InvalidInput, Transient
 from flows.handlers.raster import cog, inspect
 from flows.handlers.raster.declarations import CreateCogParams, ValidateParams
 from flows.storage import Zones, account

@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 from azure.core.exceptions import ResourceExistsError
 
-from flows.errors import Stopped
+from flows.handlers.errors import Stopped
 from flows.storage.azure import AzureStore
 from tests.support.azurite import Azurite
 

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import pytest
 
-from flows.errors import InvalidInput, SourceChanged, Stopped
+from flows.handlers.errors import InvalidInput, SourceChanged, Stopped
 from flows.storage import LocalStore, Store, Zones
 from flows.storage.protocol import Listed
 from flows.storage.readers import chunks

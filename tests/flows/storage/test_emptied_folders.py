@@ -5,7 +5,7 @@ from threading import Event, Thread
 
 import pytest
 
-from flows.errors import InvalidInput
+from flows.handlers.errors import InvalidInput
 from flows.storage import LocalStore
 from flows.storage.protocol import Listed
 

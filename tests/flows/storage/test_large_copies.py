@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.context import Context
-from flows.errors import Stopped
+from flows.handlers.context import Context
+from flows.handlers.errors import Stopped
 from flows.storage import LocalStore, Store, Zones
 from flows.storage.local import PIECE_BYTES
 

@@ -9,7 +9,7 @@ from threading import Thread
 
 import pytest
 
-from flows.errors import HandlerError, InvalidInput, Stopped, Transient
+from flows.handlers.errors import HandlerError, InvalidInput, Stopped, Transient
 from flows.storage import lines
 from flows.storage.lines import LineReader, serve
 from flows.storage.readers import RangeReader

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.errors import InvalidInput
+from flows.handlers.errors import InvalidInput
 from flows.storage import LocalStore, checked_name
 
 HOSTILE = [

@@ -9,7 +9,7 @@ from threading import Event, current_thread
 
 import pytest
 
-from domain.services.file_checks import FileChecks
+from domain.services.publication.file_checks import FileChecks
 from flows.storage import LocalStore, StampedStore, Store, off_loop
 from flows.storage.azure import AzureStore
 from flows.storage.brokered import BrokeredStore
@@ -71,7 +71,7 @@ async def of_the_service(call: Callable[[], object]) -> object:
 
 # As if it stood in a file of a service.
 _SPACE: dict[str, Callable[[Callable[[], object]], "asyncio.Future[object]"]] = {}
-exec(compile("async def theirs(call):\n    return call()\n", "/srv/flows/runner.py", "exec"), _SPACE)  # noqa: S102
+exec(compile("async def theirs(call):\n    return call()\n", "/srv/flows/runs/runner.py", "exec"), _SPACE)  # noqa: S102
 _THEIRS = _SPACE["theirs"]
 
 

@@ -7,7 +7,7 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from domain.rules.shares import Shares
-from gateway.between import READER
+from gateway.forwarding.reading_headers import READER
 from gateway.serving.answers import PIECE_BYTES, Answers, Whole, making
 
 LARGE = 20 * PIECE_BYTES

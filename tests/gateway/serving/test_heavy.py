@@ -14,7 +14,7 @@ from fastapi import FastAPI
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.between import READER, USUAL_PIXELS
+from gateway.forwarding.reading_headers import READER, USUAL_PIXELS
 from gateway.serving import pictures
 from gateway.serving.heavy import DrawingProcess, HeavyPictures
 from gateway.serving.orders import Order

@@ -10,7 +10,7 @@ import pytest
 from fastapi import FastAPI
 from psycopg.types.json import Jsonb
 
-from gateway.between import COST
+from gateway.forwarding.reading_headers import COST
 from gateway.serving.budget import Budget
 from gateway.serving.layers import MVT
 from tests.gateway.serving.conftest import Served

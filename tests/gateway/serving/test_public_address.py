@@ -8,7 +8,7 @@ import httpx
 import pytest
 from pydantic import HttpUrl, SecretStr
 
-from gateway.public_address import PublicAddress
+from gateway.edge.public_address import PublicAddress
 from gateway.serving.app import create_app
 from gateway.serving.settings import ServingSettings
 from tests.gateway.serving.conftest import Served

@@ -12,7 +12,7 @@ import rasterio
 from fastapi import FastAPI
 from rasterio.transform import from_bounds
 
-from gateway.between import COST
+from gateway.forwarding.reading_headers import COST
 from gateway.serving.budget import Budget
 from tests.gateway.serving.conftest import Served
 from tests.gateway.serving.test_bands import Make, made, path_of, publish, tile_of

@@ -14,7 +14,7 @@ from rasterio.errors import NotGeoreferencedWarning, RasterioIOError
 from rasterio.io import MemoryFile
 
 from deployments import sample
-from gateway.cross_origin import is_data
+from gateway.edge.cross_origin import is_data
 from gateway.serving.handles import Handles
 from gateway.serving.mosaics import Grid, Header, single
 from gateway.serving.sources import Source

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from fastapi import APIRouter, FastAPI
 
-from gateway.cross_origin import DATA, is_data
+from gateway.edge.cross_origin import DATA, is_data
 from gateway.serving.layers import MVT
 from gateway.serving.transfer import takes_gzip
 from tests.gateway.serving.conftest import Served

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from flows.context import Context
+from flows.handlers.context import Context
 
 REFUSED, ESCAPED, BROKEN = "refused", "ESCAPED", "broken"
 

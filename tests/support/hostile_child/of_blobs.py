@@ -9,7 +9,7 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
-from flows.context import Context
+from flows.handlers.context import Context
 from flows.storage.lines import LineReader
 from flows.storage.readers import FileReader
 from tests.support.hostile_child.attempts import Aims, attempt, call

@@ -8,17 +8,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from flows import sandbox
-from flows.context import Context
-from flows.errors import HandlerError
+from flows.handlers.context import Context
+from flows.handlers.errors import HandlerError
+from flows.tries import process_child
 from tests.support.hostile_child.attempts import Aims, Attempt, attempt
 
 Opened = Callable[[Aims, Context], int]
 
 
-def channel() -> sandbox.Channel:
+def channel() -> process_child.Channel:
     """The line to the flow's process, which no handler is given."""
-    return next(each for each in gc.get_objects() if isinstance(each, sandbox.Channel))
+    return next(each for each in gc.get_objects() if isinstance(each, process_child.Channel))
 
 
 def _ask(call: dict[str, Any], file: int | None) -> str:

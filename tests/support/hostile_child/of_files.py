@@ -11,7 +11,7 @@ import struct
 from contextlib import suppress
 from pathlib import Path
 
-from flows.context import Context
+from flows.handlers.context import Context
 from tests.support.hostile_child.attempts import Aims, attempt, call
 
 HERE = -100  # AT_FDCWD

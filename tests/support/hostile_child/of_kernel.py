@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from flows.context import Context
+from flows.handlers.context import Context
 from tests.support.hostile_child.attempts import Aims, attempt, call, prctl
 
 

@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from flows import forks
-from flows.context import Context
+from flows.handlers.context import Context
+from flows.tries import fork_client
 from tests.support.hostile_child.attempts import Aims, attempt
 
 SETTLE_SECONDS = 5.0
@@ -107,10 +107,10 @@ def _zygote(aims: Aims) -> socket.socket:
 def _ordered(aims: Aims, kind: bytes) -> str:
     """A fork of the zygote is an escape, whatever it was told to be: nobody has confined it yet."""
     with _zygote(aims) as zygote, Path(os.devnull).open() as nothing:
-        files = [nothing.fileno()] * forks.STREAMS
+        files = [nothing.fileno()] * fork_client.STREAMS
         with suppress(BrokenPipeError, ConnectionResetError):  # who does not hear us out refuses us too
             socket.send_fds(zygote, [kind], files)
-        answer = forks.line(zygote)
+        answer = fork_client.line(zygote)
     if not answer:
         raise PermissionError(errno.EPERM, "not answered")
     return f"forked {json.loads(answer)['pid']}"
@@ -118,9 +118,9 @@ def _ordered(aims: Aims, kind: bytes) -> str:
 
 @attempt("orders", "have the zygote fork a try without confinement")
 def _(aims: Aims, context: Context) -> str:
-    return _ordered(aims, forks.TRY)
+    return _ordered(aims, fork_client.TRY)
 
 
 @attempt("orders", "have the zygote fork a flow run")
 def _(aims: Aims, context: Context) -> str:
-    return _ordered(aims, forks.FLOW)
+    return _ordered(aims, fork_client.FLOW)

@@ -13,8 +13,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from flows import sandbox
-from flows.context import Context
+from flows.handlers.context import Context
+from flows.tries import process_child
 from tests.support.hostile_child.attempts import Aims, attempt, call, prctl
 
 SETTLE_SECONDS = 5.0
@@ -178,7 +178,7 @@ def _(aims: Aims, context: Context) -> str:
 def _(aims: Aims, context: Context) -> str:
     """After a claim that somebody else counts them from now on."""
     ears, mouth = os.pipe()
-    channel = next(each for each in gc.get_objects() if isinstance(each, sandbox.Channel))
+    channel = next(each for each in gc.get_objects() if isinstance(each, process_child.Channel))
     channel.hand_over_threads(ears)
     os.close(ears)
     os.close(mouth)

@@ -6,9 +6,9 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from flows import tries
 from flows.storage import Zones
-from flows.tries import Care, Try
+from flows.tries import one_try
+from flows.tries.one_try import Care, Try
 from tests.support.hostile_child import handler
 from tests.support.hostile_child.attempts import Aims
 from tests.support.run_facts import FIRST_ATTEMPT
@@ -68,7 +68,7 @@ class World:
 
     def run(self, name: str, params: dict[str, Any]) -> dict[str, Any]:
         one = Try("n", name, params, FIRST_ATTEMPT, 60)
-        return tries.run(one, Care(self.storage.zones, Event(), lambda *_: None))
+        return one_try.run(one, Care(self.storage.zones, Event(), lambda *_: None))
 
 
 def told(outcome: Outcome, beginning: str) -> list[str]:

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from flows.errors import HandlerError, InvalidInput
 from flows.handlers.adf.answers import (
     Busy,
     PipelineCancelled,
@@ -17,6 +16,7 @@ from flows.handlers.adf.answers import (
     stage,
     wait_seconds,
 )
+from flows.handlers.errors import HandlerError, InvalidInput
 
 
 @pytest.mark.parametrize(

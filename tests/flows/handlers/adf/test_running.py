@@ -16,13 +16,13 @@ from pydantic import ValidationError
 
 from deployments.stack.owner import tied
 from domain.contracts.artifacts import Artifact
-from flows.checkpoint import StoredCheckpoint
-from flows.context import Context
-from flows.errors import HandlerError, InvalidInput, Stopped
 from flows.handlers.adf import running
 from flows.handlers.adf.answers import Busy, PipelineCancelled, PipelineFailed, Refused, RunGone
 from flows.handlers.adf.settings import AdfSettings
+from flows.handlers.context import Context
+from flows.handlers.errors import HandlerError, InvalidInput, Stopped
 from flows.handlers.export import AdfParams, ExportResult, Withdrawn, WithdrawParams, adf, withdraw
+from flows.memory.checkpoint import StoredCheckpoint
 from flows.storage import Zones
 from tests.support.clock import until
 from tests.support.data_factory import FORBIDDEN, PIPELINE, StandIn, data_factory_stand_in

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from flows.forks import ADDRESS
+from flows.tries.fork_client import ADDRESS
 from tests.support import hostile_probes
 from tests.support.zygotes import Zygote
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.errors import HandlerError
+from flows.handlers.errors import HandlerError
 from tests.support import hostile, hostile_attacks
 from tests.support.hostile_tries import try_of
 from tests.support.rasters import bronze

@@ -7,7 +7,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from flows.compiler import Plan, compile_files
 from flows.compiler.inputs import InputFault, resolve_inputs
-from flows.errors import InvalidInput
+from flows.handlers.errors import InvalidInput
 from flows.handlers.registry import AnyHandler, registry
 from flows.storage import Zones
 from tests.domain.rules.test_sources import NEVER

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from flows.workdir import PREFIX
+from flows.tries.workdir import PREFIX
 from tests.support import hostile_watch
 from tests.support.strace import CALLS, Asked, asked
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.context import Context
+from flows.handlers.context import Context
 from tests.support.rasters import context_in
 
 

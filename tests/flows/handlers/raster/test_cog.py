@@ -12,8 +12,8 @@ from rasterio.warp import transform
 from rio_cogeo.cogeo import cog_validate
 
 from deployments import sample
-from flows.context import Context
-from flows.errors import InvalidInput, Stopped
+from flows.handlers.context import Context
+from flows.handlers.errors import InvalidInput, Stopped
 from flows.handlers.raster.declarations import CogResult, CreateCogParams, ValidateParams, create_cog, validate
 from tests.support.rasters import PLACE, bronze, context_in, write, write_header
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deployments import sample
-from flows.context import Context
-from flows.errors import InvalidInput, Stopped
+from flows.handlers.context import Context
+from flows.handlers.errors import InvalidInput, Stopped
 from flows.handlers.raster.copying import LARGEST_COPY_BYTES, SMALL_BYTES, decide, lies_in_tiles
 from flows.handlers.raster.tile_declarations import BlobToMountParams, blob_to_mount
 from tests.support.rasters import bronze, context_in, write

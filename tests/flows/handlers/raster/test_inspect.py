@@ -14,8 +14,8 @@ from affine import Affine
 from rasterio.errors import NotGeoreferencedWarning
 
 from deployments import sample
-from flows.context import Context
-from flows.errors import InvalidInput, Stopped
+from flows.handlers.context import Context
+from flows.handlers.errors import InvalidInput, Stopped
 from flows.handlers.raster import opening
 from flows.handlers.raster.declarations import ValidateParams, ValidateResult, validate
 from tests.support import hostile

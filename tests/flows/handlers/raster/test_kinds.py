@@ -19,8 +19,8 @@ from rio_cogeo.cogeo import cog_validate
 from shapely.geometry import Point, Polygon
 
 from deployments import sample
-from flows.context import Context
-from flows.errors import InvalidInput
+from flows.handlers.context import Context
+from flows.handlers.errors import InvalidInput
 from flows.handlers.raster import grid
 from flows.handlers.raster.declarations import CogResult, CreateCogParams, create_cog
 from tests.support.rasters import bronze, context_in, write

@@ -12,7 +12,7 @@ from rasterio.enums import ColorInterp
 from shapely.geometry import Polygon
 
 from deployments import sample
-from flows.context import Context
+from flows.handlers.context import Context
 from tests.flows.handlers.raster.test_kinds import NAME, created, product
 from tests.support.rasters import bronze, write
 

@@ -8,7 +8,7 @@ import pytest
 import rasterio
 
 from deployments import sample
-from flows.context import Context
+from flows.handlers.context import Context
 from flows.handlers.raster.opening import opened
 from tests.support.rasters import bronze, write
 

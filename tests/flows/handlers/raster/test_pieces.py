@@ -8,7 +8,7 @@ from threading import Barrier
 
 import pytest
 
-from flows.errors import Transient
+from flows.handlers.errors import Transient
 from flows.handlers.raster import pieces, tiff
 from flows.handlers.raster.pieces import Pieces, kept_of, neighbours
 from flows.storage import LocalStore

@@ -11,8 +11,8 @@ import rasterio
 from rio_cogeo.cogeo import cog_validate
 
 from deployments import sample
-from flows.context import Context
-from flows.errors import HandlerError
+from flows.handlers.context import Context
+from flows.handlers.errors import HandlerError
 from flows.handlers.raster import cog
 from flows.handlers.raster.declarations import CogResult, CreateCogParams, create_cog
 from flows.handlers.raster.tile_declarations import (

@@ -13,8 +13,8 @@ from rasterio.warp import transform_bounds
 from rio_cogeo.cogeo import cog_validate
 
 from deployments import sample
-from flows.context import Context
-from flows.errors import ForeignProduct, HandlerError, InvalidInput, Stopped
+from flows.handlers.context import Context
+from flows.handlers.errors import ForeignProduct, HandlerError, InvalidInput, Stopped
 from flows.handlers.raster.declarations import CogResult, CreateCogParams, create_cog
 from flows.handlers.raster.tile_declarations import (
     DiscardPartsParams,

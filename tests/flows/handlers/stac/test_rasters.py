@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from flows.errors import HandlerError
+from flows.handlers.errors import HandlerError
 from flows.handlers.raster.declarations import COG, COG_CREATED, CogResult
 from flows.handlers.stac.items import Facts, Source, item, plain_text
 from flows.handlers.stac.rasters import raster_product

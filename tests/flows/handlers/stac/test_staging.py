@@ -11,8 +11,8 @@ from typing import Any
 import pystac
 import pytest
 
-from flows.context import Context
-from flows.errors import HandlerError, InvalidInput, NoAsset, Stopped
+from flows.handlers.context import Context
+from flows.handlers.errors import HandlerError, InvalidInput, NoAsset, Stopped
 from flows.handlers.raster.declarations import COG_CREATED, CogResult, RegisterItemParams, RegisterItemResult
 from flows.handlers.raster.tile_declarations import TILE_DONE, TileResult
 from flows.handlers.stac.declarations import EnsureCollectionParams, RegisterItemsParams, RegisterItemsResult

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from flows.context import Context
+from flows.handlers.context import Context
 from flows.storage import Zones
 from tests.support.cluster import TestDatabase
 

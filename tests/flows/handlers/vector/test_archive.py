@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.errors import InvalidInput
+from flows.handlers.errors import InvalidInput
 from flows.handlers.vector import archive
 from tests.support import vectors
 

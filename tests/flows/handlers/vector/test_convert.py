@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 import shapely
 
-from flows.errors import HandlerError, InvalidInput, Stopped
+from flows.handlers.errors import HandlerError, InvalidInput, Stopped
 from flows.handlers.vector.convert import BATCH_BYTES, batch_features
 from flows.handlers.vector.declarations import (
     VectorConvertParams,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from flows.errors import InvalidInput
+from flows.handlers.errors import InvalidInput
 from flows.handlers.vector.formats import Format, detected, misnamed
 
 GEOPACKAGE = b"SQLite format 3\0" + bytes(52) + b"GPKG" + bytes(28)

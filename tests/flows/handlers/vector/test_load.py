@@ -9,8 +9,8 @@ import psycopg
 import pytest
 from pydantic import SecretStr
 
-from flows.context import Context
-from flows.errors import ForeignProduct, HandlerError, Stopped, Transient
+from flows.handlers.context import Context
+from flows.handlers.errors import ForeignProduct, HandlerError, Stopped, Transient
 from flows.handlers.registry import handler, registry
 from flows.handlers.vector.declarations import (
     FinalizeParams,

@@ -15,10 +15,10 @@ import pytest
 
 from deployments.stack.owner import tied
 from domain.contracts.runs import RunFacts
-from flows import tries
-from flows.forks import ADDRESS
 from flows.storage import Zones
-from flows.tries import Care, Try
+from flows.tries import one_try
+from flows.tries.fork_client import ADDRESS
+from flows.tries.one_try import Care, Try
 from tests.support import vectors
 
 FACTS = RunFacts(id="run", request_id="request", received_at=datetime(2026, 1, 1, tzinfo=UTC), attempt=1)
@@ -37,7 +37,7 @@ def warm(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         assert time.monotonic() < deadline
         time.sleep(0.05)
     monkeypatch.setenv(ADDRESS, name)
-    monkeypatch.setattr("flows.child.Interpreter", None)
+    monkeypatch.setattr("flows.tries.process_parent.Interpreter", None)
     yield
     process.kill()
     process.wait()
@@ -55,6 +55,6 @@ def test_forks_read_and_reproject_as_fresh_processes_do(tmp_path: Path) -> None:
     for ending in ("gpkg", "fgb", "geojson"):
         vectors.write(tmp_path / "bronze" / "up" / f"fields.{ending}", vectors.squares(5))
         params = {"source": f"up/fields.{ending}", "target_crs": "EPSG:32633"}
-        made = tries.run(Try("node", "vector.convert", params, FACTS, 120), Care(zones, Event(), lambda *_: None))
+        made = one_try.run(Try("node", "vector.convert", params, FACTS, 120), Care(zones, Event(), lambda *_: None))
         assert (made["feature_count"], made["crs"]) == (5, "EPSG:32633")
         assert made["bounds_native"][0] == pytest.approx(479_650, abs=1000)

@@ -1,0 +1,32 @@
+"""Looks for words that stand in the external database and may not any more, and has them removed."""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from domain.db import sparing
+from domain.repositories.external import ExternalUnavailable
+from domain.services.publication.external_metadata import OutsideWords
+
+log = logging.getLogger("cairn.recall")
+
+
+@dataclass(frozen=True)
+class Recall:
+    """Any number may look: removing twice is removing."""
+
+    words: OutsideWords
+    every_seconds: float
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        while True:
+            with sparing(log, "words outside cannot be looked at"):
+                try:
+                    await self.words.recall()
+                except (ExternalUnavailable, SQLAlchemyError, OSError) as error:
+                    facts = {"error": type(error.__cause__ or error).__name__}
+                    log.warning("a look for words outside failed", extra=facts)
+            await asyncio.sleep(self.every_seconds)

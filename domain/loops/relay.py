@@ -1,0 +1,133 @@
+"""Sends attempts to Prefect. Any number of relays may run; leases keep them out of each other's way."""
+
+import asyncio
+import contextlib
+import logging
+import re
+from dataclasses import dataclass, field
+
+import psycopg
+from sqlalchemy.exc import SQLAlchemyError
+
+from domain.adapters.prefect_runs import PrefectRuns, Refused, Unclear
+from domain.db import Database, sparing
+from domain.errors import DomainError
+from domain.failpoints import hit
+from domain.repositories import outbox
+from domain.repositories.outbox import Dispatch
+from domain.rules.fairness import Turns
+from domain.rules.reconcile import FlowState
+from domain.services.runs.endings import RunLifecycle
+from domain.shared.database_address import DatabaseAddress
+from domain.shared.together import each_to_its_end
+
+log = logging.getLogger("cairn.relay")
+BATCH = 10
+FULL_SECONDS = 0.2  # between two looks while what waits finds no room
+NOT_SHOWN = re.compile(r"[^A-Za-z0-9.+-]+")
+LONGEST_SHOWN = 40
+
+
+@dataclass(frozen=True)
+class Relay:
+    """Claims attempts and creates their flow runs, woken by notifications and, failing those, by the clock."""
+
+    database: Database
+    address: DatabaseAddress
+    poll_seconds: float
+    in_flight_per_pool: int = outbox.IN_FLIGHT
+    lease_seconds: float = outbox.LEASE_SECONDS
+    retry_seconds: float = 5.0
+    turns: Turns = field(default_factory=Turns)
+
+    async def run(self) -> None:
+        """Work until cancelled; an outage of the database or of Prefect is waited out."""
+        async with PrefectRuns() as prefect:
+            while True:
+                try:
+                    async with outbox.listener(self.address) as listener:
+                        await self._work(prefect, listener)
+                except (psycopg.OperationalError, SQLAlchemyError, OSError) as error:
+                    log.warning("relay lost its database and tries again", extra={"error": type(error).__name__})
+                    await asyncio.sleep(self.retry_seconds)
+
+    async def _work(self, prefect: PrefectRuns, listener: psycopg.AsyncConnection) -> None:
+        while True:
+            claimed = await self.send_due(prefect)
+            if not claimed.dispatches:  # that room has become free, nobody is told
+                await _wait(listener, min(FULL_SECONDS, self.poll_seconds) if claimed.is_full else self.poll_seconds)
+
+    async def send_due(self, prefect: PrefectRuns) -> outbox.Claimed:
+        """Send one batch of what is due; returns what was claimed."""
+        claimed = await outbox.claim_in_turn(
+            self.database, BATCH, self.in_flight_per_pool, self.lease_seconds, self.turns
+        )
+        await each_to_its_end(self._spared(prefect, dispatch) for dispatch in claimed.dispatches)
+        return claimed
+
+    async def _spared(self, prefect: PrefectRuns, dispatch: Dispatch) -> None:
+        """Send it; where that fails in no way we know, its lease runs out and it is tried again."""
+        with sparing(log, "attempt could not be sent", run_id=str(dispatch.run_id)):
+            await self._send(prefect, dispatch)
+
+    async def _send(self, prefect: PrefectRuns, dispatch: Dispatch) -> None:
+        deployment = outbox.deployment_name(dispatch.workflow_id)
+        try:
+            flow_run_id = await prefect.create(
+                deployment,
+                key=outbox.key(dispatch.workflow_id, dispatch.run_id, dispatch.number),
+                name=flow_run_name(dispatch),
+                parameters={"run_id": str(dispatch.run_id), "attempt_token": dispatch.token},
+                tags=flow_run_tags(dispatch),
+                queue=dispatch.priority,
+            )
+        except Unclear as error:
+            # The lease stays: the same key, sent again later, cannot make a second run.
+            log.warning("attempt not sent", extra={"run_id": str(dispatch.run_id), "reason": str(error)})
+            prefect.forget(deployment)
+            await outbox.retry_later(self.database, dispatch, self.retry_seconds)
+        except Refused as error:
+            await self._refused(prefect, dispatch, str(error))
+        else:
+            hit("relay.created")
+            await outbox.link(self.database, dispatch.run_id, dispatch.number, flow_run_id)
+
+    async def _refused(self, prefect: PrefectRuns, dispatch: Dispatch, reason: str) -> None:
+        """A refusal may hide a run that an earlier try had created: only if there is none is the run parked."""
+        key = outbox.key(dispatch.workflow_id, dispatch.run_id, dispatch.number)
+        flow_run_id, state = await prefect.find(key)
+        if flow_run_id is not None:
+            await outbox.link(self.database, dispatch.run_id, dispatch.number, flow_run_id)
+        elif state is FlowState.MISSING:
+            log.error("run parked", extra={"run_id": str(dispatch.run_id), "reason": reason})
+            with contextlib.suppress(DomainError):  # it was cancelled in the meantime
+                async with self.database.transaction() as session:
+                    await RunLifecycle(session).refuse_dispatch(dispatch.run_id, dispatch.token, reason)
+        else:
+            await outbox.retry_later(self.database, dispatch, self.retry_seconds)
+
+
+async def _wait(listener: psycopg.AsyncConnection, seconds: float) -> None:
+    """Until something was committed for us, or so long."""
+    with contextlib.suppress(StopAsyncIteration):
+        await anext(listener.notifies(timeout=seconds, stop_after=1))
+
+
+def flow_run_name(dispatch: Dispatch) -> str:
+    """What an operator recognises in a list: platform, asset, version, revision, attempt."""
+    if dispatch.asset_id is None:
+        return f"{dispatch.workflow_id} {dispatch.run_id.hex[:8]} #{dispatch.number}"
+    place = f"{dispatch.asset_id[:8]} {shown(dispatch.label or '')} r{dispatch.revision}"
+    return f"{shown(dispatch.platform_id or '')} {place} #{dispatch.number}"
+
+
+def flow_run_tags(dispatch: Dispatch) -> list[str]:
+    """What operators filter by; the deployment adds `cairn` and its pool. No partner's text: tags reach every task run,
+    where a tag that bears the name of a concurrency limit is held by it."""
+    tags = [f"workflow:{dispatch.workflow_id}", f"priority:{dispatch.priority}", f"request:{dispatch.request_id}"]
+    return [f"platform:{shown(dispatch.platform_id)}", *tags] if dispatch.platform_id else tags
+
+
+def shown(text: str) -> str:
+    """Partner's text as a name in Prefect may carry it: no markup, no template, no control character."""
+    return NOT_SHOWN.sub("_", text)[:LONGEST_SHOWN]

@@ -1,0 +1,1 @@
+"""What operators and administrators read and do beside decisions."""

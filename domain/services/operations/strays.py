@@ -1,0 +1,106 @@
+"""Goes through whole zones and compares every file with the rows. Slow: for operators, never for a loop.
+
+What the collector knows by its rows it is left to remove: here its request is only put before it once more.
+"""
+
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from uuid import UUID
+
+from domain.contracts.leftovers import Looked, Stray
+from domain.db import Database
+from domain.repositories.strays import Owned, Owners
+from domain.rules.leftovers import is_partial
+from domain.rules.strays import Owner, owner, why_unowned
+from domain.services.operations.leftovers import Collecting
+from domain.services.reading import storage_answers
+from flows.storage import ZONES, Store, Zones
+from flows.storage.protocol import Listed
+from flows.storage.threads import in_storage_thread
+
+FILES_AT_ONCE = 1000
+
+
+@dataclass
+class Looking:
+    """One look through all zones."""
+
+    database: Database
+    zones: Zones
+    collecting: Collecting
+    removes: bool
+    _files: int = field(default=0, init=False)
+    _found: list[int] = field(default_factory=list, init=False)
+    _removed: int = field(default=0, init=False)
+
+    async def strays(self) -> AsyncIterator[Stray | Looked]:
+        """Every file that no row needs, as it is found; at the end how many there were."""
+        for zone in ZONES:
+            store: Store = getattr(self.zones, zone)
+            listed = await in_storage_thread(store.listed)
+            while piece := await in_storage_thread(_some, listed):
+                self._files += len(piece)
+                for stray in await self._of_piece(zone, store, piece):
+                    self._found.append(stray.size_bytes)
+                    yield stray
+        yield Looked(files=self._files, strays=len(self._found), stray_bytes=sum(self._found), removed=self._removed)
+
+    async def _of_piece(self, zone: str, store: Store, piece: Sequence[Listed]) -> list[Stray]:
+        whose = {one.name: owner(zone, one.name) for one in piece}
+        async with self.database.transaction() as session:
+            known = await Owners(session).of({each for each in whose.values() if each is not None})
+        late = await self._late(zone, [one.name for one in piece], whose, known)
+        reasons = {one.name: _reason(zone, one, whose[one.name], known, late) for one in piece}
+        alone = [one for one in piece if reasons[one.name]]
+        if self.removes:
+            await self._remove(store, [one for one in alone if one.name not in late and _is_ours(one, whose)])
+        return [
+            Stray(zone=zone, name=one.name, size_bytes=one.size_bytes, reason=reasons[one.name] or "") for one in alone
+        ]
+
+    async def _late(
+        self, zone: str, names: Sequence[str], whose: Mapping[str, Owner | None], known: Mapping[Owner, Owned]
+    ) -> set[str]:
+        """Files that came after their request had been collected. The collector is sent there again."""
+        late = set[str]()
+        by_request: dict[UUID, list[str]] = {}
+        for name in names:
+            of = known.get(named) if (named := whose[name]) else None
+            if of is not None and of.is_collected:
+                by_request.setdefault(of.request_id, []).append(name)
+        for request_id, theirs in by_request.items():
+            found = await self.collecting.left_over(request_id, zone, theirs)
+            late.update(found)
+            if found and self.removes:
+                async with self.database.transaction() as session:
+                    self._removed += len(found)
+                    await Owners(session).look_again(request_id)
+        return late
+
+    async def _remove(self, store: Store, alone: Sequence[Listed]) -> None:
+        def remove() -> None:
+            with storage_answers():
+                store.remove(alone)
+
+        await in_storage_thread(remove)
+        self._removed += len(alone)
+
+
+def _is_ours(file: Listed, whose: Mapping[str, Owner | None]) -> bool:
+    """Whether we have made it. What has a name that we give to nothing, people have put there, and have to remove."""
+    return whose[file.name] is not None or is_partial(file.name)
+
+
+def _some(listed: Iterator[Listed]) -> list[Listed]:
+    with storage_answers():
+        return list(islice(listed, FILES_AT_ONCE))
+
+
+def _reason(zone: str, file: Listed, whose: Owner | None, known: Mapping[Owner, Owned], late: set[str]) -> str | None:
+    if whose is None:
+        return why_unowned(zone, file.name, time.time() - file.written_at)
+    if whose not in known:
+        return f"there is no such {whose.kind}"
+    return "its request needs it no more" if file.name in late else None

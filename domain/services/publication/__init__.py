@@ -1,0 +1,1 @@
+"""Deciding about revisions, and serving what was approved."""

@@ -1,0 +1,77 @@
+"""Brings the catalogue to what is stored about an asset: its served revisions and its published words."""
+
+from dataclasses import dataclass
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from domain.errors import NotPublishable
+from domain.failpoints import hit
+from domain.models import Asset
+from domain.repositories.layers import Layers
+from domain.rules.publication import item_id
+from domain.services.lookups import locked_asset
+from domain.services.publication.catalogue import Shelf
+
+
+@dataclass(frozen=True)
+class LayerDesk:
+    session: AsyncSession
+    shelf: Shelf
+
+    async def publish(self, asset_id: str, who: str) -> bool:
+        """Show the kept words in the catalogue."""
+        self.session.info["unit"] = "publish"
+        asset = await locked_asset(self.session, asset_id)
+        layers = Layers(self.session)
+        words = await layers.kept(asset_id)
+        if words is None:
+            raise NotPublishable(f"There is no metadata of asset {asset_id} yet. Send it with the command.")
+        row = await layers.published(asset_id)
+        if row is not None and row.content == words:
+            return False
+        if row is None:
+            layers.add_published(asset_id, words, who)
+        else:
+            row.content, row.published_by = words, who
+        await self.session.flush()
+        hit("publish.written")
+        if not await self.rebuild(asset):
+            raise NotPublishable(f"Asset {asset_id} has nothing in the catalogue: no approved version is served.")
+        return True
+
+    async def unpublish(self, asset_id: str) -> bool:
+        """Show the catalogue's own words again."""
+        asset = await locked_asset(self.session, asset_id)
+        row = await Layers(self.session).published(asset_id)
+        if row is None:
+            return False
+        await self.session.delete(row)
+        await self.session.flush()
+        await self.rebuild(asset)
+        return True
+
+    async def enter(self, asset_id: str, who: str) -> None:
+        """With the first version that is served, show the kept words too; later ones change nothing about them."""
+        layers = Layers(self.session)
+        words = await layers.kept(asset_id) if len(await layers.served(asset_id)) == 1 else None
+        if words is not None and await layers.published(asset_id) is None:
+            layers.add_published(asset_id, words, who)
+            await self.session.flush()
+
+    async def leave(self, asset_id: str) -> None:
+        """With the last version, its words leave too. They are kept for the next one."""
+        layers = Layers(self.session)
+        row = None if await layers.served(asset_id) else await layers.published(asset_id)
+        if row is not None:
+            await self.session.delete(row)
+            await self.session.flush()
+
+    async def rebuild(self, asset: Asset) -> int:
+        """Write the asset's items anew from what is stored, and take out what is not served; returns how many stay."""
+        layers, kept = Layers(self.session), []
+        for ordinal, revision in await layers.served(asset.asset_id):
+            if await self.shelf.put(asset, ordinal, revision):
+                kept.append(item_id(asset.asset_id, ordinal, revision))
+        await layers.withdraw_others(asset.asset_id, kept)
+        await self.shelf.describe(asset)
+        return len(kept)

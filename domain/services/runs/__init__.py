@@ -1,0 +1,1 @@
+"""Runs from their opening to their end, and what operators order meanwhile."""

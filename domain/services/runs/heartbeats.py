@@ -1,0 +1,43 @@
+"""Heartbeats that may wait: a flow run hears at once that it was fenced, or that a child run has news.
+
+No transaction is open while it waits.
+"""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from domain.contracts.runs import Heartbeat, HeartbeatAnswer
+from domain.db import Database
+from domain.loops.listening_notes import Listener
+from domain.repositories.runs import Runs
+from domain.shared.notices import Notices, happens
+
+
+@dataclass(frozen=True)
+class Heartbeats:
+    database: Database
+    fences: Notices
+    listener: Listener
+
+    async def beat(self, run_id: UUID, message: Heartbeat) -> HeartbeatAnswer:
+        """Note that the attempt lives and what its nodes do; tell it to stop if it is no longer the live one."""
+        hears_children = message.seen is not None
+        with self.fences.watching(run_id, also=hears_children) as woken:  # before the look: what comes now is heard too
+            answer = await self._noted(run_id, message)
+            if answer.stop or not message.wait_seconds or answer.news > (message.seen or 0):
+                return answer
+            if not await happens(woken, message.wait_seconds):
+                return answer
+        return await self._noted(run_id, message.model_copy(update={"events": [], "left_outcome": None}))
+
+    async def _noted(self, run_id: UUID, message: Heartbeat) -> HeartbeatAnswer:
+        async with self.database.transaction() as session:
+            runs = Runs(session)
+            of_child, left_outcome = message.segment is not None, bool(message.left_outcome)
+            noted = await runs.beat(run_id, message.attempt_token, of_child=of_child, left_outcome=left_outcome)
+            if noted is None:
+                return HeartbeatAnswer(stop=True)
+            await runs.apply_events(run_id, message.events)
+            await self.listener.note_with(session)
+        news = 0 if message.seen is None else noted.news
+        return HeartbeatAnswer(stop=False, paused=noted.paused, news=news)

@@ -1,0 +1,1 @@
+"""Taking submissions in."""

@@ -1,0 +1,67 @@
+"""When each client was last let in: doors that only read tell of it, the domain writes it down, now and then.
+
+A notice is a hint that any role may send: it moves a date that people look at, and decides nothing.
+"""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import Any, Final, LiteralString
+
+import psycopg
+
+from domain.shared.database_address import DatabaseAddress
+
+OPTIONS: Final[dict[str, Any]] = {"autocommit": True, "application_name": "cairn-last-uses"}
+log = logging.getLogger("cairn.last_uses")
+RETRY_SECONDS = 1.0
+AT_ONCE = 100  # a notification carries 8000 bytes, an id has 63 at most
+MOST = 10_000
+HEAR: Final = "listen cairn_used"
+TELL: Final = "select pg_notify('cairn_used', array_to_string(%s::text[], ','))"
+WRITE: Final = "update app.clients set last_used_at = clock_timestamp() where client_id = any(%s)"
+
+
+@dataclass(frozen=True)
+class LastUses:
+    """`seen` is shared with the doorkeeper, who adds to it; what was told or written is taken out."""
+
+    address: DatabaseAddress
+    seen: set[str]
+    every_seconds: float
+
+    async def tell(self) -> None:
+        """For doors that cannot write: tell the domain, until cancelled."""
+        await self._report(TELL)
+
+    async def write(self) -> None:
+        """For the domain: write down who was seen here or elsewhere, until cancelled."""
+        await self._report(WRITE)
+
+    async def hear(self) -> None:
+        """For the domain: learn who was seen elsewhere, until cancelled."""
+        while True:
+            try:
+                async with await self.address.connect(**OPTIONS) as connection:
+                    await connection.execute(HEAR)
+                    async for notice in connection.notifies():
+                        if len(self.seen) < MOST:
+                            self.seen.update(notice.payload.split(","))
+            except (psycopg.Error, OSError) as error:
+                log.warning("last uses are not heard of", extra={"error": type(error).__name__})
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def _report(self, statement: LiteralString) -> None:
+        while True:
+            await asyncio.sleep(self.every_seconds)
+            clients = sorted(self.seen)
+            if not clients:
+                continue
+            try:
+                async with await self.address.connect_to_ask(**OPTIONS) as connection:
+                    for start in range(0, len(clients), AT_ONCE):
+                        await connection.execute(statement, [clients[start : start + AT_ONCE]])
+            except (psycopg.Error, OSError) as error:
+                log.warning("last uses are not reported", extra={"error": type(error).__name__})
+            else:
+                self.seen.difference_update(clients)

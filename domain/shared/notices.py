@@ -1,0 +1,106 @@
+"""Hears what the bell tells of runs or requests, whichever process rang it, and wakes who waits: one connection each.
+
+Shared with the gateway: it knows a channel of ids and nothing else of ours.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import LiteralString
+from uuid import UUID
+
+import psycopg
+from psycopg import sql
+
+from domain.shared.database_address import DatabaseAddress
+
+log = logging.getLogger("cairn.notices")
+FENCE_CHANNEL = "cairn_fenced"
+CHILDREN_CHANNEL = "cairn_children"
+REQUEST_CHANNEL = "cairn_requests"
+RETRY_SECONDS = 1.0
+
+
+class Notices:
+    """Wakes waiters early. What it does not hear of, they find out when their wait ends. `own` is not heard.
+
+    Who wishes is woken by what is told on a second channel `also`.
+    """
+
+    def __init__(
+        self,
+        address: DatabaseAddress,
+        channel: LiteralString,
+        own: str | None = None,
+        also: LiteralString | None = None,
+    ) -> None:
+        self.address = address
+        self.channel = channel
+        self.own = own
+        self.also = also
+        self._waiting: dict[tuple[str, UUID], set[asyncio.Event]] = defaultdict(set)
+        self._any = asyncio.Event()
+        self.closed = False
+
+    async def run(self) -> None:
+        """Listen until cancelled."""
+        while True:
+            try:
+                async with await self.address.connect(autocommit=True, application_name="cairn-notices") as connection:
+                    for channel in (self.also, self.channel) if self.also else (self.channel,):
+                        await connection.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
+                    async for notice in connection.notifies():
+                        self._wake(notice.channel, notice.payload)
+            except (psycopg.Error, OSError) as error:
+                log.warning("notices are not heard", extra={"channel": self.channel, "error": type(error).__name__})
+            await asyncio.sleep(RETRY_SECONDS)
+
+    @contextmanager
+    def watching(self, named: UUID, *, also: bool = False) -> Iterator[asyncio.Event]:
+        """An event that is set when this id is told from now on, or told `also` on the second channel."""
+        event = asyncio.Event()
+        if self.closed:
+            event.set()
+        places = [(channel, named) for channel in (self.channel, self.also if also else None) if channel]
+        for place in places:
+            self._waiting[place].add(event)
+        try:
+            yield event
+        finally:
+            for place in places:
+                self._waiting[place].discard(event)
+                if not self._waiting[place]:
+                    del self._waiting[place]
+
+    async def heard(self, seconds: float) -> bool:
+        """Whether anything is heard on the first channel within so long. For one waiter a process."""
+        happened = await happens(self._any, seconds)
+        self._any.clear()
+        return happened
+
+    def close(self) -> None:
+        """Let everybody go: a server that stops must not wait for those who wait."""
+        self.closed = True
+        for event in [event for events in self._waiting.values() for event in events]:
+            event.set()
+
+    def _wake(self, channel: str, payload: str) -> None:
+        """Any role may notify: what is no list of ids wakes nobody in particular."""
+        if payload == self.own:
+            return
+        if channel == self.channel:
+            self._any.set()
+        with contextlib.suppress(ValueError):
+            for named in map(UUID, payload.split(",")):
+                for event in self._waiting.get((channel, named), ()):
+                    event.set()
+
+
+async def happens(event: asyncio.Event, seconds: float) -> bool:
+    """Whether the event happens within so long."""
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(event.wait(), seconds)
+    return event.is_set()

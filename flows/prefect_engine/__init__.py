@@ -1,0 +1,1 @@
+"""Where Cairn leans on Prefect's insides: its engines of flow runs and task runs, and its client."""

@@ -1,0 +1,149 @@
+"""The face of work in Prefect: a task run for a node, for each of its items, or for a group of them."""
+
+import random
+from collections.abc import Callable, Coroutine, Sequence
+from copy import copy
+from functools import cache
+from typing import Any
+
+from prefect import Task
+from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.objects import State as PrefectState
+from prefect.client.schemas.objects import StateType, TaskRun
+from prefect.runtime import task_run
+
+from flows.compiler import Node, Outcome, State
+from flows.handlers.errors import Broken
+from flows.prefect_engine.task_run import run_task
+from flows.runs.node_executor import Hands, Work
+
+PREFECT_RETRIES = 50  # Prefect takes no longer list of delays
+
+
+class TaskRuns:
+    """The task runs of one node, or of all its items."""
+
+    def __init__(self, hands: Hands, node: Node, *, of_items: bool = False) -> None:
+        self.hands, self.node = hands, node
+        self._works: dict[int, tuple[Work, Outcome | None]] = {}
+        self._ended: dict[int, Outcome] = {}
+        self._tries: dict[int, int] = {}
+        name = node.id + "__{index}" if of_items else node.id
+        may_retry = hands.may_retry if _prefect_retries(node) else None
+        self._task = _prefect_task(node, self._body, name, may_retry)
+
+    async def run(self, work: Work, known: Outcome | None = None) -> tuple[Outcome, int]:
+        """One task run for this work, or to show that it was done before; how it ended, after how many tries."""
+        index = work.item.index if work.item else 0
+        self._works[index] = work, known
+        with self.hands.at_work():
+            error = await run_task(_with_own_waits(self._task, self.node), index=index)
+            made = self._tries.pop(index, 0)
+            outcome = known or self._ended.pop(index, None)
+            if isinstance(error, Broken):
+                raise error
+            if outcome is None:
+                assert error is not None  # noqa: S101 - a body leaves an outcome or raises
+                outcome = await self.hands.failed(work, made - 1, error)
+        del self._works[index]
+        return outcome, made
+
+    async def _body(self, index: int) -> "PrefectState[Any]":
+        work, known = self._works[index]
+        if known is not None:
+            return _prefect_state(StateType.COMPLETED, "Cached", _said(work))
+        if _prefect_retries(self.node):
+            number = (task_run.run_count or 1) - 1
+            self._tries[index] = number + 1
+            self._ended[index] = Outcome(State.COMPLETED, await self.hands.once(work, number))
+        else:
+            self._ended[index] = outcome = await self.hands.perform(work)
+            if outcome.error is not None:
+                return _prefect_state(StateType.FAILED, "Failed", outcome.error.message)
+        return _prefect_state(StateType.COMPLETED, "Completed", _said(work))
+
+
+async def run_group(node: Node, name: str, perform: Callable[[], Coroutine[Any, Any, Sequence[bool]]]) -> None:
+    """One task run for several items, each with its own tries. It ends well; its message counts the failed."""
+
+    async def body() -> "PrefectState[Any]":
+        done = list(await perform())
+        return _prefect_state(StateType.COMPLETED, "Completed", f"{len(done)} items, {done.count(False)} failed")
+
+    if error := await run_task(_prefect_task(node, body, name)):
+        raise error
+
+
+async def show_skipped(node: Node) -> None:
+    """A task run that says that the node was skipped."""
+
+    async def body() -> "PrefectState[Any]":
+        return _prefect_state(StateType.COMPLETED, "Skipped", "Not chosen by the workflow.")
+
+    await run_task(_prefect_task(node, body, node.id))
+
+
+def _said(work: Work) -> str:
+    """What stands beside a task run: an item's key, where it is not its number."""
+    if work.item is None or work.item.key == str(work.item.index):
+        return ""
+    return f"key {work.item.key[:100]!r}"
+
+
+def _prefect_state(kind: StateType, name: str, message: str) -> "PrefectState[Any]":
+    return PrefectState(type=kind, name=name, message=message or None)
+
+
+def _prefect_retries(node: Node) -> bool:
+    """Whether Prefect does the retrying."""
+    return len(node.retry.delays()) <= PREFECT_RETRIES
+
+
+def _prefect_task(
+    node: Node,
+    body: Callable[..., Coroutine[Any, Any, Any]],
+    name: str,
+    may_retry: Callable[[object], bool] | None = None,
+) -> Task[..., Any]:
+    """A task like the prototype. Making one anew reads its function's source file, a third of what a node costs."""
+    retries = len(node.retry.delays()) if may_retry else 0
+    task = copy(_prototype())
+    vars(task).update(
+        fn=body,
+        name=node.id,
+        task_key=node.id,
+        task_run_name=name,
+        tags={tag for tag in (node.pool, node.handler) if tag},
+        retries=retries,
+        retry_jitter_factor=None,  # Prefect's makes waits longer than the longest; ours are in the delays
+        retry_condition_fn=_condition(may_retry) if may_retry and retries else None,
+    )
+    return task
+
+
+def _with_own_waits(task: Task[..., Any], node: Node) -> Task[..., Any]:
+    """The task with waits of its own: items that fail together must not come back together."""
+    if not task.retries:
+        return task
+    one = copy(task)
+    waits = [node.retry.wait(number, random.random()) for number in range(task.retries)]  # noqa: S311 - no secret
+    vars(one).update(retry_delay_seconds=waits)
+    return one
+
+
+@cache
+def _prototype() -> Task[..., Any]:
+    async def node() -> None:
+        """Stand in for what a node does."""
+
+    return Task(fn=node, cache_policy=NO_CACHE, persist_result=False, log_prints=False)
+
+
+def _condition(may_retry: Callable[[object], bool]) -> Callable[..., bool]:
+    """As Prefect asks: it takes plain functions only."""
+
+    def condition(_task: Task[..., Any], _run: TaskRun, state: "PrefectState[Any]") -> bool:
+        error = state.data
+        return may_retry(getattr(error, "result", error))
+
+    return condition

@@ -1,0 +1,84 @@
+"""What a run and its child runs leave for each other in run storage: order, items, outcome, sign of life, word to stop.
+
+A folder for each child, below the attempt that made it. Knows nothing of Prefect. All of it waits for the store.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from domain.contracts.runs import RunFacts
+from flows.compiler import Item, Outcome, RunError, State
+from flows.memory.large_values import Values, to_json
+from flows.memory.ledger import error_json
+from flows.runs.run_context import Place
+from flows.storage import SmallStore
+
+
+def segment_name(facts: RunFacts, number: int) -> str:
+    """Where a child run's order and outcome lie in run storage."""
+    return f"{facts.id}/a{facts.attempt}/segment-{number}"
+
+
+def sign_of_life(place: str) -> str:
+    """The blob that a child run rewrites while it lives."""
+    return f"{place}/alive"
+
+
+def stop_mark(place: str) -> str:
+    """The blob by which a run tells its child to stop."""
+    return f"{place}/stop"
+
+
+def order_of(place: Place) -> dict[str, Any]:
+    """What every order says: which plan the work belongs to."""
+    return {"path": place.path, "workflow": place.workflow, "inputs": dict(place.inputs)}
+
+
+def put_order(store: SmallStore, place: str, order: Mapping[str, Any], items: Iterable[Item] | None = None) -> None:
+    """Leave the order where the child looks for it, and the items that are its share."""
+    store.write_bytes(f"{place}/order.json", to_json(order).encode())
+    if items is not None:
+        lines = "".join(to_json([item.index, item.key, item.params]) + "\n" for item in items)
+        store.write_bytes(f"{place}/items.jsonl", lines.encode())
+
+
+def read_order(store: SmallStore, place: str) -> dict[str, Any]:
+    order: dict[str, Any] = json.loads(store.read_bytes(f"{place}/order.json"))
+    return order
+
+
+def read_items(store: SmallStore, place: str) -> list[Item]:
+    """The share of a fan-out that a child run was given."""
+    return [Item(*json.loads(line)) for line in store.read_bytes(f"{place}/items.jsonl").splitlines()]
+
+
+def put_outcome(store: SmallStore, place: str, outcome: Mapping[str, Any]) -> None:
+    store.write_bytes(f"{place}/outcome.json", to_json(outcome).encode())
+
+
+def read_outcome(store: SmallStore, place: str) -> dict[str, Any]:
+    outcome: dict[str, Any] = json.loads(store.read_bytes(f"{place}/outcome.json"))
+    return outcome
+
+
+def look(store: SmallStore, place: str, *, has_begun: bool = False) -> tuple[bool, bytes | None]:
+    """Whether there is an outcome, and the sign of life: two questions, whether the child has begun or not."""
+    name = sign_of_life(place)
+    sign = store.read_bytes(name) if has_begun or store.size_bytes(name) is not None else None
+    return store.size_bytes(f"{place}/outcome.json") is not None, sign
+
+
+def outcomes_json(outcomes: Mapping[Any, Outcome], values: Values) -> dict[Any, Any]:
+    """How each of these ended, as it travels: what is large is kept, and named."""
+    return {name: outcome_json(outcome, values) for name, outcome in outcomes.items()}
+
+
+def outcome_json(outcome: Outcome, values: Values) -> dict[str, Any]:
+    error = error_json(outcome.error) if outcome.error else None
+    return {"state": outcome.state.value, "output": values.told(outcome.output), "error": error}
+
+
+def outcome_from_json(data: Mapping[str, Any], values: Values) -> Outcome:
+    error = RunError(**data["error"]) if data["error"] else None
+    return Outcome(State(data["state"]), values.heard(data["output"]), error)

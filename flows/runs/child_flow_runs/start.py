@@ -1,0 +1,342 @@
+"""Child runs: work of a run done by other flow runs on another pool, told and answered by run storage.
+
+Waiting costs next to nothing: the domain tells a parent when a child begins and when it has left its outcome. Looks at
+storage, and questions to Prefect, find what nobody told.
+"""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import httpx
+from prefect.client.orchestration import PrefectClient
+from prefect.client.schemas.objects import FlowRun, StateType
+from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
+from prefect.states import Cancelled
+
+from domain.contracts.artifacts import Artifact
+from domain.shared.together import each_to_its_end
+from flows.compiler import Item, Outcome, State
+from flows.compiler.partition import SEGMENT_FLOW
+from flows.handlers.errors import Broken, Stopped
+from flows.memory.ledger import latest, read
+from flows.prefect_engine.flow_run import answered
+from flows.runs.child_flow_runs.liveness import OVER, PROMPT_SECONDS, Child, Life
+from flows.runs.child_flow_runs.prefect_states import ChildStates, Said, shared
+from flows.runs.child_flow_runs.protocol import (
+    look,
+    order_of,
+    outcome_from_json,
+    outcomes_json,
+    put_order,
+    read_outcome,
+    segment_name,
+    stop_mark,
+)
+from flows.runs.outages import outage_of
+from flows.runs.pool_wait import PoolWait
+from flows.runs.run_context import CountedItems, Engine, Place
+from flows.runs.stopping import Stop
+from flows.storage import SmallStore
+from flows.storage.threads import in_sign_thread, in_storage_thread
+
+log = logging.getLogger("cairn.children")
+HANDED_OVER = "HandedOver"
+HANDLER_MISSING = "handler-missing"
+WITHDRAWN_SECONDS = 3.0  # its parent is to leave; what begins too late is told so by the domain
+PAUSE_LOOK_SECONDS = 1.0
+
+
+class ChildLost(Broken):
+    """A child run died, or ended without leaving its outcome: the machinery failed, not the work."""
+
+    code = "child-run-lost"
+
+
+class ChildRefused(ChildLost):
+    """A child run's worker is of a release that does not have what the run needs."""
+
+    code = HANDLER_MISSING
+
+
+class ChildCancelled(Broken):
+    """An operator cancelled a child run in Prefect: the run that needs it is cancelled with it."""
+
+
+class NoWorker(Exception):
+    """No worker took the child up in the time that its node allows."""
+
+
+@dataclass
+class SegmentRuns:
+    """Starts child runs for one flow run and waits for them."""
+
+    prefect: PrefectClient
+    engine: Engine
+    silence_seconds: float
+    queue: str | None = None
+    states: ChildStates = field(default_factory=shared)
+    _count: int = 0
+
+    @property
+    def _store(self) -> SmallStore:
+        return self.engine.runs(self.engine.line.stop)
+
+    async def stretch(
+        self,
+        pool: str,
+        place: Place,
+        nodes: Sequence[str],
+        known: Mapping[str, Outcome],
+        wait_seconds: float | None,
+        stop: Stop,
+        wait: PoolWait,
+    ) -> Mapping[str, Outcome]:
+        """Execute the nodes on the pool; returns how each of them ended."""
+        values = self.engine.ledger.values
+
+        def put(name: str) -> None:
+            order = {"nodes": list(nodes), "known": outcomes_json(known, values)}
+            put_order(self._store, name, order_of(place) | order)
+
+        told = await self._done(pool, ", ".join(nodes), put, wait_seconds, stop, wait, lambda _: None)
+        return {name: outcome_from_json(ended, values) for name, ended in told["nodes"].items()}
+
+    async def items(
+        self,
+        pool: str,
+        place: Place,
+        node_id: str,
+        shares: Sequence[tuple[Sequence[Item], int]],
+        wait_seconds: float | None,
+        stop: Stop,
+        wait: PoolWait,
+        counted: CountedItems,
+    ) -> Mapping[int, Outcome]:
+        """Execute shares of a fan-out's items side by side; returns how each item ended that was not stopped.
+
+        Those that failed are among them where `counted` has said that going on makes no sense, whatever became of
+        the child that told of them.
+        """
+        values, counts = self.engine.ledger.values, dict.fromkeys(range(len(shares)), (0, 0))
+        cap = -(-self.engine.task_runs_cap // len(shares))
+        enough = stop.inner()
+
+        def heard(number: int, child: Child) -> None:
+            counts[number] = child.counts
+            if not counted(*(sum(column) for column in zip(*counts.values(), strict=True))):
+                enough.set("over")
+
+        async def share(number: int, items: Sequence[Item], at_once: int) -> dict[str, Any]:
+            order = order_of(place) | {"node": node_id, "at_once": at_once or None, "task_runs_cap": cap}
+            name = f"{node_id} {items[0].index}-{items[-1].index}"
+
+            def put(name: str) -> None:
+                put_order(self._store, name, order, items)
+
+            try:
+                return await self._done(pool, name, put, wait_seconds, enough, wait, partial(heard, number))
+            except Stopped:  # before it began, or after its worker handed it over: then it left no outcome
+                failed = {} if stop.is_set() else await in_storage_thread(self._failed, place.of(node_id), items)
+                return {"items": failed}
+
+        told = await each_to_its_end(_or_all_stop(share(number, *one), enough) for number, one in enumerate(shares))
+        return {int(index): outcome_from_json(ended, values) for one in told for index, ended in one["items"].items()}
+
+    def _failed(self, path: str, items: Sequence[Item]) -> dict[int, Any]:
+        """Which of these items are remembered as failed, as an outcome tells it."""
+        wanted, ledger = {(item.index, item.key) for item in items}, self.engine.ledger
+        return {
+            entry.index: {"state": State.FAILED.value, "output": {"value": None}, "error": entry.error}
+            for entry in latest(read(ledger.store, ledger.memory, path))
+            if entry.index is not None and (entry.index, entry.key) in wanted and not entry.is_completed
+        }
+
+    async def _done(
+        self,
+        pool: str,
+        name: str,
+        put: Callable[[str], None],
+        wait_seconds: float | None,
+        stop: Stop,
+        wait: PoolWait,
+        heard: Callable[[Child], None],
+    ) -> dict[str, Any]:
+        """One child run's outcome. Where its worker handed it over, another one goes on from what is remembered."""
+        while True:
+            await self._until_it_may_begin(stop)
+            number = self._count = self._count + 1
+            place = segment_name(self.engine.facts, number)
+            await in_storage_thread(put, place)
+            await wait.waits(number)
+            try:
+                run = await self._create(pool, number, name, stop)
+                child = Child(place, run.id, Life(self.silence_seconds), wait_seconds)
+                is_over = await self._until_over(child, stop, partial(_heard, wait, number, heard))
+            finally:
+                await wait.leaves(number)
+            if is_over:
+                outcome = await in_storage_thread(read_outcome, self._store, place)
+                self.engine.artifacts += [Artifact.model_validate(artifact) for artifact in outcome["artifacts"]]
+                return outcome
+
+    async def _until_it_may_begin(self, stop: Stop) -> None:
+        """Begin nothing under a pause, nor after a stop, be it that a child was handed over meanwhile."""
+        while not stop.is_set():
+            if not self.engine.line.paused:
+                return
+            await asyncio.sleep(PAUSE_LOOK_SECONDS)
+        raise Stopped("The run was asked to stop.")
+
+    async def _create(self, pool: str, number: int, name: str, stop: Stop) -> FlowRun:
+        line, facts = self.engine.line, self.engine.facts
+
+        async def create() -> FlowRun:
+            """Asked twice, it is the same one."""
+            deployment = await self.prefect.read_deployment_by_name(f"{SEGMENT_FLOW}/{pool}")
+            return await self.prefect.create_flow_run_from_deployment(
+                deployment.id,
+                parameters={"run_id": str(line.run_id), "attempt_token": line.token, "segment": number},
+                name=f"{facts.id[:8]} {name}"[:200],
+                work_queue_name=self.queue,
+                idempotency_key=f"{SEGMENT_FLOW}/{pool}:{facts.id}:{facts.attempt}:{number}",
+            )
+
+        return await answered(create, f"the child run for {name}", stop)
+
+    async def _until_over(self, child: Child, stop: Stop, heard: Callable[[Child], Awaitable[None]]) -> bool:
+        """Wait until there is an outcome. False where the child was handed over; raises if it is lost."""
+        look_at, told, loop = child.next_look(time.monotonic()), False, asyncio.get_running_loop()
+        with self.engine.line.hearing() as woken, self.states.watching(child.flow_run_id):
+            stop.on_set(lambda: loop.call_soon_threadsafe(woken.set))
+            while True:
+                if await _happened(woken, min(look_at, self.states.next_at)):
+                    child.hurry()
+                    look_at = time.monotonic()
+                if time.monotonic() >= look_at:
+                    is_over = await self._looked(child)
+                    await heard(child)
+                    if is_over or child.has_handed_over:
+                        return bool(is_over)
+                    look_at = child.next_look(time.monotonic())
+                told = told or (stop.is_set() and await self._stopped(child, stop))
+                if child.waits_too_long(time.monotonic()):
+                    await self._withdraw(child)
+                    raise NoWorker(f"No worker took the child run up within {child.wait_seconds:.0f} s.")
+                if self.states.has_more(child.asked_at) and (over := await self._judged(child, heard)) is not None:
+                    return over
+                if child.is_lost():
+                    if child.sign is None:  # its worker may have died with it, and left it a slot of the pool
+                        await self._withdraw(child)
+                    raise ChildLost(self._how_lost(child))
+
+    async def _stopped(self, child: Child, stop: Stop) -> bool:
+        """Whether the child was told to stop; raises where its end is not waited for."""
+        if not await self._told_to_stop(child):
+            return False
+        if child.sign is None:
+            await self._withdraw(child)
+        if stop.reason != "over" or child.sign is None:
+            raise Stopped("The run was asked to stop.")
+        return True
+
+    async def _looked(self, child: Child) -> bool | None:
+        """Look whether there is an outcome, and let the time pass that went by since the last look."""
+        began = time.monotonic()
+        is_over = await self._has_outcome(child)
+        now = time.monotonic()
+        blind = now - child.looked_at if is_over is None else now - began - PROMPT_SECONDS
+        child.pass_time(now, is_paused=self.engine.line.paused, blind_seconds=blind)
+        return is_over
+
+    def _how_lost(self, child: Child) -> str:
+        if child.state in OVER:
+            return f"The child run for {child.place} ended as {child.said} without an outcome."
+        return f"The child run for {child.place} has shown no life for {self.silence_seconds:.0f} s."
+
+    async def _has_outcome(self, child: Child) -> bool | None:
+        """Look at what the child has left. None where storage does not say: an outage is not the end of a child.
+
+        One that outlasts all patience is the end of waiting.
+        """
+        try:
+            has_begun = child.sign is not None
+            is_over, child.sign = await in_sign_thread(look, self.engine.zones.runs, child.place, has_begun=has_begun)
+        except Exception as error:
+            allowed = self.engine.outage_seconds if outage_of(error) else self.silence_seconds
+            if time.monotonic() - child.seen_at > allowed:
+                raise
+            log.warning("storage does not say how a child does", extra={"child": child.place, "error": str(error)})
+            return None
+        child.seen_at = time.monotonic()
+        return is_over
+
+    async def _told_to_stop(self, child: Child) -> bool:
+        """Leave word for the child. False where storage does not take it now."""
+        try:
+            await in_sign_thread(self.engine.zones.runs.write_bytes, stop_mark(child.place), b"")
+        except Exception as error:  # noqa: BLE001 - whatever a store raises
+            log.warning("a child could not be told to stop", extra={"child": child.place, "error": str(error)})
+            return False
+        return True
+
+    async def _judged(self, child: Child, heard: Callable[[Child], Awaitable[None]]) -> bool | None:
+        """What Prefect says: None while the child may still end well, and where that is but a hint that it did not."""
+        said = await self._asked(child)
+        if said is None or not said.is_final:
+            return None
+        is_over = await self._has_outcome(child)
+        await heard(child)  # what it told last, which nobody may have looked at
+        if is_over is not False or said.name == HANDED_OVER:
+            return is_over
+        if said.type is StateType.CANCELLED:
+            raise ChildCancelled(f"The child run for {child.place} was cancelled.")
+        if said.name == HANDLER_MISSING:
+            raise ChildRefused(said.message or HANDLER_MISSING)
+        return None
+
+    async def _asked(self, child: Child) -> Said | None:
+        """The state of the child's flow run; None where Prefect does not say, which says nothing of the child."""
+        said = await self.states.of(self.prefect, child.flow_run_id)
+        child.asked_at, child.is_unheard = self.states.asked_at, self.states.is_silent
+        if said is not None:
+            child.state, child.said = said.type, said.name
+        return said
+
+    async def _withdraw(self, child: Child) -> None:
+        with contextlib.suppress(httpx.HTTPError, PrefectHTTPStatusError, ObjectNotFound, TimeoutError):
+            async with asyncio.timeout(WITHDRAWN_SECONDS):
+                await self.prefect.set_flow_run_state(
+                    child.flow_run_id, Cancelled(message="Withdrawn before it began.")
+                )
+
+
+async def _happened(woken: asyncio.Event, until: float) -> bool:
+    """Whether it happened before that moment; it may happen anew."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(until - time.monotonic()):
+            await woken.wait()
+    happened = woken.is_set()
+    woken.clear()
+    return happened
+
+
+async def _or_all_stop(share: Coroutine[Any, Any, dict[str, Any]], enough: Stop) -> dict[str, Any]:
+    """What the share came to. Where it is lost, the others are stopped; they are waited for by whoever began them."""
+    try:
+        return await share
+    except Exception:
+        enough.set("over")
+        raise
+
+
+async def _heard(wait: PoolWait, number: int, heard: Callable[[Child], None], child: Child) -> None:
+    """What a look at a child has told."""
+    if child.sign is not None:
+        await wait.begins(number)
+    heard(child)

@@ -1,0 +1,319 @@
+"""One piece of work, a node or an item of a fan-out: its tries and its memory. Knows nothing of Prefect.
+
+What is a task run of its own is retried by Prefect (`flows.prefect_engine.node_tasks`). Items of a large fan-out share
+task runs, and what runs inside an item has none: those are retried here, in the same way.
+"""
+
+import asyncio
+import contextlib
+import logging
+import math
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import copy_context
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Protocol
+
+from domain.contracts.artifacts import Artifact
+from domain.contracts.runs import NodeEvent
+from domain.rules.texts import kept
+from flows.compiler import Item, Node, Outcome, RunError, State
+from flows.handlers.errors import Broken, HandlerError, Outage, Outlasted, Stopped
+from flows.memory.large_values import DamagedValue, Stored, lies_in_storage, made_plain
+from flows.memory.ledger import Entry, digest, error_json
+from flows.runs.outages import outage_of
+from flows.runs.run_context import Engine
+from flows.runs.stopping import Stop
+from flows.storage.threads import in_storage_thread
+from flows.tries import one_try
+from flows.tries.one_try import Care, Try
+from flows.tries.time_budget import LOOK_SECONDS, Outlasting, grace_seconds
+
+log = logging.getLogger("cairn.work")
+TIMEOUT_SECONDS = 3600.0
+MESSAGE_LENGTH = 500
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is to be done. `path` is the node's name in the run's memory."""
+
+    node: Node
+    path: str
+    params: Mapping[str, Any]
+    item: Item | None = None
+
+    @property
+    def name(self) -> str:
+        return self.path if self.item is None else f"{self.path}__{self.item.index}"
+
+    @property
+    def digest(self) -> str:
+        return digest(self.node.handler or self.node.workflow, self.params)
+
+
+class Workflows(Protocol):
+    """Runs sub-workflows."""
+
+    async def run(self, work: Work, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """The outputs of the sub-workflow; raises if it fails."""
+
+
+@dataclass
+class Hands:
+    """Does pieces of work for one runner, each until it has succeeded or is not worth another try."""
+
+    engine: Engine
+    stop: Stop
+    workflows: Workflows | None = None
+    _tasks: set["asyncio.Task[Any]"] = field(default_factory=set)
+    _busy: set["asyncio.Task[Any]"] = field(default_factory=set)
+
+    @contextmanager
+    def at_work(self, tasks: "set[asyncio.Task[Any]] | None" = None) -> Iterator[None]:
+        """Count the current task among those that do work while the block runs."""
+        tasks, task = self._tasks if tasks is None else tasks, asyncio.current_task()
+        assert task is not None  # noqa: S101 - work is done in tasks
+        entered = task not in tasks
+        tasks.add(task)
+        try:
+            yield
+        finally:
+            if entered:
+                tasks.discard(task)
+
+    def cut_waits(self) -> None:
+        """Cut short what only waits for its next try. A handler that runs leaves by itself."""
+        for task in self._tasks - self._busy:
+            task.cancel()
+        self.engine.places.let_go()
+
+    async def once(self, work: Work, number: int) -> Mapping[str, Any]:
+        """One try, begun again for as long as it ends because something of ours is away."""
+        waiting = Outlasting(self.engine.outage_seconds)
+        while True:
+            try:
+                return await self._placed(work, number)
+            except Exception as error:
+                if (away := outage_of(error)) is None:
+                    raise
+                if self.stop.is_set():
+                    raise Stopped("The run was asked to stop.") from error
+                pause = waiting.pause(now := time.monotonic(), random.random())  # noqa: S311 - a spread, no secret
+                if pause is None:
+                    raise Outlasted(f"{away} It was away for {waiting.seconds(now):.0f} s.") from error
+                await self._wait_out(work, away, pause)
+
+    async def _wait_out(self, work: Work, away: Outage, seconds: float) -> None:
+        """Wait for what is away, and say so. Only a stop ends it early."""
+        log.warning("%s: waits for what is away. %s", work.name, away)
+        self._progress(work)(None, f"Waits: {away}")
+        with self.at_work(self._busy):
+            for _ in range(math.ceil(seconds / LOOK_SECONDS)):
+                if self.stop.is_set():
+                    return
+                await asyncio.sleep(LOOK_SECONDS)
+
+    async def _placed(self, work: Work, number: int) -> Mapping[str, Any]:
+        """One try, once there is room for it. What only waits for other work, a sub-workflow's, takes none."""
+        if work.node.workflow is not None and self.workflows is not None:
+            return await self._once(work, number)
+        with self.at_work(self._busy):
+            async with self.engine.places.one(self.stop.is_set):
+                return await self._once(work, number)
+
+    async def _once(self, work: Work, number: int) -> Mapping[str, Any]:
+        """One try. What succeeded is remembered before anybody hears of it, and where it is large only there."""
+        if self.stop.is_set():
+            raise Stopped("The run was asked to stop.")
+        started = time.time()
+        with self.at_work(self._busy):
+            if work.node.workflow is not None and self.workflows is not None:
+                output = await self.workflows.run(work, await made_plain(work.params))
+                remember = partial(self._remember, work, number, started, output)
+                stored: Mapping[str, Any] = await in_storage_thread(self._outlast, remember)
+            else:
+                output, stored = await self._handle(work, number, started)
+        self.engine.artifacts += [Artifact.model_validate(each) for each in output.get("artifacts") or []]
+        return stored
+
+    async def perform(self, work: Work) -> Outcome:
+        """All its tries, without a task run of its own."""
+        with self.at_work():
+            return await self._perform(work)
+
+    async def _perform(self, work: Work) -> Outcome:
+        delays = work.node.retry.delays()
+        number = 0
+        while True:
+            try:
+                return Outcome(State.COMPLETED, await self.once(work, number))
+            except Broken:
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever a handler raises is its failure, not ours
+                if number >= len(delays) or not self.may_retry(error):
+                    return await self.failed(work, number, error)
+            await asyncio.sleep(work.node.retry.wait(number, random.random()))  # noqa: S311 - a spread, no secret
+            number += 1
+
+    async def failed(self, work: Work, number: int, error: BaseException) -> Outcome:
+        """The outcome of work that failed for good, or was stopped."""
+        told = run_error(error, work.node.id)
+        if self._is_cut_short(work, number, error):  # it is to be done again, so nobody remembers how it ended
+            return Outcome(State.CANCELLED, None, told)
+        remember = partial(self._remember, work, number, None, None, told)
+        if outage_of(error) is None:
+            await in_storage_thread(self._outlast, remember)
+        else:  # what was away may be the very place where it would be remembered
+            with contextlib.suppress(Exception):
+                await in_storage_thread(remember)
+        return Outcome(State.FAILED, None, told)
+
+    def _outlast(self, call: Callable[[], Any]) -> Any:
+        """In a thread: wait out an outage of run storage."""
+        return self.engine.runs(self.stop).outlast(call)
+
+    def may_retry(self, error: object) -> bool:
+        """Whether another try may follow a failed one. Not while the run stops: it would only sleep."""
+        return not self.stop.is_set() and worth_another_try(error)
+
+    def _is_cut_short(self, work: Work, number: int, error: BaseException) -> bool:
+        """Whether the stop ended this work, be it that a handler made another error of it and has tries left."""
+        has_tries_left = number < len(work.node.retry.delays()) and worth_another_try(error)
+        return self.stop.is_set() and (isinstance(error, Stopped) or has_tries_left)
+
+    async def remembered(self, work: Work) -> Outcome | None:
+        """How a node ended if an earlier attempt did it."""
+        ledger = self.engine.ledger
+        if ledger.is_new(work.path):
+            return None
+        return await in_storage_thread(lambda: self._taken(ledger.node(work.path, work.digest)))
+
+    async def remembered_item(self, entries: Mapping[str, Entry], work: Work) -> Outcome | None:
+        """How an item ended if an earlier attempt did it."""
+        if work.item is None or (entry := entries.get(work.item.key)) is None:
+            return None
+        key, is_kept = work.item.key, "stored" in (entry.output or {})
+
+        def look() -> Outcome | None:
+            return self._taken(self.engine.ledger.item(entries, key, work.digest))
+
+        return await in_storage_thread(look) if is_kept or lies_in_storage(work.params) else look()
+
+    def _taken(self, outcome: Outcome | None) -> Outcome | None:
+        """What is remembered, unless it was kept and is damaged: then the work is done again, and kept anew."""
+        if outcome is not None and isinstance(outcome.output, Mapping):
+            try:
+                output = outcome.output.read() if isinstance(outcome.output, Stored) else outcome.output
+            except DamagedValue as damage:
+                log.warning("what was kept is damaged; its work is done again", extra={"reason": str(damage)})
+                return None
+            self.engine.artifacts += [Artifact.model_validate(each) for each in output.get("artifacts") or []]
+        return outcome
+
+    async def _handle(self, work: Work, number: int, started: float) -> tuple[dict[str, Any], Mapping[str, Any]]:
+        """Have the handler do it; its result, and that as it is kept: in the thread in which it was made."""
+        handler = work.node.handler
+        assert handler is not None  # noqa: S101 - what runs no workflow has a handler
+        attempt = Try(
+            node_id=work.name,
+            handler=handler,
+            params=await made_plain(work.params),
+            facts=self.engine.facts,
+            timeout_seconds=work.node.timeout_seconds or TIMEOUT_SECONDS,
+            item_key=work.item.key if work.item else None,
+            number=number,
+            memory=self.engine.ledger.memory,
+        )
+        metrics: dict[str, float] = {}
+        stored: list[Mapping[str, Any]] = []
+
+        def metric(name: str, value: float) -> None:
+            metrics[name] = metrics.get(name, 0.0) + value
+
+        def keep(output: dict[str, Any]) -> None:
+            remember = partial(self._remember, work, number, started, output, metrics=metrics)
+            stored.append(self._outlast(remember))  # else the work would be done again
+
+        care = Care(
+            zones=self.engine.zones,
+            stop=self.stop.event,
+            progress=self._progress(work),
+            metric=metric,
+            grace_seconds=lambda: grace_seconds(self.stop.reason),
+            keep=keep,
+        )
+        if one_try.is_light(handler):
+            return await one_try.run_light(attempt, care), stored[0]
+        return await self._in_thread(partial(one_try.run, attempt, care)), stored[0]
+
+    # --- in threads ---
+
+    async def _in_thread(self, call: Callable[[], Any]) -> Any:
+        """In a thread that logs as this run does."""
+        return await asyncio.get_running_loop().run_in_executor(self.engine.threads, copy_context().run, call)
+
+    def _remember(
+        self,
+        work: Work,
+        number: int,
+        started: float | None,
+        output: dict[str, Any] | None,
+        error: RunError | None = None,
+        metrics: Mapping[str, float] | None = None,
+    ) -> Any:
+        """Note how it ended; returns the output as later nodes are given it."""
+        ledger, now = self.engine.ledger, time.time()
+        told = None if output is None else ledger.values.told(output)
+        ledger.record(
+            Entry(
+                node=work.path,
+                digest=work.digest,
+                state=(State.FAILED if error else State.COMPLETED).value,
+                tries=number + 1,
+                worker=self.engine.worker,
+                started_at=started or now,
+                ended_at=now,
+                index=work.item.index if work.item else None,
+                key=work.item.key if work.item else None,
+                output=told,
+                error=error_json(error) if error else None,
+                metrics=metrics or None,
+            )
+        )
+        return told and ledger.values.heard(told)
+
+    def _progress(self, work: Work) -> Callable[[float | None, str], None]:
+        """Tells how far a node of the run is. Items and nodes of sub-workflows are counted instead."""
+        if work.item is not None or "." in work.path:
+            return lambda *_: None
+        loop, line = asyncio.get_running_loop(), self.engine.line
+
+        def progress(fraction: float | None, message: str) -> None:
+            """Called from the handler's thread; heartbeats are sent by the loop's."""
+            event = NodeEvent(
+                node_id=work.node.id,
+                state="running",
+                fraction=None if fraction is None else min(max(fraction, 0), 1),
+                message=kept(message[:MESSAGE_LENGTH]),
+            )
+            loop.call_soon_threadsafe(line.note, event)
+
+        return progress
+
+
+def worth_another_try(error: object) -> bool:
+    """Whether a failed try may be repeated: what the partner got wrong stays wrong."""
+    if isinstance(error, Broken):
+        return False
+    return not isinstance(error, HandlerError) or error.retryable
+
+
+def run_error(error: BaseException, node_id: str) -> RunError:
+    """What went wrong, as the scheduler and the domain take it."""
+    if isinstance(error, HandlerError):
+        return RunError(error.code, kept(str(error)), node_id, error.partner_may_read)
+    return RunError("handler-failed", kept(f"{type(error).__name__}: {error}"), node_id)

@@ -1,0 +1,153 @@
+"""What a run's flow run does: claims its attempt, works, hands in what came of it, or leaves it to another one."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, closing, suppress
+from typing import Any
+from uuid import UUID
+
+from prefect.client.orchestration import PrefectClient, get_client
+from prefect.client.schemas.objects import State as PrefectState
+from prefect.states import AwaitingRetry, Completed
+from prefect.states import Failed as FailedState
+
+from domain.contracts.runs import RunProblem, WorkOrder
+from domain.contracts.runs import Verdict as DomainVerdict
+from flows.compiler import Finished, Plan, Schedule
+from flows.compiler.partition import home_pool
+from flows.handlers.errors import InvalidOutput
+from flows.memory.large_values import made_plain, result_fault
+from flows.runs.child_flow_runs.start import HANDED_OVER, HANDLER_MISSING, ChildCancelled, ChildLost, SegmentRuns
+from flows.runs.claim import claim, engine_of, queue_of_this, refusal_of
+from flows.runs.domain_client import DomainUnreachable, Fenced, HeldBack, Line, Undelivered
+from flows.runs.events import run_problem
+from flows.runs.outages import outage_of
+from flows.runs.prefect_artifact import show_outline
+from flows.runs.run_context import Engine
+from flows.runs.runner import Runner, Verdict
+from flows.runs.stop_signals import cancelled_state, heeding, is_being_cancelled, left_early
+from flows.settings import WorkerSettings
+
+OUTLINE_SECONDS = 3.0
+
+
+async def run_attempt(line: Line, settings: WorkerSettings) -> PrefectState[Any]:
+    """Claim the attempt, run the plan, hand in what came of it."""
+    with heeding(line.stop):
+        try:
+            order = await line.start(claim(line, settings))
+        except Fenced as fenced:
+            return Completed(name="Superseded", message=f"Nothing was done: {fenced}")
+        except HeldBack as held:
+            return await left_early(line.stop, AwaitingRetry(message=f"{held} Another worker takes it."))
+        if refusal := refusal_of(order):
+            return await _refuse(line, refusal)
+        return await _run_plan(line, settings, order)
+
+
+async def _run_plan(line: Line, settings: WorkerSettings, order: WorkOrder) -> PrefectState[Any]:
+    """Do the plan's work and tell the domain how it ended. Heartbeats come first: storage may be long in answering."""
+    async with line.beating(order.heartbeat_seconds), get_client(sync_client=False) as prefect:
+        try:
+            return await _carry_out(line, settings, order, prefect)
+        except Fenced as fenced:
+            return cancelled_state("Fenced", str(fenced))
+        except ChildCancelled as cancelled:
+            return await _give_up(line, "cancelled", str(cancelled))
+        except ChildLost as lost:
+            await line.fail(RunProblem(code=lost.code, message=str(lost)), "lost")
+            return FailedState(message=str(lost))
+        except DomainUnreachable:
+            raise  # nobody hears why, either
+        except Exception as error:
+            away = outage_of(error)
+            problem = RunProblem(code=away.code if away else "engine-error", message=str(away or type(error).__name__))
+            with suppress(Fenced, Undelivered):  # the domain finds out by itself, only later
+                await line.fail(problem, "lost")
+            raise
+
+
+async def _carry_out(
+    line: Line, settings: WorkerSettings, order: WorkOrder, prefect: PrefectClient
+) -> PrefectState[Any]:
+    plan = Plan.from_json(order.plan)
+    with closing(await engine_of(line, settings, order, home_pool(plan))) as engine:
+        schedule = Schedule(plan, order.inputs, engine.schedule_facts, order.only)
+        engine.children = SegmentRuns(prefect, engine, settings.child_silence_seconds, queue_of_this())
+        async with _outlined(prefect, engine, schedule, str(settings.domain_url)) as outline:
+            verdict = await Runner(engine, schedule, line.stop).run()
+            outline(verdict)
+            return await _hand_in(line, engine, verdict, prefect)
+
+
+@asynccontextmanager
+async def _outlined(
+    prefect: PrefectClient, engine: Engine, schedule: Schedule, domain_url: str
+) -> AsyncIterator[Callable[[Verdict], None]]:
+    """Show the run's graph once it has run for a moment, and its outcome while that is handed in."""
+    shown: UUID | None = None
+
+    async def soon() -> None:
+        nonlocal shown
+        await asyncio.sleep(OUTLINE_SECONDS)
+        shown = await show_outline(prefect, engine, schedule, None, domain_url)
+
+    async def at_last(verdict: Verdict) -> None:
+        showing[0].cancel()
+        await asyncio.gather(showing[0], return_exceptions=True)
+        await show_outline(prefect, engine, schedule, verdict, domain_url, shown)
+
+    showing = [asyncio.create_task(soon())]
+    try:
+        yield lambda verdict: showing.append(asyncio.create_task(at_last(verdict)))
+    finally:
+        showing[0].cancel()
+        await asyncio.gather(*showing, return_exceptions=True)
+
+
+async def _hand_in(line: Line, engine: Engine, verdict: Verdict, prefect: PrefectClient) -> PrefectState[Any]:
+    if isinstance(verdict, Finished):
+        return await _commit(line, engine, verdict)
+    match line.stop.reason:
+        case "fenced":
+            return cancelled_state("Fenced", "The attempt was cancelled, or another one has taken its place.")
+        case "cancelled":
+            return await _give_up(line, "cancelled", "The flow run was cancelled in Prefect.")
+        case "draining" if await is_being_cancelled(prefect):
+            return await _give_up(line, "cancelled", "The flow run was cancelled in Prefect.")
+        case "draining":
+            return await _give_up(line, "handed-over", "The worker was told to stop; another one goes on.")
+        case "over" | None:
+            pass
+    await line.fail(run_problem(verdict.error))
+    return FailedState(message=f"{verdict.error.node_id or 'run'}: {verdict.error.message}")
+
+
+async def _commit(line: Line, engine: Engine, finished: Finished) -> PrefectState[Any]:
+    """Hand in the outputs, whole: the domain and partners know nothing of where a run keeps its values."""
+    outputs: dict[str, Any] = await made_plain(dict(finished.outputs))
+    if fault := result_fault(outputs):
+        await line.fail(RunProblem(code=InvalidOutput.code, message=fault))
+        return FailedState(message=fault)
+    outcome = await line.commit(outputs, engine.left)
+    if outcome.state == "failed":
+        return FailedState(message="Nothing of the outcome was taken. The run's problem says why.")
+    return Completed(message="Committed.")
+
+
+async def _refuse(line: Line, refusal: str) -> PrefectState[Any]:
+    """Leave the attempt to a worker of the right release. Where none comes, the run is parked with this reason."""
+    try:
+        await line.fail(RunProblem(code=HANDLER_MISSING, message=refusal), "lost")
+    except Fenced as fenced:
+        return cancelled_state("Fenced", str(fenced))
+    return FailedState(name=HANDLER_MISSING, message=refusal)
+
+
+async def _give_up(line: Line, verdict: DomainVerdict, why: str) -> PrefectState[Any]:
+    """Leave the run to the domain, which cancels it or has another attempt go on."""
+    try:
+        await line.fail(RunProblem(code="stopped", message=why), verdict)
+    except Fenced as fenced:
+        return cancelled_state("Fenced", str(fenced))
+    return cancelled_state("Cancelled" if verdict == "cancelled" else HANDED_OVER, why)

@@ -1,0 +1,113 @@
+"""What all of one flow run's work shares: facts, storage, memory, the line to the domain, threads."""
+
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from domain.contracts.artifacts import Artifact
+from domain.contracts.runs import RunFacts
+from flows.compiler import Item, Outcome, Plan
+from flows.memory.ledger import Ledger
+from flows.runs.domain_client import Line
+from flows.runs.outages import PatientStore
+from flows.runs.pool_wait import PoolWait
+from flows.runs.stopping import Stop
+from flows.storage import Zones
+from flows.tries.concurrency import Places
+from flows.tries.time_budget import OUTAGE_SECONDS
+
+THREADS = 256  # made when needed; how many work at once is decided by fan-outs and `flows.tries.concurrency`, not here
+SCHEDULE_FACTS = ("id", "request_id", "asset_id", "version_ordinal")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Which plan a piece of work belongs to: the run's own, or a sub-workflow's at the end of a path of nodes.
+
+    `top` is the node of the run's own plan where that path begins.
+    """
+
+    path: str = ""
+    workflow: str | None = None
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    top: str = ""
+
+    def of(self, node_id: str) -> str:
+        """The node's name in the run's memory."""
+        return f"{self.path}{node_id}"
+
+
+class CountedItems(Protocol):
+    """Hears how many items have ended well and badly so far; answers whether going on makes sense."""
+
+    def __call__(self, done: int, failed: int) -> bool: ...
+
+
+class ChildRuns(Protocol):
+    """Has work done by flow runs on another pool, and says of each whether it waits there or is at work."""
+
+    async def stretch(
+        self,
+        pool: str,
+        place: Place,
+        nodes: Sequence[str],
+        known: Mapping[str, Outcome],
+        wait_seconds: float | None,
+        stop: Stop,
+        wait: PoolWait,
+    ) -> Mapping[str, Outcome]:
+        """Execute these nodes; returns how each of them ended."""
+
+    async def items(
+        self,
+        pool: str,
+        place: Place,
+        node_id: str,
+        shares: Sequence[tuple[Sequence[Item], int]],
+        wait_seconds: float | None,
+        stop: Stop,
+        wait: PoolWait,
+        counted: CountedItems,
+    ) -> Mapping[int, Outcome]:
+        """Execute items of a fan-out, each share of them by a run of its own; returns how each item ended."""
+
+
+@dataclass
+class Engine:
+    """One flow run's means. Sub-workflows inside it use the same."""
+
+    facts: RunFacts
+    pool: str
+    zones: Zones
+    line: Line
+    ledger: Ledger
+    plans: Mapping[str, Plan] = field(default_factory=dict)
+    task_runs_cap: int = 200
+    shards_cap: int = 4
+    children: ChildRuns | None = None
+    artifacts: list[Artifact] = field(default_factory=list)
+    outage_seconds: float = OUTAGE_SECONDS
+    places: Places = field(default_factory=Places)
+    worker: str = field(default_factory=lambda: f"{os.uname().nodename}/{os.getpid()}")
+    threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(THREADS, "cairn-work"))
+
+    def runs(self, stop: Stop) -> PatientStore:
+        """Run storage, whose outages are waited out until this stop. In threads."""
+        return PatientStore(self.zones.runs, stop.event, self.outage_seconds)
+
+    @property
+    def schedule_facts(self) -> dict[str, Any]:
+        """What expressions may know of the run."""
+        facts = self.facts.model_dump(include=set(SCHEDULE_FACTS))
+        return {name: facts[name] for name in SCHEDULE_FACTS}
+
+    @property
+    def left(self) -> list[Artifact]:
+        """What the run leaves behind, each once: a sub-workflow that is tried again finds what it had made before."""
+        return list(dict.fromkeys(self.artifacts))
+
+    def close(self) -> None:
+        """Let the threads go, those too that are stuck: the process may live on with other runs."""
+        self.threads.shutdown(wait=False, cancel_futures=True)

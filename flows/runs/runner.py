@@ -1,0 +1,347 @@
+"""The scheduler's hands: carries out its decisions, here or by child runs, and tells it how they ended."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, assert_never
+
+from prefect.client.schemas.objects import State as PrefectState
+from prefect.client.schemas.objects import StateType
+
+from domain.contracts.runs import NodeEvent
+from flows.compiler import (
+    Cancelled,
+    Decision,
+    Event,
+    Execute,
+    Expand,
+    Failed,
+    FanOut,
+    Finished,
+    InputFault,
+    ItemCompleted,
+    Node,
+    NodeCompleted,
+    NodeFailed,
+    NodeStarted,
+    Outcome,
+    RunError,
+    Schedule,
+    Settled,
+    Skipped,
+    State,
+    StopRunning,
+)
+from flows.compiler.partition import shards, stretch
+from flows.handlers.errors import Broken, InvalidInput, Nested, Stopped, Transient
+from flows.memory.large_values import Stored, made_plain
+from flows.prefect_engine.flow_run import run_inside
+from flows.prefect_engine.node_tasks import TaskRuns, show_skipped
+from flows.runs.child_flow_runs.start import HANDED_OVER, NoWorker
+from flows.runs.events import item_event, node_event, run_problem, wait_seconds
+from flows.runs.fan_out import Counts, Share, do_items
+from flows.runs.node_executor import TIMEOUT_SECONDS, Hands, Work
+from flows.runs.pool_wait import PoolWait
+from flows.runs.run_context import Engine, Place
+from flows.runs.stopping import Stop
+from flows.storage.threads import in_storage_thread
+from flows.tries.time_budget import TRY_LEAVE_SECONDS, grace_seconds
+
+Verdict = Finished | Failed
+
+
+@dataclass
+class Runner:
+    """Runs one plan, or a part of one. The run's own has task runs in Prefect and tells the domain of its nodes.
+
+    A sub-workflow's runner does so where it is a flow run of its own; inside an item of a fan-out it works unseen.
+    """
+
+    engine: Engine
+    schedule: Schedule
+    stop: Stop
+    place: Place = field(default_factory=Place)
+    visible: bool = True
+    _activities: set["asyncio.Task[list[Event]]"] = field(default_factory=set)
+    _elsewhere: set[str] = field(default_factory=set)
+    _verdict: Verdict | None = None
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def __post_init__(self) -> None:
+        self.hands = Hands(self.engine, self.stop, SubWorkflows(self))
+        self._looks_into_storage = any(_is_kept(known.output) for known in self.schedule.outcomes.values())
+
+    async def run(self) -> Verdict:
+        """Carry out decisions until the schedule says that the run is over."""
+        stopped, loop = asyncio.Event(), asyncio.get_running_loop()
+        self.stop.on_set(lambda: loop.call_soon_threadsafe(stopped.set))
+        waiting = asyncio.create_task(stopped.wait())
+        try:
+            await self._decided(self.schedule.begin)
+            while self._verdict is None:
+                await self._next_events(waiting)
+        finally:
+            waiting.cancel()
+            await self._settle_activities()
+        return self._verdict
+
+    async def _next_events(self, stopped: "asyncio.Task[Any]") -> None:
+        await asyncio.wait({*self._activities, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        for activity in [one for one in self._activities if one.done()]:
+            self._activities.discard(activity)
+            for event in activity.result():
+                await self.apply(event)
+        if self.stop.is_set() and self._verdict is None:
+            await self.apply(Cancelled())
+
+    async def apply(self, event: Event) -> None:
+        """Tell the schedule, and do what it decides."""
+        self._looks_into_storage |= isinstance(event, NodeCompleted | ItemCompleted) and _is_kept(event.output)
+        await self._decided(partial(self.schedule.apply, event))
+
+    async def _decided(self, decide: Callable[[], Iterable[Decision]]) -> None:
+        """Have the schedule decide, and carry it out. One at a time: templates may look into what lies in storage."""
+        async with self._turn:
+            decisions = await in_storage_thread(decide) if self._looks_into_storage else decide()
+            self._carry_out(decisions)
+
+    async def _settle_activities(self) -> None:
+        """Let what still runs notice the stop and leave: no thread may outlive its run. What only waits need not."""
+        self.stop.set("over")
+        self.hands.cut_waits()
+        if self._activities:
+            await asyncio.wait(self._activities, timeout=grace_seconds(self.stop.reason) + TRY_LEAVE_SECONDS)
+        for activity in self._activities:
+            activity.cancel()
+        await asyncio.gather(*self._activities, return_exceptions=True)
+
+    def _carry_out(self, decisions: Iterable[Decision]) -> None:
+        for decision in decisions:
+            match decision:
+                case Execute() | Expand():
+                    self._begin(decision)
+                case Settled():
+                    self._report(decision.node_id, decision.state.value, decision.error)
+                case Skipped():
+                    self._skipped(self.schedule.plan.nodes[decision.node_id])
+                case StopRunning():
+                    self.stop.set("over")
+                case Finished() | Failed():
+                    self._verdict = decision
+                case _:
+                    assert_never(decision)
+
+    def _begin(self, decision: Execute | Expand) -> None:
+        node = self.schedule.plan.nodes[decision.node_id]
+        if node.id in self._elsewhere:  # a child run has it already; its end will be told with the stretch's
+            return
+        elsewhere = node.handler is not None and node.pool != self.engine.pool
+        if isinstance(decision, Expand):
+            activity = self._items_elsewhere(node, decision) if elsewhere else self._items_here(node, decision)
+        else:
+            activity = self._stretch_elsewhere(node) if elsewhere else self._node_here(node, decision)
+        self._activities.add(asyncio.create_task(_unless_stopped(activity)))
+
+    # --- here ---
+
+    async def _node_here(self, node: Node, decision: Execute) -> list[Event]:
+        await self.apply(NodeStarted(node.id))
+        work = Work(node, self.place.of(node.id), decision.params)
+        known = await self.hands.remembered(work)
+        if known is None:
+            self._note(node.id, "running", tries=1)
+        tries = 0
+        if self.visible and node.handler is not None:
+            outcome, tries = await TaskRuns(self.hands, node).run(work, known)
+        else:
+            outcome = known or await self.hands.perform(work)
+        problem = None if outcome.state is State.CANCELLED else outcome.error
+        self._report(node.id, outcome.state.value, problem, tries or None)
+        return [node_event(node.id, outcome)]
+
+    async def _items_here(self, node: Node, decision: Expand) -> list[Event]:
+        """Every child of a fan-out, at most `max_concurrency` at once; each tells the schedule as it ends."""
+        share = Share(node, self.place.of(node.id), decision.items, decision.max_concurrency)
+        await self.apply(NodeStarted(node.id))
+        async with self._counts(node, decision).reported() as counts:
+
+            async def tell(index: int, outcome: Outcome) -> None:
+                counts.add(outcome)
+                await self.apply(item_event(node.id, index, outcome))
+
+            await do_items(self.hands, share, tell, visible=self.visible)
+        return []
+
+    def _counts(self, node: Node, decision: Expand) -> Counts:
+        line = self.engine.line if not self.place.path else None
+        states = self.schedule.states
+        return Counts(line, node.id, decision.count, lambda: states[node.id].is_terminal)
+
+    def _skipped(self, node: Node) -> None:
+        self._report(node.id, "skipped", None)
+        shown_there = node.id in self._elsewhere  # by the child run that has it
+        if self.visible and not shown_there and (node.handler or node.workflow):
+
+            async def show() -> list[Event]:
+                await show_skipped(node)
+                return []
+
+            self._activities.add(asyncio.create_task(show()))
+
+    # --- elsewhere ---
+
+    async def _stretch_elsewhere(self, node: Node) -> list[Event]:
+        """Have the whole stretch that begins here executed by one child run on its pool."""
+        states = self.schedule.states  # of a part, where only that was asked for: the rest of the plan is settled
+        settled = [name for name in self.schedule.plan.nodes if name not in states or states[name].is_terminal]
+        nodes = stretch(self.schedule.plan, node.id, settled)
+        self._elsewhere.update(nodes)
+        if self.engine.children is None or node.pool is None:
+            error = RunError(
+                "wrong-pool", f"Node {node.id} belongs on pool {node.pool}; this is {self.engine.pool}.", node.id
+            )
+            return [NodeFailed(node.id, error)]
+        async with self._turn:
+            known = dict(self.schedule.outcomes)
+        seconds, wait = wait_seconds(node), PoolWait(partial(self._tell_waits, node, nodes), self._tell_top_begun)
+        try:
+            outcomes = await self.engine.children.stretch(node.pool, self.place, nodes, known, seconds, self.stop, wait)
+        except NoWorker as nobody:
+            self._elsewhere.difference_update(nodes)
+            return [NodeFailed(node.id, RunError("dispatch-timeout", str(nobody), node.id))]
+        return [node_event(name, outcomes[name]) for name in nodes if name in outcomes]
+
+    async def _items_elsewhere(self, node: Node, decision: Expand) -> list[Event]:
+        """A large fan-out by several child runs that this run starts itself; a small one as part of a stretch."""
+        parts = shards(decision, self.engine.shards_cap)
+        if len(parts) <= 1 or self.engine.children is None or node.pool is None:
+            return await self._stretch_elsewhere(node)
+        shares = [(decision.items[part.start : part.stop], at_once) for part, at_once in parts]
+        await self.apply(NodeStarted(node.id))
+        counts = self._counts(node, decision)
+
+        def begun() -> None:
+            counts.report()
+            self._tell_top_begun()
+
+        wait = PoolWait(partial(self._tell_waits, node, [node.id]), begun)
+        counts.is_at_work = lambda: wait.is_over
+        async with counts.reported():
+
+            def counted(done: int, failed: int) -> bool:
+                counts.set(done, failed)
+                return node.on_failure == "continue" or _fan_out(node).tolerates(failed, decision.count)
+
+            try:
+                ended = await self.engine.children.items(
+                    node.pool, self.place, node.id, shares, wait_seconds(node), self.stop, wait, counted
+                )
+            except NoWorker as nobody:
+                return [NodeFailed(node.id, RunError("dispatch-timeout", str(nobody), node.id))]
+            states = [outcome.state for outcome in ended.values()]
+            counts.set(states.count(State.COMPLETED), states.count(State.FAILED))
+        events = [item_event(node.id, index, outcome) for index, outcome in ended.items()]
+        if len(ended) < len(decision.items) and not self.stop.is_set():  # given up; the failed may be unknown
+            error = RunError("too-many-failures", f"Too many items of {node.id} failed.", node.id)
+            events.append(NodeFailed(node.id, error))
+        return events
+
+    # --- telling ---
+
+    async def _tell_waits(self, node: Node, nodes: Sequence[str], again: bool) -> None:
+        """Tell that the first of these nodes that has not ended waits for its pool.
+
+        What a sub-workflow waits for is told of the run's own node, as a run that waits in vain must show it.
+        """
+        waits = self.place.top or node.id
+        if again and not self.place.path:  # a child run that was handed over may have done some of them
+            with suppress(Transient):
+                ended = await in_storage_thread(self.engine.ledger.completed)
+                waits = next((name for name in nodes if name not in ended), waits)
+        self.engine.line.note(NodeEvent(node_id=waits, state="dispatched", pool=node.pool))
+
+    def _tell_top_begun(self) -> None:
+        """A child run tells by itself of the nodes it has begun, unless it works for a sub-workflow."""
+        if self.place.path:
+            self.engine.line.note(NodeEvent(node_id=self.place.top, state="running"))
+
+    def _note(self, node_id: str, state: str, **more: Any) -> None:
+        """Tell the domain, of the run's own nodes only: those of sub-workflows are theirs."""
+        if not self.place.path:
+            event = {"node_id": node_id, "state": state} | {key: value for key, value in more.items() if value}
+            self.engine.line.note(NodeEvent.model_validate(event))
+
+    def _report(self, node_id: str, state: str, error: RunError | None, tries: int | None = None) -> None:
+        self._note(node_id, state, problem=run_problem(error) if error else None, tries=tries)
+
+
+@dataclass(frozen=True)
+class SubWorkflows:
+    """Runs the workflows that nodes name, in this process: a run never waits for a place on its own pool."""
+
+    outer: Runner
+
+    async def run(self, work: Work, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        engine, name = self.outer.engine, work.node.workflow or ""
+        plan = engine.plans[name]
+        try:
+            resolved = plan.resolve_inputs(inputs)
+        except InputFault as fault:
+            raise InvalidInput(f"Workflow {name} does not take these inputs: {fault}") from fault
+        inner = Runner(
+            engine,
+            Schedule(plan, resolved, engine.schedule_facts),
+            self.outer.stop.inner(),
+            Place(f"{work.name}.", name, resolved, self.outer.place.top or work.node.id),
+            visible=self.outer.visible and work.item is None,
+        )
+        bound = work.node.timeout_seconds or TIMEOUT_SECONDS
+        try:
+            async with asyncio.timeout(bound):
+                verdict = await (_as_flow_run(inner, work) if inner.visible else inner.run())
+        except TimeoutError:
+            raise Nested(f"Workflow {name} took longer than its {bound:.0f} s.", "timeout") from None
+        if isinstance(verdict, Failed):
+            raise Nested(verdict.error.message, verdict.error.code, is_invalid=verdict.error.partner_may_read)
+        outputs: dict[str, Any] = await made_plain(dict(verdict.outputs))
+        return outputs
+
+
+async def _as_flow_run(inner: Runner, work: Work) -> Verdict:
+    """The sub-workflow as a flow run of its own inside ours, so that operators see its nodes together."""
+    ended: list[Verdict] = []
+
+    async def body() -> PrefectState[Any]:
+        verdict = await inner.run()
+        ended.append(verdict)
+        if isinstance(verdict, Finished):
+            return PrefectState(type=StateType.COMPLETED)
+        if inner.stop.reason == "draining":
+            return PrefectState(type=StateType.CANCELLED, name=HANDED_OVER, message=verdict.error.message)
+        kind = StateType.FAILED if inner.stop.reason in {None, "over"} else StateType.CANCELLED
+        return PrefectState(type=kind, message=verdict.error.message)
+
+    plan = inner.schedule.plan
+    await run_inside(body, plan.workflow_id, str(plan.version), work.node.id)
+    if not ended:
+        raise Broken(f"Prefect did not let workflow {plan.workflow_id} run.")
+    return ended[0]
+
+
+async def _unless_stopped(activity: Coroutine[Any, Any, list[Event]]) -> list[Event]:
+    """What the activity tells; nothing where it left because it was told to."""
+    try:
+        return await activity
+    except Stopped:
+        return []
+
+
+def _is_kept(output: Any) -> bool:
+    return isinstance(output, Stored)
+
+
+def _fan_out(node: Node) -> FanOut:
+    assert node.fan_out is not None  # noqa: S101 - only fan-outs expand
+    return node.fan_out

@@ -1,0 +1,123 @@
+"""What a child run does: its stretch of the plan or its share of a fan-out's items, as its parent ordered."""
+
+import asyncio
+from contextlib import closing, suppress
+from typing import Any
+
+from prefect.client.schemas.objects import State as PrefectState
+from prefect.states import Completed
+from prefect.states import Failed as FailedState
+
+from domain.contracts.runs import WorkOrder
+from flows.compiler import Failed, Finished, Outcome, Plan, RunError, Schedule
+from flows.compiler.partition import home_pool
+from flows.runs.child_flow_runs.liveness import showing_life, tell_hand_over
+from flows.runs.child_flow_runs.protocol import (
+    outcome_from_json,
+    outcomes_json,
+    put_outcome,
+    read_items,
+    read_order,
+    segment_name,
+)
+from flows.runs.child_flow_runs.start import HANDED_OVER, HANDLER_MISSING
+from flows.runs.claim import claim, engine_of, refusal_of
+from flows.runs.domain_client import Fenced, HeldBack, Line, Undelivered
+from flows.runs.fan_out import Counts, Share, do_items
+from flows.runs.node_executor import Hands
+from flows.runs.run_context import Engine, Place
+from flows.runs.runner import Runner, Verdict
+from flows.runs.stop_signals import cancelled_state, heeding, left_early
+from flows.settings import WorkerSettings
+from flows.storage.threads import in_storage_thread
+
+CUT_SHORT = RunError("cancelled", "The run was cancelled.")  # as the schedule says it of a stretch
+
+
+async def run_segment(line: Line, settings: WorkerSettings, number: int) -> PrefectState[Any]:
+    """Do what the parent ordered, and leave the outcome where the parent looks for it."""
+    with heeding(line.stop):
+        try:
+            order = await line.start(claim(line, settings, segment=number))
+        except Fenced as fenced:
+            return Completed(name="Superseded", message=f"Nothing was done: {fenced}")
+        except HeldBack:
+            return await left_early(line.stop, _handed_over())
+        if refusal := refusal_of(order):
+            return FailedState(name=HANDLER_MISSING, message=refusal)
+        return await _run_order(line, settings, order, number)
+
+
+async def _run_order(line: Line, settings: WorkerSettings, order: WorkOrder, number: int) -> PrefectState[Any]:
+    place = segment_name(order.facts, number)
+    async with line.beating(order.heartbeat_seconds):  # before storage is asked, which may take its time
+        with closing(await engine_of(line, settings, order, "")) as engine:
+            outcome, verdict = await _done(engine, order, place)
+            with suppress(Undelivered):  # what it did is in storage; its parent tells the domain how it ended
+                await line.flush()
+            if line.stop.reason not in {None, "over"}:
+                ended = await left_early(line.stop, _handed_over())
+                if ended.name == HANDED_OVER:
+                    await tell_hand_over(engine.zones.runs, place)
+                return ended
+            outcome["artifacts"] = [artifact.model_dump(mode="json") for artifact in engine.artifacts]
+            await in_storage_thread(put_outcome, engine.runs(line.stop), place, outcome)
+            await line.tell_parent()
+            return _segment_end(verdict)
+
+
+async def _done(engine: Engine, order: WorkOrder, place: str) -> tuple[dict[str, Any], Verdict]:
+    """Do what the order in this place asks for; how everything ended, as it is told, and how the whole did."""
+    told = await in_storage_thread(read_order, engine.runs(engine.line.stop), place)
+    plan = engine.plans[told["workflow"]] if told["workflow"] else Plan.from_json(order.plan)
+    where = Place(told["path"], told["workflow"], told["inputs"] if told["workflow"] else order.inputs)
+    do = _do_share if "node" in told else _do_stretch
+    return await do(engine, plan, where, told, place)
+
+
+def _segment_end(verdict: Verdict) -> PrefectState[Any]:
+    """How a child run ends whose outcome is left. One that its run stopped reads the same, however it heard."""
+    if not isinstance(verdict, Failed):
+        return Completed(message="Done.")
+    if verdict.error.code == CUT_SHORT.code:
+        return cancelled_state("Cancelled", "Its run needs no more of it.")
+    return FailedState(message=f"{verdict.error.node_id or 'segment'}: {verdict.error.message}")
+
+
+def _handed_over() -> PrefectState[Any]:
+    return cancelled_state(HANDED_OVER, "The worker was told to stop; another one goes on.")
+
+
+async def _do_stretch(
+    engine: Engine, plan: Plan, where: Place, told: dict[str, Any], place: str
+) -> tuple[dict[str, Any], Verdict]:
+    values = engine.ledger.values
+    known = {name: outcome_from_json(ended, values) for name, ended in told["known"].items()}
+    engine.pool = plan.nodes[told["nodes"][0]].pool or home_pool(plan)
+    schedule = Schedule(plan, where.inputs, engine.schedule_facts, told["nodes"], known)
+    async with showing_life(engine.zones.runs, place, lambda: (0, 0), engine.line.stop):
+        verdict = await Runner(engine, schedule, engine.line.stop, where).run()
+    ended = {name: schedule.outcomes[name] for name in told["nodes"] if name in schedule.outcomes}
+    return {"nodes": await in_storage_thread(outcomes_json, ended, values)}, verdict
+
+
+async def _do_share(
+    engine: Engine, plan: Plan, where: Place, told: dict[str, Any], place: str
+) -> tuple[dict[str, Any], Verdict]:
+    node, values = plan.nodes[told["node"]], engine.ledger.values
+    engine.pool, engine.task_runs_cap = node.pool or engine.pool, told["task_runs_cap"]
+    items = await in_storage_thread(read_items, engine.runs(engine.line.stop), place)
+    share, counts = Share(node, where.of(node.id), items, told["at_once"]), Counts(None, node.id, len(items))
+    ended: dict[int, Outcome] = {}
+
+    async def tell(index: int, outcome: Outcome) -> None:
+        counts.add(outcome)
+        ended[index] = outcome
+
+    stop, loop = engine.line.stop, asyncio.get_running_loop()
+    hands = Hands(engine, stop)
+    stop.on_set(lambda: loop.call_soon_threadsafe(hands.cut_waits))
+    async with showing_life(engine.zones.runs, place, lambda: (counts.done, counts.failed), stop):
+        await do_items(hands, share, tell, visible=True)
+    verdict = Finished({}) if len(ended) == len(items) else Failed(CUT_SHORT)
+    return {"items": await in_storage_thread(outcomes_json, ended, values)}, verdict

@@ -1,0 +1,328 @@
+"""A try in a process of its own, without secrets, that can be killed: how GDAL handlers run. The flow's side.
+
+`flows.tries.process_child` is the other side. A crash of the child is one failed try.
+"""
+
+import json
+import logging
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Set
+from contextlib import suppress
+from dataclasses import dataclass, field
+from math import isfinite
+from pathlib import Path
+from threading import Event, Lock, Thread
+from typing import TYPE_CHECKING, Any
+
+from domain.shared.logs import redact
+from flows.handlers.context import LOGGER, LONGEST_LINE, MOST_LINES, Checkpoint
+from flows.handlers.errors import TELLABLE, Crashed, HandlerError
+from flows.settings import TryLimits
+from flows.storage import Zones
+from flows.tries import fork_client
+from flows.tries.confinement import AT_MOST
+from flows.tries.handed_file import Bounds
+from flows.tries.process_messages import Unheard, said
+from flows.tries.storage_broker import Broker, Grants, close_quietly
+from flows.tries.thread_limit import ThreadBound
+from flows.tries.time_budget import Patience, Step
+from flows.tries.workdir import Workdir
+
+if TYPE_CHECKING:
+    from flows.tries.one_try import Metric, Progress, Try
+
+log = logging.getLogger(LOGGER)
+PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ", AT_MOST)
+LARGEST_ANSWER = 64 * 2**20
+CHUNK = 64 * 1024
+MEGABYTE = 2**20
+LONGEST_COMPLAINT = 16 * 1024
+LAST_WORDS_SECONDS = 1.0
+MOST_METRICS = 100
+LONGEST_METRIC = 100
+SEND_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class Ears:
+    """Who hears what the child tells on its way to the answer."""
+
+    progress: "Progress"
+    metric: "Metric"
+    checkpoint: Checkpoint
+
+
+def run(attempt: "Try", named: Set[str], zones: Zones, stop: Event, ears: Ears, patience: Patience) -> dict[str, Any]:
+    """Run the try in a child process and return what it says is its result. It may read the blobs that are named."""
+    with Workdir() as workdir:
+        order = _order(attempt, ears.checkpoint, workdir.path())
+        ours, theirs = socket.socketpair()
+        ours.settimeout(SEND_SECONDS)  # a child that does not listen must not hold up who watches it
+        with ours, theirs:
+            conversation = Conversation(ours, ears, ThreadBound(order["limits"]["threads"]))
+            rights = Grants.of(named, attempt.output_prefix)
+            bounds = Bounds.of(workdir.path(), order["limits"]["file_mb"] * MEGABYTE)
+            broker = conversation.broker = Broker(zones, rights, stop, conversation.tell, bounds)
+            complaints = Complaints()
+            try:
+                process = start(order, theirs, complaints.mouth)
+            finally:
+                complaints.listen()
+            theirs.close()  # so that its end shows at ours
+            try:
+                return conversation.until_answered(stop, patience)
+            except EOFError:
+                raise _crashed(process.end()) from None
+            finally:
+                process.end()
+                broker.close()
+                conversation.close()
+                complaints.end()
+
+
+def _order(attempt: "Try", checkpoint: Checkpoint, workdir: Path) -> dict[str, Any]:
+    """All that the child is told. Nothing of Prefect, the domain or any storage is in it, nor where a zone is."""
+    environment = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+    limits = TryLimits()
+    return {
+        "environment": environment | {"TMPDIR": str(workdir)},
+        "try": attempt.as_json(),
+        "workdir": str(workdir),
+        "checkpoint": checkpoint.load(),
+        "limits": limits.for_seconds(attempt.timeout_seconds),
+        "confinement": limits.confinement,
+    }
+
+
+class Complaints:
+    """The child's standard error on its way to ours, by way of somebody who strikes out what must not be read there."""
+
+    def __init__(self) -> None:
+        self._ears, self.mouth = os.pipe()
+        self._thread = Thread(target=self._pass_on, name="complaints", daemon=True)
+
+    def listen(self) -> None:
+        """The child has its end; ours is closed, so that its end shows."""
+        os.close(self.mouth)
+        self._thread.start()
+
+    def end(self) -> None:
+        """Pass on the last of it."""
+        self._thread.join(LAST_WORDS_SECONDS)
+
+    def _pass_on(self) -> None:
+        with os.fdopen(self._ears, "rb") as lines:
+            while line := lines.readline(LONGEST_COMPLAINT):
+                os.write(2, redact(line.decode(errors="replace")).encode())
+
+
+class Interpreter:
+    """The child as a fresh interpreter: the order is its standard input, the channel its standard output."""
+
+    def __init__(self, order: dict[str, Any], channel: socket.socket, stderr: int) -> None:
+        with fork_client.held(order) as stdin:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "flows.tries.process_child"],
+                stdin=stdin,
+                stdout=channel.fileno(),
+                stderr=stderr,  # GDAL's own complaints go to the flow run's log
+                env=order["environment"],
+                start_new_session=True,
+            )
+
+    def end(self) -> int:
+        """Leave nothing of it behind, and tell how it ended. What it began by itself is in its process group."""
+        if self._process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+        return self._process.wait()
+
+
+class Fork:
+    """The child as a fork of the pool's zygote, which kills it when we are gone."""
+
+    def __init__(self, zygote: socket.socket) -> None:
+        self._zygote = zygote
+        self._code: int | None = None
+
+    def end(self) -> int:
+        """As above: the zygote kills it with its group, when it has not ended yet, and tells its exit code."""
+        if self._code is None:
+            with self._zygote, suppress(OSError):
+                self._zygote.shutdown(socket.SHUT_WR)
+                self._code = fork_client.exit_code(self._zygote)
+            if self._code is None:
+                self._code = -signal.SIGKILL
+        return self._code
+
+
+def start(order: dict[str, Any], channel: socket.socket, stderr: int) -> Fork | Interpreter:
+    """A child, warm where a zygote answers."""
+    zygote = fork_client.connect(os.environ.get(fork_client.ADDRESS))
+    if zygote is not None:
+        if fork_client.ask(zygote, fork_client.TRY, order, (channel.fileno(), channel.fileno(), stderr)) is not None:
+            return Fork(zygote)
+        zygote.close()
+    return Interpreter(order, channel, stderr)
+
+
+@dataclass
+class Conversation:
+    """What is said between the two until there is an answer. The child may be hostile: its file was."""
+
+    channel: socket.socket
+    ears: Ears
+    threads: ThreadBound
+    broker: Broker | None = None
+    _unfinished: bytearray = field(default_factory=bytearray)
+    _lines: int = 0
+    _measured: set[str] = field(default_factory=set)
+    _file: int | None = None
+    _telling: Lock = field(default_factory=Lock)
+
+    def until_answered(self, stop: Event, patience: Patience) -> dict[str, Any]:
+        """The result, or its error raised. Ask the child to leave when the run stops or time is up."""
+        while True:
+            now = time.monotonic()
+            step = patience.look(now, stop.is_set())
+            if step is Step.ASK:
+                self.tell({"stop": True})
+            elif step is Step.GIVE_UP and patience.why:
+                raise patience.why
+            for message in self._hear(patience.pause(now)):
+                if (answer := self._take(message)) is not None:
+                    patience.check()
+                    return answer.result()
+
+    def _hear(self, seconds: float) -> list[bytes]:
+        """The lines that came in the meantime."""
+        if not select.select([self.channel], [], [], seconds)[0]:
+            return []
+        chunk, file = _received(self.channel)
+        if file is not None:
+            close_quietly(self._file)
+            self._file = file
+        if not chunk:
+            raise EOFError
+        head, newline, rest = chunk.rpartition(b"\n")
+        if not newline:
+            self._unfinished += chunk
+            if len(self._unfinished) > LARGEST_ANSWER:
+                raise Crashed(f"The handler's process answered with more than {LARGEST_ANSWER:,} bytes.")
+            return []
+        lines = (bytes(self._unfinished) + head).split(b"\n")
+        self._unfinished = bytearray(rest)
+        return lines
+
+    def _take(self, line: bytes) -> "Answer | None":
+        """Pass on what is told on the way; return the answer when it is one."""
+        try:
+            match said(line):
+                case {"progress": [float() | int() as fraction, str() as text]} if isfinite(fraction):
+                    self.ears.progress(fraction, text)
+                case {"metric": [str() as name, float() | int() as value]} if isfinite(value):
+                    self._measure(name, value)
+                case {"log": [int() as level, str() as text]}:
+                    self._log(level, text)
+                case {"checkpoint": dict() as state}:
+                    self._keep(state)
+                case {"store": {"act": str(), "zone": str(), "name": str()} as call}:
+                    self._ask_broker(call)
+                case {"threads": True}:
+                    self.threads.take(self._file_that_came())
+                case {"result": dict() as result}:
+                    return Answer(result)
+                case {"error": {"code": str() as code, "message": str() as text}}:
+                    return Answer(error=TELLABLE.get(code, HandlerError)(redact(text)))
+                case _:
+                    raise Crashed("The handler's process said what no handler says.")
+        except Unheard as error:
+            raise Crashed(str(error)) from None
+        return None
+
+    def _measure(self, name: str, value: float) -> None:
+        """Kept by name until the try ends, so that not everything is a name."""
+        self._measured |= {name} if len(self._measured) < MOST_METRICS and len(name) <= LONGEST_METRIC else set()
+        if name in self._measured:
+            self.ears.metric(name, value)
+
+    def _log(self, level: int, text: str) -> None:
+        """As a light handler's line is: this thread knows whose run it is. The child's bounds are not relied on."""
+        self._lines += 1
+        if self._lines <= MOST_LINES + 1:  # the last one says that there were more
+            log.log(min(max(level, logging.DEBUG), logging.ERROR), "%s", redact(text[:LONGEST_LINE]))
+
+    def _keep(self, state: dict[str, Any]) -> None:
+        """Acknowledged once it is stored, so that the handler never goes on from what could be lost."""
+        fault = None
+        try:
+            self.ears.checkpoint.save(state)
+        except Exception as error:  # noqa: BLE001 - the handler decides what a lost checkpoint means
+            fault = f"{type(error).__name__}: {error}"
+        self.tell({"saved": fault})
+
+    def _ask_broker(self, call: Mapping[str, Any]) -> None:
+        file = self._file_that_came()
+        if self.broker is None:
+            close_quietly(file)
+        else:
+            self.broker.take(call, file)
+
+    def _file_that_came(self) -> int | None:
+        file, self._file = self._file, None
+        return file
+
+    def close(self) -> None:
+        """Let go of what came without a call, and of the try's threads."""
+        self.threads.close()
+        close_quietly(self._file_that_came())
+
+    def tell(self, message: dict[str, Any], file: int | None = None) -> None:
+        """Called by who watches the try and by who answers its calls, who may hand over an open file."""
+        content = json.dumps(message).encode() + b"\n"
+        with self._telling, suppress(OSError):  # it is gone: that shows where we listen
+            sent = socket.send_fds(self.channel, [content], [file]) if file is not None else 0
+            self.channel.sendall(content[sent:])
+
+
+@dataclass(frozen=True)
+class Answer:
+    """How the handler ended."""
+
+    value: dict[str, Any] = field(default_factory=dict)
+    error: HandlerError | None = None
+
+    def result(self) -> dict[str, Any]:
+        if self.error:
+            raise self.error
+        return self.value
+
+
+def _received(channel: socket.socket) -> tuple[bytes, int | None]:
+    """What has come, empty at the end, however it came about; and the open file that came with it."""
+    try:
+        content, files, _, _ = socket.recv_fds(channel, CHUNK, 1, socket.MSG_CMSG_CLOEXEC)
+    except ConnectionError:  # it died with something unread
+        return b"", None
+    for more in files[1:]:
+        close_quietly(more)
+    return content, files[0] if files else None
+
+
+def _crashed(code: int) -> HandlerError:
+    """Why there is no answer, from the exit code."""
+    if code == -signal.SIGKILL:
+        return Crashed("The handler's process was killed (SIGKILL): most likely the machine ran out of memory.")
+    if code == -signal.SIGXCPU:
+        return Crashed("The handler's process used up the processor time of its timeout (SIGXCPU).")
+    if code == -signal.SIGABRT:
+        return Crashed("The handler's process gave up (SIGABRT): native code found a fault, or no memory.")
+    if code < 0:
+        return Crashed(f"The handler's process crashed ({signal.Signals(-code).name}).")
+    return Crashed(f"The handler's process ended without an answer (exit code {code}).")

@@ -1,0 +1,1 @@
+"""Passing requests on to the services behind the gateway."""

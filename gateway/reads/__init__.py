@@ -1,0 +1,1 @@
+"""What the gateway reads by itself, as a role that cannot write."""

@@ -1,0 +1,116 @@
+"""Which nodes travel together to the other pool."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flows.compiler import Expand, Item, Plan, compile_text
+from flows.compiler.partition import LEAST_GROUP, QUEUES, grouped, home_pool, priority_of, shards, split, stretch
+from flows.handlers.registry import registry
+
+HEAD = "workflow_id: w\nversion: 1\nnodes:\n  start: {type: start, next: a}\n"
+VALIDATE = "handler: raster.validate, params: {source: x/y}"
+ECHO = "handler: echo"
+
+
+def plan(nodes: str) -> Plan:
+    compiled = compile_text(HEAD + nodes, "w.yaml", registry())
+    assert compiled.plan is not None, compiled.faults
+    return compiled.plan
+
+
+def test_a_chain_of_one_pool_is_one_stretch() -> None:
+    chain = plan(
+        f"  a: {{{VALIDATE}, next: b}}\n  b: {{{VALIDATE}, next: c}}\n"
+        f"  c: {{{ECHO}, next: end}}\n  end: {{type: end}}\n"
+    )
+    assert stretch(chain, "a", ["start"]) == ["a", "b"]
+
+
+def test_a_follower_that_waits_for_the_other_pool_stays_behind() -> None:
+    diamond = plan(
+        "  a: {handler: echo, next: [b, c]}\n"
+        f"  b: {{{VALIDATE}, next: d}}\n  c: {{{ECHO}, next: d}}\n"
+        f"  d: {{{VALIDATE}, next: end}}\n  end: {{type: end}}\n"
+    )
+    assert stretch(diamond, "b", ["start", "a"]) == ["b"]
+    assert stretch(diamond, "b", ["start", "a", "c"]) == ["b", "d"]
+
+
+def test_a_fan_in_goes_where_its_children_are() -> None:
+    fan = plan(
+        f"  a: {{type: fan_out, source: '{{{{ [1, 2] }}}}', task: {{{VALIDATE}}}, next: b}}\n"
+        f"  b: {{type: fan_in, next: c}}\n  c: {{{VALIDATE}, next: end}}\n  end: {{type: end}}\n"
+    )
+    assert stretch(fan, "a", ["start"]) == ["a", "b", "c"]
+
+
+def test_a_workflow_lives_on_gdal_only_if_all_of_it_does() -> None:
+    only = plan(f"  a: {{{VALIDATE}, next: end}}\n  end: {{type: end}}\n")
+    mixed = plan(f"  a: {{{VALIDATE}, next: b}}\n  b: {{{ECHO}, next: end}}\n  end: {{type: end}}\n")
+    assert (home_pool(only), home_pool(mixed)) == ("gdal", "light")
+
+
+def test_a_fan_out_that_may_become_several_runs_is_left_to_its_run() -> None:
+    def fan(more: str) -> Plan:
+        return plan(
+            f"  a: {{{VALIDATE}, next: b}}\n"
+            f"  b: {{type: fan_out, source: '{{{{ [1, 2] }}}}', {more}task: {{{VALIDATE}}}, next: c}}\n"
+            f"  c: {{type: fan_in, next: end}}\n  end: {{type: end}}\n"
+        )
+
+    assert stretch(fan(""), "a", ["start"]) == ["a"]
+    assert stretch(fan("shards: 1, "), "a", ["start"]) == ["a", "b", "c"]
+    assert (home_pool(fan("")), home_pool(fan("shards: 2, "))) == ("gdal", "light")
+
+
+@given(st.integers(0, 5000), st.integers(1, 300))
+def test_a_split_loses_nothing_and_is_even(count: int, parts: int) -> None:
+    cut = list(split(count, parts))
+    assert [number for part in cut for number in part] == list(range(count))
+    assert len(cut) == min(count, parts)
+    assert not cut or max(map(len, cut)) - min(map(len, cut)) <= 1
+
+
+@given(st.integers(1, 5000), st.integers(1, 300))
+def test_groups_are_no_more_than_the_cap_and_none_is_small(count: int, cap: int) -> None:
+    groups = grouped(count, cap)
+    assert [place for group in groups for place in group] == list(range(count))
+    assert len(groups) <= cap
+    assert min(map(len, groups)) >= min(count, LEAST_GROUP)
+
+
+@given(st.integers(1, 500), st.one_of(st.none(), st.integers(1, 40)), st.one_of(st.none(), st.integers(1, 12)))
+def test_shards_share_the_places_that_a_fan_out_grants(count: int, bound: int | None, declared: int | None) -> None:
+    items = tuple(Item(index, str(index), {}) for index in range(count))
+    parts = shards(Expand("n", items, count, bound, declared), cap=4)
+    assert [index for part, _ in parts for index in part] == list(range(count))
+    assert len(parts) <= (declared or 4)
+    if bound:
+        assert sum(places for _, places in parts) == bound
+        assert all(places >= 1 for _, places in parts)
+    else:
+        assert all(places == 0 for _, places in parts)
+
+
+@pytest.mark.parametrize(("count", "expected"), [(1, 1), (31, 1), (32, 2), (63, 3), (64, 4), (10_000, 4)])
+def test_only_fan_outs_that_are_worth_it_are_divided(count: int, expected: int) -> None:
+    items = tuple(Item(index, str(index), {}) for index in range(count))
+    assert len(shards(Expand("n", items, count), cap=4)) == expected
+
+
+@pytest.mark.parametrize("asked", ["high", "normal", "low"])
+def test_realtime_rides_high_and_the_rest_as_asked(asked: str) -> None:
+    assert priority_of(asked, "realtime") == "high"
+    assert priority_of(asked) == priority_of(asked, "offline") == asked
+    assert asked in QUEUES
+
+
+def test_what_a_run_of_a_part_leaves_out_does_not_travel() -> None:
+    chain = plan(
+        f"  a: {{{VALIDATE}, next: b}}\n  b: {{{VALIDATE}, next: c}}\n  c: {{{VALIDATE}, next: end}}\n"
+        f"  end: {{type: end}}\n"
+    )
+    assert stretch(chain, "a", ["start"]) == ["a", "b", "c"]
+    assert stretch(chain, "a", ["start", "b", "c", "end"]) == ["a"]
+    assert stretch(chain, "b", ["start", "a", "end"]) == ["b", "c"]

@@ -1,0 +1,46 @@
+"""What a run may return."""
+
+from pathlib import Path
+
+import pytest
+
+from flows.memory.large_values import RESULT_BYTES, DamagedValue, Values, plain, result_fault, to_json
+from flows.storage import LocalStore
+
+FITS = RESULT_BYTES - len(to_json(""))
+
+
+@pytest.mark.parametrize("outputs", [{}, {"a": "x" * FITS}, {"a": "x" * (FITS // 2 - 2), "b": "x" * (FITS // 2)}])
+def test_what_is_kept_whole(outputs: dict[str, str]) -> None:
+    assert result_fault(outputs) is None
+
+
+@pytest.mark.parametrize("outputs", [{"a": "x" * (FITS + 1)}, {"b": 1, "a": "é" * (FITS // 5)}])
+def test_what_is_too_much_is_named(outputs: dict[str, str]) -> None:
+    told = result_fault(outputs) or ""
+    assert "'a' alone" in told
+    assert "at most 256,000" in told
+
+
+@pytest.mark.parametrize("damage", [b"", b"{}", None])
+def test_kept_value_that_is_not_what_was_kept_is_never_taken_for_it(tmp_path: Path, damage: bytes | None) -> None:
+    store = LocalStore(tmp_path)
+    values, value = Values(store, "run/m1"), {"words": "x" * RESULT_BYTES}
+    told = values.told(value)
+    if damage is None:
+        store.delete(told["stored"])
+    else:
+        store.write_bytes(told["stored"], damage)
+    with pytest.raises(DamagedValue, match="done again"):
+        plain(values.heard(told))
+    assert values.told(value) == told  # made again, it is kept anew
+    assert plain(values.heard(told)) == value
+
+
+def test_it_is_the_content_that_counts_wherever_a_value_is_kept(tmp_path: Path) -> None:
+    values = Values(LocalStore(tmp_path), "run/m1")
+    kept = values.heard(values.told({"words": "x" * RESULT_BYTES}))
+    assert result_fault(plain({"a": kept})) is not None
+    small = values.heard(values.told({"words": ["x" * 100] * 400}))
+    assert result_fault(plain({"a": small, "b": {"inside": small}})) is None
+    assert plain({"a": small}) == {"a": {"words": ["x" * 100] * 400}}

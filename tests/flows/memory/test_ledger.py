@@ -1,0 +1,175 @@
+"""What a run remembers, and what a kill in the middle of a line leaves of it."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flows.compiler import State
+from flows.memory.ledger import NODES, Entry, Ledger, digest, latest, read
+from flows.storage import LocalStore
+
+MEMORY = "run/m1"
+
+
+def entry(
+    node: str = "n", index: int | None = None, state: State = State.COMPLETED, at: float = 1.0, **params: int
+) -> Entry:
+    return Entry(
+        node=node,
+        digest=digest("echo", params),
+        state=state.value,
+        tries=1,
+        worker="w",
+        started_at=at,
+        ended_at=at,
+        index=index,
+        key=None if index is None else f"key {index}",
+        output={"value": {"n": index}} if state is State.COMPLETED else None,
+    )
+
+
+def ledger(root: Path, writer: str = "a") -> Ledger:
+    return Ledger(LocalStore(root), MEMORY, writer)
+
+
+def test_a_node_that_succeeded_is_remembered_by_the_next_attempt(tmp_path: Path) -> None:
+    ledger(tmp_path).record(entry(a=1))
+    again = ledger(tmp_path, "b").node("n", digest("echo", {"a": 1}))
+    assert again is not None
+    assert (again.state, again.output) == (State.COMPLETED, {"n": None})
+
+
+def test_other_parameters_another_handler_or_a_failure_are_not_taken_for_it(tmp_path: Path) -> None:
+    ledger(tmp_path).record(entry(a=1))
+    ledger(tmp_path).record(entry("failed", state=State.FAILED, a=1))
+    again = ledger(tmp_path, "b")
+    assert again.node("n", digest("echo", {"a": 2})) is None
+    assert again.node("n", digest("sleep", {"a": 1})) is None
+    assert again.node("failed", digest("echo", {"a": 1})) is None
+    assert again.node("unknown", digest("echo", {"a": 1})) is None
+
+
+def test_items_of_all_processes_are_read_together(tmp_path: Path) -> None:
+    for number, writer in enumerate("abc"):
+        ledger(tmp_path, writer).record(entry("tiles", number))
+    remembered = ledger(tmp_path, "d").items("tiles")
+    assert set(remembered) == {"key 0", "key 1", "key 2"}
+    found = ledger(tmp_path).item(remembered, "key 2", digest("echo", {}))
+    assert found is not None
+    assert found.output == {"n": 2}
+
+
+@given(st.integers(min_value=0, max_value=400))
+def test_a_line_that_was_cut_short_is_no_line(cut: int) -> None:
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory() as folder:
+        root = Path(folder)
+        for number in range(2):
+            ledger(root).record(entry("tiles", number))
+        file = root / MEMORY / "ledger/tiles/a.jsonl"
+        whole = file.read_bytes()
+        kept = whole[: min(cut, len(whole))]
+        file.write_bytes(kept)
+        assert len(list(read(LocalStore(root), MEMORY, "tiles"))) == kept.count(b"\n")
+        ledger(root, "b").record(entry("tiles", 7))  # the next process has a file of its own
+        assert "key 7" in ledger(root).items("tiles")
+
+
+@pytest.mark.parametrize(
+    ("spoiled", "lost"),
+    [
+        (b'{"node": "ti', {"key 2"}),  # with which the next one becomes one line
+        (b"null\n", set()),
+        (b"[]\n", set()),
+        (b'{"node": "tiles"}\n', set()),
+        (b"\xff\xfe\n", set()),
+        (b"\n", set()),
+    ],
+)
+def test_a_line_that_is_no_entry_costs_its_own_work_and_nothing_else(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, spoiled: bytes, lost: set[str]
+) -> None:
+    file = f"{MEMORY}/ledger/tiles/a.jsonl"
+    for number in range(2):
+        ledger(tmp_path).record(entry("tiles", number))
+    LocalStore(tmp_path).append(file, spoiled)
+    for number in range(2, 4):
+        ledger(tmp_path).record(entry("tiles", number))
+    assert set(ledger(tmp_path, "b").items("tiles")) == {f"key {number}" for number in range(4)} - lost
+    assert [(one.message[:22], vars(one)["line"]) for one in caplog.records] == [("line of a run's memory", 3)]
+
+
+class Full(LocalStore):
+    """A disk that takes half of the second line, and all of those after it."""
+
+    appends = 0
+
+    def append(self, name: str, content: bytes) -> None:
+        Full.appends += 1
+        if Full.appends == 2:
+            super().append(name, content[: len(content) // 2])
+            raise OSError(28, "No space left on device")
+        super().append(name, content)
+
+
+def test_half_a_line_spoils_no_later_one_of_its_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Full, "appends", 0)
+    written = Ledger(Full(tmp_path), MEMORY, "a")
+    written.record(entry("tiles", 0))
+    with pytest.raises(OSError, match="No space"):
+        written.record(entry("tiles", 1))
+    for number in range(2, 4):
+        written.record(entry("tiles", number))
+    assert set(ledger(tmp_path, "b").items("tiles")) == {"key 0", "key 2", "key 3"}
+
+
+def test_a_success_outweighs_failures_and_later_news_older_ones() -> None:
+    entries = [
+        entry("t", 1, State.COMPLETED, at=1),
+        entry("t", 1, State.FAILED, at=5),
+        entry("t", 0, State.FAILED, at=1),
+        entry("t", 0, State.FAILED, at=2),
+    ]
+    assert [(one.index, one.state, one.ended_at) for one in latest(iter(entries))] == [
+        (0, "failed", 2),
+        (1, "completed", 1),
+    ]
+
+
+def test_large_outputs_are_kept_beside_and_small_ones_in_the_line(tmp_path: Path) -> None:
+    first = ledger(tmp_path)
+    small, large = first.values.told({"a": 1}), first.values.told({"a": "x" * 20_000})
+    assert small == {"value": {"a": 1}}
+    assert set(large) == {"stored"}
+    assert dict(first.values.heard(large)) == {"a": "x" * 20_000}
+    assert first.values.told(first.values.heard(large)) == large
+
+
+def test_what_a_partner_sends_never_passes_for_a_reference(tmp_path: Path) -> None:
+    values = ledger(tmp_path).values
+    sent = {"stored": "other-run/m1/values/secret.json"}
+    assert values.heard(values.told(sent)) == sent
+
+
+def test_nodes_and_items_do_not_mix(tmp_path: Path) -> None:
+    ledger(tmp_path).record(entry("tiles", 0))
+    ledger(tmp_path).record(entry("tiles"))
+    store = LocalStore(tmp_path)
+    assert [one.index for one in read(store, MEMORY, "tiles")] == [0]
+    assert [one.index for one in read(store, MEMORY, NODES)] == [None]
+
+
+def test_a_writer_begins_another_file_before_a_store_takes_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flows.memory.ledger.LINES_A_FILE", 3)
+    written = ledger(tmp_path)
+    for index in range(8):
+        written.record(entry(index=index, at=index))
+    assert LocalStore(tmp_path).names(f"{MEMORY}/ledger/n") == [
+        f"{MEMORY}/ledger/n/{name}.jsonl" for name in ("a-1", "a-2", "a")
+    ]
+    assert [one.index for one in latest(read(LocalStore(tmp_path), MEMORY, "n"))] == list(range(8))

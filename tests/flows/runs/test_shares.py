@@ -1,0 +1,319 @@
+"""Shares of a fan-out that end early: what a child tells of its items, and what its run makes of that. No Prefect."""
+
+import asyncio
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+from uuid import UUID
+
+import httpx
+import pytest
+from prefect.client.orchestration import PrefectClient
+from prefect.client.schemas.objects import State as PrefectState
+from prefect.client.schemas.objects import StateType
+from prefect.states import Failed as FailedState
+
+from domain.contracts.runs import RunFacts
+from flows.compiler import Cancelled, Failed, Item, Outcome, RunError, Schedule, State
+from flows.handlers.errors import InvalidInput, Stopped, Transient
+from flows.memory.large_values import to_json
+from flows.memory.ledger import Ledger
+from flows.prefect_engine.node_tasks import TaskRuns
+from flows.runs import segment
+from flows.runs.child_flow_runs import liveness, prefect_states
+from flows.runs.child_flow_runs.prefect_states import ChildStates
+from flows.runs.child_flow_runs.protocol import segment_name, sign_of_life
+from flows.runs.child_flow_runs.start import HANDED_OVER, ChildLost, SegmentRuns
+from flows.runs.domain_client import Line
+from flows.runs.fan_out import Share, Tell, do_items
+from flows.runs.node_executor import Hands, Work
+from flows.runs.pool_wait import PoolWait
+from flows.runs.run_context import Engine, Place
+from flows.runs.runner import Runner
+from flows.runs.stopping import Stop
+from flows.storage import Store, Zones
+from tests.flows.compiler.support import plan_of
+from tests.support.clock import PATIENCE_SECONDS, eventually
+from tests.support.many_flow_runs import ManyFlowRuns
+
+FACTS = RunFacts(id="run", request_id="request", received_at=datetime(2026, 1, 1, tzinfo=UTC), attempt=1)
+PLAN = plan_of(
+    """
+  start: {type: start, next: each}
+  each:
+    type: fan_out
+    source: [0, 1, 2, 3]
+    shards: 2
+    task: {handler: scripted, queue: gdal, params: {n: "{{ item }}"}, retry: {delays_seconds: [600]}}
+    next: all
+  all: {type: fan_in, next: end}
+  end: {type: end}"""
+)
+EACH = PLAN.nodes["each"]
+FAILS = {"fails": None, "partner_fault": True}  # at once, and is not tried again
+FAILS_ONCE = {"fails": 1}  # and waits ten minutes for its next try
+LASTS = {"seconds": 600}
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Engine:
+    """An engine that tells nobody."""
+    zones = Zones.local(tmp_path)
+    line = Line(cast("httpx.AsyncClient", None), UUID(int=1), "token")
+    return Engine(FACTS, "light", zones, line, Ledger(zones.runs, "run/m1", "a"))
+
+
+def items(params: Sequence[dict[str, Any]]) -> list[Item]:
+    return [Item(index, str(index), one) for index, one in enumerate(params)]
+
+
+async def share_done(
+    engine: Engine,
+    monkeypatch: pytest.MonkeyPatch,
+    params: Sequence[dict[str, Any]],
+    stop_once: Callable[[set[int]], bool] = lambda _told: False,
+) -> tuple[dict[int, Any], str]:
+    """What a child tells of these items, without task runs, and its end.
+
+    It is stopped as soon as the question is answered with yes, which is asked with the items that were told.
+    """
+    heard: set[int] = set()
+
+    async def unseen(hands: Hands, share: Share, tell: Tell, *, visible: bool) -> None:
+        async def hear(index: int, outcome: Outcome) -> None:
+            await tell(index, outcome)
+            heard.add(index)
+
+        await do_items(hands, share, hear, visible=not visible)
+
+    async def stop() -> None:
+        await eventually(lambda: stop_once(heard))
+        engine.line.stop.set("over")
+
+    monkeypatch.setattr(segment, "do_items", unseen)
+    place = segment_name(FACTS, 1)
+    lines = "".join(to_json([item.index, item.key, item.params]) + "\n" for item in items(params))
+    engine.zones.runs.write_bytes(f"{place}/items.jsonl", lines.encode())
+    order = {"node": "each", "at_once": None, "task_runs_cap": 10}
+    stopping = asyncio.create_task(stop())
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        told, verdict = await segment._do_share(engine, PLAN, Place(), order, place)
+    stopping.cancel()
+    await asyncio.gather(stopping, return_exceptions=True)
+    return told["items"], segment._segment_end(verdict).name or ""
+
+
+async def test_an_item_that_a_stop_cut_short_is_not_told_as_failed(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its run applies what it is told in item order: the first failure would be "asked to stop", and speak for all."""
+    ended, end = await share_done(engine, monkeypatch, [LASTS, FAILS], lambda told: 1 in told)
+    assert {index: outcome["error"]["code"] for index, outcome in ended.items()} == {1: "invalid-input"}
+    assert end == "Cancelled"
+
+
+async def test_a_handler_that_leaves_although_nobody_stops_it_has_failed(engine: Engine) -> None:
+    """Were it only stopped, whoever waits for the item would do so for ever."""
+    hands, (item,) = Hands(engine, engine.line.stop), items([LASTS])
+    outcome = await hands.failed(Work(EACH, "each", item.params, item), 0, Stopped("on a whim"))
+    assert outcome.state is State.FAILED
+    engine.line.stop.set("over")
+    outcome = await hands.failed(Work(EACH, "each", item.params, item), 0, Stopped("as asked"))
+    assert outcome.state is State.CANCELLED
+
+
+async def test_a_share_that_is_stopped_waits_for_no_further_try(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its next would be due in ten minutes, as the other item would end."""
+
+    def has_failed(_told: set[int]) -> bool:
+        runs = engine.zones.runs
+        return any(b'"failed": true' in runs.read_bytes(name) for name in runs.names(f"trials/{FACTS.id}"))
+
+    assert await share_done(engine, monkeypatch, [FAILS_ONCE, LASTS], has_failed) == ({}, "Cancelled")
+
+
+async def test_what_fails_while_its_run_stops_is_not_tried_again_and_has_not_failed_for_good(engine: Engine) -> None:
+    """A handler may make a fault of its own of being told to leave."""
+    hands, (item,) = Hands(engine, Stop()), items([LASTS])
+    work, error = Work(EACH, "each", item.params, item), Transient("The connection was cut.")
+    task: Any = TaskRuns(hands, EACH, of_items=True)._task
+    assert task.retry_condition_fn(task, None, FailedState(data=error))
+    assert not task.retry_condition_fn(task, None, FailedState(data=InvalidInput("no raster")))
+    assert inspect.isfunction(task.retry_condition_fn)  # Prefect calls nothing else, and says nothing of it
+    hands.stop.set("draining")
+    assert not task.retry_condition_fn(task, None, FailedState(data=error))
+    tries = len(EACH.retry.delays())
+    assert (await hands.failed(work, tries - 1, error)).state is State.CANCELLED
+    assert (await hands.failed(work, tries, error)).state is State.FAILED
+    assert (await hands.failed(work, 0, InvalidInput("no raster"))).state is State.FAILED
+
+
+@dataclass
+class Draining(ManyFlowRuns):
+    """A stand-in for Prefect whose workers drain: each takes a child, has it show a failed item, and hands over.
+
+    What comes after the first two stays in the queue.
+    """
+
+    store: Store
+    created: list[int] = field(default_factory=list)
+
+    async def read_deployment_by_name(self, name: str) -> Any:
+        return SimpleNamespace(id=UUID(int=0))
+
+    async def create_flow_run_from_deployment(
+        self, _deployment: UUID, parameters: dict[str, Any], **_named: Any
+    ) -> Any:
+        number = parameters["segment"]
+        self.created.append(number)
+        if number <= 2:
+            self.store.write_bytes(sign_of_life(segment_name(FACTS, number)), b'{"beat": 1, "done": 0, "failed": 1}')
+        return SimpleNamespace(id=UUID(int=number))
+
+    def state_of(self, flow_run_id: UUID) -> PrefectState[Any] | None:
+        if flow_run_id.int <= 2:
+            return PrefectState(type=StateType.CANCELLED, name=HANDED_OVER)
+        return PrefectState(type=StateType.SCHEDULED)
+
+    async def set_flow_run_state(self, *_: Any) -> None:
+        """A child is withdrawn."""
+
+
+async def run_over(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> tuple[Failed, list[int]]:
+    """How a run ends whose children are handed over after failures, and which children it had."""
+    monkeypatch.setattr(prefect_states, "ASK_SECONDS", 0.0)
+    prefect = Draining(engine.zones.runs)
+    engine.children = SegmentRuns(cast("PrefectClient", prefect), engine, silence_seconds=60, states=ChildStates())
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        verdict = await Runner(engine, Schedule(PLAN), Stop(), visible=False).run()
+    assert isinstance(verdict, Failed)
+    return verdict, prefect.created
+
+
+async def test_a_failure_outlives_the_child_that_was_handed_over_with_it(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other children were withdrawn or handed over too: nobody but the ledger knows what failed."""
+    hands = Hands(engine, Stop())
+    third = Item(2, "2", {"n": 2})
+    await hands.failed(Work(EACH, "each", third.params, third), 0, InvalidInput("The third is no raster."))
+    verdict, created = await run_over(engine, monkeypatch)
+    assert verdict.error.code == "too-many-failures"
+    assert verdict.error.message == "1 of 4 children failed; each__2: The third is no raster."
+    assert verdict.error.partner_may_read
+    assert set(created) <= {1, 2}
+
+
+async def test_a_fan_out_that_was_given_up_ends_though_nobody_knows_what_failed(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verdict, _ = await run_over(engine, monkeypatch)
+    assert (verdict.error.code, verdict.error.node_id) == ("too-many-failures", "each")
+
+
+def heard_by_nobody() -> PoolWait:
+    async def tell_nobody(_again: bool) -> None:
+        """Nobody is told."""
+
+    return PoolWait(tell_nobody, lambda: None)
+
+
+def told_of(engine: Engine, node_id: str) -> list[str]:
+    """The states that the domain is told of the node, without repetitions."""
+    states = [event.state for event in engine.line._events if event.node_id == node_id]
+    return [state for number, state in enumerate(states) if number == 0 or state != states[number - 1]]
+
+
+@dataclass
+class Queued(Draining):
+    """A stand-in for Prefect whose pool nobody serves: children begin and are handed over where a test says so."""
+
+    handed_over: set[int] = field(default_factory=set)
+
+    async def create_flow_run_from_deployment(
+        self, _deployment: UUID, parameters: dict[str, Any], **_named: Any
+    ) -> Any:
+        self.created.append(parameters["segment"])
+        return SimpleNamespace(id=UUID(int=parameters["segment"]))
+
+    def begin(self, number: int) -> None:
+        self.store.write_bytes(sign_of_life(segment_name(FACTS, number)), b'{"beat": 1, "done": 0, "failed": 0}')
+
+    def state_of(self, flow_run_id: UUID) -> PrefectState[Any] | None:
+        if flow_run_id.int in self.handed_over:
+            return PrefectState(type=StateType.CANCELLED, name=HANDED_OVER)
+        return PrefectState(type=StateType.RUNNING)
+
+
+async def test_fan_out_waits_for_its_pool_as_long_as_none_of_its_shares_has_begun(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where its row says that it runs, nobody ever hears that no worker serves its pool."""
+    monkeypatch.setattr(prefect_states, "ASK_SECONDS", 0.0)
+    prefect, stop = Queued(engine.zones.runs), Stop()
+    engine.children = SegmentRuns(cast("PrefectClient", prefect), engine, silence_seconds=600, states=ChildStates())
+    running = asyncio.create_task(Runner(engine, Schedule(PLAN), stop, visible=False).run())
+    await eventually(lambda: len(prefect.created) == 2)
+    assert told_of(engine, "each") == ["dispatched"]
+    prefect.begin(2)
+    await eventually(lambda: told_of(engine, "each") == ["dispatched", "running"])
+    prefect.handed_over.add(2)
+    await eventually(lambda: len(prefect.created) == 3)  # and the first has never begun
+    await eventually(lambda: told_of(engine, "each") == ["dispatched", "running", "dispatched"])
+    prefect.begin(3)
+    await eventually(lambda: told_of(engine, "each")[3:] == ["running"])
+    stop.set("over")
+    await asyncio.wait_for(running, PATIENCE_SECONDS)
+
+
+@dataclass
+class OneCrashes(Draining):
+    """A stand-in for Prefect: of two children that work, the first one's process is killed."""
+
+    def state_of(self, flow_run_id: UUID) -> PrefectState[Any] | None:
+        return PrefectState(type=StateType.CRASHED if flow_run_id.int == 1 else StateType.RUNNING)
+
+
+async def test_where_one_child_is_lost_the_others_are_stopped_and_waited_for(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else they would go on with items that the next attempt is given too, and nobody would hear how they end."""
+    monkeypatch.setattr(prefect_states, "ASK_SECONDS", 0.0)
+    monkeypatch.setattr(liveness, "BELIEVED_SECONDS", 0.1)
+    runs, other = engine.zones.runs, segment_name(FACTS, 2)
+    segments = SegmentRuns(cast("PrefectClient", OneCrashes(runs)), engine, silence_seconds=60, states=ChildStates())
+
+    async def second_child() -> None:
+        while runs.size_bytes(f"{other}/stop") is None:  # noqa: ASYNC110 - a blob tells nobody
+            await asyncio.sleep(0.01)
+        runs.write_bytes(f"{other}/outcome.json", to_json({"items": {}, "artifacts": []}).encode())
+
+    shares = [([item], 1) for item in items([{"n": 0}, {"n": 1}])]
+    async with asyncio.timeout(30):
+        ending = asyncio.create_task(second_child())
+        with pytest.raises(ChildLost, match="segment-1"):
+            await segments.items("gdal", Place(), "each", shares, None, Stop(), heard_by_nobody(), lambda *_: True)
+        assert ending.done(), "the run went on before the other child had heard of it"
+
+
+async def test_a_share_that_is_done_ends_well_whatever_failed_in_it(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended, end = await share_done(engine, monkeypatch, [FAILS, {}])
+    assert {index: outcome["state"] for index, outcome in ended.items()} == {0: "failed", 1: "completed"}
+    assert end == "Completed"
+
+
+def test_a_stretch_that_failed_says_so_and_one_that_its_run_stopped_is_cancelled() -> None:
+    schedule = Schedule(PLAN)
+    schedule.begin()
+    [*_, stopped] = schedule.apply(Cancelled())
+    assert isinstance(stopped, Failed)
+    assert segment._segment_end(stopped).name == "Cancelled"
+    assert segment._segment_end(Failed(RunError("handler-failed", "boom", "each"))).message == "each: boom"
