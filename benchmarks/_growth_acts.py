@@ -15,10 +15,10 @@ import psycopg
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from benchmarks._platform import Platform
-from domain.loops.audit_sealer import Sealer
+from domain.loops.audit_sealer import AuditSealer
 from domain.loops.callback_sender import EACH_ENDPOINT
 from domain.loops.reconciler import Reconciler
-from domain.loops.unserved_pools import Router
+from domain.loops.unserved_pools import UnservedPoolSweep
 from domain.repositories import outbox
 from domain.repositories.approvals import Approvals
 from domain.repositories.callbacks import Callbacks
@@ -281,11 +281,11 @@ async def sweep_fenced(platform: Platform) -> None:
 
 
 async def route(platform: Platform) -> None:
-    await Router(platform.database, 5, 25, 600).look()
+    await UnservedPoolSweep(platform.database, 5, 25, 600).look()
 
 
-def _sealer(platform: Platform) -> Sealer:
-    return Sealer(platform.database, 60, platform.service.settings.audit_chain())
+def _sealer(platform: Platform) -> AuditSealer:
+    return AuditSealer(platform.database, 60, platform.service.settings.audit_chain())
 
 
 async def seal_from_the_start(platform: Platform) -> None:
@@ -349,7 +349,7 @@ def all_acts() -> list[Act]:
         Act("serving: a product", product),
         Act("router", route),
         Act("sealer at its start", seal_from_the_start),
-        _in_session("couriers claim", lambda session: Callbacks(session).claim(10, EACH_ENDPOINT, 30)),
+        _in_session("callback senders claim", lambda session: Callbacks(session).claim(10, EACH_ENDPOINT, 30)),
         _in_session("collector", lambda session: Leftovers(session).due(Kept(), 300, 10)),
         _in_session("approvals that ended", lambda session: Approvals(session).ended(100)),
         _in_session("words outside", lambda session: Layers(session).recall_external(["x" * 32])),

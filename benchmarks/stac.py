@@ -32,7 +32,7 @@ from domain.db import Database
 from domain.models import Asset, Request, Run
 from domain.repositories.runs import Runs
 from domain.rules.publication import Holdings, collection, public_item
-from domain.services.publication.catalogue import Shelf
+from domain.services.publication.catalogue import ServedCatalogue
 from domain.services.publication.deciding import FilesRead, decided
 from domain.services.publication.file_checks import FileChecks
 from domain.shared.database_address import DatabaseAddress
@@ -181,9 +181,9 @@ async def _approve(bench: Bench, database: Database, asset_id: str) -> None:
     began, checks = time.perf_counter(), FileChecks(bench.zones.silver, wait_seconds=60)
 
     async def act(session: AsyncSession, files: FilesRead) -> None:
-        shelf, asset = Shelf(session, files, PUBLIC_URL), await session.get_one(Asset, asset_id)
-        await shelf.put(asset, 0, 1)
-        await shelf.describe(asset)
+        catalogue, asset = ServedCatalogue(session, files, PUBLIC_URL), await session.get_one(Asset, asset_id)
+        await catalogue.put(asset, 0, 1)
+        await catalogue.describe(asset)
 
     await decided(database, checks, act)
     bench.note("approve", began)

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from prefect.client.orchestration import PrefectClient
 
 from deployments.deploy import OURS
-from deployments.rollout.report import Change, Verdict
+from deployments.rollout.report import Change, Difference
 
 RETIRED = ("cairn: silent flow runs",)
 
@@ -20,4 +20,4 @@ async def remove_retired(client: PrefectClient) -> AsyncIterator[Change]:
         for found in await client.read_automations_by_name(name):
             if OURS in found.tags:  # else somebody else's, by the same name
                 await client.delete_automation(found.id)
-                yield Change(Verdict.REMOVED, "automation", name)
+                yield Change(Difference.REMOVED, "automation", name)

@@ -40,14 +40,14 @@ from domain.console.forms import LONGEST_FORM
 from domain.contracts import rendering
 from domain.db import Database
 from domain.errors import Unkept, no_database
-from domain.loops.approval_expiry import Endings
-from domain.loops.audit_sealer import Sealer
-from domain.loops.callback_sender import Courier
-from domain.loops.commit_notifier import Bell
-from domain.loops.external_metadata import Recall
-from domain.loops.leftover_collector import Collector
-from domain.loops.listening_notes import Listener
-from domain.loops.unserved_pools import Router
+from domain.loops.approval_expiry import ApprovalExpiry
+from domain.loops.audit_sealer import AuditSealer
+from domain.loops.callback_sender import CallbackSender
+from domain.loops.commit_notifier import CommitNotifier
+from domain.loops.external_metadata import ExternalMetadataSweep
+from domain.loops.leftover_collector import LeftoverCollector
+from domain.loops.listening_notes import ListeningNotes
+from domain.loops.unserved_pools import UnservedPoolSweep
 from domain.repositories.published import WORKFLOW_CHANNEL
 from domain.rules.routing import gap_seconds
 from domain.services.operations.callbacks import seal_readable
@@ -60,12 +60,12 @@ from domain.services.submissions.quotas import Quotas
 from domain.services.submissions.waiting_line import Turns
 from domain.settings import DomainSettings, settings
 from domain.shared import logs
-from domain.shared.authentication import Doorkeeper
+from domain.shared.authentication import Authentication
 from domain.shared.background import in_background
 from domain.shared.last_uses import LastUses
 from domain.shared.metrics import Metering, RequestMeter
 from domain.shared.notices import CHILDREN_CHANNEL, FENCE_CHANNEL, Notices
-from domain.shared.request_bodies import Bodies, BodyRules, Room
+from domain.shared.request_bodies import Bodies, BodyBudget, BodyRules
 from domain.shared.signals import on_stop
 from domain.state import LastLines, Service
 
@@ -93,18 +93,18 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
             vault = await _vault(config, database)
             zones = config.zones()
             checks = FileChecks(zones.silver, config.file_check_seconds)
-            doorkeeper = Doorkeeper(config.token_verifier())
+            authentication = Authentication(config.token_verifier())
             fences = Notices(address, FENCE_CHANNEL, also=CHILDREN_CHANNEL)
             turns = Turns(config.submission_wait_seconds)
             app.state.service = console.state.service = Service(
-                config, database, library, zones, checks, quotas, vault, doorkeeper, fences, turns,
+                config, database, library, zones, checks, quotas, vault, authentication, fences, turns,
                 _listener(config, database), _last_lines(config),
             )  # fmt: skip
             service: Service = app.state.service
             _watch(app, database)
-            uses = LastUses(address, doorkeeper.seen, config.last_used_seconds)
+            uses = LastUses(address, authentication.seen, config.last_used_seconds)
             loops = [await _listen(service), *_loops(config, database, fences), uses.hear(), uses.write()]
-            loops += [*_couriers(config, database, vault), *_sweeps(service)]
+            loops += [*_callback_senders(config, database, vault), *_sweeps(service)]
             loops += [library.notices.run(), library.follow(), app.state.gauges.lag.watch()]
             with closing(checks):
                 async with in_background(*loops):
@@ -180,7 +180,7 @@ def _tell_what_failed(app: FastAPI) -> None:
 def _bound_bodies(app: FastAPI, config: DomainSettings) -> None:
     """Have bodies read only of who may send them, and no more of them than there is room for."""
     rules = BodyRules(config.max_body_bytes, {CONSOLE: LONGEST_CONSOLE_BODY, RUNS: config.max_report_bytes})
-    room = Room(config.bodies_mb * MEGABYTE, is_shared=False)  # the gateway speaks for all partners
+    room = BodyBudget(config.bodies_mb * MEGABYTE, is_shared=False)  # the gateway speaks for all partners
     app.add_middleware(Bodies, rules=rules, room=room, admit=admit)
 
 
@@ -204,9 +204,9 @@ async def _with_what_cannot_be_kept(_request: Request, error: Exception) -> JSON
     return rendering.render(problem.problem())
 
 
-def _listener(config: DomainSettings, database: Database) -> Listener:
+def _listener(config: DomainSettings, database: Database) -> ListeningNotes:
     """Who notes that this process listens, often enough for attempts and for workers."""
-    return Listener(database, min(config.patience().gap, gap_seconds(config.beacon_silence_seconds)))
+    return ListeningNotes(database, min(config.patience().gap, gap_seconds(config.beacon_silence_seconds)))
 
 
 async def _listen(service: Service) -> Coroutine[Any, Any, None]:
@@ -226,11 +226,11 @@ def _last_lines(config: DomainSettings) -> LastLines | None:
 def _loops(config: DomainSettings, database: Database, fences: Notices) -> list[Coroutine[Any, Any, None]]:
     """What works beside the API in this process."""
     address = config.address(config.database_url)
-    bell = Bell(address)
-    database.wake, database.fenced, database.changed = bell.ring, bell.fenced, bell.changed
-    database.children = bell.children
+    notifier = CommitNotifier(address)
+    database.wake, database.fenced, database.changed = notifier.ring, notifier.fenced, notifier.changed
+    database.children = notifier.children
     if not config.relay_enabled:
-        return [bell.run(), fences.run()]
+        return [notifier.run(), fences.run()]
     from domain.loops.relay import Relay  # brings Prefect's client along
 
     relay = Relay(
@@ -241,9 +241,9 @@ def _loops(config: DomainSettings, database: Database, fences: Notices) -> list[
         config.relay_lease_seconds,
         config.relay_retry_seconds,
     )
-    sealer = Sealer(database, config.audit_seal_seconds, config.audit_chain())
+    sealer = AuditSealer(database, config.audit_seal_seconds, config.audit_chain())
     sweeps = _reconcile(config, database, fences)
-    return [bell.run(), fences.run(), relay.run(), sweeps, _route(config, database), sealer.run()]
+    return [notifier.run(), fences.run(), relay.run(), sweeps, _route(config, database), sealer.run()]
 
 
 async def _reconcile(config: DomainSettings, database: Database, fences: Notices) -> None:
@@ -263,7 +263,7 @@ async def _route(config: DomainSettings, database: Database) -> None:
 
     async with PrefectRuns() as prefect:
         silence, allowed = config.beacon_silence_seconds, config.unroutable_seconds
-        await Router(database, config.routing_seconds, silence, allowed, prefect.online_workers).run()
+        await UnservedPoolSweep(database, config.routing_seconds, silence, allowed, prefect.online_workers).run()
 
 
 def _sweeps(service: Service) -> list[Coroutine[Any, Any, None]]:
@@ -276,23 +276,23 @@ def _sweeps(service: Service) -> list[Coroutine[Any, Any, None]]:
         return []
     collecting = Collecting(service.database, service.zones, config.leftovers())
     loops = [
-        Endings(service, config.approval_end_seconds).run(),
-        Collector(collecting, config.collect_seconds).run(),
+        ApprovalExpiry(service, config.approval_end_seconds).run(),
+        LeftoverCollector(collecting, config.collect_seconds).run(),
     ]
     if config.external_database_url is not None:
         words = OutsideWords(service.database, config.external_database_url.get_secret_value())
-        loops.append(Recall(words, config.external_look_seconds).run())
+        loops.append(ExternalMetadataSweep(words, config.external_look_seconds).run())
     return loops
 
 
-def _couriers(config: DomainSettings, database: Database, vault: Vault) -> list[Coroutine[Any, Any, None]]:
+def _callback_senders(config: DomainSettings, database: Database, vault: Vault) -> list[Coroutine[Any, Any, None]]:
     """Who delivers callbacks from this process."""
     if not config.callbacks_enabled:
         return []
     tls = ssl.create_default_context()
     if config.callback_ca_file:
         tls.load_verify_locations(config.callback_ca_file)
-    courier = Courier(
+    sender = CallbackSender(
         database,
         Webhooks(config.callback_policy(), config.callback_timeout_seconds, tls),
         vault,
@@ -301,4 +301,4 @@ def _couriers(config: DomainSettings, database: Database, vault: Vault) -> list[
         poll_seconds=config.callback_poll_seconds,
         concurrency=config.callback_concurrency,
     )
-    return [courier.run()]
+    return [sender.run()]

@@ -7,14 +7,14 @@ from uuid import UUID
 from domain.adapters.sealing import Vault
 from domain.contracts.records import LogLine
 from domain.db import Database
-from domain.loops.listening_notes import Listener
+from domain.loops.listening_notes import ListeningNotes
 from domain.services.operations.workflow_definitions import Definitions
 from domain.services.operations.workflow_library import Library
 from domain.services.publication.file_checks import FileChecks
 from domain.services.submissions.quotas import Quotas
 from domain.services.submissions.waiting_line import Turns
 from domain.settings import DomainSettings
-from domain.shared.authentication import Doorkeeper
+from domain.shared.authentication import Authentication
 from domain.shared.notices import Notices
 from flows.storage import Zones
 
@@ -32,10 +32,10 @@ class Service:
     file_checks: FileChecks
     quotas: Quotas
     vault: Vault
-    doorkeeper: Doorkeeper
+    authentication: Authentication
     fences: Notices
     turns: Turns
-    listener: Listener
+    listener: ListeningNotes
     last_lines: LastLines | None = None  # where this process talks to Prefect
 
     @property

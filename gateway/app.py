@@ -8,12 +8,12 @@ from fastapi import FastAPI
 
 from domain.contracts import rendering
 from domain.shared import logs
-from domain.shared.authentication import Doorkeeper
+from domain.shared.authentication import Authentication
 from domain.shared.background import in_background
 from domain.shared.last_uses import LastUses
 from domain.shared.metrics import Metering, RequestMeter
 from domain.shared.notices import REQUEST_CHANNEL, Notices
-from domain.shared.request_bodies import Bodies, BodyRules, Room
+from domain.shared.request_bodies import Bodies, BodyBudget, BodyRules
 from domain.shared.signals import on_stop
 from gateway.blueprints import (
     admin,
@@ -67,8 +67,8 @@ def create_app(configured: GatewaySettings | None = None) -> FastAPI:
         if configured is None:  # a server's own start
             on_stop(notices.close)
         pages = console.pages_client(str(config.domain_url), config.console_streams_at_once)
-        doorkeeper = Doorkeeper(config.token_verifier())
-        uses = LastUses(address, doorkeeper.seen, config.last_used_seconds)
+        authentication = Authentication(config.token_verifier())
+        uses = LastUses(address, authentication.seen, config.last_used_seconds)
         async with pool, domain, serving, targets, pages, in_background(notices.run(), uses.tell()):
             client = DomainClient(domain, config.service_token.get_secret_value())
             app.state.gateway = Gateway(
@@ -78,7 +78,7 @@ def create_app(configured: GatewaySettings | None = None) -> FastAPI:
                 serving,
                 targets,
                 pages,
-                doorkeeper,
+                authentication,
                 config.rates(),
                 config.readers(),
                 config.visitors(),
@@ -98,7 +98,7 @@ def create_app(configured: GatewaySettings | None = None) -> FastAPI:
     rules = BodyRules(
         config.max_body_bytes, {CONSOLE: min(CONSOLE_BYTES, config.max_body_bytes)}, judge_of(config.max_body_depth)
     )
-    app.add_middleware(Bodies, rules=rules, room=Room(config.bodies_mb * MEGABYTE), admit=admit)
+    app.add_middleware(Bodies, rules=rules, room=BodyBudget(config.bodies_mb * MEGABYTE), admit=admit)
     app.add_middleware(Entrance)
     app.add_middleware(CrossOrigin)
     if config.public_url is not None:

@@ -27,7 +27,7 @@ async def caller(
 ) -> Identity:
     """The client that holds the credential, within the calls that it may make."""
     state.rates.refuse_again(secret)
-    found = await state.doorkeeper.identify(secret, address_of(request), state.queries)
+    found = await state.authentication.identify(secret, address_of(request), state.queries)
     state.rates.take(found, secret)
     return found
 

@@ -8,7 +8,7 @@ import httpx
 from fastapi import Request
 
 from domain.rules.rates import Buckets
-from domain.shared.authentication import Doorkeeper
+from domain.shared.authentication import Authentication
 from domain.shared.notices import Notices
 from gateway.answer_cache import Remembered
 from gateway.domain_client.client import DomainClient
@@ -28,7 +28,7 @@ class Gateway:
     serving: httpx.AsyncClient
     targets: httpx.AsyncClient
     console: httpx.AsyncClient
-    doorkeeper: Doorkeeper
+    authentication: Authentication
     rates: Rates
     readers: Buckets
     visitors: Buckets

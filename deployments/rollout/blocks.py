@@ -8,7 +8,7 @@ from typing import Any
 from prefect.blocks.core import Block
 
 from blocks.storage import LocalZones
-from deployments.rollout.report import Change, Verdict
+from deployments.rollout.report import Change, Difference
 
 BLOCK = "cairn"
 
@@ -46,9 +46,9 @@ async def _ensure(wanted: Block, *facts: str) -> Change:
         found: Any = await type(wanted).aload(BLOCK)
     except ValueError:  # Prefect's word for a block that is not there
         await wanted.asave(BLOCK)
-        return Change(Verdict.CREATED, "block", name)
+        return Change(Difference.CREATED, "block", name)
     different = [fact for fact in facts if getattr(found, fact) != getattr(wanted, fact)]
     if not different:
-        return Change(Verdict.UNCHANGED, "block", name)
+        return Change(Difference.UNCHANGED, "block", name)
     await wanted.asave(BLOCK, overwrite=True)
-    return Change(Verdict.CHANGED, "block", name, ", ".join(different))
+    return Change(Difference.CHANGED, "block", name, ", ".join(different))

@@ -18,7 +18,7 @@ from prefect.client.schemas.objects import StateType, WorkPool
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 
 from deployments import pools
-from deployments.rollout.report import Change, Verdict, differing
+from deployments.rollout.report import Change, Difference, differing
 from flows.compiler.partition import QUEUES
 
 UNDER_WAY = [StateType.SCHEDULED, StateType.PENDING, StateType.RUNNING, StateType.CANCELLING, StateType.PAUSED]
@@ -70,12 +70,12 @@ async def ensure_pool(client: PrefectClient, wanted: WantedPool, *, replace: boo
         create = WorkPoolCreate(name=wanted.name, type=wanted.type, **wanted.fields())
         with contextlib.suppress(ObjectAlreadyExists):  # another rollout was faster
             await client.create_work_pool(create)
-        yield Change(Verdict.CREATED, "pool", wanted.name, detail or wanted.type)
+        yield Change(Difference.CREATED, "pool", wanted.name, detail or wanted.type)
     elif changed := differing(wanted.fields(), found):
         await client.update_work_pool(wanted.name, WorkPoolUpdate(**wanted.fields()))
-        yield Change(Verdict.CHANGED, "pool", wanted.name, ", ".join(changed))
+        yield Change(Difference.CHANGED, "pool", wanted.name, ", ".join(changed))
     else:
-        yield Change(Verdict.UNCHANGED, "pool", wanted.name)
+        yield Change(Difference.UNCHANGED, "pool", wanted.name)
     for queue, priority in QUEUES.items():
         yield await _ensure_queue(client, wanted, queue, priority)
 
@@ -111,8 +111,8 @@ async def _ensure_queue(client: PrefectClient, pool: WantedPool, queue: str, pri
     except ObjectNotFound:
         with contextlib.suppress(ObjectAlreadyExists):
             await client.create_work_queue(name=queue, work_pool_name=pool.name, **fields)
-        return Change(Verdict.CREATED, "queue", name)
+        return Change(Difference.CREATED, "queue", name)
     if not (changed := differing(fields, found)):
-        return Change(Verdict.UNCHANGED, "queue", name)
+        return Change(Difference.UNCHANGED, "queue", name)
     await client.update_work_queue(found.id, **fields)
-    return Change(Verdict.CHANGED, "queue", name, ", ".join(changed))
+    return Change(Difference.CHANGED, "queue", name, ", ".join(changed))

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 
-class Verdict(StrEnum):
+class Difference(StrEnum):
     """How the server stood to what we want of it."""
 
     CREATED = "created"
@@ -21,7 +21,7 @@ class Verdict(StrEnum):
 class Change:
     """One thing of Prefect's, and what was done to it."""
 
-    verdict: Verdict
+    verdict: Difference
     kind: str
     name: str
     detail: str = ""
@@ -44,4 +44,4 @@ def _plain(value: Any) -> Any:
 
 def summary(changes: Sequence[Change]) -> str:
     counts = Counter(change.verdict for change in changes)
-    return ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])
+    return ", ".join(f"{counts[verdict]} {verdict}" for verdict in Difference if counts[verdict])

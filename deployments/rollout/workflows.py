@@ -18,7 +18,7 @@ from prefect.exceptions import ObjectNotFound
 from prefect.utilities.callables import parameter_schema
 
 from deployments.deploy import OURS, Target
-from deployments.rollout.report import Change, Verdict, differing
+from deployments.rollout.report import Change, Difference, differing
 from flows import catalog
 
 PAGE = 200
@@ -46,11 +46,11 @@ async def ensure_deployment(client: PrefectClient, target: Target) -> Change:
         found = None
     changed = differing(fields, found) if found else []
     if found and not changed:
-        return Change(Verdict.UNCHANGED, "deployment", name)
+        return Change(Difference.UNCHANGED, "deployment", name)
     await client.create_deployment(flow_id=await client.create_flow(flow), name=target.name, **fields)
     if found is None:
-        return Change(Verdict.CREATED, "deployment", name, f"on {target.pool}")
-    return Change(Verdict.CHANGED, "deployment", name, ", ".join(changed))
+        return Change(Difference.CREATED, "deployment", name, f"on {target.pool}")
+    return Change(Difference.CHANGED, "deployment", name, ", ".join(changed))
 
 
 async def leftovers(client: PrefectClient, targets: Sequence[Target], *, prune: bool) -> AsyncIterator[Change]:
@@ -64,12 +64,12 @@ async def leftovers(client: PrefectClient, targets: Sequence[Target], *, prune: 
             continue
         name = f"{flows[found.flow_id]}/{found.name}"
         if not prune:
-            yield Change(Verdict.LEFT_OVER, "deployment", name, "no workflow asks for it; `--prune` removes it")
+            yield Change(Difference.LEFT_OVER, "deployment", name, "no workflow asks for it; `--prune` removes it")
         elif under_way := await _runs_under_way(client, found):
-            yield Change(Verdict.LEFT_OVER, "deployment", name, f"{under_way} of its runs are under way")
+            yield Change(Difference.LEFT_OVER, "deployment", name, f"{under_way} of its runs are under way")
         else:
             await client.delete_deployment(found.id)
-            yield Change(Verdict.REMOVED, "deployment", name)
+            yield Change(Difference.REMOVED, "deployment", name)
 
 
 async def _ours(client: PrefectClient) -> Collection[DeploymentResponse]:

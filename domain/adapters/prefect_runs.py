@@ -60,11 +60,11 @@ class Unanswered(Unclear):
     """Prefect did not answer at all: it is away, or the way to it is."""
 
 
-class Refused(Exception):
+class PrefectRefused(Exception):
     """Prefect understood and refused this run: asking again the same way cannot help."""
 
 
-class Missing(Refused):
+class PrefectMissing(PrefectRefused):
     """Prefect does not know, or no longer knows, what the call is about."""
 
 
@@ -117,7 +117,7 @@ class PrefectRuns:
         asked = self._client.read_flow_runs(flow_filter=flow, flow_run_filter=wanted, limit=1)
         try:
             found = await self._asked(asked, f"key {key}")
-        except (Unclear, Refused):
+        except (Unclear, PrefectRefused):
             return None, FlowState.UNKNOWN
         return (found[0].id, _state(found[0])) if found else (None, FlowState.MISSING)
 
@@ -130,7 +130,7 @@ class PrefectRuns:
             chosen = FlowRunFilter(id=FlowRunFilterId(any_=page))
             try:
                 found = await self._asked(self._client.read_flow_runs(flow_run_filter=chosen, limit=PAGE), "flow runs")
-            except (Unclear, Refused):
+            except (Unclear, PrefectRefused):
                 told |= dict.fromkeys(page, FlowState.UNKNOWN)
                 continue
             told |= dict.fromkeys(page, FlowState.MISSING) | {run.id: _state(run) for run in found}
@@ -143,7 +143,7 @@ class PrefectRuns:
             state = Cancelled()
         elif flow is FlowState.OVERSTAYING:
             state = Cancelled(message="It was told to stop, and nobody was left who would have ended it.")
-        with contextlib.suppress(Unclear, Refused):  # the next sweep asks again
+        with contextlib.suppress(Unclear, PrefectRefused):  # the next sweep asks again
             await self._asked(self._client.set_flow_run_state(flow_run_id, state), f"flow run {flow_run_id}")
 
     async def end_inside(self, flow_run_ids: Iterable[UUID]) -> bool:
@@ -161,7 +161,7 @@ class PrefectRuns:
                 around = [run.id for page in pages for run in page]
                 for flow_run_id in around:
                     await self._crash(flow_run_id)
-        except (Unclear, Refused):
+        except (Unclear, PrefectRefused):
             return False
         return all_seen
 
@@ -173,7 +173,7 @@ class PrefectRuns:
         found: dict[UUID, str] = {}
         flow = FlowFilter(name=FlowFilterName(any_=[SEGMENT_FLOW]))
         wanted = FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_=UNDER_WAY)))
-        with contextlib.suppress(Unclear, Refused):
+        with contextlib.suppress(Unclear, PrefectRefused):
             while True:
                 asked = self._client.read_flow_runs(
                     flow_filter=flow, flow_run_filter=wanted, limit=PAGE, offset=len(found)
@@ -186,7 +186,7 @@ class PrefectRuns:
 
     async def end_child(self, flow_run_id: UUID) -> None:
         """End a child run whose process died before it said a word to us: nobody else will."""
-        with contextlib.suppress(Unclear, Refused):  # the next sweep finds it again
+        with contextlib.suppress(Unclear, PrefectRefused):  # the next sweep finds it again
             await self._crash(flow_run_id, "Its attempt is over, and it never began.")
 
     async def _under_way_inside(self, around: list[UUID]) -> list[FlowRun]:
@@ -200,7 +200,7 @@ class PrefectRuns:
 
     async def _crash(self, flow_run_id: UUID, why: str = "The flow run around it is over.") -> None:
         ended: State[Any] = Crashed(message=why)
-        with contextlib.suppress(Missing):
+        with contextlib.suppress(PrefectMissing):
             await self._asked(
                 self._client.set_flow_run_state(flow_run_id, ended, force=True), f"flow run {flow_run_id}"
             )
@@ -210,7 +210,7 @@ class PrefectRuns:
         call = self._client.read_workers_for_work_pool(pool, limit=PAGE)
         try:
             found = await self._asked(call, f"workers of {pool}")
-        except (Unclear, Refused) as error:
+        except (Unclear, PrefectRefused) as error:
             no_such_pool = (
                 getattr(getattr(error.__cause__, "response", None), "status_code", None) == httpx.codes.NOT_FOUND
             )
@@ -240,7 +240,7 @@ class PrefectRuns:
         if deployment not in self._deployments:
             try:
                 found = await self._asked(self._client.read_deployment_by_name(deployment), f"deployment {deployment}")
-            except Missing as error:
+            except PrefectMissing as error:
                 raise Misconfigured(f"There is no deployment {deployment!r} yet. Run `cairn deploy`.") from error
             self._deployments[deployment] = found.id
         return self._deployments[deployment]
@@ -267,10 +267,10 @@ async def _understood(call: Awaitable[Answer], about: str) -> Answer:
         if status in MISCONFIGURED:
             raise Misconfigured(f"Prefect answered {status} for {about}.") from error
         if status in PERMANENT and status not in RETRYABLE_CLIENT_ERRORS:
-            raise Refused(f"Prefect answered {status} for {about}.") from error
+            raise PrefectRefused(f"Prefect answered {status} for {about}.") from error
         raise Unclear(f"Prefect answered {status}.") from error
     except ObjectNotFound as error:
-        raise Missing(f"Prefect knows no {about}.") from error
+        raise PrefectMissing(f"Prefect knows no {about}.") from error
     except httpx.HTTPError as error:
         raise Unanswered(f"Prefect did not answer: {type(error).__name__}.") from error
     except Exception as error:  # what its client makes of an answer that it cannot read; nothing follows from it

@@ -27,10 +27,10 @@ async def admit(scope: Scope) -> Sender:
         return Sender(place_of(request.client.host if request.client else ""), is_known=False)
     service: Service = scope["app"].state.service
     shown = await caller(request)
-    if not service.doorkeeper.knows(shown.secret, shown.address):
+    if not service.authentication.knows(shown.secret, shown.address):
         try:
             async with service.database.transaction() as session:
-                await service.doorkeeper.identify(shown.secret, shown.address, Platforms(session))
+                await service.authentication.identify(shown.secret, shown.address, Platforms(session))
         except OUTAGES as error:
             raise no_database() from error
     return Sender(_KNOWN, is_known=True)

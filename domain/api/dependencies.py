@@ -127,7 +127,7 @@ async def deleter(asset_id: str, session: Session, state: ServiceState, shown: S
 
 async def _let_in(session: AsyncSession, state: Service, shown: Caller, roles: tuple[Role, ...]) -> Identity:
     # An issuer's keys may be fetched here. The session has no connection before its first statement.
-    identity = await state.doorkeeper.identify(shown.secret, shown.address, Platforms(session))
+    identity = await state.authentication.identify(shown.secret, shown.address, Platforms(session))
     if identity.role not in roles:
         raise Forbidden(f"This needs one of the roles {', '.join(roles)}; the credential is a {identity.role}'s.")
     return identity

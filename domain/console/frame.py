@@ -14,7 +14,7 @@ MOST_COUNTED = 1000  # on every page
 
 
 @dataclass(frozen=True)
-class Place:
+class MenuEntry:
     """An entry of the console's navigation."""
 
     name: str
@@ -24,11 +24,11 @@ class Place:
 
 
 PLACES = (
-    Place("queue", "Review", "/console/"),
-    Place("assets", "Assets", "/console/assets"),
-    Place("platforms", "Platforms", "/console/platforms"),
-    Place("callbacks", "Callbacks", "/console/callbacks"),
-    Place("audit", "Audit", "/console/audit", operators_only=True),
+    MenuEntry("queue", "Review", "/console/"),
+    MenuEntry("assets", "Assets", "/console/assets"),
+    MenuEntry("platforms", "Platforms", "/console/platforms"),
+    MenuEntry("callbacks", "Callbacks", "/console/callbacks"),
+    MenuEntry("audit", "Audit", "/console/audit", operators_only=True),
 )
 
 

@@ -93,9 +93,9 @@ class FrontDesk:
         """The secret of a new session for a local user: a registered client of staff, by its key."""
         if not self.local_users:
             raise Forbidden("Local users are switched off here.")
-        holder = await self.service.doorkeeper.identify(key, address, Platforms(self.session))
+        holder = await self.service.authentication.identify(key, address, Platforms(self.session))
         if not secrets.compare_digest(holder.client_id.encode(), client_id.encode()):
-            self.service.doorkeeper.note(key, address, right=False)
+            self.service.authentication.note(key, address, right=False)
             raise Unauthenticated("Name and password do not belong together.")
         return await self._begin(holder, "key", secret_hash(key))
 

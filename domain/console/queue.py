@@ -17,7 +17,7 @@ from domain.console.standing import count
 from domain.contracts.assets import PlatformView
 from domain.contracts.reviews import ApprovalView
 from domain.repositories.approvals import Approvals
-from domain.repositories.console import ConsoleLists, Line
+from domain.repositories.console import ConsoleLists, QueueLine
 from domain.rules.console import SHOWN, filter_of
 from domain.rules.paging import to_token
 from domain.rules.quorum import Tally
@@ -48,7 +48,7 @@ async def queue(request: Request, session: Session, who: Reader, after: Token = 
 
 
 async def _tallies(
-    session: AsyncSession, rows: Sequence[Line], platforms: Mapping[str, PlatformView]
+    session: AsyncSession, rows: Sequence[QueueLine], platforms: Mapping[str, PlatformView]
 ) -> dict[UUID, Tally]:
     """How far the revisions are for which one approval is not enough, by their requests."""
     approvals, tallies = Approvals(session), dict[UUID, Tally]()

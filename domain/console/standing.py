@@ -13,7 +13,7 @@ Becoming = Literal["counts", "withdrawn", "ended", "outdated"]
 
 
 @dataclass(frozen=True)
-class Line:
+class ApprovalLine:
     """One approval, and what became of it."""
 
     given: ApprovalView
@@ -26,7 +26,7 @@ class Standing:
 
     tally: Tally
     days: int | None
-    lines: Sequence[Line]
+    lines: Sequence[ApprovalLine]
     mine: Sequence[int]
     has_approved: bool
 
@@ -52,7 +52,7 @@ def standing_of(
     contents = {each.revision: each.content_hash for each in revisions}
     current = {version.newest.revision, version.served_revision}
     lines = [
-        Line(each, _state(each, contents.get(each.revision), is_current=each.revision in current, now=now))
+        ApprovalLine(each, _state(each, contents.get(each.revision), is_current=each.revision in current, now=now))
         for each in given
     ]
     newest = version.newest.revision

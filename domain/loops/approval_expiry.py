@@ -22,7 +22,7 @@ BATCH = 100
 
 
 @dataclass(frozen=True)
-class Endings:
+class ApprovalExpiry:
     """Any number may look: decisions about one asset take turns."""
 
     service: Service

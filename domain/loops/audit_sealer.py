@@ -14,7 +14,7 @@ log = logging.getLogger("cairn.sealer")
 
 
 @dataclass
-class Sealer:
+class AuditSealer:
     """Seals what was committed, every so often, and goes through what is old a stretch at a time: a look costs the same
     however long the audit is.
     """

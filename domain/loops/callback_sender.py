@@ -1,4 +1,4 @@
-"""Delivers callbacks. Any number of couriers may run; leases keep them out of each other's way.
+"""Delivers callbacks. Any number of senders may run; leases keep them out of each other's way.
 
 It must not know what a request is: it sends what the outbox holds and notes what came of it.
 """
@@ -25,7 +25,7 @@ RETRY_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
-class Courier:
+class CallbackSender:
     """Claims callbacks and posts them, each beside the others: one that is slow delays none."""
 
     database: Database
@@ -68,7 +68,7 @@ class Courier:
             return list(await Callbacks(session).claim(room, EACH_ENDPOINT, seconds))
 
     async def _deliver(self, due: DueCallback) -> None:
-        """One try. Nothing about one callback may end the courier: after its next start it would meet it again."""
+        """One try. Nothing about one callback may end the sender: after its next start it would meet it again."""
         try:
             answer = await self._post(due)
             verdict = self._judge(due, answer)

@@ -14,12 +14,12 @@ from domain.repositories.outbox import DISPATCH_CHANNEL
 from domain.shared.database_address import DatabaseAddress
 from domain.shared.notices import CHILDREN_CHANNEL, FENCE_CHANNEL, REQUEST_CHANNEL
 
-log = logging.getLogger("cairn.bell")
+log = logging.getLogger("cairn.notifier")
 THROTTLE_SECONDS = 0.05
 IDS_AT_ONCE = 200  # a notification carries 8000 bytes
 
 
-class Bell:
+class CommitNotifier:
     """Rung by every commit that others wait for. A ring that gets lost costs them the rest of their wait."""
 
     def __init__(self, address: DatabaseAddress) -> None:
@@ -55,7 +55,7 @@ class Bell:
         while True:
             await self._rung.wait()
             try:
-                line = await self.address.connect_to_ask(autocommit=True, application_name="cairn-bell")
+                line = await self.address.connect_to_ask(autocommit=True, application_name="cairn-notifier")
                 async with line as connection:
                     while True:
                         await self._rung.wait()

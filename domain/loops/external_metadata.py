@@ -14,7 +14,7 @@ log = logging.getLogger("cairn.recall")
 
 
 @dataclass(frozen=True)
-class Recall:
+class ExternalMetadataSweep:
     """Any number may look: removing twice is removing."""
 
     words: OutsideWords

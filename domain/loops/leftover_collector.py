@@ -21,7 +21,7 @@ LEASE_SECONDS = 300.0  # after which another goes on with what one has begun
 
 
 @dataclass(frozen=True)
-class Collector:
+class LeftoverCollector:
     """Any number may look: what one has begun the others leave alone for a while, and removing twice is removing."""
 
     collecting: Collecting

@@ -20,7 +20,7 @@ log = logging.getLogger("cairn.listening")
 
 
 @dataclass
-class Listener:
+class ListeningNotes:
     """Any number may note; what they say together counts (`domain/rules/listening.py`)."""
 
     database: Database

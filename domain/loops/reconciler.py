@@ -51,7 +51,7 @@ async def _deaf(seconds: float) -> bool:
 
 
 @dataclass
-class Answers:
+class PrefectAnswers:
     """Since when Prefect has answered all that this process asked of flow runs."""
 
     missed_at: float = float("-inf")
@@ -76,7 +76,7 @@ class Reconciler:
     max_attempts: int
     fenced: Callable[[float], Awaitable[bool]] = _deaf
     pause_seconds: float = FIRST_SECONDS
-    answers: Answers = field(default_factory=Answers)
+    answers: PrefectAnswers = field(default_factory=PrefectAnswers)
     page: int = 500
     _behind: dict[bool, Suspect] = field(default_factory=dict, init=False)  # where the next sweep goes on
 

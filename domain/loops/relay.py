@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import psycopg
 from sqlalchemy.exc import SQLAlchemyError
 
-from domain.adapters.prefect_runs import PrefectRuns, Refused, Unclear
+from domain.adapters.prefect_runs import PrefectRefused, PrefectRuns, Unclear
 from domain.db import Database, sparing
 from domain.errors import DomainError
 from domain.failpoints import hit
@@ -86,7 +86,7 @@ class Relay:
             log.warning("attempt not sent", extra={"run_id": str(dispatch.run_id), "reason": str(error)})
             prefect.forget(deployment)
             await outbox.retry_later(self.database, dispatch, self.retry_seconds)
-        except Refused as error:
+        except PrefectRefused as error:
             await self._refused(prefect, dispatch, str(error))
         else:
             hit("relay.created")

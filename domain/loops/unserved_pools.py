@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.db import Database, sparing
 from domain.repositories.pools import Pools, Waits
-from domain.rules.routing import Step, judge, may_judge
+from domain.rules.routing import PoolNotice, judge, may_judge
 from domain.services.runs.unserved_pools import Routing
 
 log = logging.getLogger("cairn.routing")
@@ -26,7 +26,7 @@ Online = Callable[[str], Awaitable[Collection[str] | None]]  # names of a pool's
 
 
 @dataclass
-class Router:
+class UnservedPoolSweep:
     """Looks every so often. It judges only once every worker would have been heard, here or elsewhere."""
 
     database: Database
@@ -49,7 +49,7 @@ class Router:
                 log.warning("look for unroutable runs failed", extra={"error": type(error).__name__})
                 failed_at = time.monotonic()  # beacons were not heard either, if only for a moment
 
-    async def look(self) -> dict[Step, int]:
+    async def look(self) -> dict[PoolNotice, int]:
         """Judge every run that waits in vain or is marked, each in a transaction of its own."""
         async with self.database.transaction() as session:
             await Pools(session).prune()
@@ -57,9 +57,9 @@ class Router:
         if self.online is not None and (in_vain := {one.pool for one in waiting if one.pool is not None}):
             unclear = {pool for pool in sorted(in_vain) if not await self._is_clear(pool, self.online)}
             waiting = await self._waiting()
-        done: dict[Step, int] = {}
+        done: dict[PoolNotice, int] = {}
         for one in waiting:
-            if one.pool not in unclear and self._step(one) is not Step.LEAVE:
+            if one.pool not in unclear and self._step(one) is not PoolNotice.LEAVE:
                 step = await self._act(one.run_id)
                 done[step] = done.get(step, 0) + 1
         return done
@@ -80,16 +80,16 @@ class Router:
                     return True
         return time.monotonic() - self._away_at >= PREFECT_SILENCE_SECONDS
 
-    def _step(self, waits: Waits) -> Step:
+    def _step(self, waits: Waits) -> PoolNotice:
         awaiting = waits.awaits is not None
         return judge(waits.pool is not None, waits.marked_seconds, self.allowed_seconds, is_awaiting=awaiting)
 
-    async def _act(self, run_id: UUID) -> Step:
+    async def _act(self, run_id: UUID) -> PoolNotice:
         """One that cannot be judged is in no other's way."""
         with sparing(log, "a run could not be judged", run_id=str(run_id)):
             async with self.database.transaction() as session:
                 return await self._routing(session).act(run_id)
-        return Step.LEAVE
+        return PoolNotice.LEAVE
 
     def _routing(self, session: AsyncSession) -> Routing:
         return Routing(session, self.silence_seconds, self.allowed_seconds)

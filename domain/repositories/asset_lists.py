@@ -13,6 +13,8 @@ from domain.repositories.assets import partners_only
 from domain.repositories.looks import Listed, by_index
 from domain.rules import paging
 
+FEW = 500  # assets of the same references that a query may name one by one
+
 
 def _latest(asset: type[Asset]) -> ScalarSelect[int | None]:
     """The asset's latest served ordinal."""
@@ -51,10 +53,13 @@ class AssetLists:
         looked_at = select(Asset).where(Asset.asset_id > after).order_by(Asset.asset_id).limit(paging.LOOK)
         if platform_id is not None:
             looked_at = looked_at.where(Asset.platform_id == platform_id)
-        if refs:
-            looked_at = looked_at.where(Asset.refs.contains(dict(refs)))
+        of_refs = await self._few_of(refs) if refs else None
+        if of_refs is not None:
+            looked_at = looked_at.where(Asset.asset_id.in_(of_refs))
         shown = aliased(Asset, looked_at.subquery())
         query = select(shown, _latest(shown)).order_by(shown.asset_id).limit(limit)
+        if refs:
+            query = query.where(shown.refs.contains(dict(refs)))
         if clearance is not None:
             query = query.where(shown.clearance == clearance)
         if not deleted:
@@ -64,6 +69,15 @@ class AssetLists:
             return Listed(rows, rows[-1][0].asset_id)
         ended = looked_at.with_only_columns(Asset.asset_id).offset(paging.LOOK - 1).limit(1)
         return Listed(rows, await self.session.scalar(ended))
+
+    async def _few_of(self, refs: Mapping[str, str]) -> Sequence[str] | None:
+        """The assets of these references, by the index of those; None where they are too many to be named.
+
+        Asked for by itself: as a condition of the page, the planner would follow the page's order through all assets.
+        """
+        query = select(Asset.asset_id).where(Asset.refs.contains(dict(refs))).limit(FEW + 1)
+        found = (await self.session.scalars(query)).all()
+        return found if len(found) <= FEW else None
 
     async def versions(
         self,

@@ -8,7 +8,7 @@ from sqlalchemy import func, select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.models import AuditEntry, AuditSeal
-from domain.rules.audit import GENESIS, Entry, Seal, Verdict
+from domain.rules.audit import GENESIS, ChainState, Entry, Seal
 
 SEALING = 0x5EA1  # the advisory lock that makes sealers take turns
 
@@ -36,11 +36,11 @@ class Audit:
         """Whether this transaction is the one that seals now. Another sealer's work need not be waited for."""
         return bool(await self.session.scalar(select(func.pg_try_advisory_xact_lock(SEALING))))
 
-    async def head(self) -> Verdict:
+    async def head(self) -> ChainState:
         """The newest seal."""
         query = select(AuditSeal.sequence, AuditSeal.hash).order_by(AuditSeal.sequence.desc()).limit(1)
         row = (await self.session.execute(query)).first()
-        return Verdict(*row) if row else Verdict(0, GENESIS)
+        return ChainState(*row) if row else ChainState(0, GENESIS)
 
     async def settled(self, seconds: float) -> int:
         """The newest entry that is so old. Hardly a transaction that took a number before it can still be open."""

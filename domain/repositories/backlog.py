@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import RowMapping, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from domain.rules.fairness import Lane, Load, Room, Terms, Waiting, room
+from domain.rules.fairness import Lane, Load, PoolRoom, Terms, Waiting, room
 from flows.compiler.partition import LIGHT
 
 SOON_SECONDS = 30.0  # a light run that began longer ago waits for something, or keeps one thread busy
@@ -167,7 +167,7 @@ class Backlog:
         """Take over what another relay took and did not send in its time."""
         return (await self.session.execute(TAKE_AGAIN, {"batch": batch, "lease": lease_seconds})).all()
 
-    async def _rooms(self, pools: Sequence[str], in_flight: int, limits: Mapping[str, int]) -> dict[str, Room]:
+    async def _rooms(self, pools: Sequence[str], in_flight: int, limits: Mapping[str, int]) -> dict[str, PoolRoom]:
         rows = (await self.session.execute(WORKERS, {"pools": list(pools), "heard": HEARD_SECONDS})).mappings().all()
         return {
             pool: room(limits.get(f"pool:{pool}", in_flight), _at_once([row for row in rows if row["pool"] == pool]))

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.models import Callback, CallbackDelivery, CallbackEndpoint, CallbackSecret, Request
 from domain.rules.callbacks import CallbackState
-from domain.rules.paging import Place
+from domain.rules.paging import Position
 
 # An endpoint that does not answer keeps one sender busy at a time; a good one is served by a few. Leases count
 # across instances, so the limit holds for all of them together. Endpoints are as many as partners ever named, often one
@@ -183,7 +183,7 @@ class Callbacks:
         )
 
     async def page(
-        self, limit: int, after: Place | None, request_id: UUID | None, state: CallbackState | None
+        self, limit: int, after: Position | None, request_id: UUID | None, state: CallbackState | None
     ) -> Sequence[tuple[Callback, CallbackEndpoint]]:
         """Newest first."""
         query = _with_endpoint().order_by(Callback.created_at.desc(), Callback.callback_id.desc()).limit(limit)

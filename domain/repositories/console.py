@@ -13,7 +13,7 @@ from domain.models.assets import STANDINGS
 from domain.repositories.looks import Listed, Look, by_index
 from domain.rules.console import Filter, Shown
 from domain.rules.lifecycle import Approval
-from domain.rules.paging import Place
+from domain.rules.paging import Position
 
 LAST = "\U0010ffff"  # behind every letter
 MOST_NAMED = 500
@@ -92,7 +92,7 @@ MARKS = {
 
 
 @dataclass(frozen=True)
-class Line:
+class QueueLine:
     """One line of the queue."""
 
     asset: Asset
@@ -105,7 +105,7 @@ class Line:
 class ConsoleLists:
     session: AsyncSession
 
-    async def queue(self, wanted: Filter, after: Place | None, limit: int) -> Listed[Line, Place]:
+    async def queue(self, wanted: Filter, after: Position | None, limit: int) -> Listed[QueueLine, Position]:
         """Newest revisions of versions with their assets and who sent them; newest first.
 
         Words are looked for as all else is, among so many of the newest. What they name exactly is found beside that,
@@ -124,8 +124,8 @@ class ConsoleLists:
         return Listed(rows, last)
 
     async def _queue(
-        self, wanted: Filter, after: Place | None, limit: int, named: Sequence[str] | None = None
-    ) -> Listed[Line, Place]:
+        self, wanted: Filter, after: Position | None, limit: int, named: Sequence[str] | None = None
+    ) -> Listed[QueueLine, Position]:
         conditions: list[ColumnElement[bool] | TextClause] = [
             text(_STANDING[wanted.shown]),
             *([] if named is None else [Revision.asset_id.in_(named)]),
@@ -149,7 +149,7 @@ class ConsoleLists:
             query = query.where(shown.approval == Approval.APPROVED)
         if wanted.words and named is None:
             query = query.where(_says(wanted.words))
-        rows = [Line(*row) for row in await self.session.execute(query)]
+        rows = [QueueLine(*row) for row in await self.session.execute(query)]
         return Listed(rows, await look.next(self.session, rows, limit, _place(rows[-1]) if rows else None))
 
     async def _named(self, words: str) -> Sequence[str]:
@@ -197,8 +197,8 @@ class ConsoleLists:
         return str(await self.session.scalar(text(MARKS[page]), wanted) or "")
 
 
-def _place(line: Line) -> Place:
-    return Place(line.revision.created_at, line.revision.request_id)
+def _place(line: QueueLine) -> Position:
+    return Position(line.revision.created_at, line.revision.request_id)
 
 
 def _says(words: str) -> ColumnElement[bool]:

@@ -14,7 +14,7 @@ from sqlalchemy.orm import InstrumentedAttribute, aliased
 
 from domain.models import Base
 from domain.rules import paging
-from domain.rules.paging import Place
+from domain.rules.paging import Position
 
 Entity = TypeVar("Entity", bound=Base)
 Row = TypeVar("Row")
@@ -46,7 +46,7 @@ class Look(Generic[Entity]):
     model: type[Entity]
     at: InstrumentedAttribute[Any]
     id: InstrumentedAttribute[Any]
-    after: Place | None
+    after: Position | None
     conditions: Sequence[ColumnElement[bool] | TextClause] = ()
     of: tuple[InstrumentedAttribute[Any], Any] | None = None  # a column that an index has before the others, and what
 
@@ -64,10 +64,12 @@ class Look(Generic[Entity]):
         """The entries that are looked at, for a query that says which of them are wanted."""
         return aliased(self.model, self.looked_at.subquery())
 
-    async def next(self, session: AsyncSession, rows: Sequence[Any], limit: int, last: Place | None) -> Place | None:
+    async def next(
+        self, session: AsyncSession, rows: Sequence[Any], limit: int, last: Position | None
+    ) -> Position | None:
         """Where the next page begins: behind the last that is shown of a full page, else where the look ended."""
         if len(rows) >= limit:
             return last
         ended = self.looked_at.with_only_columns(self.at, self.id).offset(paging.LOOK - 1).limit(1)
         row = (await session.execute(ended)).first()
-        return None if row is None else Place(*row)
+        return None if row is None else Position(*row)

@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from domain.models import Artifact, Attempt, AttemptFlowRun, Request, Run, RunNode, WorkflowDefinition
 from domain.repositories.looks import Listed, Look, by_index
 from domain.rules.lifecycle import RequestState, RunState
-from domain.rules.paging import Place
+from domain.rules.paging import Position
 
 OPEN_RUNS = {RunState.PENDING, RunState.RUNNING}
 OPEN_REQUESTS = {RequestState.PENDING, RequestState.PROCESSING}
@@ -73,8 +73,13 @@ class Records:
         return (row[0], row[1], row[2]) if row else None
 
     async def runs(
-        self, limit: int, after: Place | None, states: Sequence[RunState], workflow_id: str | None, platform: str | None
-    ) -> Listed[tuple[Run, Request], Place]:
+        self,
+        limit: int,
+        after: Position | None,
+        states: Sequence[RunState],
+        workflow_id: str | None,
+        platform: str | None,
+    ) -> Listed[tuple[Run, Request], Position]:
         """Newest first. No states means all."""
         await by_index(self.session)
         has_index = bool(states) and set(states) <= OPEN_RUNS
@@ -89,17 +94,17 @@ class Records:
             query = query.where(Request.platform_id == platform)
         query = query.order_by(shown.created_at.desc(), shown.run_id.desc()).limit(limit)
         rows = [(row[0], row[1]) for row in await self.session.execute(query)]
-        last = Place(rows[-1][0].created_at, rows[-1][0].run_id) if rows else None
+        last = Position(rows[-1][0].created_at, rows[-1][0].run_id) if rows else None
         return Listed(rows, await look.next(self.session, rows, limit, last))
 
     async def requests(
         self,
         limit: int,
-        after: Place | None,
+        after: Position | None,
         states: Sequence[RequestState],
         platform_id: str | None,
         asset_id: str | None,
-    ) -> Listed[Request, Place]:
+    ) -> Listed[Request, Position]:
         """Newest first. No states means all."""
         await by_index(self.session)
         conditions = [
@@ -113,7 +118,7 @@ class Records:
         if states:
             query = query.where(shown.status.in_(states))
         rows = (await self.session.scalars(query)).all()
-        last = Place(rows[-1].created_at, rows[-1].request_id) if rows else None
+        last = Position(rows[-1].created_at, rows[-1].request_id) if rows else None
         return Listed(rows, await look.next(self.session, rows, limit, last))
 
     async def of_flow_run(self, flow_run_id: UUID) -> Run | None:
@@ -145,7 +150,7 @@ class Records:
         row = (await self.session.execute(select(nodes, artifacts))).one()
         return row[0], row[1]
 
-    async def timeline(self, request_id: UUID, limit: int, after: Place | None) -> Sequence[RowMapping]:
+    async def timeline(self, request_id: UUID, limit: int, after: Position | None) -> Sequence[RowMapping]:
         """Oldest first."""
         values = {
             "request_id": request_id,

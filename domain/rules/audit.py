@@ -43,7 +43,7 @@ class Seal:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ChainState:
     """How far the chain holds. `fault` says what is wrong at `sequence`; without one, that is the chain's head."""
 
     sequence: int
@@ -88,15 +88,15 @@ class Chain:
         """The text that binds the entry to everything before it."""
         return _sealed(previous, entry, self.keys[0] if self.keys else None)
 
-    def verify(self, seals: Iterable[Seal], head: Verdict = Verdict(0, GENESIS)) -> Verdict:
+    def verify(self, seals: Iterable[Seal], head: ChainState = ChainState(0, GENESIS)) -> ChainState:
         """Follow the chain on from a verified head, up to its end or its first fault."""
         for link in seals:
             if fault := self._fault(head, link):
-                return Verdict(link.sequence, head.hash, fault)
-            head = Verdict(link.sequence, link.hash)
+                return ChainState(link.sequence, head.hash, fault)
+            head = ChainState(link.sequence, link.hash)
         return head
 
-    def _fault(self, head: Verdict, link: Seal) -> str | None:
+    def _fault(self, head: ChainState, link: Seal) -> str | None:
         if link.sequence != head.sequence + 1:
             return f"Seal {head.sequence + 1} is missing."
         if link.entry is None:

@@ -59,7 +59,7 @@ class Load:
 
 
 @dataclass(frozen=True)
-class Room:
+class PoolRoom:
     """How many runs a pool may have in flight, and how many of them busy."""
 
     in_flight: int
@@ -78,7 +78,7 @@ class Waiting:
 class Terms:
     """What holds now: each pool's room, operators' pauses and limits by name, and the platforms' shares."""
 
-    rooms: Mapping[str, Room]
+    rooms: Mapping[str, PoolRoom]
     paused: frozenset[str] = frozenset()
     limits: Mapping[str, int] = field(default_factory=dict)
     shares: Mapping[str, int] = field(default_factory=dict)
@@ -132,15 +132,15 @@ def capped(priority: str, cap: str) -> str:
     return max(priority, cap, key=RANKS.__getitem__)
 
 
-def room(limit: int, at_once: Sequence[int | None]) -> Room:
+def room(limit: int, at_once: Sequence[int | None]) -> PoolRoom:
     """A pool's room, from how many runs each of its workers does at once. Where one does not say, only the limit holds.
 
     What is beyond that would wait in Prefect's queues, where nobody can be preferred any more.
     """
     told = [count for count in at_once if count is not None]
     if not told or len(told) < len(at_once):
-        return Room(limit, limit)
-    return Room(limit, min(limit, RUNS_A_PLACE * sum(told)))
+        return PoolRoom(limit, limit)
+    return PoolRoom(limit, min(limit, RUNS_A_PLACE * sum(told)))
 
 
 def ceiling(places: int, priority: str) -> int:

@@ -16,7 +16,7 @@ class NoSuchPage(ValueError):
 
 
 @dataclass(frozen=True)
-class Place:
+class Position:
     """The last entry that was shown: the next page begins after it."""
 
     at: datetime
@@ -27,17 +27,17 @@ class Place:
         return self.at, self.id
 
 
-def to_token(place: Place) -> str:
+def to_token(place: Position) -> str:
     """The place as an opaque word for a URL."""
     text = json.dumps([place.at.isoformat(), place.id.hex])
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
-def from_token(token: str) -> Place:
+def from_token(token: str) -> Position:
     """The place that `to_token` named; anything else is refused."""
     try:
         at, identity = json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
-        place = Place(datetime.fromisoformat(at), UUID(identity))
+        place = Position(datetime.fromisoformat(at), UUID(identity))
     except (ValueError, TypeError, AttributeError, binascii.Error, RecursionError):
         raise NoSuchPage("This page token is not one of ours. Take `next` from the page before.") from None
     if place.at.tzinfo is None:

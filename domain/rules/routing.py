@@ -3,7 +3,7 @@
 from enum import Enum
 
 
-class Step(Enum):
+class PoolNotice(Enum):
     """What to do about one run."""
 
     MARK = "say that nobody serves the pool it waits for"
@@ -15,15 +15,15 @@ class Step(Enum):
 
 def judge(
     is_waiting_in_vain: bool, marked_seconds: float | None, allowed_seconds: float, *, is_awaiting: bool = False
-) -> Step:
+) -> PoolNotice:
     """The step for a run that is marked since so long, or not at all. One that awaits a worker is not sent."""
     if is_awaiting and not is_waiting_in_vain:
-        return Step.RELEASE
+        return PoolNotice.RELEASE
     if marked_seconds is None:
-        return Step.MARK if is_waiting_in_vain else Step.LEAVE
+        return PoolNotice.MARK if is_waiting_in_vain else PoolNotice.LEAVE
     if not is_waiting_in_vain:
-        return Step.CLEAR
-    return Step.FAIL if marked_seconds >= allowed_seconds else Step.LEAVE
+        return PoolNotice.CLEAR
+    return PoolNotice.FAIL if marked_seconds >= allowed_seconds else PoolNotice.LEAVE
 
 
 def gap_seconds(silence_seconds: float) -> float:

@@ -8,7 +8,7 @@ from collections import Counter
 from enum import Enum
 
 
-class Refused(Enum):
+class InTheWay(Enum):
     """Whose holding is in the way."""
 
     OWN = "own"
@@ -25,13 +25,13 @@ class Shares:
         self.free = most
         self._held = Counter[str]()
 
-    def take(self, source: str, amount: int = 1) -> Refused | None:
+    def take(self, source: str, amount: int = 1) -> InTheWay | None:
         """Give the source so much more, or say why not; then nothing has changed."""
         wanted, left = self._held[source] + amount, self.free - amount
         if wanted > self.each:
-            return Refused.OWN
+            return InTheWay.OWN
         if left < 0 or (left < self.reserve and wanted > self.little):
-            return Refused.OTHERS
+            return InTheWay.OTHERS
         self._held[source] = wanted
         self.free = left
         return None

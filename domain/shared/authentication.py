@@ -35,7 +35,7 @@ class Holders(Protocol):
 
 
 @dataclass(frozen=True)
-class Doorkeeper:
+class Authentication:
     """Looks a credential up, as a key or as a token where an issuer is configured, and slows down who guesses."""
 
     tokens: TokenVerifier | None = None

@@ -24,7 +24,7 @@ WRITE: Final = "update app.clients set last_used_at = clock_timestamp() where cl
 
 @dataclass(frozen=True)
 class LastUses:
-    """`seen` is shared with the doorkeeper, who adds to it; what was told or written is taken out."""
+    """`seen` is shared with `Authentication`, which adds to it; what was told or written is taken out."""
 
     address: DatabaseAddress
     seen: set[str]

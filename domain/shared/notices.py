@@ -1,4 +1,4 @@
-"""Hears what the bell tells of runs or requests, whichever process rang it, and wakes who waits: one connection each.
+"""Hears what is notified of runs or requests, whichever process notifies, and wakes who waits: one connection each.
 
 Shared with the gateway: it knows a channel of ids and nothing else of ours.
 """

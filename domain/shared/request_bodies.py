@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from domain.contracts.problems import ProblemError
 from domain.contracts.rendering import render
-from domain.rules.shares import Refused, Shares
+from domain.rules.shares import InTheWay, Shares
 
 WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})  # also where the head tells of none: some hosts leave that out
 SECONDS: Final = 1  # after which somebody else's bodies may have been dealt with
@@ -38,7 +38,7 @@ class Sender:
     is_known: bool
 
 
-class Room:
+class BodyBudget:
     """What bodies may take at once. Strangers share a quarter of it, so that they never keep out who is known."""
 
     def __init__(self, most_bytes: int, *, is_shared: bool = True) -> None:
@@ -79,7 +79,9 @@ class Bodies:
     much: a chunked body names none.
     """
 
-    def __init__(self, app: App, *, rules: BodyRules, room: Room, admit: Callable[[Scope], Awaitable[Sender]]) -> None:
+    def __init__(
+        self, app: App, *, rules: BodyRules, room: BodyBudget, admit: Callable[[Scope], Awaitable[Sender]]
+    ) -> None:
         self.app = app
         self.rules, self.room, self._admit = rules, room, admit
 
@@ -132,10 +134,10 @@ class _Held:
 
     def take(self, more: int) -> None:
         match self.shares.take(self.source, more):
-            case Refused.OWN:
+            case InTheWay.OWN:
                 detail = f"At most {self.shares.each:,} bytes of what you sent are read at a time."
                 raise TooManyBodies(detail, retry_after_seconds=SECONDS)
-            case Refused.OTHERS:
+            case InTheWay.OTHERS:
                 raise Busy("Others send as much as there is room for. Send it again.", retry_after_seconds=SECONDS)
             case None:
                 self.size_bytes += more

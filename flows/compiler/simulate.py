@@ -45,7 +45,7 @@ class NoFixture(LookupError):
 
 
 @dataclass(frozen=True)
-class Step:
+class TraceLine:
     """One line of the trace: a node, or a child of a fan-out, enters a state."""
 
     at_seconds: float
@@ -71,7 +71,7 @@ class World:
 class Simulation:
     """How a simulated run went."""
 
-    trace: tuple[Step, ...]
+    trace: tuple[TraceLine, ...]
     states: Mapping[str, State]
     outputs: Mapping[str, Any] | None
     error: RunError | None
@@ -151,7 +151,7 @@ class _Simulator:
     def __init__(self, plan: Plan, schedule: Schedule, world: World, depth: int) -> None:
         self.plan, self.schedule, self.world, self.depth = plan, schedule, world, depth
         self.now = 0.0
-        self.trace: list[Step] = []
+        self.trace: list[TraceLine] = []
         self.outputs: Mapping[str, Any] | None = None
         self.error: RunError | None = None
         self._order = count()
@@ -277,7 +277,7 @@ class _Simulator:
         output: Any = None,
         error: str | None = None,
     ) -> None:
-        self.trace.append(Step(self.now, name, state, try_number, params, output, error))
+        self.trace.append(TraceLine(self.now, name, state, try_number, params, output, error))
 
 
 def story(simulation: Simulation) -> Iterator[str]:

@@ -15,7 +15,7 @@ from prefect.runtime import task_run
 from flows.compiler import Node, Outcome, State
 from flows.handlers.errors import Broken
 from flows.prefect_engine.task_run import run_task
-from flows.runs.node_executor import Hands, Work
+from flows.runs.node_executor import NodeExecutor, Work
 
 PREFECT_RETRIES = 50  # Prefect takes no longer list of delays
 
@@ -23,20 +23,20 @@ PREFECT_RETRIES = 50  # Prefect takes no longer list of delays
 class TaskRuns:
     """The task runs of one node, or of all its items."""
 
-    def __init__(self, hands: Hands, node: Node, *, of_items: bool = False) -> None:
-        self.hands, self.node = hands, node
+    def __init__(self, executor: NodeExecutor, node: Node, *, of_items: bool = False) -> None:
+        self.executor, self.node = executor, node
         self._works: dict[int, tuple[Work, Outcome | None]] = {}
         self._ended: dict[int, Outcome] = {}
         self._tries: dict[int, int] = {}
         name = node.id + "__{index}" if of_items else node.id
-        may_retry = hands.may_retry if _prefect_retries(node) else None
+        may_retry = executor.may_retry if _prefect_retries(node) else None
         self._task = _prefect_task(node, self._body, name, may_retry)
 
     async def run(self, work: Work, known: Outcome | None = None) -> tuple[Outcome, int]:
         """One task run for this work, or to show that it was done before; how it ended, after how many tries."""
         index = work.item.index if work.item else 0
         self._works[index] = work, known
-        with self.hands.at_work():
+        with self.executor.at_work():
             error = await run_task(_with_own_waits(self._task, self.node), index=index)
             made = self._tries.pop(index, 0)
             outcome = known or self._ended.pop(index, None)
@@ -44,7 +44,7 @@ class TaskRuns:
                 raise error
             if outcome is None:
                 assert error is not None  # noqa: S101 - a body leaves an outcome or raises
-                outcome = await self.hands.failed(work, made - 1, error)
+                outcome = await self.executor.failed(work, made - 1, error)
         del self._works[index]
         return outcome, made
 
@@ -55,9 +55,9 @@ class TaskRuns:
         if _prefect_retries(self.node):
             number = (task_run.run_count or 1) - 1
             self._tries[index] = number + 1
-            self._ended[index] = Outcome(State.COMPLETED, await self.hands.once(work, number))
+            self._ended[index] = Outcome(State.COMPLETED, await self.executor.once(work, number))
         else:
-            self._ended[index] = outcome = await self.hands.perform(work)
+            self._ended[index] = outcome = await self.executor.perform(work)
             if outcome.error is not None:
                 return _prefect_state(StateType.FAILED, "Failed", outcome.error.message)
         return _prefect_state(StateType.COMPLETED, "Completed", _said(work))

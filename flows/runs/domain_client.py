@@ -62,12 +62,12 @@ class DomainUnreachable(Undelivered):
     """The domain did not answer for so long, however often it was asked."""
 
 
-class Refused(Undelivered):
+class MessageRefused(Undelivered):
     """The domain answered that it takes no such message: sent again it would be refused again."""
 
 
 @dataclass
-class Line:
+class DomainClient:
     """One attempt's line to the domain."""
 
     http: httpx.AsyncClient
@@ -183,7 +183,7 @@ class Line:
             message = self._message(events=events)
             try:
                 await self._heartbeat(message, silence_seconds)
-            except Refused as refused:  # kept, they would hold up all that follows, the outcome too
+            except MessageRefused as refused:  # kept, they would hold up all that follows, the outcome too
                 told = {"run_id": str(self.run_id), "events": len(events), "reason": str(refused)}
                 log.warning("node events refused; the run goes on without them", extra=told)
             except DomainUnreachable:
@@ -201,7 +201,7 @@ class Line:
         try:
             answer = HeartbeatAnswer.model_validate(answered)
         except ValidationError as error:
-            raise Refused(
+            raise MessageRefused(
                 f"The domain answers a heartbeat with what is no answer: {error.error_count()} faults."
             ) from None
         is_new = answer.news > self.news or answer.paused is not self.paused
@@ -250,7 +250,7 @@ async def post(
                 delay, heard_at = FIRST_DELAY_SECONDS, time.monotonic()
                 continue
             if answer.is_client_error and answer.status_code != httpx.codes.TOO_MANY_REQUESTS:
-                raise Refused(f"The domain refuses {path}: {reason}")
+                raise MessageRefused(f"The domain refuses {path}: {reason}")
         silent = time.monotonic() - heard_at
         if silent + delay > allowed:
             raise DomainUnreachable(f"The domain did not answer {path} in {silent:.0f} s.")

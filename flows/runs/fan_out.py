@@ -12,8 +12,8 @@ from flows.compiler import Item, Node, Outcome, State
 from flows.compiler.partition import grouped
 from flows.memory.ledger import Entry
 from flows.prefect_engine.node_tasks import TaskRuns, run_group
-from flows.runs.domain_client import Line
-from flows.runs.node_executor import Hands, Work
+from flows.runs.domain_client import DomainClient
+from flows.runs.node_executor import NodeExecutor, Work
 from flows.storage.threads import in_storage_thread
 
 AT_ONCE = 16  # of a fan-out that declares no bound: enough to hide waiting, few enough to spare two cores
@@ -36,7 +36,7 @@ class Share:
 class Items:
     """One share being done. `tell` hears how each item ended that was not stopped, as it ends."""
 
-    hands: Hands
+    executor: NodeExecutor
     share: Share
     entries: Mapping[str, Entry]
     gate: asyncio.Semaphore
@@ -44,26 +44,26 @@ class Items:
 
     async def each_visible(self, works: Sequence[Work]) -> None:
         """A task run for every item."""
-        runs = TaskRuns(self.hands, self.share.node, of_items=True)
+        runs = TaskRuns(self.executor, self.share.node, of_items=True)
 
         async def do(work: Work) -> None:
             async with self.gate:
-                if not self.hands.stop.is_set():
-                    outcome, _ = await runs.run(work, await self.hands.remembered_item(self.entries, work))
+                if not self.executor.stop.is_set():
+                    outcome, _ = await runs.run(work, await self.executor.remembered_item(self.entries, work))
                     await self._tell(work, outcome)
 
         await each_to_its_end(do(work) for work in works)
 
     async def in_groups(self, works: Sequence[Work], at_once: int) -> None:
         """Never more task runs than the cap. Where more items than groups may run at once, a group runs several."""
-        groups = [works[part.start : part.stop] for part in grouped(len(works), self.hands.engine.task_runs_cap)]
+        groups = [works[part.start : part.stop] for part in grouped(len(works), self.executor.engine.task_runs_cap)]
         groups_at_once = asyncio.Semaphore(at_once)
         node = self.share.node
 
         async def do(group: Sequence[Work]) -> None:
             name = f"{node.id}__{_index(group[0])}-{_index(group[-1])}"
             async with groups_at_once:
-                if not self.hands.stop.is_set():
+                if not self.executor.stop.is_set():
                     await run_group(node, name, lambda: self.each(group, math.ceil(at_once / len(groups))))
 
         await each_to_its_end(do(group) for group in groups)
@@ -82,9 +82,9 @@ class Items:
 
     async def _perform(self, work: Work) -> bool:
         """Stopped work is neither done nor told."""
-        if self.hands.stop.is_set():
+        if self.executor.stop.is_set():
             return False
-        outcome = await self.hands.remembered_item(self.entries, work) or await self.hands.perform(work)
+        outcome = await self.executor.remembered_item(self.entries, work) or await self.executor.perform(work)
         await self._tell(work, outcome)
         return outcome.state is State.COMPLETED
 
@@ -94,15 +94,15 @@ class Items:
             await self.tell(_index(work), outcome)
 
 
-async def do_items(hands: Hands, share: Share, tell: Tell, *, visible: bool) -> None:
+async def do_items(executor: NodeExecutor, share: Share, tell: Tell, *, visible: bool) -> None:
     """Do every item of the share."""
-    entries = await in_storage_thread(hands.engine.ledger.items, share.path)
+    entries = await in_storage_thread(executor.engine.ledger.items, share.path)
     works = [Work(share.node, share.path, item.params, item) for item in share.items]
     at_once = share.at_once or AT_ONCE
-    items = Items(hands, share, entries, asyncio.Semaphore(at_once), tell)
+    items = Items(executor, share, entries, asyncio.Semaphore(at_once), tell)
     if not visible:
         await items.each(works, at_once)
-    elif len(works) <= hands.engine.task_runs_cap:
+    elif len(works) <= executor.engine.task_runs_cap:
         await items.each_visible(works)
     else:
         await items.in_groups(works, at_once)
@@ -121,7 +121,7 @@ class Counts:
     ended, as it may have while its last task runs are being closed: an ended node does not run.
     """
 
-    line: Line | None
+    line: DomainClient | None
     node_id: str
     total: int
     has_ended: Callable[[], bool] = lambda: False

@@ -25,7 +25,7 @@ from flows.handlers.errors import Broken, HandlerError, Outage, Outlasted, Stopp
 from flows.memory.large_values import DamagedValue, Stored, lies_in_storage, made_plain
 from flows.memory.ledger import Entry, digest, error_json
 from flows.runs.outages import outage_of
-from flows.runs.run_context import Engine
+from flows.runs.run_context import RunContext
 from flows.runs.stopping import Stop
 from flows.storage.threads import in_storage_thread
 from flows.tries import one_try
@@ -63,10 +63,10 @@ class Workflows(Protocol):
 
 
 @dataclass
-class Hands:
+class NodeExecutor:
     """Does pieces of work for one runner, each until it has succeeded or is not worth another try."""
 
-    engine: Engine
+    engine: RunContext
     stop: Stop
     workflows: Workflows | None = None
     _tasks: set["asyncio.Task[Any]"] = field(default_factory=set)

@@ -19,11 +19,11 @@ from flows.handlers.errors import InvalidOutput
 from flows.memory.large_values import made_plain, result_fault
 from flows.runs.child_flow_runs.start import HANDED_OVER, HANDLER_MISSING, ChildCancelled, ChildLost, SegmentRuns
 from flows.runs.claim import claim, engine_of, queue_of_this, refusal_of
-from flows.runs.domain_client import DomainUnreachable, Fenced, HeldBack, Line, Undelivered
+from flows.runs.domain_client import DomainClient, DomainUnreachable, Fenced, HeldBack, Undelivered
 from flows.runs.events import run_problem
 from flows.runs.outages import outage_of
 from flows.runs.prefect_artifact import show_outline
-from flows.runs.run_context import Engine
+from flows.runs.run_context import RunContext
 from flows.runs.runner import Runner, Verdict
 from flows.runs.stop_signals import cancelled_state, heeding, is_being_cancelled, left_early
 from flows.settings import WorkerSettings
@@ -31,7 +31,7 @@ from flows.settings import WorkerSettings
 OUTLINE_SECONDS = 3.0
 
 
-async def run_attempt(line: Line, settings: WorkerSettings) -> PrefectState[Any]:
+async def run_attempt(line: DomainClient, settings: WorkerSettings) -> PrefectState[Any]:
     """Claim the attempt, run the plan, hand in what came of it."""
     with heeding(line.stop):
         try:
@@ -45,7 +45,7 @@ async def run_attempt(line: Line, settings: WorkerSettings) -> PrefectState[Any]
         return await _run_plan(line, settings, order)
 
 
-async def _run_plan(line: Line, settings: WorkerSettings, order: WorkOrder) -> PrefectState[Any]:
+async def _run_plan(line: DomainClient, settings: WorkerSettings, order: WorkOrder) -> PrefectState[Any]:
     """Do the plan's work and tell the domain how it ended. Heartbeats come first: storage may be long in answering."""
     async with line.beating(order.heartbeat_seconds), get_client(sync_client=False) as prefect:
         try:
@@ -68,7 +68,7 @@ async def _run_plan(line: Line, settings: WorkerSettings, order: WorkOrder) -> P
 
 
 async def _carry_out(
-    line: Line, settings: WorkerSettings, order: WorkOrder, prefect: PrefectClient
+    line: DomainClient, settings: WorkerSettings, order: WorkOrder, prefect: PrefectClient
 ) -> PrefectState[Any]:
     plan = Plan.from_json(order.plan)
     with closing(await engine_of(line, settings, order, home_pool(plan))) as engine:
@@ -82,7 +82,7 @@ async def _carry_out(
 
 @asynccontextmanager
 async def _outlined(
-    prefect: PrefectClient, engine: Engine, schedule: Schedule, domain_url: str
+    prefect: PrefectClient, engine: RunContext, schedule: Schedule, domain_url: str
 ) -> AsyncIterator[Callable[[Verdict], None]]:
     """Show the run's graph once it has run for a moment, and its outcome while that is handed in."""
     shown: UUID | None = None
@@ -105,7 +105,9 @@ async def _outlined(
         await asyncio.gather(*showing, return_exceptions=True)
 
 
-async def _hand_in(line: Line, engine: Engine, verdict: Verdict, prefect: PrefectClient) -> PrefectState[Any]:
+async def _hand_in(
+    line: DomainClient, engine: RunContext, verdict: Verdict, prefect: PrefectClient
+) -> PrefectState[Any]:
     if isinstance(verdict, Finished):
         return await _commit(line, engine, verdict)
     match line.stop.reason:
@@ -123,7 +125,7 @@ async def _hand_in(line: Line, engine: Engine, verdict: Verdict, prefect: Prefec
     return FailedState(message=f"{verdict.error.node_id or 'run'}: {verdict.error.message}")
 
 
-async def _commit(line: Line, engine: Engine, finished: Finished) -> PrefectState[Any]:
+async def _commit(line: DomainClient, engine: RunContext, finished: Finished) -> PrefectState[Any]:
     """Hand in the outputs, whole: the domain and partners know nothing of where a run keeps its values."""
     outputs: dict[str, Any] = await made_plain(dict(finished.outputs))
     if fault := result_fault(outputs):
@@ -135,7 +137,7 @@ async def _commit(line: Line, engine: Engine, finished: Finished) -> PrefectStat
     return Completed(message="Committed.")
 
 
-async def _refuse(line: Line, refusal: str) -> PrefectState[Any]:
+async def _refuse(line: DomainClient, refusal: str) -> PrefectState[Any]:
     """Leave the attempt to a worker of the right release. Where none comes, the run is parked with this reason."""
     try:
         await line.fail(RunProblem(code=HANDLER_MISSING, message=refusal), "lost")
@@ -144,7 +146,7 @@ async def _refuse(line: Line, refusal: str) -> PrefectState[Any]:
     return FailedState(name=HANDLER_MISSING, message=refusal)
 
 
-async def _give_up(line: Line, verdict: DomainVerdict, why: str) -> PrefectState[Any]:
+async def _give_up(line: DomainClient, verdict: DomainVerdict, why: str) -> PrefectState[Any]:
     """Leave the run to the domain, which cancels it or has another attempt go on."""
     try:
         await line.fail(RunProblem(code="stopped", message=why), verdict)

@@ -12,7 +12,7 @@ from prefect.exceptions import PrefectHTTPStatusError
 
 from flows.compiler import Failed, Finished, Plan, Schedule
 from flows.compiler.svg import svg
-from flows.runs.run_context import Engine
+from flows.runs.run_context import RunContext
 from flows.runs.stop_signals import flow_run_id
 
 HUNG_SECONDS = 10.0
@@ -22,7 +22,7 @@ SHOWN_NODES = 200  # of a larger graph nobody reads a picture
 
 async def show_outline(
     prefect: PrefectClient,
-    engine: Engine,
+    engine: RunContext,
     schedule: Schedule,
     verdict: Finished | Failed | None,
     domain_url: str,
@@ -45,7 +45,7 @@ async def show_outline(
     return shown
 
 
-def outline(engine: Engine, schedule: Schedule, verdict: Finished | Failed | None, domain_url: str) -> str:
+def outline(engine: RunContext, schedule: Schedule, verdict: Finished | Failed | None, domain_url: str) -> str:
     """The artifact's Markdown. Errors may quote partners: they stand in a block that nothing can leave."""
     facts, plan = engine.facts, schedule.plan
     head = f"**{plan.workflow_id}** version {plan.version}, attempt {facts.attempt}: {_standing(verdict)}"

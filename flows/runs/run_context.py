@@ -10,7 +10,7 @@ from domain.contracts.artifacts import Artifact
 from domain.contracts.runs import RunFacts
 from flows.compiler import Item, Outcome, Plan
 from flows.memory.ledger import Ledger
-from flows.runs.domain_client import Line
+from flows.runs.domain_client import DomainClient
 from flows.runs.outages import PatientStore
 from flows.runs.pool_wait import PoolWait
 from flows.runs.stopping import Stop
@@ -23,7 +23,7 @@ SCHEDULE_FACTS = ("id", "request_id", "asset_id", "version_ordinal")
 
 
 @dataclass(frozen=True)
-class Place:
+class PlanPath:
     """Which plan a piece of work belongs to: the run's own, or a sub-workflow's at the end of a path of nodes.
 
     `top` is the node of the run's own plan where that path begins.
@@ -51,7 +51,7 @@ class ChildRuns(Protocol):
     async def stretch(
         self,
         pool: str,
-        place: Place,
+        place: PlanPath,
         nodes: Sequence[str],
         known: Mapping[str, Outcome],
         wait_seconds: float | None,
@@ -63,7 +63,7 @@ class ChildRuns(Protocol):
     async def items(
         self,
         pool: str,
-        place: Place,
+        place: PlanPath,
         node_id: str,
         shares: Sequence[tuple[Sequence[Item], int]],
         wait_seconds: float | None,
@@ -75,13 +75,13 @@ class ChildRuns(Protocol):
 
 
 @dataclass
-class Engine:
+class RunContext:
     """One flow run's means. Sub-workflows inside it use the same."""
 
     facts: RunFacts
     pool: str
     zones: Zones
-    line: Line
+    line: DomainClient
     ledger: Ledger
     plans: Mapping[str, Plan] = field(default_factory=dict)
     task_runs_cap: int = 200

@@ -1,4 +1,4 @@
-"""The scheduler's hands: carries out its decisions, here or by child runs, and tells it how they ended."""
+"""Carries out the scheduler's decisions, here or by child runs, and tells it how they ended."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
@@ -42,9 +42,9 @@ from flows.prefect_engine.node_tasks import TaskRuns, show_skipped
 from flows.runs.child_flow_runs.start import HANDED_OVER, NoWorker
 from flows.runs.events import item_event, node_event, run_problem, wait_seconds
 from flows.runs.fan_out import Counts, Share, do_items
-from flows.runs.node_executor import TIMEOUT_SECONDS, Hands, Work
+from flows.runs.node_executor import TIMEOUT_SECONDS, NodeExecutor, Work
 from flows.runs.pool_wait import PoolWait
-from flows.runs.run_context import Engine, Place
+from flows.runs.run_context import PlanPath, RunContext
 from flows.runs.stopping import Stop
 from flows.storage.threads import in_storage_thread
 from flows.tries.time_budget import TRY_LEAVE_SECONDS, grace_seconds
@@ -59,10 +59,10 @@ class Runner:
     A sub-workflow's runner does so where it is a flow run of its own; inside an item of a fan-out it works unseen.
     """
 
-    engine: Engine
+    engine: RunContext
     schedule: Schedule
     stop: Stop
-    place: Place = field(default_factory=Place)
+    place: PlanPath = field(default_factory=PlanPath)
     visible: bool = True
     _activities: set["asyncio.Task[list[Event]]"] = field(default_factory=set)
     _elsewhere: set[str] = field(default_factory=set)
@@ -70,7 +70,7 @@ class Runner:
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
-        self.hands = Hands(self.engine, self.stop, SubWorkflows(self))
+        self.executor = NodeExecutor(self.engine, self.stop, SubWorkflows(self))
         self._looks_into_storage = any(_is_kept(known.output) for known in self.schedule.outcomes.values())
 
     async def run(self) -> Verdict:
@@ -110,7 +110,7 @@ class Runner:
     async def _settle_activities(self) -> None:
         """Let what still runs notice the stop and leave: no thread may outlive its run. What only waits need not."""
         self.stop.set("over")
-        self.hands.cut_waits()
+        self.executor.cut_waits()
         if self._activities:
             await asyncio.wait(self._activities, timeout=grace_seconds(self.stop.reason) + TRY_LEAVE_SECONDS)
         for activity in self._activities:
@@ -149,14 +149,14 @@ class Runner:
     async def _node_here(self, node: Node, decision: Execute) -> list[Event]:
         await self.apply(NodeStarted(node.id))
         work = Work(node, self.place.of(node.id), decision.params)
-        known = await self.hands.remembered(work)
+        known = await self.executor.remembered(work)
         if known is None:
             self._note(node.id, "running", tries=1)
         tries = 0
         if self.visible and node.handler is not None:
-            outcome, tries = await TaskRuns(self.hands, node).run(work, known)
+            outcome, tries = await TaskRuns(self.executor, node).run(work, known)
         else:
-            outcome = known or await self.hands.perform(work)
+            outcome = known or await self.executor.perform(work)
         problem = None if outcome.state is State.CANCELLED else outcome.error
         self._report(node.id, outcome.state.value, problem, tries or None)
         return [node_event(node.id, outcome)]
@@ -171,7 +171,7 @@ class Runner:
                 counts.add(outcome)
                 await self.apply(item_event(node.id, index, outcome))
 
-            await do_items(self.hands, share, tell, visible=self.visible)
+            await do_items(self.executor, share, tell, visible=self.visible)
         return []
 
     def _counts(self, node: Node, decision: Expand) -> Counts:
@@ -294,7 +294,7 @@ class SubWorkflows:
             engine,
             Schedule(plan, resolved, engine.schedule_facts),
             self.outer.stop.inner(),
-            Place(f"{work.name}.", name, resolved, self.outer.place.top or work.node.id),
+            PlanPath(f"{work.name}.", name, resolved, self.outer.place.top or work.node.id),
             visible=self.outer.visible and work.item is None,
         )
         bound = work.node.timeout_seconds or TIMEOUT_SECONDS

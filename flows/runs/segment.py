@@ -22,10 +22,10 @@ from flows.runs.child_flow_runs.protocol import (
 )
 from flows.runs.child_flow_runs.start import HANDED_OVER, HANDLER_MISSING
 from flows.runs.claim import claim, engine_of, refusal_of
-from flows.runs.domain_client import Fenced, HeldBack, Line, Undelivered
+from flows.runs.domain_client import DomainClient, Fenced, HeldBack, Undelivered
 from flows.runs.fan_out import Counts, Share, do_items
-from flows.runs.node_executor import Hands
-from flows.runs.run_context import Engine, Place
+from flows.runs.node_executor import NodeExecutor
+from flows.runs.run_context import PlanPath, RunContext
 from flows.runs.runner import Runner, Verdict
 from flows.runs.stop_signals import cancelled_state, heeding, left_early
 from flows.settings import WorkerSettings
@@ -34,7 +34,7 @@ from flows.storage.threads import in_storage_thread
 CUT_SHORT = RunError("cancelled", "The run was cancelled.")  # as the schedule says it of a stretch
 
 
-async def run_segment(line: Line, settings: WorkerSettings, number: int) -> PrefectState[Any]:
+async def run_segment(line: DomainClient, settings: WorkerSettings, number: int) -> PrefectState[Any]:
     """Do what the parent ordered, and leave the outcome where the parent looks for it."""
     with heeding(line.stop):
         try:
@@ -48,7 +48,7 @@ async def run_segment(line: Line, settings: WorkerSettings, number: int) -> Pref
         return await _run_order(line, settings, order, number)
 
 
-async def _run_order(line: Line, settings: WorkerSettings, order: WorkOrder, number: int) -> PrefectState[Any]:
+async def _run_order(line: DomainClient, settings: WorkerSettings, order: WorkOrder, number: int) -> PrefectState[Any]:
     place = segment_name(order.facts, number)
     async with line.beating(order.heartbeat_seconds):  # before storage is asked, which may take its time
         with closing(await engine_of(line, settings, order, "")) as engine:
@@ -66,11 +66,11 @@ async def _run_order(line: Line, settings: WorkerSettings, order: WorkOrder, num
             return _segment_end(verdict)
 
 
-async def _done(engine: Engine, order: WorkOrder, place: str) -> tuple[dict[str, Any], Verdict]:
+async def _done(engine: RunContext, order: WorkOrder, place: str) -> tuple[dict[str, Any], Verdict]:
     """Do what the order in this place asks for; how everything ended, as it is told, and how the whole did."""
     told = await in_storage_thread(read_order, engine.runs(engine.line.stop), place)
     plan = engine.plans[told["workflow"]] if told["workflow"] else Plan.from_json(order.plan)
-    where = Place(told["path"], told["workflow"], told["inputs"] if told["workflow"] else order.inputs)
+    where = PlanPath(told["path"], told["workflow"], told["inputs"] if told["workflow"] else order.inputs)
     do = _do_share if "node" in told else _do_stretch
     return await do(engine, plan, where, told, place)
 
@@ -89,7 +89,7 @@ def _handed_over() -> PrefectState[Any]:
 
 
 async def _do_stretch(
-    engine: Engine, plan: Plan, where: Place, told: dict[str, Any], place: str
+    engine: RunContext, plan: Plan, where: PlanPath, told: dict[str, Any], place: str
 ) -> tuple[dict[str, Any], Verdict]:
     values = engine.ledger.values
     known = {name: outcome_from_json(ended, values) for name, ended in told["known"].items()}
@@ -102,7 +102,7 @@ async def _do_stretch(
 
 
 async def _do_share(
-    engine: Engine, plan: Plan, where: Place, told: dict[str, Any], place: str
+    engine: RunContext, plan: Plan, where: PlanPath, told: dict[str, Any], place: str
 ) -> tuple[dict[str, Any], Verdict]:
     node, values = plan.nodes[told["node"]], engine.ledger.values
     engine.pool, engine.task_runs_cap = node.pool or engine.pool, told["task_runs_cap"]
@@ -115,9 +115,9 @@ async def _do_share(
         ended[index] = outcome
 
     stop, loop = engine.line.stop, asyncio.get_running_loop()
-    hands = Hands(engine, stop)
-    stop.on_set(lambda: loop.call_soon_threadsafe(hands.cut_waits))
+    executor = NodeExecutor(engine, stop)
+    stop.on_set(lambda: loop.call_soon_threadsafe(executor.cut_waits))
     async with showing_life(engine.zones.runs, place, lambda: (counts.done, counts.failed), stop):
-        await do_items(hands, share, tell, visible=True)
+        await do_items(executor, share, tell, visible=True)
     verdict = Finished({}) if len(ended) == len(items) else Failed(CUT_SHORT)
     return {"items": await in_storage_thread(outcomes_json, ended, values)}, verdict

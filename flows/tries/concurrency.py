@@ -20,7 +20,7 @@ TRIES_SHARED: Final = 64  # beside one for each run
 
 
 @dataclass(eq=False)
-class Room:
+class SharedTries:
     """What all runs of a process share."""
 
     free: int = TRIES_SHARED
@@ -46,7 +46,7 @@ class Room:
 class Places:
     """Those of one run. What holds one never waits for another."""
 
-    room: Room = field(default_factory=Room)
+    room: SharedTries = field(default_factory=SharedTries)
     most: int = TRIES_PER_RUN
     at_work: int = 0
     _waiting: deque["asyncio.Future[bool]"] = field(default_factory=deque)
@@ -111,9 +111,9 @@ class Places:
             raise
 
 
-_of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, Room] = WeakKeyDictionary()
+_of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, SharedTries] = WeakKeyDictionary()
 
 
-def shared_room(size: int) -> Room:
+def shared_room(size: int) -> SharedTries:
     """That of this process, in whose one event loop its runs are. The first to ask says how large it is."""
-    return _of_loops.setdefault(asyncio.get_running_loop(), Room(size))
+    return _of_loops.setdefault(asyncio.get_running_loop(), SharedTries(size))

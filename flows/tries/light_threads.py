@@ -17,12 +17,12 @@ from typing import Any
 
 from flows.handlers.context import Checkpoint
 from flows.handlers.errors import Stopped, TimedOut
-from flows.tries.time_budget import LOOK_SECONDS, Patience, Step
+from flows.tries.time_budget import LOOK_SECONDS, TimeBudget, Waiting
 
 IDLE_AT_MOST = 32
 
-_idle: deque["SimpleQueue[Job]"] = deque()
-_overstaying: set["Job"] = set()
+_idle: deque["SimpleQueue[ThreadCall]"] = deque()
+_overstaying: set["ThreadCall"] = set()
 
 
 def overstaying() -> int:
@@ -31,11 +31,11 @@ def overstaying() -> int:
 
 
 @dataclass(eq=False)
-class Job:
+class ThreadCall:
     """One handler's call on its way through a thread."""
 
-    work: Callable[["Job"], dict[str, Any]]
-    patience: Patience
+    work: Callable[["ThreadCall"], dict[str, Any]]
+    patience: TimeBudget
     tell_end: Callable[[], object]
     stop: Event = field(default_factory=Event)
     abandoned: bool = False
@@ -73,9 +73,9 @@ class Job:
     def judge(self, *, stopping: bool) -> None:
         """Ask it to leave where it is time to; raises where it had its time and has not left."""
         with self._judging:
-            step = Step.WAIT if self.settled else self.patience.look(time.monotonic(), stopping)
-            self.abandoned = step is Step.GIVE_UP
-        if step is Step.ASK:
+            step = Waiting.WAIT if self.settled else self.patience.look(time.monotonic(), stopping)
+            self.abandoned = step is Waiting.GIVE_UP
+        if step is Waiting.ASK:
             self.stop.set()
         elif self.abandoned and self.patience.why:
             self.abandon()
@@ -113,7 +113,7 @@ class GuardedCheckpoint:
     """A checkpoint that takes nothing from a try that was given up."""
 
     kept: Checkpoint
-    job: Job
+    job: ThreadCall
 
     def load(self) -> dict[str, object] | None:
         return self.kept.load()
@@ -122,22 +122,22 @@ class GuardedCheckpoint:
         self.job.guarded(self.kept.save)(state)
 
 
-def run(work: Callable[[Job], dict[str, Any]], stop: Event, patience: Patience) -> dict[str, Any]:
+def run(work: Callable[[ThreadCall], dict[str, Any]], stop: Event, patience: TimeBudget) -> dict[str, Any]:
     """The work's result. It sees its own stop set when the run's is, or when its time is up."""
     running = Lock()
     running.acquire()
-    job = Job(work, patience, running.release)
+    job = ThreadCall(work, patience, running.release)
     _hand_over(job)
     while not running.acquire(timeout=job.pause()):
         job.judge(stopping=stop.is_set())
     return job.outcome()
 
 
-async def awaited(work: Callable[[Job], dict[str, Any]], stop: Event, patience: Patience) -> dict[str, Any]:
+async def awaited(work: Callable[[ThreadCall], dict[str, Any]], stop: Event, patience: TimeBudget) -> dict[str, Any]:
     """The same without a thread that waits: of thousands of short tries, waking one more would be half the cost."""
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
-    job = Job(work, patience, lambda: _tell(loop, ended))
+    job = ThreadCall(work, patience, lambda: _tell(loop, ended))
     _hand_over(job)
     try:
         while not await _is_set(ended, job.pause()):
@@ -160,7 +160,7 @@ async def _is_set(event: asyncio.Event, patience_seconds: float) -> bool:
     return event.is_set()
 
 
-def _hand_over(job: Job) -> None:
+def _hand_over(job: ThreadCall) -> None:
     try:
         inbox = _idle.pop()
     except IndexError:
@@ -169,7 +169,7 @@ def _hand_over(job: Job) -> None:
     inbox.put(job)
 
 
-def _serve(inbox: "SimpleQueue[Job]") -> None:
+def _serve(inbox: "SimpleQueue[ThreadCall]") -> None:
     """One thread's life: a job at a time, until there are idle threads enough."""
     wanted = True
     while wanted:

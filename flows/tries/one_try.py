@@ -20,8 +20,8 @@ from flows.memory.checkpoint import StoredCheckpoint, checkpoint_name
 from flows.settings import LoaderSettings
 from flows.storage import Zones
 from flows.tries import light_threads, process_parent
-from flows.tries.light_threads import GuardedCheckpoint, Job, overstaying
-from flows.tries.time_budget import Patience, usual_grace
+from flows.tries.light_threads import GuardedCheckpoint, ThreadCall, overstaying
+from flows.tries.time_budget import TimeBudget, usual_grace
 from flows.tries.workdir import Workdir
 
 __all__ = [
@@ -131,14 +131,14 @@ def _begun(attempt: Try, care: Care) -> AnyHandler:
     return handler
 
 
-def _patience(attempt: Try, care: Care) -> Patience:
-    return Patience(time.monotonic(), attempt.timeout_seconds, care.grace_seconds)
+def _patience(attempt: Try, care: Care) -> TimeBudget:
+    return TimeBudget(time.monotonic(), attempt.timeout_seconds, care.grace_seconds)
 
 
-def _light(handler: AnyHandler, attempt: Try, care: Care) -> Callable[[Job], dict[str, Any]]:
+def _light(handler: AnyHandler, attempt: Try, care: Care) -> Callable[[ThreadCall], dict[str, Any]]:
     """In a thread that may have to be abandoned: everything the handler reports goes through the job."""
 
-    def work(job: Job) -> dict[str, Any]:
+    def work(job: ThreadCall) -> dict[str, Any]:
         params = check_params(handler, attempt.params)
         with Workdir() as workdir:
             context = Context(

@@ -29,9 +29,9 @@ from flows.tries import fork_client
 from flows.tries.confinement import AT_MOST
 from flows.tries.handed_file import Bounds
 from flows.tries.process_messages import Unheard, said
-from flows.tries.storage_broker import Broker, Grants, close_quietly
+from flows.tries.storage_broker import Grants, StorageBroker, close_quietly
 from flows.tries.thread_limit import ThreadBound
-from flows.tries.time_budget import Patience, Step
+from flows.tries.time_budget import TimeBudget, Waiting
 from flows.tries.workdir import Workdir
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Ears:
     checkpoint: Checkpoint
 
 
-def run(attempt: "Try", named: Set[str], zones: Zones, stop: Event, ears: Ears, patience: Patience) -> dict[str, Any]:
+def run(attempt: "Try", named: Set[str], zones: Zones, stop: Event, ears: Ears, patience: TimeBudget) -> dict[str, Any]:
     """Run the try in a child process and return what it says is its result. It may read the blobs that are named."""
     with Workdir() as workdir:
         order = _order(attempt, ears.checkpoint, workdir.path())
@@ -68,7 +68,7 @@ def run(attempt: "Try", named: Set[str], zones: Zones, stop: Event, ears: Ears, 
             conversation = Conversation(ours, ears, ThreadBound(order["limits"]["threads"]))
             rights = Grants.of(named, attempt.output_prefix)
             bounds = Bounds.of(workdir.path(), order["limits"]["file_mb"] * MEGABYTE)
-            broker = conversation.broker = Broker(zones, rights, stop, conversation.tell, bounds)
+            broker = conversation.broker = StorageBroker(zones, rights, stop, conversation.tell, bounds)
             complaints = Complaints()
             try:
                 process = start(order, theirs, complaints.mouth)
@@ -179,21 +179,21 @@ class Conversation:
     channel: socket.socket
     ears: Ears
     threads: ThreadBound
-    broker: Broker | None = None
+    broker: StorageBroker | None = None
     _unfinished: bytearray = field(default_factory=bytearray)
     _lines: int = 0
     _measured: set[str] = field(default_factory=set)
     _file: int | None = None
     _telling: Lock = field(default_factory=Lock)
 
-    def until_answered(self, stop: Event, patience: Patience) -> dict[str, Any]:
+    def until_answered(self, stop: Event, patience: TimeBudget) -> dict[str, Any]:
         """The result, or its error raised. Ask the child to leave when the run stops or time is up."""
         while True:
             now = time.monotonic()
             step = patience.look(now, stop.is_set())
-            if step is Step.ASK:
+            if step is Waiting.ASK:
                 self.tell({"stop": True})
-            elif step is Step.GIVE_UP and patience.why:
+            elif step is Waiting.GIVE_UP and patience.why:
                 raise patience.why
             for message in self._hear(patience.pause(now)):
                 if (answer := self._take(message)) is not None:
@@ -220,7 +220,7 @@ class Conversation:
         self._unfinished = bytearray(rest)
         return lines
 
-    def _take(self, line: bytes) -> "Answer | None":
+    def _take(self, line: bytes) -> "TryAnswer | None":
         """Pass on what is told on the way; return the answer when it is one."""
         try:
             match said(line):
@@ -237,9 +237,9 @@ class Conversation:
                 case {"threads": True}:
                     self.threads.take(self._file_that_came())
                 case {"result": dict() as result}:
-                    return Answer(result)
+                    return TryAnswer(result)
                 case {"error": {"code": str() as code, "message": str() as text}}:
-                    return Answer(error=TELLABLE.get(code, HandlerError)(redact(text)))
+                    return TryAnswer(error=TELLABLE.get(code, HandlerError)(redact(text)))
                 case _:
                     raise Crashed("The handler's process said what no handler says.")
         except Unheard as error:
@@ -292,7 +292,7 @@ class Conversation:
 
 
 @dataclass(frozen=True)
-class Answer:
+class TryAnswer:
     """How the handler ended."""
 
     value: dict[str, Any] = field(default_factory=dict)

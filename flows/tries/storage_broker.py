@@ -61,7 +61,7 @@ def _is_below(name: str, folder: str) -> bool:
 
 
 @dataclass
-class Broker:
+class StorageBroker:
     """Answers one try's calls, one after another, in a thread of its own: whoever watches the try never waits."""
 
     zones: Zones

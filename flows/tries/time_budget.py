@@ -76,7 +76,7 @@ class Outlasting:
         return 0.0 if self.since is None else now - self.since
 
 
-class Step(Enum):
+class Waiting(Enum):
     """What whoever waits for a try does next."""
 
     WAIT = auto()
@@ -85,7 +85,7 @@ class Step(Enum):
 
 
 @dataclass
-class Patience:
+class TimeBudget:
     """One try's time. Knows no clock: it is told what time it is."""
 
     begun: float
@@ -94,20 +94,20 @@ class Patience:
     why: HandlerError | None = None
     _until: float = math.inf
 
-    def look(self, now: float, stopping: bool) -> Step:
+    def look(self, now: float, stopping: bool) -> Waiting:
         """Wait on, ask the try to leave (once), or give it up."""
         if self.why is not None:
             if stopping:  # which may leave it less than a timeout did
                 self._until = min(self._until, now + self.grace_seconds())
-            return Step.GIVE_UP if now >= self._until else Step.WAIT
+            return Waiting.GIVE_UP if now >= self._until else Waiting.WAIT
         if stopping:
             self.why = Stopped("The run was asked to stop.")
         elif now >= self.begun + self.timeout_seconds:
             self.why = TimedOut(f"The try took longer than its {self.timeout_seconds:g} s.")
         else:
-            return Step.WAIT
+            return Waiting.WAIT
         self._until = now + self.grace_seconds()
-        return Step.ASK
+        return Waiting.ASK
 
     def pause(self, now: float) -> float:
         """How long to wait before the next look."""

@@ -72,7 +72,7 @@ async def forward(request: Request, state: Annotated[Gateway, Depends(gateway)])
     # Serving judges; here it is counted, for serving knows no addresses. It may answer before it has judged, so
     # whatever else it says does not prove a credential right.
     if secret is not None and answer.status_code == httpx.codes.UNAUTHORIZED:
-        state.doorkeeper.note(secret, address, right=False)
+        state.authentication.note(secret, address, right=False)
     return Forwarded(
         answer, as_bytes((name, value) for name, value in as_text(answer.headers.raw) if _is_passed_out(name))
     )

@@ -53,7 +53,7 @@ def _counted(request: Request) -> Streams:
         return state.visits
     secret = shown_or_session(request)
     if secret is not None:
-        state.doorkeeper.refuse_guesser(secret, address)
+        state.authentication.refuse_guesser(secret, address)
     take_read(state.readers, secret, address)
     return state.streams
 
@@ -69,8 +69,8 @@ async def admit(scope: Scope) -> Sender:
         return Sender(place_of(address), is_known=False)
     secret = required_credential(request.headers)
     state.rates.refuse_again(secret)
-    if not state.doorkeeper.knows(secret, address):
-        await state.doorkeeper.identify(secret, address, state.queries)
+    if not state.authentication.knows(secret, address):
+        await state.authentication.identify(secret, address, state.queries)
     return Sender(secret_hash(secret), is_known=True)
 
 

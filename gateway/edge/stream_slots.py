@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from domain.rules.guesses import place_of
-from domain.rules.shares import Refused, Shares
+from domain.rules.shares import InTheWay, Shares
 from gateway.errors import Busy, TooManyStreams
 
 _LITTLE: Final = 6  # what a browser reads at a time
@@ -23,9 +23,9 @@ class Streams:
         """One of the places of whoever is at this address, or a refusal."""
         source = place_of(address)
         match self.shares.take(source):
-            case Refused.OWN:
+            case InTheWay.OWN:
                 raise TooManyStreams(f"Read at most {self.shares.each} answers at a time.", retry_after_seconds=1)
-            case Refused.OTHERS:
+            case InTheWay.OTHERS:
                 raise Busy("Others read as many answers as there is room for. Ask again.", retry_after_seconds=1)
             case None:
                 pass

@@ -8,7 +8,7 @@ from uuid import UUID
 from domain.contracts.offers import Offer
 from domain.rules import paging
 from domain.rules.clearance import Identity
-from domain.rules.paging import Place
+from domain.rules.paging import Position
 from gateway.reads.queries import NOBODYS, REQUEST, Queries, RequestRow, reader_of
 
 PROCESSES: Final = f"""
@@ -53,8 +53,8 @@ class JobQueries:
         return await self.queries.one(reader_of(self.caller), RequestRow, REQUEST, {"id": request_id})
 
     async def jobs(
-        self, limit: int, after: Place | None, process_id: str | None, statuses: Sequence[str] | None
-    ) -> tuple[Sequence[RequestRow], Place | None]:
+        self, limit: int, after: Position | None, process_id: str | None, statuses: Sequence[str] | None
+    ) -> tuple[Sequence[RequestRow], Position | None]:
         """One page of the platform's requests, newest first, and where the next one begins."""
         place = {"at": after.at if after else None, "after": after.id if after else None}
         wanted = {"limit": limit, "process_id": process_id, "statuses": statuses, "look": paging.LOOK}
@@ -62,5 +62,5 @@ class JobQueries:
         reader = reader_of(self.caller)
         rows = await self.queries.rows(reader, RequestRow, JOBS, values)
         if len(rows) == limit:
-            return rows, Place(rows[-1].created_at, rows[-1].request_id)
-        return rows, await self.queries.one(reader, Place, END, values)
+            return rows, Position(rows[-1].created_at, rows[-1].request_id)
+        return rows, await self.queries.one(reader, Position, END, values)

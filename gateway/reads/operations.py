@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from domain.contracts.runs import RunProblem
 from domain.contracts.submissions import Priority
 from domain.rules import paging
-from domain.rules.paging import Place
+from domain.rules.paging import Position
 from gateway.reads.queries import EVERYBODYS, Queries
 
 JobState = Literal["pending", "running", "completed", "failed", "cancelled"]
@@ -163,8 +163,8 @@ class Operations:
         return await self.queries.one(EVERYBODYS, Job, JOB, {"id": job_id})
 
     async def jobs(
-        self, state: str | None, workflow_id: str | None, platform_id: str | None, after: Place | None, limit: int
-    ) -> tuple[Sequence[Job], Place | None]:
+        self, state: str | None, workflow_id: str | None, platform_id: str | None, after: Position | None, limit: int
+    ) -> tuple[Sequence[Job], Position | None]:
         """One page, newest first, and where the next one begins."""
         looked_at: LiteralString = OF_OPEN if state in {"pending", "running"} else OF_ANY
         place = {"at": after.at if after else None, "after": after.id if after else None, "look": paging.LOOK}
@@ -172,8 +172,8 @@ class Operations:
         page = JOBS.format(columns=JOB_COLUMNS, looked_at=looked_at)
         rows = await self.queries.rows(EVERYBODYS, Job, page, wanted)
         if len(rows) == limit:
-            return rows, Place(rows[-1].created_at, rows[-1].job_id)
-        return rows, await self.queries.one(EVERYBODYS, Place, END.format(looked_at=looked_at), wanted)
+            return rows, Position(rows[-1].created_at, rows[-1].job_id)
+        return rows, await self.queries.one(EVERYBODYS, Position, END.format(looked_at=looked_at), wanted)
 
     async def nodes(self, job_id: UUID, after: int, limit: int) -> Sequence[JobNode]:
         values = {"id": job_id, "after": after, "limit": limit}

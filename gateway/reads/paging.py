@@ -1,10 +1,10 @@
 """Where a list goes on, as callers of the gateway name it."""
 
-from domain.rules.paging import NoSuchPage, Place, from_token
+from domain.rules.paging import NoSuchPage, Position, from_token
 from gateway.errors import InvalidQuery
 
 
-def place_of(token: str | None) -> Place | None:
+def place_of(token: str | None) -> Position | None:
     """The place that a page's token names; none is the list's beginning."""
     try:
         return None if token is None else from_token(token)

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 from fastapi import Path, Query, Request
 
 from domain.rules.clearance import STAFF, Identity, may_read, may_see_version
-from domain.shared.authentication import Doorkeeper, IssuerUnavailable, Unauthenticated, shown_credential
+from domain.shared.authentication import Authentication, IssuerUnavailable, Unauthenticated, shown_credential
 from gateway.serving.freshness import mark
 from gateway.serving.links import PARAMETER, Links
 from gateway.serving.lookup import PARTS, Lookup, Product
@@ -32,9 +32,9 @@ async def identity_of(request: Request) -> Identity | None:
     secret = shown_credential(request.headers)
     if secret is None:
         return await _of_link(request)
-    doorkeeper: Doorkeeper = request.app.state.doorkeeper
+    authentication: Authentication = request.app.state.authentication
     try:
-        return await doorkeeper.holder(secret, lookup_of(request))
+        return await authentication.holder(secret, lookup_of(request))
     except Unauthenticated:
         raise UNKNOWN_CREDENTIAL from None
     except IssuerUnavailable:

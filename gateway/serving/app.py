@@ -6,12 +6,12 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI, Request
 
 from domain.shared import logs
-from domain.shared.authentication import Doorkeeper
+from domain.shared.authentication import Authentication
 from domain.shared.background import in_background
 from domain.shared.last_uses import LastUses
 from domain.shared.metrics import METRICS_PATH, Metering, RequestMeter
 from domain.shared.readiness import Ready
-from domain.shared.request_bodies import Bodies, BodyRules, Room, Scope, Sender
+from domain.shared.request_bodies import Bodies, BodyBudget, BodyRules, Scope, Sender
 from gateway.edge.cross_origin import CrossOrigin
 from gateway.edge.public_address import PublicAddress
 from gateway.serving import catalog, downloads, layers, metrics, problems, tiles
@@ -43,7 +43,9 @@ def create_app(settings: ServingSettings | None = None) -> FastAPI:
     lifespan = _lifespan(settings, stac, features)
     app = FastAPI(title="Cairn serving", lifespan=lifespan, docs_url=None, redoc_url=None)
     app.state.catalog, app.state.features = stac, features
-    app.state.doorkeeper = stac.state.doorkeeper = features.state.doorkeeper = Doorkeeper(settings.token_verifier())
+    app.state.authentication = stac.state.authentication = features.state.authentication = Authentication(
+        settings.token_verifier()
+    )
     app.state.links = Links([key.get_secret_value() for key in settings.link_keys], settings.link_seconds)
     app.state.zones = stac.state.zones = settings.zones()
     app.state.budget = features.state.budget = Budget(
@@ -74,7 +76,7 @@ def create_app(settings: ServingSettings | None = None) -> FastAPI:
     app.add_middleware(ResponseHeaders)
     app.add_middleware(CrossOrigin)
     app.add_middleware(
-        Bodies, rules=BodyRules(BODY_BYTES, {}), room=Room(BODIES_BYTES, is_shared=False), admit=_anybody
+        Bodies, rules=BodyRules(BODY_BYTES, {}), room=BodyBudget(BODIES_BYTES, is_shared=False), admit=_anybody
     )
     app.add_middleware(Answers, shares=answer_shares(settings.serving_answers_mb * MEGABYTE))
     if settings.public_url is not None:
@@ -94,7 +96,7 @@ def _lifespan(settings: ServingSettings, stac: FastAPI, features: FastAPI):  # t
         caches: dict[str, metrics.Cache] = {"memory": memory, "open_files": app.state.sources.handles}
         app.state.metering.add(metrics.of_caches(caches))
         app.state.metering.add(metrics.of_pools(lookup, features))
-        uses = LastUses(address, app.state.doorkeeper.seen, settings.last_used_seconds)
+        uses = LastUses(address, app.state.authentication.seen, settings.last_used_seconds)
         await lookup.open()
         try:
             async with (

@@ -23,7 +23,7 @@ from domain.adapters import prefect_runs
 from domain.adapters.prefect_runs import PrefectRuns
 from domain.loops.reconciler import Reconciler
 from domain.loops.relay import Relay
-from domain.loops.unserved_pools import Router
+from domain.loops.unserved_pools import UnservedPoolSweep
 from domain.shared.database_address import DatabaseAddress
 from flows.compiler import Finished, Schedule
 from flows.handlers import registry
@@ -31,8 +31,8 @@ from flows.handlers.context import Context
 from flows.handlers.registry import handler
 from flows.memory.ledger import Ledger
 from flows.runs import domain_client, node_executor, outages
-from flows.runs.domain_client import Line
-from flows.runs.run_context import Place
+from flows.runs.domain_client import DomainClient
+from flows.runs.run_context import PlanPath
 from flows.runs.runner import Runner
 from flows.runs.stopping import Stop
 from flows.storage import LocalStore, Zones
@@ -109,7 +109,7 @@ async def test_a_prefect_that_answers_nothing_costs_no_attempt(
     assert counts == {"committed": len(working), "sent": waiting}, "one attempt each, none of them fenced"
 
 
-async def _at_work(domain: Domain, count: int, stack: AsyncExitStack) -> list[Line]:
+async def _at_work(domain: Domain, count: int, stack: AsyncExitStack) -> list[DomainClient]:
     """Attempts whose flow runs beat, by the real line."""
     for number in range(count):
         await submit(domain, refs={"dataset_id": "works", "resource_id": str(number)})
@@ -118,7 +118,7 @@ async def _at_work(domain: Domain, count: int, stack: AsyncExitStack) -> list[Li
     lines = []
     for flow in await dispatched(domain):
         assert (await flow.start()).is_success
-        lines.append(Line(http, flow.run_id, flow.token))
+        lines.append(DomainClient(http, flow.run_id, flow.token))
         await stack.enter_async_context(lines[-1].beating(HEARTBEAT_SECONDS))
     return lines
 
@@ -127,7 +127,7 @@ def _loops(domain: Domain, prefect: PrefectRuns) -> Iterator[Any]:
     database, patience = domain.service.database, domain.service.settings.patience()
     yield Reconciler(database, prefect, 0.2, patience, 3).run()
     yield Relay(database, DatabaseAddress(domain.database.url("cairn_app")), 0.2, retry_seconds=0.1).run()
-    yield Router(database, 0.2, 25 / FACTOR, 1e6, prefect.online_workers).run()
+    yield UnservedPoolSweep(database, 0.2, 25 / FACTOR, 1e6, prefect.online_workers).run()
 
 
 def _counted(domain: Domain) -> "Counter[str]":
@@ -143,7 +143,7 @@ async def test_only_old_workers_for_a_minute_park_nothing(shared_database: TestD
         time_passes(domain, 60)
         for number in range(RUNS):
             await submit(domain, refs={"dataset_id": "d", "resource_id": str(number)})
-        router, refused = Router(domain.service.database, 1, 25, 600), Counter[object]()
+        router, refused = UnservedPoolSweep(domain.service.database, 1, 25, 600), Counter[object]()
         until = time.monotonic() + WAIT_SECONDS
         while len(refused) < RUNS and time.monotonic() < until:
             await _take_all(domain, router, refused)
@@ -161,7 +161,7 @@ async def test_only_old_workers_for_a_minute_park_nothing(shared_database: TestD
     assert max(refused.values()) == 1, "no run was sent to workers that said that they lack its handlers"
 
 
-async def _take_all(domain: Domain, router: Router, refused: "Counter[object] | None") -> None:
+async def _take_all(domain: Domain, router: UnservedPoolSweep, refused: "Counter[object] | None") -> None:
     """Three old workers say that they are there; what is sent is refused, or done where one of the new release is."""
     for worker in range(3):
         await beacon(domain, f"old-{worker}", "light", "gdal", handlers=handlers("raster.validate"))
@@ -267,7 +267,7 @@ async def test_run_storage_that_is_away_for_a_while_fails_no_node(
         engine.ledger = Ledger(engine.runs(Stop()), "run/m1", "a")
         with closing(engine):
             schedule = Schedule(plan_of(PLAN), {}, engine.schedule_facts)
-            return await Runner(engine, schedule, Stop(), Place("outer."), visible=False).run()
+            return await Runner(engine, schedule, Stop(), PlanPath("outer."), visible=False).run()
 
     *verdicts, _ = await asyncio.gather(*(run(number) for number in range(RUNS)), blow())
     failed = sum(not isinstance(verdict, Finished) for verdict in verdicts)

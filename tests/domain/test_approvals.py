@@ -7,7 +7,7 @@ import httpx
 import psycopg
 import pytest
 
-from domain.loops.approval_expiry import Endings
+from domain.loops.approval_expiry import ApprovalExpiry
 from domain.security import secret_hash
 from tests.support.acts import OUTPUTS, approved, call, decide, keep_words, processed, started
 from tests.support.platform import Domain
@@ -35,8 +35,8 @@ def served(domain: Domain) -> Any:
     return domain.rows("select served_revision from app.asset_versions")[0][0]
 
 
-def endings_of(domain: Domain) -> Endings:
-    return Endings(domain.service, 1)
+def endings_of(domain: Domain) -> ApprovalExpiry:
+    return ApprovalExpiry(domain.service, 1)
 
 
 def let_them_end(domain: Domain) -> None:

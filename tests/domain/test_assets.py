@@ -6,6 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
+from domain.repositories import asset_lists
 from tests.support.acts import approved, call, decide, processed, started, submit
 from tests.support.platform import Domain
 
@@ -197,6 +198,22 @@ async def test_lists_come_in_pages(domain: Domain) -> None:
         rest = (await call(domain, "operator", "GET", f"/{kind}?limit=2&after={first['next_after']}")).json()
         assert rest["next_after"] is None
         assert {row["asset_id"] for row in first[key] + rest[key]} == made
+
+
+@pytest.mark.parametrize("few", [1, 500])
+async def test_assets_of_references_are_found_however_many_share_them(
+    domain: Domain, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    """Few are named one by one, by the index of references; of many, each page looks at so many in their order."""
+    monkeypatch.setattr(asset_lists, "FEW", few)
+    made = [await processed(domain, refs={"dataset_id": "d", "resource_id": str(n)}) for n in range(3)]
+    await processed(domain, refs={"dataset_id": "another", "resource_id": "1"})
+    both = (await call(domain, "operator", "GET", "/assets?ref=dataset_id=d&ref=resource_id=1")).json()
+    assert ([row["asset_id"] for row in both["assets"]], both["next_after"]) == ([made[1]], None)
+    first = (await call(domain, "operator", "GET", "/assets?ref=dataset_id=d&limit=2")).json()
+    rest = (await call(domain, "operator", "GET", f"/assets?ref=dataset_id=d&after={first['next_after']}")).json()
+    assert [row["asset_id"] for row in first["assets"] + rest["assets"]] == sorted(made)
+    assert (await call(domain, "operator", "GET", "/assets?ref=dataset_id=none")).json()["assets"] == []
 
 
 async def test_a_version_shows_all_its_revisions(domain: Domain) -> None:

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from sqlalchemy import event
 
-from domain.loops.audit_sealer import Sealer
+from domain.loops.audit_sealer import AuditSealer
 from domain.rules.audit import Chain, SealKey
 from domain.services.operations import audit
 from tests.support.acts import approved, call, decide, processed
@@ -16,8 +16,8 @@ from tests.support.cluster import TestDatabase
 from tests.support.platform import AUDIT_KEY, Domain, another_domain, running_domain
 
 
-def sealer(domain: Domain) -> Sealer:
-    return Sealer(domain.service.database, 60, domain.service.settings.audit_chain())
+def sealer(domain: Domain) -> AuditSealer:
+    return AuditSealer(domain.service.database, 60, domain.service.settings.audit_chain())
 
 
 def added(at: str, many: int = 1) -> bytes:
@@ -191,7 +191,7 @@ async def test_a_chain_that_is_remade_without_the_key_is_found(domain: Domain) -
         (Chain((SealKey.of("a key of their own, long enough to be one"),)), "which CAIRN_AUDIT_KEYS does not hold"),
     ):
         force(domain, b"delete from app.audit_seals")
-        await Sealer(domain.service.database, 60, forger).seal()
+        await AuditSealer(domain.service.database, 60, forger).seal()
         await call(domain, "operator", "POST", "/runs", {"workflow_id": "echo_test"})
         await sealer(domain).seal()  # the honest sealer goes on from what it finds, and covers it
         told = (await call(domain, "operator", "GET", "/audit/verify")).json()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from domain.shared.authentication import Unauthenticated
-from domain.shared.request_bodies import Bodies, BodyRules, Room, Scope, Sender
+from domain.shared.request_bodies import Bodies, BodyBudget, BodyRules, Scope, Sender
 
 RULES = BodyRules(1000, below={"/small": 10})
 QUARTER = 4096  # of the room: what strangers share
@@ -68,12 +68,12 @@ def asked(path: str = "/", headers: Iterable[tuple[bytes, bytes]] = ()) -> Scope
 KEY, OTHER_KEY = (b"key", b"a"), (b"key", b"b")
 
 
-def bodies(room: Room | None = None) -> Bodies:
-    return Bodies(echo, rules=RULES, room=room or Room(4 * QUARTER), admit=admit)
+def bodies(room: BodyBudget | None = None) -> Bodies:
+    return Bodies(echo, rules=RULES, room=room or BodyBudget(4 * QUARTER), admit=admit)
 
 
 async def test_a_body_arrives_as_it_was_sent_and_leaves_no_trace() -> None:
-    room, line = Room(4 * QUARTER), Line([b"one ", b"", b"two"])
+    room, line = BodyBudget(4 * QUARTER), Line([b"one ", b"", b"two"])
     await bodies(room)(asked(headers=[KEY]), line.receive, line.send)
     assert (line.status, line.said, room.used_bytes) == (200, b"one two", 0)
 
@@ -101,7 +101,7 @@ async def test_a_body_that_says_it_is_too_large_is_not_begun() -> None:
 
 async def test_unfinished_bodies_take_one_share_and_leave_room_for_others() -> None:
     """200 of one holder: those beyond its share are refused, and somebody else's passes beside the others."""
-    room = Room(4 * QUARTER)
+    room = BodyBudget(4 * QUARTER)
     app, lines = bodies(room), [Line([b"x" * 900], is_whole=False) for _ in range(200)]
     tasks = [asyncio.create_task(app(asked(headers=[KEY]), line.receive, line.send)) for line in lines]
     await asyncio.sleep(0)
@@ -118,7 +118,7 @@ async def test_unfinished_bodies_take_one_share_and_leave_room_for_others() -> N
 
 
 async def test_no_crowd_of_strangers_keeps_out_who_is_known() -> None:
-    room = Room(4 * QUARTER)
+    room = BodyBudget(4 * QUARTER)
     app, lines = bodies(room), [Line([b"x" * 900], is_whole=False) for _ in range(200)]
     tasks = [
         asyncio.create_task(app(asked(headers=[(b"from", b"%d" % number)]), line.receive, line.send))

@@ -55,9 +55,9 @@ async def test_a_credential_is_looked_up_before_its_first_body_and_with_each_cal
     async with domain.as_("worker") as worker:
         unknown_run = {"attempt_token": "none"}
         assert (await worker.post(f"/api/v1/runs/{uuid4()}/heartbeat", json=unknown_run)).status_code == 200
-        assert domain.service.doorkeeper.knows("secret-worker", "127.0.0.1")
+        assert domain.service.authentication.knows("secret-worker", "127.0.0.1")
         domain.rows("update app.clients set is_active = false where client_id = 'worker' returning 1")
         for _ in range(2):
             answer = await worker.post(f"/api/v1/runs/{uuid4()}/heartbeat", json=unknown_run)
             assert answer.status_code == 401
-        assert not domain.service.doorkeeper.knows("secret-worker", "127.0.0.1")
+        assert not domain.service.authentication.knows("secret-worker", "127.0.0.1")

@@ -5,7 +5,7 @@ from typing import Any
 
 import httpx
 
-from domain.loops.approval_expiry import Endings
+from domain.loops.approval_expiry import ApprovalExpiry
 from tests.support.acts import CONTENT, SHA256, Flow, approved, call, decide, dispatched, processed, started, submit
 from tests.support.platform import Domain
 
@@ -277,7 +277,7 @@ async def test_an_approval_that_ends_takes_its_copies_back(domain: Domain) -> No
             assert (await (export(domain, flow) if "artifacts" in inputs(domain, flow) else flow.commit({}))).is_success
     for table, column in (("approvals", "expires_at"), ("revisions", "approved_until")):
         domain.rows(f"update app.{table} set {column} = now() - interval '1 s' where ordinal = 1 returning 1")  # noqa: S608
-    endings = Endings(domain.service, 1)
+    endings = ApprovalExpiry(domain.service, 1)
     assert await endings.sweep() == 1
     assert domain.rows("select served_revision from app.asset_versions order by ordinal") == [(1,), (None,)]
     assert addresses(domain) == [(0, 1, None), (1, 1, None)]

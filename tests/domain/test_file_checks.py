@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.db import Database
-from domain.loops.approval_expiry import Endings
+from domain.loops.approval_expiry import ApprovalExpiry
 from domain.services.publication.file_checks import Committed, FileChecks
 from flows.storage import LocalStore
 from tests.support.acts import call, decide, keep_words, started, submit
@@ -147,7 +147,7 @@ async def test_no_connection_is_held_while_files_are_read(
         ended = f"update app.{table} set {column} = now() - interval '1 s' where ordinal = 1 returning 1"  # noqa: S608
         assert domain.rows(ended)
     looks.clear()
-    assert await Endings(domain.service, 1).sweep() == 1
+    assert await ApprovalExpiry(domain.service, 1).sweep() == 1
     assert looks
     assert {held for _, held in looks} == {0}
 

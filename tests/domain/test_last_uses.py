@@ -51,9 +51,9 @@ async def test_many_are_told_in_parts_and_nonsense_harms_nobody(domain: Domain) 
         assert await becomes(lambda: used(domain), {"ddh-dev"})
 
 
-async def test_the_doorkeeper_notes_whom_it_lets_in_and_nobody_else(domain: Domain) -> None:
+async def test_authentication_notes_whom_it_lets_in_and_nobody_else(domain: Domain) -> None:
     async with domain.as_("operator") as operator, domain.as_("nobody") as nobody:
         assert (await operator.get("/api/v1/runs")).status_code == 200
         assert (await nobody.get("/api/v1/runs")).status_code == 401
-    seen: Sequence[Any] = domain.transport.app.state.service.doorkeeper.seen  # type: ignore[attr-defined]
+    seen: Sequence[Any] = domain.transport.app.state.service.authentication.seen  # type: ignore[attr-defined]
     assert set(seen) == {"operator"}

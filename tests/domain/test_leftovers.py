@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from domain.errors import StorageUnavailable
-from domain.loops.leftover_collector import Collector
+from domain.loops.leftover_collector import LeftoverCollector
 from domain.rules.leftovers import Patience
 from domain.services.operations import leftovers
 from domain.services.operations.leftovers import Collected
@@ -147,7 +147,7 @@ async def test_nothing_goes_while_somebody_may_need_it(domain: Domain, tmp_path:
     await worker.flow.fail()
     assert await swept(domain, Patience(0, 3600)) == Collected(), "it may be rerun"
     domain.rows("update app.attempts set disposed_at = null returning 1")
-    assert await Collector(collecting(domain), 1).sweep() == Collected(), "its flow run may not be over"
+    assert await LeftoverCollector(collecting(domain), 1).sweep() == Collected(), "its flow run may not be over"
     answer = await call(domain, "operator", "POST", f"/runs/{worker.flow.run_id}/rerun", {"scope": "failed"})
     assert answer.status_code == 202, answer.text
     assert await swept(domain) == Collected(), "it is to be done again"

@@ -11,14 +11,14 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from domain.loops.listening_notes import Listener
+from domain.loops.listening_notes import ListeningNotes
 from domain.loops.reconciler import Reconciler
-from domain.loops.unserved_pools import Router
+from domain.loops.unserved_pools import UnservedPoolSweep
 from domain.repositories.listening import ListeningSpans
 from domain.repositories.sweep import Sweep
 from domain.rules.lifecycle import AttemptState
 from domain.rules.reconcile import OVER, Action, FlowState, Patience
-from domain.rules.routing import Step
+from domain.rules.routing import PoolNotice
 from domain.services.runs.endings import RunLifecycle
 from tests.domain.test_reconcile import ScriptedPrefect, sent, sweep
 from tests.support.acts import Flow, call, dispatched, submit, time_passes
@@ -39,9 +39,9 @@ async def many_started(domain: Domain, count: int) -> list[Flow]:
     return flows
 
 
-async def comes_back(domain: Domain) -> Listener:
+async def comes_back(domain: Domain) -> ListeningNotes:
     """A process that listens from now on, as one does that was away for longer than a gap."""
-    listener = Listener(domain.service.database, PATIENCE.gap)
+    listener = ListeningNotes(domain.service.database, PATIENCE.gap)
     await listener.note()
     return listener
 
@@ -202,8 +202,8 @@ async def test_a_domain_goes_on_noting_that_it_listens(domain: Domain, tmp_path:
 # --- the look for runs that nobody serves ---
 
 
-def look(domain: Domain) -> Router:
-    return Router(domain.service.database, 5, 25, 600)
+def look(domain: Domain) -> UnservedPoolSweep:
+    return UnservedPoolSweep(domain.service.database, 5, 25, 600)
 
 
 async def waits(domain: Domain) -> None:
@@ -223,13 +223,13 @@ async def test_after_an_outage_no_pool_is_said_to_be_unserved_before_its_workers
     time_passes(domain, 10)
     assert await look(domain).look() == {}
     time_passes(domain, 15)
-    assert await look(domain).look() == {Step.MARK: 1}
+    assert await look(domain).look() == {PoolNotice.MARK: 1}
 
 
 async def test_no_run_is_given_up_for_the_time_of_an_outage(domain: Domain) -> None:
     await waits(domain)
     time_passes(domain, 30)
-    assert await look(domain).look() == {Step.MARK: 1}
+    assert await look(domain).look() == {PoolNotice.MARK: 1}
     time_passes(domain, 500)
     assert await look(domain).look() == {}
     time_passes(domain, OUTAGE, away=True)
@@ -237,7 +237,7 @@ async def test_no_run_is_given_up_for_the_time_of_an_outage(domain: Domain) -> N
     time_passes(domain, 500)
     assert await look(domain).look() == {}, "a worker may have come, and gone, unheard"
     time_passes(domain, 100)
-    assert await look(domain).look() == {Step.FAIL: 1}
+    assert await look(domain).look() == {PoolNotice.FAIL: 1}
 
 
 async def test_a_service_that_just_began_waits_until_it_would_have_heard_every_worker(domain: Domain) -> None:
@@ -246,7 +246,7 @@ async def test_a_service_that_just_began_waits_until_it_would_have_heard_every_w
     domain.rows("update app.attempts set state = 'sent' returning 1")
     assert await look(domain).look() == {}
     time_passes(domain, 25)
-    assert await look(domain).look() == {Step.MARK: 1}
+    assert await look(domain).look() == {PoolNotice.MARK: 1}
 
 
 async def test_a_sweep_that_runs_beside_the_domain_finds_what_is_dead(domain: Domain) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from domain.rules.routing import Step
+from domain.rules.routing import PoolNotice
 from domain.services.runs.wording import AGAIN_SECONDS
 from flows.handlers.registry import registry
 from tests.domain.test_routing import look, stands
@@ -67,11 +67,11 @@ async def test_a_run_whose_handlers_no_worker_has_is_not_sent_until_one_has_them
     await refused(domain)
     time_passes(domain, 20)
     await beacon(domain, "old", "light", "gdal", handlers=handlers("raster.validate"))
-    assert await look(domain).look() == {Step.MARK: 1}
+    assert await look(domain).look() == {PoolNotice.MARK: 1}
     assert stands(domain) == ("pending", "unroutable", "gdal")
     assert await dispatched(domain) == [], "old workers are there, and would refuse it"
     await beacon(domain, "new", "light", "gdal", handlers=handlers())
-    assert await look(domain).look() == {Step.RELEASE: 1}
+    assert await look(domain).look() == {PoolNotice.RELEASE: 1}
     assert stands(domain) == ("pending", None, None)
     assert (await (await started(domain)).commit()).is_success
 
@@ -80,7 +80,7 @@ async def test_workers_that_do_not_say_what_they_have_are_no_reason_to_send_it(d
     await refused(domain)
     time_passes(domain, 20)
     await beacon(domain, "silent", "light", "gdal")
-    assert await look(domain).look() == {Step.MARK: 1}
+    assert await look(domain).look() == {PoolNotice.MARK: 1}
     assert await look(domain).look() == {}
 
 
@@ -92,8 +92,10 @@ async def test_where_only_prefect_knows_of_workers_it_is_tried(domain: Domain) -
     async def online(pool: str) -> frozenset[str]:
         return frozenset({"containers"})
 
-    assert await look(domain, online).look() == {Step.MARK: 1}, "of its two pools one is asked about after the other"
-    assert await look(domain, online).look() == {Step.RELEASE: 1}
+    assert await look(domain, online).look() == {PoolNotice.MARK: 1}, (
+        "of its two pools one is asked about after the other"
+    )
+    assert await look(domain, online).look() == {PoolNotice.RELEASE: 1}
     assert len(await dispatched(domain)) == 1
 
 
@@ -104,7 +106,7 @@ async def test_old_workers_among_others_park_nothing_however_often_they_are_quic
         await (await started(domain)).fail("lost", **MISSING)
         time_passes(domain, 450)
         await beacon(domain, "new", "light", "gdal", handlers=handlers())
-        assert await look(domain).look() == {Step.RELEASE: 1}
+        assert await look(domain).look() == {PoolNotice.RELEASE: 1}
     assert (await (await started(domain)).commit()).is_success
     assert domain.rows("select state, hand_overs from app.runs") == [("completed", 4)]
     assert [state for _, state in domain.rows(ATTEMPTS)] == ["failed"] * 4 + ["committed"]

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 import psycopg
 import pytest
 
-from domain.loops.unserved_pools import Online, Router
+from domain.loops.unserved_pools import Online, UnservedPoolSweep
 from domain.repositories import outbox
-from domain.rules.routing import Step
+from domain.rules.routing import PoolNotice
 from tests.support.acts import Flow, call, dispatched, started, submit, time_passes
 from tests.support.platform import Domain
 
@@ -19,8 +19,8 @@ async def domain(domain: Domain) -> Domain:
     return domain
 
 
-def look(domain: Domain, online: Online | None = None) -> Router:
-    return Router(domain.service.database, 5, 25, 600, online)
+def look(domain: Domain, online: Online | None = None) -> UnservedPoolSweep:
+    return UnservedPoolSweep(domain.service.database, 5, 25, 600, online)
 
 
 async def beacon(domain: Domain, pool: str, worker: str = "w1") -> None:
@@ -49,12 +49,12 @@ async def record(domain: Domain, flow: Flow) -> dict[str, object]:
 async def test_a_sent_run_that_no_worker_comes_for_says_so_until_one_comes(domain: Domain) -> None:
     flow = await sent(domain)
     await beacon(domain, "gdal")
-    assert await look(domain).look() == {Step.MARK: 1}
+    assert await look(domain).look() == {PoolNotice.MARK: 1}
     assert await look(domain).look() == {}, "said once"
     shown = await record(domain, flow)
     assert (shown["reason"], shown["unroutable_pool"]) == ("unroutable", "light")
     await beacon(domain, "light")
-    assert await look(domain).look() == {Step.CLEAR: 1}
+    assert await look(domain).look() == {PoolNotice.CLEAR: 1}
     assert stands(domain) == ("pending", None, None)
     told = domain.rows("select kind, details->>'pool' from app.events where kind like 'run.%%routable' order by at")
     assert told == [("run.unroutable", "light"), ("run.routable", "light")]
@@ -73,10 +73,10 @@ async def test_a_stretch_sent_to_another_pool_counts_until_it_runs(domain: Domai
     flow = await started(domain)
     await beacon(domain, "light")
     await flow.beat({"node_id": "make_cog", "state": "dispatched", "pool": "gdal"})
-    assert await look(domain).look() == {Step.MARK: 1}
+    assert await look(domain).look() == {PoolNotice.MARK: 1}
     assert stands(domain) == ("running", "unroutable", "gdal")
     await flow.beat({"node_id": "make_cog", "state": "running"})
-    assert await look(domain).look() == {Step.CLEAR: 1}
+    assert await look(domain).look() == {PoolNotice.CLEAR: 1}
     assert (await flow.commit()).is_success
 
 
@@ -86,7 +86,7 @@ async def test_a_run_that_nobody_comes_for_fails_in_the_end_and_may_be_done_agai
     time_passes(domain, 599)
     assert await look(domain).look() == {}
     time_passes(domain, 2)
-    assert await look(domain).look() == {Step.FAIL: 1}
+    assert await look(domain).look() == {PoolNotice.FAIL: 1}
     assert stands(domain) == ("failed", "unroutable", None)
     [(code, message)] = domain.rows("select problem->>'code', problem->>'message' from app.runs")
     assert code == "unroutable"
@@ -108,7 +108,7 @@ async def test_a_served_pool_marks_nobody_however_long_they_wait(domain: Domain)
     time_passes(domain, 24)
     assert await look(domain).look() == {}
     time_passes(domain, 2)
-    assert await look(domain).look() == {Step.MARK: 1}
+    assert await look(domain).look() == {PoolNotice.MARK: 1}
 
 
 async def test_a_pause_holds_no_run_for_unroutable(domain: Domain) -> None:
@@ -116,9 +116,9 @@ async def test_a_pause_holds_no_run_for_unroutable(domain: Domain) -> None:
     await look(domain).look()
     await call(domain, "operator", "POST", "/pause", {"reason": "maintenance"})
     time_passes(domain, 5000)
-    assert await look(domain).look() == {Step.CLEAR: 1}
+    assert await look(domain).look() == {PoolNotice.CLEAR: 1}
     await call(domain, "operator", "POST", "/resume", {})
-    assert await look(domain).look() == {Step.MARK: 1}
+    assert await look(domain).look() == {PoolNotice.MARK: 1}
 
 
 @pytest.mark.parametrize("verb", ["cancel", "commit"])
@@ -132,7 +132,7 @@ async def test_what_ends_otherwise_loses_its_mark_in_silence(domain: Domain, ver
     else:
         await flow.commit()
     # A commit takes the mark along; a cancelled run loses it at the next look.
-    assert await look(domain).look() == ({Step.CLEAR: 1} if verb == "cancel" else {})
+    assert await look(domain).look() == ({PoolNotice.CLEAR: 1} if verb == "cancel" else {})
     assert stands(domain)[1:] == (None, None)
     assert domain.rows("select count(*) from app.events where kind = 'run.routable'") == [(0,)]
 
@@ -167,15 +167,15 @@ async def test_workers_that_only_prefect_knows_of_serve_a_pool_too(domain: Domai
     await sent(domain)
     await look(domain).look()
     assert stands(domain)[1] == "unroutable", "without Prefect's word nobody is known to serve it"
-    assert await look(domain, prefect).look() == {Step.CLEAR: 1}
+    assert await look(domain, prefect).look() == {PoolNotice.CLEAR: 1}
     time_passes(domain, 3000)
     assert await look(domain, prefect).look() == {}
     assert domain.rows("select worker from app.pool_workers") == [("prefect/in-a-cluster",)]
     prefect.workers = {}
     time_passes(domain, 26)
-    assert await look(domain, prefect).look() == {Step.MARK: 1}
+    assert await look(domain, prefect).look() == {PoolNotice.MARK: 1}
     time_passes(domain, 601)
-    assert await look(domain, prefect).look() == {Step.FAIL: 1}
+    assert await look(domain, prefect).look() == {PoolNotice.FAIL: 1}
 
 
 async def test_prefect_is_asked_only_for_pools_that_runs_wait_for_in_vain(domain: Domain) -> None:
@@ -196,7 +196,7 @@ async def test_a_worker_that_sent_beacons_is_judged_by_its_silence(domain: Domai
     await beacon(domain, "light", "light-1")
     await sent(domain)
     time_passes(domain, 26)
-    assert await look(domain, prefect).look() == {Step.MARK: 1}
+    assert await look(domain, prefect).look() == {PoolNotice.MARK: 1}
 
 
 async def test_no_run_is_given_up_while_prefect_does_not_answer(
@@ -205,14 +205,14 @@ async def test_no_run_is_given_up_while_prefect_does_not_answer(
     prefect = Hearsay({})
     await sent(domain)
     router = look(domain, prefect)
-    assert await router.look() == {Step.MARK: 1}
+    assert await router.look() == {PoolNotice.MARK: 1}
     prefect.workers = None
     time_passes(domain, 700)
     assert await router.look() == {}
     prefect.workers = {}  # it is back, and its workers have had no time to say that they are there
     assert await router.look() == {}
     monkeypatch.setattr("domain.loops.unserved_pools.PREFECT_SILENCE_SECONDS", 0.0)
-    assert await router.look() == {Step.FAIL: 1}
+    assert await router.look() == {PoolNotice.FAIL: 1}
 
 
 async def test_workers_that_left_are_forgotten(domain: Domain) -> None:

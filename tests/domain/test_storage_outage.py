@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from domain.loops.approval_expiry import Endings
+from domain.loops.approval_expiry import ApprovalExpiry
 from flows.handlers.errors import HandlerError, Transient
 from flows.storage import LocalStore
 from tests.support.acts import call, decide, started, submit
@@ -68,7 +68,7 @@ async def test_an_approval_that_ends_meanwhile_is_ended_later(
         assert (await decide(domain, asset_id, ordinal, "approve")).status_code == 200
     domain.rows("update app.approvals set expires_at = now() - interval '1 s' where ordinal = 1 returning 1")
     domain.rows("update app.revisions set approved_until = now() - interval '1 s' where ordinal = 1 returning 1")
-    endings = Endings(domain.service, 1)
+    endings = ApprovalExpiry(domain.service, 1)
     with monkeypatch.context() as away:
         fail_with(away, TROUBLES[0])
         assert await endings.sweep() == 0

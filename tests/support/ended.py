@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from domain.loops.leftover_collector import Collector
+from domain.loops.leftover_collector import LeftoverCollector
 from domain.rules.leftovers import Patience
 from domain.services.operations.leftovers import Collected, Collecting
 from flows.handlers.vector.load import table_name
@@ -24,7 +24,7 @@ def collecting(domain: Domain, patience: Patience = AT_ONCE) -> Collecting:
 async def swept(domain: Domain, patience: Patience = AT_ONCE) -> Collected:
     """What a look of the collector removes once Prefect says of all flow runs that they are over."""
     domain.rows(ALL_OVER)
-    return await Collector(collecting(domain, patience), 1).sweep()
+    return await LeftoverCollector(collecting(domain, patience), 1).sweep()
 
 
 def leases_end(domain: Domain) -> None:

@@ -232,7 +232,7 @@ async def _introduce(made: Library, platform: Platform) -> None:
     for client_id in (*OWNER, *STRANGER, "gateway"):
         async with made.domain.as_(client_id) as http:
             await http.get("/api/v1/audit")  # refused to all of these, once it is known who they are
-        assert made.domain.service.doorkeeper.knows(f"secret-{client_id}", "127.0.0.1")
+        assert made.domain.service.authentication.knows(f"secret-{client_id}", "127.0.0.1")
 
 
 async def _names(made: Library, asset_id: str) -> Names:

@@ -7,7 +7,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.contracts.audit import AuditVerdict
 from domain.repositories.audit import Audit
-from domain.rules.audit import GENESIS, Chain, Verdict, key_name
+from domain.rules.audit import GENESIS, Chain, ChainState, key_name
 from domain.security import Identity
 
 BATCH = 500
@@ -71,7 +71,7 @@ class Verification:
 
         The chain alone cannot tell that its end was cut off; a noted head can.
         """
-        head, met = Verdict(0, GENESIS), known_sequence is None
+        head, met = ChainState(0, GENESIS), known_sequence is None
         while links := await Audit(self.session).seals(head.sequence, BATCH):
             for link in links:
                 head = self.chain.verify([link], head)
@@ -83,7 +83,7 @@ class Verification:
         )
         return await self._verdict(head, missed)
 
-    async def _verdict(self, head: Verdict, fault: str | None) -> AuditVerdict:
+    async def _verdict(self, head: ChainState, fault: str | None) -> AuditVerdict:
         return AuditVerdict(
             holds=fault is None,
             sequence=head.sequence,

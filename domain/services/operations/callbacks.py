@@ -20,7 +20,7 @@ from domain.repositories.platforms import Platforms
 from domain.repositories.requests import Requests
 from domain.rules.addresses import AddressPolicy, RefusedAddress, parse
 from domain.rules.callbacks import CallbackState, webhook_id
-from domain.rules.paging import NoSuchPage, Place, from_token, to_token
+from domain.rules.paging import NoSuchPage, Position, from_token, to_token
 from domain.security import Identity, new_callback_secret
 from domain.services.operations.audit import record
 
@@ -54,7 +54,7 @@ class CallbackDesk:
         last = rows[-1][0] if len(rows) == limit else None
         return CallbackPage(
             callbacks=[CallbackSummary(**_facts(*row)) for row in rows],
-            next=to_token(Place(last.created_at, last.callback_id)) if last else None,
+            next=to_token(Position(last.created_at, last.callback_id)) if last else None,
         )
 
     async def read(self, callback_id: UUID) -> CallbackDetail:
@@ -109,7 +109,7 @@ async def seal_readable(session: AsyncSession, vault: Vault) -> int:
     return len(found)
 
 
-def place_of(token: str | None) -> Place | None:
+def place_of(token: str | None) -> Position | None:
     """The place that a page begins after."""
     try:
         return None if token is None else from_token(token)

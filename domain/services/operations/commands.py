@@ -32,7 +32,7 @@ from domain.rules.exports import exposed
 from domain.rules.quorum import eased_fields
 from domain.rules.scratch import is_scratch
 from domain.security import Identity
-from domain.services.assembly import shelf_of
+from domain.services.assembly import served_catalogue
 from domain.services.lookups import locked_asset
 from domain.services.operations.audit import record
 from domain.services.operations.bootstrap import Bootstrap
@@ -208,7 +208,7 @@ class Commands:
         record(session, self.caller, command, subject, **details)
 
     def _desk(self, session: AsyncSession, files: FilesRead) -> LayerDesk:
-        return LayerDesk(session, shelf_of(session, self.service, files))
+        return LayerDesk(session, served_catalogue(session, self.service, files))
 
     async def _decided(self, act: Callable[[AsyncSession, FilesRead], Awaitable[Result]]) -> Result:
         return await decided(self.service.database, self.service.file_checks, act)

@@ -31,7 +31,7 @@ from domain.models import Attempt, AttemptFlowRun, Request, Run, RunNode
 from domain.repositories.records import Records
 from domain.repositories.runs import Runs
 from domain.rules.lifecycle import RequestState, RunState
-from domain.rules.paging import Place, to_token
+from domain.rules.paging import Position, to_token
 from domain.services.lookups import found_request
 from domain.services.operations.callbacks import place_of
 from domain.services.operations.workflow_definitions import Definitions
@@ -149,7 +149,7 @@ class RecordDesk:
             status=request.status.value,
             nodes=await records.node_states(request_id),
             entries=entries,
-            next=to_token(Place(last["at"], last["place"])) if last else None,
+            next=to_token(Position(last["at"], last["place"])) if last else None,
         )
 
 

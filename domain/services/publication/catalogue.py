@@ -28,7 +28,7 @@ STAGED = frozenset({*STAGED_ITEMS, STAGED_WORDS})
 
 
 @dataclass(frozen=True)
-class Shelf:
+class ServedCatalogue:
     """A change of what is served puts revisions and takes them out, and at its end describes the collection anew.
 
     It reads no file itself: it has been given what was read, or asks for what is missing by `Unread`.

@@ -10,13 +10,13 @@ from domain.models import Asset
 from domain.repositories.layers import Layers
 from domain.rules.publication import item_id
 from domain.services.lookups import locked_asset
-from domain.services.publication.catalogue import Shelf
+from domain.services.publication.catalogue import ServedCatalogue
 
 
 @dataclass(frozen=True)
 class LayerDesk:
     session: AsyncSession
-    shelf: Shelf
+    catalogue: ServedCatalogue
 
     async def publish(self, asset_id: str, who: str) -> bool:
         """Show the kept words in the catalogue."""
@@ -70,8 +70,8 @@ class LayerDesk:
         """Write the asset's items anew from what is stored, and take out what is not served; returns how many stay."""
         layers, kept = Layers(self.session), []
         for ordinal, revision in await layers.served(asset.asset_id):
-            if await self.shelf.put(asset, ordinal, revision):
+            if await self.catalogue.put(asset, ordinal, revision):
                 kept.append(item_id(asset.asset_id, ordinal, revision))
         await layers.withdraw_others(asset.asset_id, kept)
-        await self.shelf.describe(asset)
+        await self.catalogue.describe(asset)
         return len(kept)

@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from domain.failpoints import hit
 from domain.models import Asset, AssetVersion, Revision
 from domain.security import Identity
-from domain.services.publication.catalogue import Shelf
+from domain.services.publication.catalogue import ServedCatalogue
 from domain.services.publication.exports import ExportDesk
 from domain.services.publication.layers import LayerDesk
 
@@ -20,24 +20,24 @@ class Publisher:
     """The asset is locked, and the revision decided."""
 
     session: AsyncSession
-    shelf: Shelf
+    catalogue: ServedCatalogue
     exports: ExportDesk
 
     async def serve(self, asset: Asset, version: AssetVersion, revision: Revision, who: Identity) -> None:
         """Serve the revision in place of the one before. Its files are what its run committed, or nothing is done."""
-        await self.shelf.require(asset, version.ordinal, revision.revision)
+        await self.catalogue.require(asset, version.ordinal, revision.revision)
         replaced, version.served_revision = version.served_revision, revision.revision
         await self.session.flush()
         hit("approve.decided")
         if replaced is None:
             await self._layers().enter(asset.asset_id, who.client_id)
         else:
-            await self.shelf.take_out(asset, version.ordinal, replaced)
+            await self.catalogue.take_out(asset, version.ordinal, replaced)
         hit("approve.replaced")
-        shown = await self.shelf.put(asset, version.ordinal, revision.revision)
+        shown = await self.catalogue.put(asset, version.ordinal, revision.revision)
         hit("approve.catalogued")
         if shown or replaced is not None:
-            await self.shelf.describe(asset)
+            await self.catalogue.describe(asset)
         hit("approve.described")
         await self.exports.settle(asset, who)
         hit("approve.exported")
@@ -51,10 +51,10 @@ class Publisher:
         hit("unpublish.exported")
         await self._layers().leave(asset.asset_id)
         hit("unpublish.words")
-        await self.shelf.take_out(asset, version.ordinal, revision.revision)
+        await self.catalogue.take_out(asset, version.ordinal, revision.revision)
         hit("unpublish.withdrawn")
-        await self.shelf.describe(asset)
+        await self.catalogue.describe(asset)
         hit("unpublish.described")
 
     def _layers(self) -> LayerDesk:
-        return LayerDesk(self.session, self.shelf)
+        return LayerDesk(self.session, self.catalogue)

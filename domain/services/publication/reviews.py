@@ -20,7 +20,7 @@ from domain.services.lookups import refuse_scratch
 from domain.services.operations.audit import THE_SERVICE, record
 from domain.services.publication.approvals import Ballot
 from domain.services.publication.assets import refuse_if_changed, refuse_requester, set_clearance
-from domain.services.publication.catalogue import Shelf
+from domain.services.publication.catalogue import ServedCatalogue
 from domain.services.publication.exports import ExportDesk
 from domain.services.publication.publishing import Publisher
 
@@ -32,7 +32,7 @@ class Reviews:
     """Approve, reject, withdraw, unpublish. `if_match` is the version's entity tag, where the caller sends one."""
 
     session: AsyncSession
-    shelf: Shelf
+    catalogue: ServedCatalogue
     exports: ExportDesk
     if_match: str | None = None
 
@@ -119,7 +119,7 @@ class Reviews:
         await self._publisher().withdraw(asset, version, revision, who)
 
     def _publisher(self) -> Publisher:
-        return Publisher(self.session, self.shelf, self.exports)
+        return Publisher(self.session, self.catalogue, self.exports)
 
     async def _reviewable(
         self, asset_id: str, ordinal: int, number: int, reviewer: Identity

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from domain.contracts.runs import Heartbeat, HeartbeatAnswer
 from domain.db import Database
-from domain.loops.listening_notes import Listener
+from domain.loops.listening_notes import ListeningNotes
 from domain.repositories.runs import Runs
 from domain.shared.notices import Notices, happens
 
@@ -17,7 +17,7 @@ from domain.shared.notices import Notices, happens
 class Heartbeats:
     database: Database
     fences: Notices
-    listener: Listener
+    listener: ListeningNotes
 
     async def beat(self, run_id: UUID, message: Heartbeat) -> HeartbeatAnswer:
         """Note that the attempt lives and what its nodes do; tell it to stop if it is no longer the live one."""

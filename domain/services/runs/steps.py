@@ -14,14 +14,14 @@ from flows.compiler.expressions import ExpressionError
 
 
 @dataclass(frozen=True)
-class Refused:
+class UnfitStep:
     """A step that cannot be queued: what the steps before it returned does not fit its workflow's inputs."""
 
     run: Run
     reason: str
 
 
-async def queue_ready(session: AsyncSession, request: Request) -> list[Refused]:
+async def queue_ready(session: AsyncSession, request: Request) -> list[UnfitStep]:
     """Open an attempt for every pending run that waits for nothing; returns those that cannot be given inputs.
 
     The caller holds the request's lock: two runs that end together must not both queue the one behind them.
@@ -37,7 +37,7 @@ async def queue_ready(session: AsyncSession, request: Request) -> list[Refused]:
         try:
             run.inputs = await _inputs(session, request, run, everything)
         except (ExpressionError, InputFault) as error:
-            refused.append(Refused(run, str(error)))
+            refused.append(UnfitStep(run, str(error)))
             continue
         await runs.count_anew(run, max(await runs.next_attempt(run.run_id), run.first_attempt))
         await session.flush()

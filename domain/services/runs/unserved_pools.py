@@ -16,7 +16,7 @@ from domain.repositories.requests import Requests
 from domain.repositories.runs import Runs
 from domain.rules.lifecycle import RunState
 from domain.rules.listening import Moment
-from domain.rules.routing import Step, gap_seconds, judge, may_judge
+from domain.rules.routing import PoolNotice, gap_seconds, judge, may_judge
 from domain.services.runs.endings import HANDLER_MISSING, RunLifecycle
 from domain.services.runs.fence import locked_run
 
@@ -38,27 +38,27 @@ class Routing:
             return []
         return await Pools(self.session).waiting(self.silence_seconds, moment)
 
-    async def act(self, run_id: UUID) -> Step:
+    async def act(self, run_id: UUID) -> PoolNotice:
         """Judge the run again under its lock, and do what follows: it may have begun or ended since the look."""
         try:
             _, run = await locked_run(self.session, run_id)
         except NotFound:
-            return Step.LEAVE
+            return PoolNotice.LEAVE
         moment = await self._moment()
         if not may_judge(moment.seconds, self.silence_seconds):
-            return Step.LEAVE
+            return PoolNotice.LEAVE
         waits = await Pools(self.session).waits(run_id, self.silence_seconds, moment)
         step = judge(
             waits.pool is not None, waits.marked_seconds, self.allowed_seconds, is_awaiting=waits.awaits is not None
         )
-        if step is Step.MARK:
+        if step is PoolNotice.MARK:
             run.reason, run.unroutable_pool, run.unroutable_since = UNROUTABLE, waits.pool, func.clock_timestamp()
             self._tell(run, "run.unroutable")
-        if step is Step.RELEASE:
+        if step is PoolNotice.RELEASE:
             await Runs(self.session).release(run_id)
-        if step is Step.CLEAR or (step is Step.RELEASE and waits.marked_seconds is not None):
+        if step is PoolNotice.CLEAR or (step is PoolNotice.RELEASE and waits.marked_seconds is not None):
             self._clear(run)
-        if step is Step.FAIL:
+        if step is PoolNotice.FAIL:
             await RunLifecycle(self.session).give_up(run, UNROUTABLE, _why(waits))
             run.unroutable_pool = run.unroutable_since = None
         return step

@@ -11,7 +11,7 @@ _LONGEST_WAIT_SECONDS: Final = 300.0
 _MESSAGE_LENGTH: Final = 500
 
 
-class Refused(HandlerError):
+class FactoryRefused(HandlerError):
     """Data Factory will not do it for us, however often it is asked: settings, roles or the pipeline are at fault."""
 
     code = "adf-refused"
@@ -89,8 +89,8 @@ def refusal(status: int, body: Any, retry_after: str | None) -> HandlerError:
     if status == HTTPStatus.BAD_REQUEST:
         return InvalidInput(f"The pipeline does not take what it was given ({why}).")
     if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
-        return Refused(f"The worker's identity may not run pipelines of this factory ({why}).")
-    return Refused(f"Data Factory refused ({why}).")
+        return FactoryRefused(f"The worker's identity may not run pipelines of this factory ({why}).")
+    return FactoryRefused(f"Data Factory refused ({why}).")
 
 
 def wait_seconds(retry_after: str | None) -> float | None:

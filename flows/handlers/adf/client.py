@@ -13,7 +13,7 @@ import httpx
 from azure.core.exceptions import AzureError, ClientAuthenticationError
 from azure.identity import ChainedTokenCredential, DefaultAzureCredential
 
-from flows.handlers.adf.answers import Busy, Refused, RunGone, refusal
+from flows.handlers.adf.answers import Busy, FactoryRefused, RunGone, refusal
 from flows.handlers.adf.settings import AdfSettings
 
 API_VERSION: Final = "2018-06-01"
@@ -77,7 +77,7 @@ class DataFactory:
         try:
             return self._credential.get_token(self._settings.scope).token
         except ClientAuthenticationError as error:
-            raise Refused(f"The worker has no identity that Azure knows ({type(error).__name__}).") from None
+            raise FactoryRefused(f"The worker has no identity that Azure knows ({type(error).__name__}).") from None
         except AzureError as error:
             raise Busy(f"No token could be had ({type(error).__name__}).") from None
 

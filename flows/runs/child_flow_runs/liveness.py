@@ -73,7 +73,7 @@ class Life:
 
 
 @dataclass
-class Child:
+class ChildRun:
     """One child run, as its parent watches it."""
 
     place: str

@@ -11,7 +11,7 @@ from domain.contracts.runs import RunFacts
 from flows.compiler import Item, Outcome, RunError, State
 from flows.memory.large_values import Values, to_json
 from flows.memory.ledger import error_json
-from flows.runs.run_context import Place
+from flows.runs.run_context import PlanPath
 from flows.storage import SmallStore
 
 
@@ -30,7 +30,7 @@ def stop_mark(place: str) -> str:
     return f"{place}/stop"
 
 
-def order_of(place: Place) -> dict[str, Any]:
+def order_of(place: PlanPath) -> dict[str, Any]:
     """What every order says: which plan the work belongs to."""
     return {"path": place.path, "workflow": place.workflow, "inputs": dict(place.inputs)}
 

@@ -26,7 +26,7 @@ from flows.compiler.partition import SEGMENT_FLOW
 from flows.handlers.errors import Broken, Stopped
 from flows.memory.ledger import latest, read
 from flows.prefect_engine.flow_run import answered
-from flows.runs.child_flow_runs.liveness import OVER, PROMPT_SECONDS, Child, Life
+from flows.runs.child_flow_runs.liveness import OVER, PROMPT_SECONDS, ChildRun, Life
 from flows.runs.child_flow_runs.prefect_states import ChildStates, Said, shared
 from flows.runs.child_flow_runs.protocol import (
     look,
@@ -40,7 +40,7 @@ from flows.runs.child_flow_runs.protocol import (
 )
 from flows.runs.outages import outage_of
 from flows.runs.pool_wait import PoolWait
-from flows.runs.run_context import CountedItems, Engine, Place
+from flows.runs.run_context import CountedItems, PlanPath, RunContext
 from flows.runs.stopping import Stop
 from flows.storage import SmallStore
 from flows.storage.threads import in_sign_thread, in_storage_thread
@@ -77,7 +77,7 @@ class SegmentRuns:
     """Starts child runs for one flow run and waits for them."""
 
     prefect: PrefectClient
-    engine: Engine
+    engine: RunContext
     silence_seconds: float
     queue: str | None = None
     states: ChildStates = field(default_factory=shared)
@@ -90,7 +90,7 @@ class SegmentRuns:
     async def stretch(
         self,
         pool: str,
-        place: Place,
+        place: PlanPath,
         nodes: Sequence[str],
         known: Mapping[str, Outcome],
         wait_seconds: float | None,
@@ -110,7 +110,7 @@ class SegmentRuns:
     async def items(
         self,
         pool: str,
-        place: Place,
+        place: PlanPath,
         node_id: str,
         shares: Sequence[tuple[Sequence[Item], int]],
         wait_seconds: float | None,
@@ -127,7 +127,7 @@ class SegmentRuns:
         cap = -(-self.engine.task_runs_cap // len(shares))
         enough = stop.inner()
 
-        def heard(number: int, child: Child) -> None:
+        def heard(number: int, child: ChildRun) -> None:
             counts[number] = child.counts
             if not counted(*(sum(column) for column in zip(*counts.values(), strict=True))):
                 enough.set("over")
@@ -165,7 +165,7 @@ class SegmentRuns:
         wait_seconds: float | None,
         stop: Stop,
         wait: PoolWait,
-        heard: Callable[[Child], None],
+        heard: Callable[[ChildRun], None],
     ) -> dict[str, Any]:
         """One child run's outcome. Where its worker handed it over, another one goes on from what is remembered."""
         while True:
@@ -176,7 +176,7 @@ class SegmentRuns:
             await wait.waits(number)
             try:
                 run = await self._create(pool, number, name, stop)
-                child = Child(place, run.id, Life(self.silence_seconds), wait_seconds)
+                child = ChildRun(place, run.id, Life(self.silence_seconds), wait_seconds)
                 is_over = await self._until_over(child, stop, partial(_heard, wait, number, heard))
             finally:
                 await wait.leaves(number)
@@ -209,7 +209,7 @@ class SegmentRuns:
 
         return await answered(create, f"the child run for {name}", stop)
 
-    async def _until_over(self, child: Child, stop: Stop, heard: Callable[[Child], Awaitable[None]]) -> bool:
+    async def _until_over(self, child: ChildRun, stop: Stop, heard: Callable[[ChildRun], Awaitable[None]]) -> bool:
         """Wait until there is an outcome. False where the child was handed over; raises if it is lost."""
         look_at, told, loop = child.next_look(time.monotonic()), False, asyncio.get_running_loop()
         with self.engine.line.hearing() as woken, self.states.watching(child.flow_run_id):
@@ -235,7 +235,7 @@ class SegmentRuns:
                         await self._withdraw(child)
                     raise ChildLost(self._how_lost(child))
 
-    async def _stopped(self, child: Child, stop: Stop) -> bool:
+    async def _stopped(self, child: ChildRun, stop: Stop) -> bool:
         """Whether the child was told to stop; raises where its end is not waited for."""
         if not await self._told_to_stop(child):
             return False
@@ -245,7 +245,7 @@ class SegmentRuns:
             raise Stopped("The run was asked to stop.")
         return True
 
-    async def _looked(self, child: Child) -> bool | None:
+    async def _looked(self, child: ChildRun) -> bool | None:
         """Look whether there is an outcome, and let the time pass that went by since the last look."""
         began = time.monotonic()
         is_over = await self._has_outcome(child)
@@ -254,12 +254,12 @@ class SegmentRuns:
         child.pass_time(now, is_paused=self.engine.line.paused, blind_seconds=blind)
         return is_over
 
-    def _how_lost(self, child: Child) -> str:
+    def _how_lost(self, child: ChildRun) -> str:
         if child.state in OVER:
             return f"The child run for {child.place} ended as {child.said} without an outcome."
         return f"The child run for {child.place} has shown no life for {self.silence_seconds:.0f} s."
 
-    async def _has_outcome(self, child: Child) -> bool | None:
+    async def _has_outcome(self, child: ChildRun) -> bool | None:
         """Look at what the child has left. None where storage does not say: an outage is not the end of a child.
 
         One that outlasts all patience is the end of waiting.
@@ -276,7 +276,7 @@ class SegmentRuns:
         child.seen_at = time.monotonic()
         return is_over
 
-    async def _told_to_stop(self, child: Child) -> bool:
+    async def _told_to_stop(self, child: ChildRun) -> bool:
         """Leave word for the child. False where storage does not take it now."""
         try:
             await in_sign_thread(self.engine.zones.runs.write_bytes, stop_mark(child.place), b"")
@@ -285,7 +285,7 @@ class SegmentRuns:
             return False
         return True
 
-    async def _judged(self, child: Child, heard: Callable[[Child], Awaitable[None]]) -> bool | None:
+    async def _judged(self, child: ChildRun, heard: Callable[[ChildRun], Awaitable[None]]) -> bool | None:
         """What Prefect says: None while the child may still end well, and where that is but a hint that it did not."""
         said = await self._asked(child)
         if said is None or not said.is_final:
@@ -300,7 +300,7 @@ class SegmentRuns:
             raise ChildRefused(said.message or HANDLER_MISSING)
         return None
 
-    async def _asked(self, child: Child) -> Said | None:
+    async def _asked(self, child: ChildRun) -> Said | None:
         """The state of the child's flow run; None where Prefect does not say, which says nothing of the child."""
         said = await self.states.of(self.prefect, child.flow_run_id)
         child.asked_at, child.is_unheard = self.states.asked_at, self.states.is_silent
@@ -308,7 +308,7 @@ class SegmentRuns:
             child.state, child.said = said.type, said.name
         return said
 
-    async def _withdraw(self, child: Child) -> None:
+    async def _withdraw(self, child: ChildRun) -> None:
         with contextlib.suppress(httpx.HTTPError, PrefectHTTPStatusError, ObjectNotFound, TimeoutError):
             async with asyncio.timeout(WITHDRAWN_SECONDS):
                 await self.prefect.set_flow_run_state(
@@ -335,7 +335,7 @@ async def _or_all_stop(share: Coroutine[Any, Any, dict[str, Any]], enough: Stop)
         raise
 
 
-async def _heard(wait: PoolWait, number: int, heard: Callable[[Child], None], child: Child) -> None:
+async def _heard(wait: PoolWait, number: int, heard: Callable[[ChildRun], None], child: ChildRun) -> None:
     """What a look at a child has told."""
     if child.sign is not None:
         await wait.begins(number)

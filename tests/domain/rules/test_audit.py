@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.rules.audit import GENESIS, SEAL_TEXT, Chain, Entry, Seal, SealKey, Verdict
+from domain.rules.audit import GENESIS, SEAL_TEXT, Chain, ChainState, Entry, Seal, SealKey
 
 OLD, NEW = SealKey.of("o" * 32), SealKey.of("n" * 32)
 KEYED, ROTATED, KEYLESS = Chain((OLD,), 0), Chain((NEW, OLD), 0), Chain()
-BEGINNING = Verdict(0, GENESIS)
+BEGINNING = ChainState(0, GENESIS)
 ENTRY = Entry(1, datetime(2026, 1, 2, tzinfo=UTC), "reviewer", "reviewer", "approve", "asset/a", {"clearance": "ouo"})
 
 
@@ -27,15 +27,15 @@ def chain(length: int, by: Chain = KEYED, after: Sequence[Seal] = ()) -> list[Se
     return links
 
 
-def verify(links: Sequence[Seal], head: Verdict = BEGINNING) -> Verdict:
+def verify(links: Sequence[Seal], head: ChainState = BEGINNING) -> ChainState:
     return KEYED.verify(links, head)
 
 
 def test_an_untouched_chain_holds() -> None:
     links = chain(5)
-    assert verify(links) == Verdict(5, links[-1].hash)
-    assert verify(links[3:], verify(links[:3])) == Verdict(5, links[-1].hash)
-    assert verify([]) == Verdict(0, GENESIS)
+    assert verify(links) == ChainState(5, links[-1].hash)
+    assert verify(links[3:], verify(links[:3])) == ChainState(5, links[-1].hash)
+    assert verify([]) == ChainState(0, GENESIS)
 
 
 @given(place=st.integers(0, 4), field=st.sampled_from(["at", "actor", "role", "action", "subject", "details"]))
@@ -83,7 +83,7 @@ def test_whoever_has_no_key_remakes_no_chain() -> None:
 
 def test_seals_from_before_there_were_keys_hold_up_to_the_number_that_is_known() -> None:
     links = chain(2, after=chain(3, KEYLESS))
-    assert Chain((OLD,), 3).verify(links) == Verdict(5, links[-1].hash)
+    assert Chain((OLD,), 3).verify(links) == ChainState(5, links[-1].hash)
     assert Chain((OLD,), 2).verify(links).sequence == 3
     assert Chain((OLD,)).verify(links).fault is None, "development believes all of them"
     entry = links[1].entry

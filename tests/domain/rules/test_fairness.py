@@ -14,7 +14,7 @@ from domain.rules.fairness import (
     URGENT,
     Lane,
     Load,
-    Room,
+    PoolRoom,
     Terms,
     Turns,
     Waiting,
@@ -33,7 +33,7 @@ def choose(
     return fairness.choose(waiting, loads, terms, turns, batch, now)
 
 
-WIDE = {"light": Room(1000, 1000), "gdal": Room(1000, 1000)}
+WIDE = {"light": PoolRoom(1000, 1000), "gdal": PoolRoom(1000, 1000)}
 NAMES = st.sampled_from("abcdef")
 PRIORITIES = st.sampled_from(["high", "normal", "low"])
 SHARES = st.dictionaries(NAMES, st.integers(1, 5))
@@ -65,14 +65,14 @@ def test_a_platform_with_few_runs_at_work_goes_before_one_with_many() -> None:
 
 def test_with_room_for_one_at_a_time_turns_are_remembered() -> None:
     """Nothing is at work whenever a place is free: only who went before tells whose turn it is."""
-    terms, turns = Terms({"light": Room(1, 1)}, shares={"b": 2}), Turns()
+    terms, turns = Terms({"light": PoolRoom(1, 1)}, shares={"b": 2}), Turns()
     backlog = [many("a", 99), many("b", 99), many("c", 99)]
     served = Counter(names([choose(backlog, {}, terms, turns, 10)[0] for _ in range(40)]))
     assert served == {"a": 10, "b": 20, "c": 10}
 
 
 def test_a_platform_that_was_away_has_saved_up_no_turns() -> None:
-    turns, terms = Turns(), Terms({"light": Room(1, 1)})
+    turns, terms = Turns(), Terms({"light": PoolRoom(1, 1)})
     for _ in range(50):
         choose([many("a", 99)], {}, terms, turns, 1)
     backlog = [many("a", 99), many("b", 99)]
@@ -106,7 +106,7 @@ def test_no_room_is_overfilled_and_no_platform_fills_it_alone(
     lanes: list[tuple[str, str, int]], places: int, shares: dict[str, int]
 ) -> None:
     backlog = [many(name, count, priority) for (name, priority), count in Counter(_spread(lanes)).items()]
-    terms = Terms({"light": Room(200, places)}, shares=shares)
+    terms = Terms({"light": PoolRoom(200, places)}, shares=shares)
     chosen = choose(backlog, {}, terms, Turns(), 100)
     by_platform, by_priority = Counter(one.platform for one in chosen), Counter(one.priority for one in chosen)
     assert len(chosen) <= places
@@ -131,7 +131,7 @@ def test_nobody_waits_for_ever(waiting: list[tuple[str, str]], shares: dict[str,
 
     Time passes by the length of a priority's promotion, so that what waits rises.
     """
-    terms, turns, served = Terms({"light": Room(200, places)}, shares=shares), Turns(), set[str]()
+    terms, turns, served = Terms({"light": PoolRoom(200, places)}, shares=shares), Turns(), set[str]()
     shares_of_all = sum(terms.share(name) for name, _ in waiting)
     for step in range(3 + 2 * shares_of_all):
         now = step * PROMOTED_SECONDS
@@ -142,7 +142,7 @@ def test_nobody_waits_for_ever(waiting: list[tuple[str, str]], shares: dict[str,
 
 def test_room_is_kept_for_what_a_platform_has_of_higher_priority() -> None:
     """Its low runs hold all that they may: its high one goes at once, and no other low one."""
-    terms = Terms({"light": Room(200, 20)})
+    terms = Terms({"light": PoolRoom(200, 20)})
     low = choose([many("a", 99, "low")], {}, terms, Turns(), 99)
     loads = {lane("a", "low"): Load(*[len(low)] * 4)}
     backlog = [many("a", 99, "low"), many("a", 1, "high", waited=0), many("a", 1, waited=0)]
@@ -162,15 +162,15 @@ def test_room_is_kept_within_a_limit_too(name: str) -> None:
 def test_urgent_runs_go_first_whatever_pool_is_full() -> None:
     backlog = [many("a", 9, "high", waited=10_000), many("", 2, URGENT, waited=0)]
     full = {lane("a", "high"): Load(*[200] * 4)}
-    assert names(choose(backlog, full, Terms({"light": Room(200, 20)}), Turns(), 9)) == ""
-    assert len(choose(backlog, full, Terms({"light": Room(200, 20)}), Turns(), 9)) == 2
-    order = choose(backlog, {}, Terms({"light": Room(200, 20)}), Turns(), 4)
+    assert names(choose(backlog, full, Terms({"light": PoolRoom(200, 20)}), Turns(), 9)) == ""
+    assert len(choose(backlog, full, Terms({"light": PoolRoom(200, 20)}), Turns(), 9)) == 2
+    order = choose(backlog, {}, Terms({"light": PoolRoom(200, 20)}), Turns(), 4)
     assert [one.priority for one in order] == [URGENT, URGENT, "high", "high"]
 
 
 def test_runs_that_wait_for_another_pool_leave_room_on_their_own() -> None:
     parents = lane("a", work_pool="gdal", workflow="parents")
-    terms = Terms({"light": Room(200, 20), "gdal": Room(200, 200)})
+    terms = Terms({"light": PoolRoom(200, 20), "gdal": PoolRoom(200, 200)})
     waiting = {parents: Load(in_flight=200, at_home=0, busy=0, at_work=200)}
     assert len(choose([many("a", 3), many("b", 3)], waiting, terms, Turns(), 9)) == 6
     working = {parents: Load(in_flight=200, at_home=200, busy=200, at_work=200)}
@@ -191,7 +191,7 @@ def test_a_run_that_waits_long_rises_and_stays_behind_urgent_ones() -> None:
 
 def test_a_long_backlog_does_not_rise_by_its_own_length() -> None:
     """Its oldest have waited for an hour, but each second one of them goes: others of its priority go in turn."""
-    turns, terms = Turns(), Terms({"light": Room(1, 1)})
+    turns, terms = Turns(), Terms({"light": PoolRoom(1, 1)})
     backlog = [many("a", 99, waited=3600)]
     for now in (0, 10_000):
         choose(backlog, {}, terms, turns, 1, now=now)
@@ -203,7 +203,7 @@ def test_a_long_backlog_does_not_rise_by_its_own_length() -> None:
 
 
 def test_low_priority_goes_in_the_end_however_much_of_high_there_is() -> None:
-    turns, terms, gone = Turns(), Terms({"light": Room(1, 1)}), list[str]()
+    turns, terms, gone = Turns(), Terms({"light": PoolRoom(1, 1)}), list[str]()
     for minute in range(120):
         backlog = [many("a", 9, "high", waited=60), many("b", 9, "low", waited=60 * minute)]
         gone += names(choose(backlog, {}, terms, turns, 1, now=60.0 * minute))
@@ -220,10 +220,10 @@ def test_a_platform_gets_the_priority_it_asks_for_up_to_its_cap() -> None:
 
 
 def test_a_pools_room_follows_what_its_workers_do_at_once() -> None:
-    assert room(200, [4]) == Room(200, 20)
-    assert room(200, [4, 60]) == Room(200, 200)
-    assert room(2, [4]) == Room(2, 2)
-    assert room(200, []) == room(200, [4, None]) == Room(200, 200), "nobody knows"
+    assert room(200, [4]) == PoolRoom(200, 20)
+    assert room(200, [4, 60]) == PoolRoom(200, 200)
+    assert room(2, [4]) == PoolRoom(2, 2)
+    assert room(200, []) == room(200, [4, None]) == PoolRoom(200, 200), "nobody knows"
 
 
 @dataclass
@@ -276,4 +276,4 @@ def test_five_of_one_platform_end_before_25_more_of_another_with_500() -> None:
 
 def test_the_simulation_sees_a_queue_that_is_not_ours() -> None:
     """The control: where all are sent on at once, the five wait behind whoever came before, whatever the rule says."""
-    assert others_before(Terms({"light": Room(1000, 1000)}), lane("b"), lane("a")) > 100
+    assert others_before(Terms({"light": PoolRoom(1000, 1000)}), lane("b"), lane("a")) > 100

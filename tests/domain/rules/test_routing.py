@@ -4,20 +4,20 @@ from itertools import product
 
 import pytest
 
-from domain.rules.routing import Step, judge, may_judge
+from domain.rules.routing import PoolNotice, judge, may_judge
 
 ALLOWED = 600.0
 TABLE = {
-    (False, None): Step.LEAVE,
-    (False, 0.0): Step.CLEAR,
-    (False, 599.9): Step.CLEAR,
-    (False, 600.0): Step.CLEAR,
-    (False, 9000.0): Step.CLEAR,
-    (True, None): Step.MARK,
-    (True, 0.0): Step.LEAVE,
-    (True, 599.9): Step.LEAVE,
-    (True, 600.0): Step.FAIL,
-    (True, 9000.0): Step.FAIL,
+    (False, None): PoolNotice.LEAVE,
+    (False, 0.0): PoolNotice.CLEAR,
+    (False, 599.9): PoolNotice.CLEAR,
+    (False, 600.0): PoolNotice.CLEAR,
+    (False, 9000.0): PoolNotice.CLEAR,
+    (True, None): PoolNotice.MARK,
+    (True, 0.0): PoolNotice.LEAVE,
+    (True, 599.9): PoolNotice.LEAVE,
+    (True, 600.0): PoolNotice.FAIL,
+    (True, 9000.0): PoolNotice.FAIL,
 }
 
 
@@ -28,7 +28,7 @@ def test_every_case(in_vain: bool, marked: float | None) -> None:
 
 @pytest.mark.parametrize("marked", [None, 0.0, 599.9, 600.0, 9000.0])
 def test_a_served_run_is_never_marked_nor_given_up(marked: float | None) -> None:
-    assert judge(False, marked, ALLOWED) in {Step.LEAVE, Step.CLEAR}
+    assert judge(False, marked, ALLOWED) in {PoolNotice.LEAVE, PoolNotice.CLEAR}
 
 
 @pytest.mark.parametrize(("listening", "may"), [(0.0, False), (24.9, False), (25.0, True), (900.0, True)])

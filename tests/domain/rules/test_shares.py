@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.rules.shares import Refused, Shares
+from domain.rules.shares import InTheWay, Shares
 
 ACTS = st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(1, 9), st.booleans()), max_size=80)
 
 
 def test_one_source_holds_no_more_than_its_share() -> None:
     shares = Shares(100, 40)
-    assert [shares.take("a", 20) for _ in range(3)] == [None, None, Refused.OWN]
+    assert [shares.take("a", 20) for _ in range(3)] == [None, None, InTheWay.OWN]
     assert shares.take("b", 40) is None
     shares.give("a", 20)
     assert shares.take("a", 20) is None
@@ -26,8 +26,8 @@ def test_the_reserve_goes_to_those_who_hold_little() -> None:
             pass
     assert (shares.held("a"), shares.held("b"), shares.free) == (40, 35, 25)
     assert shares.take("c", 5) is None
-    assert shares.take("c") is Refused.OTHERS
-    assert [shares.take(f"newcomer-{number}", 5) for number in range(5)] == [None] * 4 + [Refused.OTHERS]
+    assert shares.take("c") is InTheWay.OTHERS
+    assert [shares.take(f"newcomer-{number}", 5) for number in range(5)] == [None] * 4 + [InTheWay.OTHERS]
 
 
 @given(ACTS)

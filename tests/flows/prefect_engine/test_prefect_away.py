@@ -21,7 +21,7 @@ from flows.prefect_engine.flow_run import answered
 from flows.prefect_engine.inline_flow_run import InlineEngine
 from flows.runs import claim, prefect_artifact, stop_signals
 from flows.runs.child_flow_runs import prefect_states
-from flows.runs.child_flow_runs.liveness import TO_BEGIN, Child, Life
+from flows.runs.child_flow_runs.liveness import TO_BEGIN, ChildRun, Life
 from flows.runs.child_flow_runs.start import SegmentRuns
 from flows.runs.stopping import Stop
 from flows.settings import WorkerSettings
@@ -197,7 +197,9 @@ async def test_where_the_zones_are_is_asked_until_prefect_says_it(monkeypatch: p
 
 @pytest.mark.parametrize("state", [StateType.PENDING, StateType.RUNNING])
 def test_a_child_that_cannot_begin_without_prefect_is_neither_late_nor_silent(state: StateType) -> None:
-    waiting = Child("place", UUID(int=1), Life(10), wait_seconds=20, created_at=0, looked_at=0, asked_at=0, state=state)
+    waiting = ChildRun(
+        "place", UUID(int=1), Life(10), wait_seconds=20, created_at=0, looked_at=0, asked_at=0, state=state
+    )
     waiting.pass_time(1, is_paused=False)
     assert not waiting.is_lost()
     waiting.is_unheard = True
@@ -213,7 +215,7 @@ def test_a_child_that_cannot_begin_without_prefect_is_neither_late_nor_silent(st
 
 async def test_parent_knows_of_each_question_whether_prefect_heard_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prefect_states, "ASK_SECONDS", 0.0)
-    watched = Child("place", UUID(int=1), Life(10))
+    watched = ChildRun("place", UUID(int=1), Life(10))
     answers: Any = Marking(StateType.PENDING)
     segments = SegmentRuns(answers, cast("Any", None), 10, states=prefect_states.ChildStates())
     with segments.states.watching(watched.flow_run_id):

@@ -19,12 +19,12 @@ from flows.handlers.errors import Stopped, Transient
 from flows.memory.large_values import Values, plain
 from flows.memory.ledger import Ledger
 from flows.runs.child_flow_runs import liveness, prefect_states
-from flows.runs.child_flow_runs.liveness import PROMPT_SECONDS, Child, Life, showing_life, tell_hand_over
+from flows.runs.child_flow_runs.liveness import PROMPT_SECONDS, ChildRun, Life, showing_life, tell_hand_over
 from flows.runs.child_flow_runs.prefect_states import ChildStates
 from flows.runs.child_flow_runs.protocol import outcome_from_json, outcome_json, segment_name, sign_of_life
 from flows.runs.child_flow_runs.start import ChildLost, SegmentRuns
-from flows.runs.domain_client import Line
-from flows.runs.run_context import Engine
+from flows.runs.domain_client import DomainClient
+from flows.runs.run_context import RunContext
 from flows.runs.stopping import Stop
 from flows.storage import LocalStore, Zones
 from tests.support.clock import PATIENCE_SECONDS, eventually
@@ -97,11 +97,11 @@ def test_time_in_which_storage_did_not_answer_is_no_silence(look_seconds: float,
     assert watched.is_lost() is silent
 
 
-def child(wait_seconds: float | None = None) -> Child:
-    return Child("place", UUID(int=1), Life(10), wait_seconds, created_at=0, looked_at=0, asked_at=0)
+def child(wait_seconds: float | None = None) -> ChildRun:
+    return ChildRun("place", UUID(int=1), Life(10), wait_seconds, created_at=0, looked_at=0, asked_at=0)
 
 
-def looks(watched: Child, times: Iterable[float], *, is_paused: bool = False) -> list[tuple[bool, bool]]:
+def looks(watched: ChildRun, times: Iterable[float], *, is_paused: bool = False) -> list[tuple[bool, bool]]:
     """Whether it is given up for silence, and for want of a worker, at each of these times."""
     found = []
     for now in times:
@@ -223,8 +223,8 @@ async def test_a_child_outlives_an_outage_of_storage_and_hears_its_parent_afterw
 def runs(account: Account, silence_seconds: float) -> SegmentRuns:
     """Of a parent whose children wait, as far as Prefect knows."""
     zones = Zones(account, account, account, account)
-    line = Line(cast("Any", None), UUID(int=1), "token")
-    engine = Engine(FACTS, "light", zones, line, Ledger(account, "run/m1", "a"))
+    line = DomainClient(cast("Any", None), UUID(int=1), "token")
+    engine = RunContext(FACTS, "light", zones, line, Ledger(account, "run/m1", "a"))
     return SegmentRuns(cast("Any", Marking(StateType.SCHEDULED)), engine, silence_seconds, states=ChildStates())
 
 
@@ -254,7 +254,7 @@ async def test_child_with_fresh_signs_is_not_lost_whatever_prefect_calls_it(
     segments.prefect = cast("Any", prefect)
     async with showing_life(account, place, lambda: (0, 0), Stop()):
         waiting = asyncio.create_task(
-            segments._until_over(Child(place, UUID(int=1), Life(600)), Stop(), heard_by_nobody)
+            segments._until_over(ChildRun(place, UUID(int=1), Life(600)), Stop(), heard_by_nobody)
         )
         await eventually(lambda: prefect.asked > 5 or waiting.done())
         assert not waiting.done(), waiting.exception()
@@ -262,7 +262,7 @@ async def test_child_with_fresh_signs_is_not_lost_whatever_prefect_calls_it(
         assert await asyncio.wait_for(waiting, PATIENCE_SECONDS)
 
 
-async def heard_by_nobody(_: Child) -> None:
+async def heard_by_nobody(_: ChildRun) -> None:
     """Nothing follows from a look."""
 
 
@@ -271,7 +271,7 @@ async def test_child_that_died_before_it_began_is_withdrawn(account: Account, mo
     monkeypatch.setattr(prefect_states, "ASK_SECONDS", 0.0)
     prefect, segments = Marking(StateType.PENDING), runs(account, 0.02)
     segments.prefect = cast("Any", prefect)
-    child = Child(segment_name(FACTS, 1), UUID(int=1), Life(0.02))
+    child = ChildRun(segment_name(FACTS, 1), UUID(int=1), Life(0.02))
     with pytest.raises(ChildLost):
         await asyncio.wait_for(segments._until_over(child, Stop(), heard_by_nobody), PATIENCE_SECONDS)
     assert prefect.withdrawn == [UUID(int=1)]
@@ -282,7 +282,7 @@ async def test_parent_hears_of_a_hand_over_that_prefect_does_not_know_of(account
     place = segment_name(FACTS, 1)
     account.write_bytes(sign_of_life(place), b'{"beat": 3}')
     waiting = asyncio.create_task(
-        runs(account, 600)._until_over(Child(place, UUID(int=1), Life(600)), Stop(), heard_by_nobody)
+        runs(account, 600)._until_over(ChildRun(place, UUID(int=1), Life(600)), Stop(), heard_by_nobody)
     )
     await tell_hand_over(account, place)
     assert await asyncio.wait_for(waiting, PATIENCE_SECONDS) is False
@@ -297,7 +297,7 @@ async def test_a_child_whose_hand_over_storage_does_not_take_leaves_all_the_same
 async def test_a_parent_waits_out_an_outage_of_storage(account: Account) -> None:
     place = segment_name(FACTS, 1)
     waiting = asyncio.create_task(
-        runs(account, 600)._until_over(Child(place, UUID(int=1), Life(600)), Stop(), heard_by_nobody)
+        runs(account, 600)._until_over(ChildRun(place, UUID(int=1), Life(600)), Stop(), heard_by_nobody)
     )
     account.go_away()
     await eventually(lambda: account.refused() > 1)
@@ -310,7 +310,7 @@ async def test_a_parent_waits_out_an_outage_of_storage(account: Account) -> None
 async def test_a_parent_does_not_wait_for_storage_for_ever(account: Account) -> None:
     """Of a child that has not begun nothing else would end the wait."""
     account.go_away()
-    child = Child(segment_name(FACTS, 1), UUID(int=1), Life(0.2))
+    child = ChildRun(segment_name(FACTS, 1), UUID(int=1), Life(0.2))
     with pytest.raises(Transient):
         await asyncio.wait_for(runs(account, 0.2)._until_over(child, Stop(), heard_by_nobody), PATIENCE_SECONDS)
 
@@ -318,10 +318,10 @@ async def test_a_parent_does_not_wait_for_storage_for_ever(account: Account) -> 
 async def test_word_to_stop_is_left_once_storage_takes_it(account: Account) -> None:
     place, stop = segment_name(FACTS, 1), Stop()
     account.write_bytes(sign_of_life(place), b"{}")
-    child = Child(place, UUID(int=1), Life(600))
+    child = ChildRun(place, UUID(int=1), Life(600))
     looked: list[object] = []
 
-    async def heard(child: Child) -> None:
+    async def heard(child: ChildRun) -> None:
         looked.append(child)
 
     waiting = asyncio.create_task(runs(account, 600)._until_over(child, stop, heard))

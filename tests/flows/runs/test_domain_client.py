@@ -17,10 +17,10 @@ from domain.rules.texts import unkept
 from flows.compiler import RunError
 from flows.handlers.errors import InvalidInput
 from flows.runs import domain_client
-from flows.runs.domain_client import DomainUnreachable, HeldBack, Line, Refused
+from flows.runs.domain_client import DomainClient, DomainUnreachable, HeldBack, MessageRefused
 from flows.runs.events import run_problem
-from flows.runs.node_executor import Hands, Work, run_error
-from flows.runs.run_context import Engine
+from flows.runs.node_executor import NodeExecutor, Work, run_error
+from flows.runs.run_context import RunContext
 from flows.runs.stopping import Stop
 from flows.tries import time_budget
 from tests.flows.compiler.support import plan_of
@@ -46,9 +46,9 @@ class Answers:
             self.status if verb == "heartbeat" else 200, json={**ENDED, "stop": False, "detail": "why"}
         )
 
-    def line(self) -> Line:
+    def line(self) -> DomainClient:
         http = httpx.AsyncClient(base_url="http://domain.test", transport=httpx.MockTransport(self))
-        return Line(http, UUID(int=1), "token")
+        return DomainClient(http, UUID(int=1), "token")
 
 
 @dataclass
@@ -105,7 +105,7 @@ async def test_heartbeats_go_on_after_an_answer_that_is_none(nonsense: bytes) ->
         return answers.pop() if answers else httpx.Response(200, json={"stop": len(beats) > 5})
 
     http = httpx.AsyncClient(base_url="http://domain.test", transport=httpx.MockTransport(answer))
-    line = Line(http, UUID(int=1), "token")
+    line = DomainClient(http, UUID(int=1), "token")
     async with line.beating(0.01):
         await eventually(line.stop.is_set)
     assert len(beats) > 5
@@ -218,7 +218,7 @@ async def test_news_hold_nobody_up_for_long(clock: Clock) -> None:
 
 async def test_a_refusal_is_not_repeated() -> None:
     domain = Answers(status=403)
-    with pytest.raises(Refused, match="status 403: why"):
+    with pytest.raises(MessageRefused, match="status 403: why"):
         await domain_client.post(domain.line().http, "/heartbeat", {})
     assert len(domain.heard) == 1
 
@@ -236,8 +236,8 @@ def test_so_is_one_that_the_scheduler_made() -> None:
 
 async def test_so_is_progress() -> None:
     line = Answers().line()
-    hands = Hands(cast("Engine", SimpleNamespace(line=line)), Stop())
+    executor = NodeExecutor(cast("RunContext", SimpleNamespace(line=line)), Stop())
     node = plan_of("  start: {type: start, next: n}\n  n: {handler: echo, next: end}\n  end: {type: end}").nodes["n"]
-    hands._progress(Work(node, "n", {}))(0.5, "half \ud800\0 done")
+    executor._progress(Work(node, "n", {}))(0.5, "half \ud800\0 done")
     await asyncio.sleep(0)
     assert [event.message for event in line._events] == ["half \ufffd\ufffd done"]

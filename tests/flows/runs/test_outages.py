@@ -23,7 +23,7 @@ from flows.handlers.registry import handler
 from flows.memory.ledger import Ledger
 from flows.runs import node_executor, outages
 from flows.runs.outages import PatientStore, outage_of
-from flows.runs.run_context import Engine, Place
+from flows.runs.run_context import PlanPath, RunContext
 from flows.runs.runner import Runner, Verdict
 from flows.runs.stopping import Stop
 from flows.storage import LocalStore
@@ -86,13 +86,13 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return waited
 
 
-async def run(engine: Engine, stop: Stop | None = None, plan: str = ONCE) -> Verdict:
+async def run(engine: RunContext, stop: Stop | None = None, plan: str = ONCE) -> Verdict:
     with closing(engine):
         schedule = Schedule(plan_of(plan), {}, engine.schedule_facts)
-        return await Runner(engine, schedule, stop or Stop(), Place("outer."), visible=False).run()
+        return await Runner(engine, schedule, stop or Stop(), PlanPath("outer."), visible=False).run()
 
 
-def entries(engine: Engine) -> list[tuple[str, int]]:
+def entries(engine: RunContext) -> list[tuple[str, int]]:
     return [(entry.state, entry.tries) for entry in Ledger(engine.zones.runs, "run/m1", "b")._entries("_nodes")]
 
 

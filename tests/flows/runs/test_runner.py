@@ -24,8 +24,8 @@ from flows.handlers.errors import HandlerError
 from flows.handlers.registry import handler
 from flows.memory.large_values import TRAVELS_BYTES, Stored, plain
 from flows.memory.ledger import Ledger
-from flows.runs.domain_client import Line
-from flows.runs.run_context import ChildRuns, Engine, Place
+from flows.runs.domain_client import DomainClient
+from flows.runs.run_context import ChildRuns, PlanPath, RunContext
 from flows.runs.runner import Runner, Verdict
 from flows.runs.stopping import Stop
 from flows.storage import LocalStore, Zones
@@ -87,9 +87,11 @@ class Ended:
         return self.schedule.outcomes[node].output
 
 
-def engine_in(root: Path, plans: Mapping[str, Plan] | None = None) -> Engine:
+def engine_in(root: Path, plans: Mapping[str, Plan] | None = None) -> RunContext:
     zones = Zones.local(root)
-    return Engine(FACTS, "light", zones, cast("Line", Nobody()), Ledger(zones.runs, "run/m1", "a"), plans=plans or {})
+    return RunContext(
+        FACTS, "light", zones, cast("DomainClient", Nobody()), Ledger(zones.runs, "run/m1", "a"), plans=plans or {}
+    )
 
 
 class Nobody:
@@ -103,7 +105,7 @@ async def run(root: Path, plan: Plan, plans: Mapping[str, Plan] | None = None) -
     engine = engine_in(root, plans)
     schedule = Schedule(plan, {}, engine.schedule_facts)
     with closing(engine):
-        verdict = await Runner(engine, schedule, Stop(), Place("outer."), visible=False).run()
+        verdict = await Runner(engine, schedule, Stop(), PlanPath("outer."), visible=False).run()
     return Ended(verdict, schedule, engine.left)
 
 
@@ -257,7 +259,7 @@ SKIPPED = f"""
 class Elsewhere:
     """A child run, which has shown what it skipped."""
 
-    async def stretch(self, pool: str, place: Place, nodes: Sequence[str], *_: Any) -> Mapping[str, Outcome]:
+    async def stretch(self, pool: str, place: PlanPath, nodes: Sequence[str], *_: Any) -> Mapping[str, Outcome]:
         assert nodes == ["a", "b"]
         return {"a": Outcome(State.COMPLETED, {"size": 0}), "b": Outcome(State.SKIPPED)}
 
@@ -276,6 +278,6 @@ async def test_a_node_that_is_skipped_elsewhere_is_shown_there_alone(
     engine.children = cast("ChildRuns", Elsewhere())
     with closing(engine):
         schedule = Schedule(plan_of(SKIPPED), {}, engine.schedule_facts)
-        verdict = await Runner(engine, schedule, Stop(), Place("outer.")).run()
+        verdict = await Runner(engine, schedule, Stop(), PlanPath("outer.")).run()
     assert isinstance(verdict, Finished)
     assert shown == ["c"]

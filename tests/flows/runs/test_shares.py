@@ -28,11 +28,11 @@ from flows.runs.child_flow_runs import liveness, prefect_states
 from flows.runs.child_flow_runs.prefect_states import ChildStates
 from flows.runs.child_flow_runs.protocol import segment_name, sign_of_life
 from flows.runs.child_flow_runs.start import HANDED_OVER, ChildLost, SegmentRuns
-from flows.runs.domain_client import Line
+from flows.runs.domain_client import DomainClient
 from flows.runs.fan_out import Share, Tell, do_items
-from flows.runs.node_executor import Hands, Work
+from flows.runs.node_executor import NodeExecutor, Work
 from flows.runs.pool_wait import PoolWait
-from flows.runs.run_context import Engine, Place
+from flows.runs.run_context import PlanPath, RunContext
 from flows.runs.runner import Runner
 from flows.runs.stopping import Stop
 from flows.storage import Store, Zones
@@ -60,11 +60,11 @@ LASTS = {"seconds": 600}
 
 
 @pytest.fixture
-def engine(tmp_path: Path) -> Engine:
+def engine(tmp_path: Path) -> RunContext:
     """An engine that tells nobody."""
     zones = Zones.local(tmp_path)
-    line = Line(cast("httpx.AsyncClient", None), UUID(int=1), "token")
-    return Engine(FACTS, "light", zones, line, Ledger(zones.runs, "run/m1", "a"))
+    line = DomainClient(cast("httpx.AsyncClient", None), UUID(int=1), "token")
+    return RunContext(FACTS, "light", zones, line, Ledger(zones.runs, "run/m1", "a"))
 
 
 def items(params: Sequence[dict[str, Any]]) -> list[Item]:
@@ -72,7 +72,7 @@ def items(params: Sequence[dict[str, Any]]) -> list[Item]:
 
 
 async def share_done(
-    engine: Engine,
+    engine: RunContext,
     monkeypatch: pytest.MonkeyPatch,
     params: Sequence[dict[str, Any]],
     stop_once: Callable[[set[int]], bool] = lambda _told: False,
@@ -83,12 +83,12 @@ async def share_done(
     """
     heard: set[int] = set()
 
-    async def unseen(hands: Hands, share: Share, tell: Tell, *, visible: bool) -> None:
+    async def unseen(executor: NodeExecutor, share: Share, tell: Tell, *, visible: bool) -> None:
         async def hear(index: int, outcome: Outcome) -> None:
             await tell(index, outcome)
             heard.add(index)
 
-        await do_items(hands, share, hear, visible=not visible)
+        await do_items(executor, share, hear, visible=not visible)
 
     async def stop() -> None:
         await eventually(lambda: stop_once(heard))
@@ -101,14 +101,14 @@ async def share_done(
     order = {"node": "each", "at_once": None, "task_runs_cap": 10}
     stopping = asyncio.create_task(stop())
     async with asyncio.timeout(PATIENCE_SECONDS):
-        told, verdict = await segment._do_share(engine, PLAN, Place(), order, place)
+        told, verdict = await segment._do_share(engine, PLAN, PlanPath(), order, place)
     stopping.cancel()
     await asyncio.gather(stopping, return_exceptions=True)
     return told["items"], segment._segment_end(verdict).name or ""
 
 
 async def test_an_item_that_a_stop_cut_short_is_not_told_as_failed(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
+    engine: RunContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its run applies what it is told in item order: the first failure would be "asked to stop", and speak for all."""
     ended, end = await share_done(engine, monkeypatch, [LASTS, FAILS], lambda told: 1 in told)
@@ -116,18 +116,18 @@ async def test_an_item_that_a_stop_cut_short_is_not_told_as_failed(
     assert end == "Cancelled"
 
 
-async def test_a_handler_that_leaves_although_nobody_stops_it_has_failed(engine: Engine) -> None:
+async def test_a_handler_that_leaves_although_nobody_stops_it_has_failed(engine: RunContext) -> None:
     """Were it only stopped, whoever waits for the item would do so for ever."""
-    hands, (item,) = Hands(engine, engine.line.stop), items([LASTS])
-    outcome = await hands.failed(Work(EACH, "each", item.params, item), 0, Stopped("on a whim"))
+    executor, (item,) = NodeExecutor(engine, engine.line.stop), items([LASTS])
+    outcome = await executor.failed(Work(EACH, "each", item.params, item), 0, Stopped("on a whim"))
     assert outcome.state is State.FAILED
     engine.line.stop.set("over")
-    outcome = await hands.failed(Work(EACH, "each", item.params, item), 0, Stopped("as asked"))
+    outcome = await executor.failed(Work(EACH, "each", item.params, item), 0, Stopped("as asked"))
     assert outcome.state is State.CANCELLED
 
 
 async def test_a_share_that_is_stopped_waits_for_no_further_try(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
+    engine: RunContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its next would be due in ten minutes, as the other item would end."""
 
@@ -138,20 +138,22 @@ async def test_a_share_that_is_stopped_waits_for_no_further_try(
     assert await share_done(engine, monkeypatch, [FAILS_ONCE, LASTS], has_failed) == ({}, "Cancelled")
 
 
-async def test_what_fails_while_its_run_stops_is_not_tried_again_and_has_not_failed_for_good(engine: Engine) -> None:
+async def test_what_fails_while_its_run_stops_is_not_tried_again_and_has_not_failed_for_good(
+    engine: RunContext,
+) -> None:
     """A handler may make a fault of its own of being told to leave."""
-    hands, (item,) = Hands(engine, Stop()), items([LASTS])
+    executor, (item,) = NodeExecutor(engine, Stop()), items([LASTS])
     work, error = Work(EACH, "each", item.params, item), Transient("The connection was cut.")
-    task: Any = TaskRuns(hands, EACH, of_items=True)._task
+    task: Any = TaskRuns(executor, EACH, of_items=True)._task
     assert task.retry_condition_fn(task, None, FailedState(data=error))
     assert not task.retry_condition_fn(task, None, FailedState(data=InvalidInput("no raster")))
     assert inspect.isfunction(task.retry_condition_fn)  # Prefect calls nothing else, and says nothing of it
-    hands.stop.set("draining")
+    executor.stop.set("draining")
     assert not task.retry_condition_fn(task, None, FailedState(data=error))
     tries = len(EACH.retry.delays())
-    assert (await hands.failed(work, tries - 1, error)).state is State.CANCELLED
-    assert (await hands.failed(work, tries, error)).state is State.FAILED
-    assert (await hands.failed(work, 0, InvalidInput("no raster"))).state is State.FAILED
+    assert (await executor.failed(work, tries - 1, error)).state is State.CANCELLED
+    assert (await executor.failed(work, tries, error)).state is State.FAILED
+    assert (await executor.failed(work, 0, InvalidInput("no raster"))).state is State.FAILED
 
 
 @dataclass
@@ -185,7 +187,7 @@ class Draining(ManyFlowRuns):
         """A child is withdrawn."""
 
 
-async def run_over(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> tuple[Failed, list[int]]:
+async def run_over(engine: RunContext, monkeypatch: pytest.MonkeyPatch) -> tuple[Failed, list[int]]:
     """How a run ends whose children are handed over after failures, and which children it had."""
     monkeypatch.setattr(prefect_states, "ASK_SECONDS", 0.0)
     prefect = Draining(engine.zones.runs)
@@ -197,12 +199,12 @@ async def run_over(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> tuple[Fai
 
 
 async def test_a_failure_outlives_the_child_that_was_handed_over_with_it(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
+    engine: RunContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other children were withdrawn or handed over too: nobody but the ledger knows what failed."""
-    hands = Hands(engine, Stop())
+    executor = NodeExecutor(engine, Stop())
     third = Item(2, "2", {"n": 2})
-    await hands.failed(Work(EACH, "each", third.params, third), 0, InvalidInput("The third is no raster."))
+    await executor.failed(Work(EACH, "each", third.params, third), 0, InvalidInput("The third is no raster."))
     verdict, created = await run_over(engine, monkeypatch)
     assert verdict.error.code == "too-many-failures"
     assert verdict.error.message == "1 of 4 children failed; each__2: The third is no raster."
@@ -211,7 +213,7 @@ async def test_a_failure_outlives_the_child_that_was_handed_over_with_it(
 
 
 async def test_a_fan_out_that_was_given_up_ends_though_nobody_knows_what_failed(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
+    engine: RunContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     verdict, _ = await run_over(engine, monkeypatch)
     assert (verdict.error.code, verdict.error.node_id) == ("too-many-failures", "each")
@@ -224,7 +226,7 @@ def heard_by_nobody() -> PoolWait:
     return PoolWait(tell_nobody, lambda: None)
 
 
-def told_of(engine: Engine, node_id: str) -> list[str]:
+def told_of(engine: RunContext, node_id: str) -> list[str]:
     """The states that the domain is told of the node, without repetitions."""
     states = [event.state for event in engine.line._events if event.node_id == node_id]
     return [state for number, state in enumerate(states) if number == 0 or state != states[number - 1]]
@@ -252,7 +254,7 @@ class Queued(Draining):
 
 
 async def test_fan_out_waits_for_its_pool_as_long_as_none_of_its_shares_has_begun(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
+    engine: RunContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where its row says that it runs, nobody ever hears that no worker serves its pool."""
     monkeypatch.setattr(prefect_states, "ASK_SECONDS", 0.0)
@@ -281,7 +283,7 @@ class OneCrashes(Draining):
 
 
 async def test_where_one_child_is_lost_the_others_are_stopped_and_waited_for(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
+    engine: RunContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else they would go on with items that the next attempt is given too, and nobody would hear how they end."""
     monkeypatch.setattr(prefect_states, "ASK_SECONDS", 0.0)
@@ -298,12 +300,12 @@ async def test_where_one_child_is_lost_the_others_are_stopped_and_waited_for(
     async with asyncio.timeout(30):
         ending = asyncio.create_task(second_child())
         with pytest.raises(ChildLost, match="segment-1"):
-            await segments.items("gdal", Place(), "each", shares, None, Stop(), heard_by_nobody(), lambda *_: True)
+            await segments.items("gdal", PlanPath(), "each", shares, None, Stop(), heard_by_nobody(), lambda *_: True)
         assert ending.done(), "the run went on before the other child had heard of it"
 
 
 async def test_a_share_that_is_done_ends_well_whatever_failed_in_it(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
+    engine: RunContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended, end = await share_done(engine, monkeypatch, [FAILS, {}])
     assert {index: outcome["state"] for index, outcome in ended.items()} == {0: "failed", 1: "completed"}

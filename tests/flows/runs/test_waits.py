@@ -22,9 +22,9 @@ from flows.memory.ledger import Ledger
 from flows.prefect_engine.node_tasks import TaskRuns, _with_own_waits
 from flows.prefect_engine.task_run import NodeEngine
 from flows.runs import node_executor
-from flows.runs.domain_client import Line
-from flows.runs.node_executor import Hands, Work
-from flows.runs.run_context import Engine
+from flows.runs.domain_client import DomainClient
+from flows.runs.node_executor import NodeExecutor, Work
+from flows.runs.run_context import RunContext
 from flows.runs.stopping import Stop
 from flows.storage import Zones
 from tests.flows.compiler.support import plan_of
@@ -40,7 +40,7 @@ NODE = plan_of(
 in_one_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=50)
 
 
-class Failing(Hands):
+class Failing(NodeExecutor):
     async def once(self, work: Work, number: int) -> Any:
         raise Transient("not now")
 
@@ -59,17 +59,17 @@ class Waiting(NodeEngine):
 
 
 @pytest.fixture
-def hands(tmp_path: Path) -> Hands:
+def executor(tmp_path: Path) -> NodeExecutor:
     zones = Zones.local(tmp_path)
-    line = Line(cast("Any", None), UUID(int=1), "token")
-    return Failing(Engine(FACTS, "light", zones, line, Ledger(zones.runs, "run/m1", "a")), Stop())
+    line = DomainClient(cast("Any", None), UUID(int=1), "token")
+    return Failing(RunContext(FACTS, "light", zones, line, Ledger(zones.runs, "run/m1", "a")), Stop())
 
 
 @in_one_folder
 @given(policy=POLICIES)
-async def test_prefects_engine_waits_no_longer_than_the_longest(hands: Hands, policy: Retry) -> None:
+async def test_prefects_engine_waits_no_longer_than_the_longest(executor: NodeExecutor, policy: Retry) -> None:
     node = replace(NODE, retry=policy)
-    task = _with_own_waits(TaskRuns(hands, node)._task, node)
+    task = _with_own_waits(TaskRuns(executor, node)._task, node)
     engine = Waiting(task=task, parameters={}, logger=logging.getLogger("cairn.test"))
     engine.told = []
     for _ in range(policy.max_attempts):
@@ -83,7 +83,7 @@ async def test_prefects_engine_waits_no_longer_than_the_longest(hands: Hands, po
 
 @in_one_folder
 @given(policy=POLICIES)
-async def test_our_own_tries_wait_no_longer_than_the_longest(hands: Hands, policy: Retry) -> None:
+async def test_our_own_tries_wait_no_longer_than_the_longest(executor: NodeExecutor, policy: Retry) -> None:
     waits: list[float] = []
 
     async def sleep(seconds: float) -> None:
@@ -91,7 +91,7 @@ async def test_our_own_tries_wait_no_longer_than_the_longest(hands: Hands, polic
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(node_executor, "asyncio", _Without(sleep))
-        await hands.perform(Work(replace(NODE, retry=policy), "only", {}))
+        await executor.perform(Work(replace(NODE, retry=policy), "only", {}))
     assert len(waits) == policy.max_attempts
     assert max(waits) <= policy.max_delay_seconds
 
@@ -106,8 +106,8 @@ class _Without:
         return getattr(asyncio, name)
 
 
-def test_items_that_fail_together_do_not_come_back_together(hands: Hands) -> None:
-    runs = TaskRuns(hands, replace(NODE, retry=Retry(max_attempts=5, max_delay_seconds=60)))
+def test_items_that_fail_together_do_not_come_back_together(executor: NodeExecutor) -> None:
+    runs = TaskRuns(executor, replace(NODE, retry=Retry(max_attempts=5, max_delay_seconds=60)))
     first, second = (_with_own_waits(runs._task, runs.node).retry_delay_seconds for _ in range(2))
     assert first != second
     assert not runs._task.retry_delay_seconds

@@ -18,13 +18,13 @@ from domain.shared.together import each_to_its_end
 from flows.compiler import Finished, Schedule
 from flows.handlers.errors import Stopped
 from flows.memory.ledger import Ledger
-from flows.runs.domain_client import Line
-from flows.runs.run_context import Engine
+from flows.runs.domain_client import DomainClient
+from flows.runs.run_context import RunContext
 from flows.runs.runner import Runner
 from flows.runs.stopping import Stop
 from flows.storage import Zones
 from flows.tries import one_try
-from flows.tries.concurrency import TRIES_PER_RUN, Places, Room, shared_room
+from flows.tries.concurrency import TRIES_PER_RUN, Places, SharedTries, shared_room
 from tests.flows.compiler.support import plan_of
 from tests.support.clock import PATIENCE_SECONDS, eventually
 
@@ -59,7 +59,7 @@ async def worked(places: Places, name: str, watch: Watch) -> None:
 
 
 async def test_runs_share_the_room_and_none_takes_more_than_its_part() -> None:
-    room, watch = Room(4), Watch()
+    room, watch = SharedTries(4), Watch()
     runs = {str(number): Places(room, most=3) for number in range(10)}
     await each_to_its_end(worked(places, name, watch) for name, places in runs.items() for _ in range(50))
     assert watch.done == dict.fromkeys(runs, 50)
@@ -71,7 +71,7 @@ async def test_runs_share_the_room_and_none_takes_more_than_its_part() -> None:
 
 async def test_a_runs_first_try_waits_for_nobody() -> None:
     """What is urgent is one try, beside a rush of items."""
-    room = Room(2)
+    room = SharedTries(2)
     rush, urgent = Places(room, most=100), Places(room, most=100)
     leave = asyncio.Event()
 
@@ -89,7 +89,7 @@ async def test_a_runs_first_try_waits_for_nobody() -> None:
 
 
 async def test_who_waits_takes_turns_run_by_run() -> None:
-    room, order = Room(1), list[str]()
+    room, order = SharedTries(1), list[str]()
     runs = {name: Places(room, most=100) for name in "ab"}
 
     async def work(name: str) -> None:
@@ -107,7 +107,7 @@ async def test_who_waits_takes_turns_run_by_run() -> None:
 
 
 async def test_a_stop_ends_the_wait_and_no_place_is_lost() -> None:
-    room, stop = Room(0), Stop()
+    room, stop = SharedTries(0), Stop()
     places = Places(room)
     async with places.one(never):
         waiting = [asyncio.create_task(worked_until(places, stop)) for _ in range(5)]
@@ -130,7 +130,7 @@ async def worked_until(places: Places, stop: Stop) -> None:
 
 
 async def test_a_place_that_was_given_to_one_who_is_cancelled_goes_to_the_next() -> None:
-    places = Places(Room(0))
+    places = Places(SharedTries(0))
     async with places.one(never):
         given, following = [asyncio.create_task(worked(places, "x", Watch())) for _ in range(2)]
         await eventually(lambda: len(places._waiting) == 2)
@@ -165,7 +165,7 @@ async def test_wide_fan_outs_of_several_runs_stay_within_bounds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever their authors allow them: each try is a thread of the worker that all runs share."""
-    watch, room = Watch(), Room(40)
+    watch, room = Watch(), SharedTries(40)
 
     async def run_light(attempt: one_try.Try, care: one_try.Care) -> dict[str, Any]:
         async with watch.one(attempt.facts.id):
@@ -178,8 +178,8 @@ async def test_wide_fan_outs_of_several_runs_stay_within_bounds(
     async def run(name: str) -> Any:
         zones = Zones.local(tmp_path / name)
         told = RunFacts(id=name, request_id="request", received_at=datetime(2026, 1, 1, tzinfo=UTC), attempt=1)
-        line = Line(cast("httpx.AsyncClient", None), UUID(int=1), "token")
-        engine = Engine(told, "light", zones, line, Ledger(zones.runs, f"{name}/m1", "a"), places=Places(room))
+        line = DomainClient(cast("httpx.AsyncClient", None), UUID(int=1), "token")
+        engine = RunContext(told, "light", zones, line, Ledger(zones.runs, f"{name}/m1", "a"), places=Places(room))
         return await Runner(engine, Schedule(WIDE), Stop(), visible=False).run()
 
     verdicts = await asyncio.gather(*(run(name) for name in "abc"))

@@ -98,10 +98,10 @@ def test_nothing_is_begun_after_the_stop(run: Run, tmp_path: Path) -> None:
 
 def test_phases_resume_at_the_checkpoint(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The handler goes on after its second phase only once it was asked to leave."""
-    stop, asked, judge = Event(), Event(), light_threads.Job.judge
+    stop, asked, judge = Event(), Event(), light_threads.ThreadCall.judge
     phases = attempt("multi_phase", phases=4, seconds_per_phase=0)
 
-    def judged(job: light_threads.Job, *, stopping: bool) -> None:
+    def judged(job: light_threads.ThreadCall, *, stopping: bool) -> None:
         judge(job, stopping=stopping)
         if job.stop.is_set():
             asked.set()
@@ -111,7 +111,7 @@ def test_phases_resume_at_the_checkpoint(run: Run, tmp_path: Path, monkeypatch: 
             stop.set()
             asked.wait(60)
 
-    monkeypatch.setattr(light_threads.Job, "judge", judged)
+    monkeypatch.setattr(light_threads.ThreadCall, "judge", judged)
     with pytest.raises(Stopped):
         run(phases, tmp_path, stop, told)
     assert run(phases, tmp_path) == {"phases_run": [2, 3], "resumed_at": 2}
@@ -186,7 +186,7 @@ def test_a_caller_that_goes_abandons_the_try(tmp_path: Path, let_go: Callable[[]
 def test_handlers_keep_the_callers_context() -> None:
     name = contextvars.ContextVar("name", default="nobody")
     name.set("the flow run")
-    given = light_threads.run(lambda job: {"name": name.get()}, Event(), time_budget.Patience(time.monotonic(), 5))
+    given = light_threads.run(lambda job: {"name": name.get()}, Event(), time_budget.TimeBudget(time.monotonic(), 5))
     assert given == {"name": "the flow run"}
 
 

@@ -18,7 +18,7 @@ from flows.storage.lines import BYTES
 from flows.tries import one_try
 from flows.tries.handed_file import Bounds
 from flows.tries.one_try import Care, Try
-from flows.tries.storage_broker import MOST_LINES, Broker, Grants
+from flows.tries.storage_broker import MOST_LINES, Grants, StorageBroker
 from tests.support.azurite import Azurite
 from tests.support.clock import until
 
@@ -75,7 +75,7 @@ def test_source_that_was_replaced_between_two_openings_of_a_try_is_refused(tmp_p
     """It would take the header of one content for that of another. What the try makes itself, it may make again."""
     zones = Zones.local(tmp_path)
     answers: list[object] = []
-    broker = Broker(zones, MINE, Event(), lambda message, file=None: answers.append(message), Bounds(0, 0))
+    broker = StorageBroker(zones, MINE, Event(), lambda message, file=None: answers.append(message), Bounds(0, 0))
 
     def open_twice(zone: str, name: str) -> None:
         for content in (b"first", b"other"):

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from domain.rules.rates import Buckets
-from domain.shared.authentication import Doorkeeper
+from domain.shared.authentication import Authentication
 from gateway.edge.rate_limit import Rates
 from gateway.edge.stream_slots import Streams
 from gateway.forwarding.reading_headers import COST, READER
@@ -59,7 +59,7 @@ async def platform(cluster: TestCluster, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture(autouse=True)
 def counting_anew(platform: Platform) -> Iterator[None]:
-    with changed(platform, doorkeeper=Doorkeeper()):
+    with changed(platform, authentication=Authentication()):
         yield
 
 
@@ -202,7 +202,7 @@ async def test_a_good_credential_sends_its_body(platform: Platform) -> None:
     for number in range(2):
         body = BODY | {"resource_id": f"dem-{number}"}
         assert (await call(platform, "ddh-dev", "POST", "/api/platform/submit", json=body)).status_code == 202
-    assert state_of(platform).doorkeeper.knows("secret-ddh-dev", "127.0.0.1")
+    assert state_of(platform).authentication.knows("secret-ddh-dev", "127.0.0.1")
 
 
 @pytest.mark.parametrize("path", OPEN)

@@ -44,11 +44,11 @@ class Visit:
     told: Counter[int] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
 
-    async def doors(self, kind: str, shelf: Iterable[Asset]) -> None:
+    async def doors(self, kind: str, catalogue: Iterable[Asset]) -> None:
         """Ask for version 0 of each asset by its address."""
         for door, path in DOORS[kind].items():
             absent = await self._get(path, "0" * 32)
-            for asset in shelf:
+            for asset in catalogue:
                 answer = await self._get(path, asset.asset_id)
                 self.told[answer.status_code] += 1
                 expected = 200 if self.role in allowed(asset, door) else 404
@@ -59,10 +59,10 @@ class Visit:
                 if "public" in answer.headers["cache-control"] and not self._may_be_shared(answer, door, asset):
                     self._note(door, asset, "may be kept by caches")
 
-    async def searches(self, shelf: Iterable[Asset]) -> None:
+    async def searches(self, catalogue: Iterable[Asset]) -> None:
         """Ask for all items, and for each asset's and each item by name: what is found and counted may be read."""
         everything: set[str] = set()
-        for asset in shelf:
+        for asset in catalogue:
             first, expected = f"{asset.asset_id}-0-r1", items(asset, self.role)
             everything |= expected
             await self._search({"collections": [asset.asset_id]}, expected)
@@ -76,11 +76,11 @@ class Visit:
         if found != expected or answer.get("numberMatched", len(found)) != len(expected):
             self.wrong.append(f"{self.role} finds {found ^ expected} by {asked}")
 
-    async def lists(self, path: str, shelf: Iterable[Asset]) -> None:
+    async def lists(self, path: str, catalogue: Iterable[Asset]) -> None:
         """Ask for all collections, and how many there are."""
         listed = self._listed(await self.reader.get(path))
         known = {each["id"] for each in listed["collections"]}
-        expected = {each.asset_id for each in shelf if self.role in collections_of(each)}
+        expected = {each.asset_id for each in catalogue if self.role in collections_of(each)}
         if known != expected or listed["numberMatched"] != len(expected):
             self.wrong.append(f"{self.role} lists {listed['numberMatched']} at {path}: {known ^ expected}")
 
@@ -129,7 +129,7 @@ async def prepared(made: Library, asset: Asset) -> Asset:
 
 
 async def visited(
-    made: Library, kind: str, shelf: list[Asset], roles: Iterable[str] = tuple(ROLES)
+    made: Library, kind: str, catalogue: list[Asset], roles: Iterable[str] = tuple(ROLES)
 ) -> tuple[Counter[int], list[str]]:
     """The readers' visits: how often they were told what, and what was wrong."""
     told: Counter[int] = Counter()
@@ -138,10 +138,10 @@ async def visited(
     for role in roles:
         async with made.reader(ROLES[role]) as reader:
             visit = Visit(role, reader, digest)
-            await visit.doors(kind, shelf)
+            await visit.doors(kind, catalogue)
             if kind == "raster":
-                await visit.searches(shelf)
-            await visit.lists("/stac/collections" if kind == "raster" else "/vector/collections?limit=1000", shelf)
+                await visit.searches(catalogue)
+            await visit.lists("/stac/collections" if kind == "raster" else "/vector/collections?limit=1000", catalogue)
         told += visit.told
         wrong += visit.wrong
     return told, wrong
@@ -149,8 +149,8 @@ async def visited(
 
 @pytest.mark.parametrize("kind", ["raster", "vector"])
 async def test_nobody_gets_what_is_not_theirs(kind: str, made: Library) -> None:
-    shelf = [await prepared(made, asset) for asset in assets(kind, all_of_them=ALL)]
-    told, wrong = await visited(made, kind, shelf)
+    catalogue = [await prepared(made, asset) for asset in assets(kind, all_of_them=ALL)]
+    told, wrong = await visited(made, kind, catalogue)
     cells = sum(told.values())
     print(f"\n{kind}: {cells} cells, {told[200] / cells:.0%} of them 200, {len(wrong)} wrong")  # noqa: T201
     assert wrong == []
@@ -185,10 +185,10 @@ FAULTS: list[tuple[Any, str, Callable[..., Any], str]] = [
 async def test_what_leaks_is_found(made: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     """A control: the same visits are content with few assets, and not with any of these faults."""
     few = [("ouo", "approved"), ("uncleared", "waiting"), ("public", "superseded")]
-    shelf = [await prepared(made, Asset("raster", *each, "latest_only")) for each in few]
-    assert (await visited(made, "raster", shelf, NOT_STAFF))[1] == []
+    catalogue = [await prepared(made, Asset("raster", *each, "latest_only")) for each in few]
+    assert (await visited(made, "raster", catalogue, NOT_STAFF))[1] == []
     for where, name, fault, said in FAULTS:
         with monkeypatch.context() as patch:
             patch.setattr(where, name, fault)
-            wrong = (await visited(made, "raster", shelf, NOT_STAFF))[1]
+            wrong = (await visited(made, "raster", catalogue, NOT_STAFF))[1]
         assert any(said in each for each in wrong), (name, said, wrong)

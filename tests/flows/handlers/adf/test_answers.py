@@ -6,9 +6,9 @@ import pytest
 
 from flows.handlers.adf.answers import (
     Busy,
+    FactoryRefused,
     PipelineCancelled,
     PipelineFailed,
-    Refused,
     Stage,
     ended_badly,
     ours,
@@ -42,11 +42,11 @@ def test_status_words(status: str | None, expected: Stage) -> None:
     ("status", "expected", "retryable"),
     [
         (400, InvalidInput, False),
-        (401, Refused, False),
-        (403, Refused, False),
-        (404, Refused, False),
+        (401, FactoryRefused, False),
+        (403, FactoryRefused, False),
+        (404, FactoryRefused, False),
         (408, Busy, True),
-        (409, Refused, False),
+        (409, FactoryRefused, False),
         (429, Busy, True),
         (500, Busy, True),
         (503, Busy, True),

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from deployments.stack.owner import tied
 from domain.contracts.artifacts import Artifact
 from flows.handlers.adf import running
-from flows.handlers.adf.answers import Busy, PipelineCancelled, PipelineFailed, Refused, RunGone
+from flows.handlers.adf.answers import Busy, FactoryRefused, PipelineCancelled, PipelineFailed, RunGone
 from flows.handlers.adf.settings import AdfSettings
 from flows.handlers.context import Context
 from flows.handlers.errors import HandlerError, InvalidInput, Stopped
@@ -174,7 +174,8 @@ def test_success_without_the_files_is_none(factory: StandIn, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "error"), [(403, FORBIDDEN, Refused), (404, None, Refused), (400, None, InvalidInput)]
+    ("status", "body", "error"),
+    [(403, FORBIDDEN, FactoryRefused), (404, None, FactoryRefused), (400, None, InvalidInput)],
 )
 def test_what_is_refused_is_not_tried_again(
     factory: StandIn, tmp_path: Path, status: int, body: Any, error: type[HandlerError]
@@ -188,7 +189,7 @@ def test_what_is_refused_is_not_tried_again(
 def test_a_worker_without_identity_says_so(factory: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     factory.token_status = 400
     monkeypatch.setenv("AZURE_TOKEN_CREDENTIALS", "prod")  # only what a deployed worker would try
-    with pytest.raises(Refused, match="no identity"):
+    with pytest.raises(FactoryRefused, match="no identity"):
         export(tmp_path)
     assert factory.calls == []
 
@@ -221,7 +222,7 @@ def test_the_token_is_told_to_nobody(factory: StandIn, tmp_path: Path, caplog: p
     export(tmp_path)
     factory.refuse("start", 403, FORBIDDEN)
     Zones.local(tmp_path).runs.delete("m1/checkpoints/export.json")
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(FactoryRefused) as refused:
         export(tmp_path)
     kept = b"".join(path.read_bytes() for path in (tmp_path / "runs").rglob("*") if path.is_file())
     told = "\n".join(record.getMessage() for record in caplog.records)
