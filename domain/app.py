@@ -6,6 +6,7 @@ import os
 import ssl
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager, closing
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -81,57 +82,73 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
     if configured is None:  # the process is ours: whoever brings settings, as tests do, brings logging too
         logs.configure("domain")
     console = create_console(config)
-
-    @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        address = config.address(config.database_url)
-        database = Database(address, config.pool_size, config.statement_seconds)
-        try:
-            await database.refuse_stale_schema()
-            library = await _library(config, database)
-            quotas = Quotas(config.open_requests_per_platform, config.quota_cache_seconds)
-            vault = await _vault(config, database)
-            zones = config.zones()
-            checks = FileChecks(zones.silver, config.file_check_seconds)
-            authentication = Authentication(config.token_verifier())
-            fences = Notices(address, FENCE_CHANNEL, also=CHILDREN_CHANNEL)
-            turns = Turns(config.submission_wait_seconds)
-            app.state.service = console.state.service = Service(
-                config, database, library, zones, checks, quotas, vault, authentication, fences, turns,
-                _listener(config, database), _last_lines(config),
-            )  # fmt: skip
-            service: Service = app.state.service
-            _watch(app, database)
-            uses = LastUses(address, authentication.seen, config.last_used_seconds)
-            loops = [await _listen(service), *_loops(config, database, fences), uses.hear(), uses.write()]
-            loops += [*_callback_senders(config, database, vault), *_sweeps(service)]
-            loops += [library.notices.run(), library.follow(), app.state.gauges.lag.watch()]
-            with closing(checks):
-                async with in_background(*loops):
-                    if configured is None:  # a server's own start; what it has loaded stays until its end
-                        on_stop(fences.close)
-                        on_stop(console.state.pages.close)
-                        gc.collect()
-                        gc.freeze()  # else each full collection walks all of it, and submissions wait
-                    yield
-        finally:
-            await database.close()
-
+    lifespan = partial(_live, config=config, console=console, is_server=configured is None)
     app = FastAPI(title="Cairn domain", version="1", lifespan=lifespan, docs_url=None, redoc_url=None)
     rendering.install(app)
     _tell_what_failed(app)
     app.add_middleware(logs.LogContext)
     _bound_bodies(app, config)
     _meter(app, console)
+    _include_routes(app)
+    app.state.console = console
+    app.mount("/console", Guard(console))
+    return app
+
+
+@asynccontextmanager
+async def _live(app: FastAPI, *, config: DomainSettings, console: FastAPI, is_server: bool) -> AsyncIterator[None]:
+    """From start to stop. What a server of its own has loaded stays until its end."""
+    address = config.address(config.database_url)
+    database = Database(address, config.pool_size, config.statement_seconds)
+    try:
+        await database.refuse_stale_schema()
+        fences = Notices(address, FENCE_CHANNEL, also=CHILDREN_CHANNEL)
+        service = await _service(config, database, fences)
+        app.state.service = console.state.service = service
+        _watch(app, database)
+        uses = LastUses(address, service.authentication.seen, config.last_used_seconds)
+        loops = [await _listen(service), *_loops(config, database, fences), uses.hear(), uses.write()]
+        loops += [*_callback_senders(config, database, service.vault), *_sweeps(service)]
+        loops += [service.library.notices.run(), service.library.follow(), app.state.gauges.lag.watch()]
+        with closing(service.file_checks):
+            async with in_background(*loops):
+                if is_server:
+                    on_stop(fences.close)
+                    on_stop(console.state.pages.close)
+                    gc.collect()
+                    gc.freeze()  # else each full collection walks all of it, and submissions wait
+                yield
+    finally:
+        await database.close()
+
+
+async def _service(config: DomainSettings, database: Database, fences: Notices) -> Service:
+    """What the process holds while it runs."""
+    zones = config.zones()
+    return Service(
+        config,
+        database,
+        await _library(config, database),
+        zones,
+        FileChecks(zones.silver, config.file_check_seconds),
+        Quotas(config.open_requests_per_platform, config.quota_cache_seconds),
+        await _vault(config, database),
+        Authentication(config.token_verifier()),
+        fences,
+        Turns(config.submission_wait_seconds),
+        _listener(config, database),
+        _last_lines(config),
+    )
+
+
+def _include_routes(app: FastAPI) -> None:
+    """Every audience's."""
     app.include_router(routes.probes)
     app.include_router(metrics.router)
     for audience in (assets, audit, callbacks, clients, commands, control, items, leftovers, pools, records, reviews):
         app.include_router(audience.router)
     app.include_router(records.timelines)
     app.include_router(routes.api)
-    app.state.console = console
-    app.mount("/console", Guard(console))
-    return app
 
 
 async def _library(config: DomainSettings, database: Database) -> Library:
