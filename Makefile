@@ -28,6 +28,11 @@ down:  ## Stop the embedded stack
 test: setup-dev  ## Run all tests, real servers included
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
+quick: setup-dev  ## The pure core and the laws of the tree, without any server: under a minute
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile tests/flows/compiler tests/flows/memory \
+		tests/flows/handlers/stac tests/domain/rules tests/test_docs.py \
+		tests/architecture/test_{rooms,sizes,statements,table_of_knowledge,attended,tied}.py
+
 check: setup-dev  ## Style, types, architecture: under a minute
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
@@ -83,4 +88,4 @@ clean: down  ## Delete everything that was made here: .venv, .cairn, caches
 	@[ ! -x $(BIN)/cairn ] || $(BIN)/cairn down --wipe >/dev/null
 	rm -rf tests/support/tools/node_modules domain/console/web/node_modules domain/console/static/vendor .venv .cairn .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: help setup setup-dev demo up down test check bench chaos machines hostile fuzz images lock bill audit fairness outages storms clean
+.PHONY: help setup setup-dev demo up down test quick check bench chaos machines hostile fuzz images lock bill audit fairness outages storms clean
