@@ -1,20 +1,16 @@
 """Posting to partners: to the address that was judged, by its certificate's name, once, and never for ever."""
 
 import asyncio
-import datetime
 import ssl
 from collections.abc import Sequence
 from ipaddress import IPv4Network, ip_address
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from domain.adapters.webhooks import Answer, Webhooks
 from domain.rules.addresses import Address, AddressPolicy
+from tests.support.certificates import certificates
 from tests.support.receiver import Reply, running_receiver
 
 ONE = IPv4Network("127.0.0.1/32")
@@ -109,29 +105,3 @@ async def test_tls_is_for_the_name_not_for_the_address(tmp_path: Path, host: str
     assert answer.status == status
     assert (answer.error is None) == (status is not None)
     assert len(receiver.received) == (status is not None)
-
-
-def certificates(folder: Path, name: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """A server's context with a certificate for this name, and a client's that trusts it."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    now = datetime.datetime.now(datetime.UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(subject)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    file = folder / "server.pem"
-    file.write_bytes(
-        certificate.public_bytes(serialization.Encoding.PEM)
-        + key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    )
-    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    server.load_cert_chain(file)
-    return server, ssl.create_default_context(cafile=str(file))

@@ -19,6 +19,7 @@ from flows.handlers.errors import HandlerError, InvalidInput, Stopped, Transient
 from flows.handlers.quarantine import Guard
 from flows.handlers.raster.tile_declarations import BlobToMountParams, blob_to_mount
 from tests.support import hostile
+from tests.support.certificates import certificates
 from tests.support.rasters import context_in
 from tests.support.receiver import Received, Reply, running_receiver
 
@@ -177,7 +178,11 @@ async def test_without_a_listed_host_nothing_is_fetched(context: Context) -> Non
 
 
 async def test_a_certificate_of_nobody_is_not_trusted(context: Context, guard: Guard, tmp_path: Path) -> None:
-    async with running_receiver() as server:  # speaks no TLS at all
-        url = server.url.replace("http://127.0.0.1", f"https://{HOST}")
+    server, trusting = certificates(tmp_path, HOST)
+    async with running_receiver(tls=server) as receiver:
+        receiver.reply = gives()
+        url = receiver.url.replace("127.0.0.1", HOST)
         with pytest.raises(HandlerError, match="could not be fetched"):
             await asyncio.to_thread(quarantine.fetch, url, context, guard)
+        assert receiver.received == []
+        assert await asyncio.to_thread(quarantine.fetch, url, context, replace(guard, tls=trusting))
