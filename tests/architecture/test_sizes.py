@@ -9,8 +9,6 @@ CEILING = 350
 STILL_LONGER = {
     "benchmarks/_growth_acts.py": 364,
     "deployments/warm/zygote.py": 371,
-    "tests/domain/test_reconcile.py": 398,
-    "tests/flows/runs/test_child_flow_runs.py": 353,
     "tests/flows/tries/test_hostile_child.py": 355,
     "tests/support/hostile_child/of_files.py": 353,
     "tests/support/probes.py": 372,

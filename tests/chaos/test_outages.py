@@ -28,11 +28,11 @@ from domain.rules.reconcile import FlowState
 from domain.shared.together import together
 from flows.runs import domain_client
 from flows.runs.domain_client import DomainClient
-from tests.domain.test_reconcile import ScriptedPrefect
 from tests.support.acts import OUTPUTS, Flow, dispatched, submit
 from tests.support.cluster import TestDatabase, TestServer, running_cluster
 from tests.support.outage_table import Row, note
 from tests.support.platform import Domain, add_clients, another_domain
+from tests.support.scripted_prefect import ScriptedPrefect
 
 pytestmark = pytest.mark.chaos
 REPOSITORY = Path(__file__).parents[2]

@@ -5,9 +5,9 @@ from uuid import uuid4
 import psycopg
 
 from domain.rules.reconcile import Action, FlowState
-from tests.domain.test_reconcile import ScriptedPrefect, sweep
 from tests.support.acts import Flow, call, started, submit, time_passes
 from tests.support.platform import Domain
+from tests.support.scripted_prefect import ScriptedPrefect, sweep
 
 
 async def test_flow_runs_of_fenced_attempts_are_stopped_children_too_and_then_forgotten(domain: Domain) -> None:

@@ -20,10 +20,10 @@ from domain.rules.lifecycle import AttemptState
 from domain.rules.reconcile import OVER, Action, FlowState, Patience
 from domain.rules.routing import PoolNotice
 from domain.services.runs.endings import RunLifecycle
-from tests.domain.test_reconcile import ScriptedPrefect, sent, sweep
 from tests.support.acts import Flow, call, dispatched, submit, time_passes
 from tests.support.clock import eventually
 from tests.support.platform import Domain, another_domain
+from tests.support.scripted_prefect import ScriptedPrefect, sent, sweep
 
 PATIENCE = Patience()
 OUTAGE = 1.5 * PATIENCE.lost

@@ -21,11 +21,11 @@ from domain.repositories import outbox
 from domain.rules.reconcile import Action, FlowState, Patience
 from domain.services.runs.endings import RunLifecycle
 from domain.shared.database_address import DatabaseAddress
-from tests.domain.test_reconcile import ScriptedPrefect, attempts, sent, sweep
 from tests.support.acts import call, submit, time_passes
 from tests.support.clock import PATIENCE_SECONDS
 from tests.support.platform import Domain
 from tests.support.prefect_standin import StandIn, standing_in
+from tests.support.scripted_prefect import ScriptedPrefect, attempts, sent, sweep
 
 FENCE = "update app.attempts set state = 'fenced', finished_at = now() where run_id = %s returning 1"
 KEY: dict[str, Any] = {"key": "k", "name": "n", "parameters": {}, "tags": [], "queue": "normal"}

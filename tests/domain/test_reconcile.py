@@ -1,74 +1,22 @@
 """The sweep against a real database and a scripted Prefect: each row of its table, once, to the end."""
 
 import asyncio
-from collections.abc import Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import pytest
-from sqlalchemy import event
 
 from domain.loops.reconciler import Reconciler
 from domain.repositories import outbox
 from domain.repositories.sweep import Sweep
-from domain.rules.reconcile import Action, FlowState, Patience
+from domain.rules.reconcile import Action, FlowState
 from domain.shared.database_address import DatabaseAddress
 from tests.support.acts import Flow, call, started, submit, time_passes
 from tests.support.clock import eventually
 from tests.support.cluster import TestDatabase
 from tests.support.platform import Domain, running_domain
-
-
-@dataclass
-class ScriptedPrefect:
-    """What Prefect would say, by flow run; and what it was told to stop."""
-
-    flows: dict[UUID, FlowState] = field(default_factory=dict)
-    by_key: dict[str, UUID] = field(default_factory=dict)
-    stopped: list[UUID] = field(default_factory=list)
-    inside: set[UUID] = field(default_factory=set)  # those with a flow run inside that nobody has ended
-    silent: bool = False
-    children: dict[UUID, str] = field(default_factory=dict)  # child runs under way, with their attempts' tokens
-
-    async def children_under_way(self) -> dict[UUID, str]:
-        return dict(self.children)
-
-    async def end_child(self, flow_run_id: UUID) -> None:
-        del self.children[flow_run_id]
-
-    async def states(self, flow_run_ids: Iterable[UUID]) -> dict[UUID, FlowState]:
-        return {one: self.flows.get(one, FlowState.MISSING) for one in flow_run_ids}
-
-    async def find(self, key: str) -> tuple[UUID | None, FlowState]:
-        found = self.by_key.get(key)
-        return (found, self.flows[found]) if found else (None, FlowState.MISSING)
-
-    async def stop(self, flow_run_id: UUID, flow: FlowState) -> None:
-        self.stopped.append(flow_run_id)
-
-    async def end_inside(self, flow_run_ids: Iterable[UUID]) -> bool:
-        self.inside -= set() if self.silent else set(flow_run_ids)
-        return not self.silent
-
-
-async def sweep(domain: Domain, prefect: ScriptedPrefect) -> dict[Action, int]:
-    return await Reconciler(domain.service.database, prefect, 60, Patience(), max_attempts=3, pause_seconds=0).sweep()
-
-
-async def sent(domain: Domain, prefect: ScriptedPrefect, state: str, **changes: Any) -> Flow:
-    """An attempt that was sent, whose flow run Prefect has in this state."""
-    await submit(domain, **changes)
-    [claimed] = await outbox.claim(domain.service.database, 10)
-    flow = Flow(domain, claimed.run_id, claimed.token)
-    await outbox.link(domain.service.database, claimed.run_id, claimed.number, flow.flow_run_id)
-    prefect.flows[flow.flow_run_id] = FlowState(state)
-    return flow
-
-
-def attempts(domain: Domain) -> list[tuple[object, ...]]:
-    return domain.rows("select number, state from app.attempts order by number")
+from tests.support.scripted_prefect import ScriptedPrefect, attempts, sent, sweep
 
 
 async def test_what_was_never_sent_is_found_by_the_next_relay(domain: Domain) -> None:
@@ -341,58 +289,3 @@ async def test_many_that_wait_do_not_hide_one_whose_worker_is_gone(domain: Domai
     async with domain.service.database.transaction() as session:
         looked_at = await Sweep(session).quiet(10, 2)
     assert flow.run_id in {suspect.run_id for suspect in looked_at}
-
-
-async def test_what_does_not_end_keeps_no_other_from_its_turn(domain: Domain) -> None:
-    """Of more than a sweep looks at together the oldest run on in Prefect: those behind them are disposed of."""
-    prefect = ScriptedPrefect()
-    ended = await many_ended(domain, 12)
-    prefect.flows = dict.fromkeys(ended[:5], FlowState.RUNNING)
-    reconciler = Reconciler(domain.service.database, prefect, 60, Patience(), max_attempts=3, page=2)
-    assert await reconciler.sweep() == {Action.LEAVE: 5, Action.DISPOSE: 7}
-    assert left_of(domain) == ended[:5]
-    prefect.flows.clear()
-    assert await reconciler.sweep() == {Action.DISPOSE: 5}
-    assert left_of(domain) == []
-
-
-async def test_a_sweep_that_cannot_look_at_all_goes_on_behind(domain: Domain, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("domain.loops.reconciler.MOST_PAGES", 1)
-    prefect = ScriptedPrefect()
-    ended = await many_ended(domain, 5)
-    prefect.flows = dict.fromkeys(ended[:2], FlowState.RUNNING)
-    reconciler = Reconciler(domain.service.database, prefect, 60, Patience(), max_attempts=3, page=2)
-    swept = [await reconciler.sweep() for _ in range(3)]
-    assert swept == [{Action.LEAVE: 2}, {Action.DISPOSE: 2}, {Action.DISPOSE: 1}]
-    assert left_of(domain) == ended[:2]
-
-
-async def test_disposing_takes_as_many_transactions_for_one_as_for_hundreds(domain: Domain) -> None:
-    """One by one, a whole fleet disposed of thirteen a second."""
-    await many_ended(domain, 300)
-    asked: list[str] = []
-    engine = domain.service.database.engine.sync_engine
-    event.listen(engine, "before_cursor_execute", lambda _c, _cursor, said, *_: asked.append(said))
-    assert await sweep(domain, ScriptedPrefect()) == {Action.DISPOSE: 300}
-    assert sum("disposed_at = clock_timestamp()" in said for said in asked) == 1
-    assert len(asked) < 20
-
-
-async def many_ended(domain: Domain, count: int) -> list[UUID]:
-    """Flow runs of so many attempts that were committed ten minutes ago, one a second, the oldest first."""
-    await submit(domain)
-    domain.rows("update app.attempts set state = 'committed', disposed_at = now() returning 1")
-    rows = domain.rows(
-        "with runs as (insert into app.runs (run_id, request_id, sequence, workflow_id, version, digest, priority,"
-        " inputs, state) select gen_random_uuid(), request_id, n + 1, workflow_id, version, digest, 'normal', '{}',"
-        " 'completed' from app.runs, generate_series(1, %s) n returning run_id, sequence)"
-        " insert into app.attempts (run_id, number, token, state, flow_run_id, finished_at)"
-        " select run_id, 1, run_id::text, 'committed', run_id, now() - interval '10 min' + sequence * interval '1 s'"
-        " from runs returning flow_run_id, finished_at", count,
-    )  # fmt: skip
-    return [flow_run_id for flow_run_id, _ in sorted(rows, key=lambda row: row[1])]
-
-
-def left_of(domain: Domain) -> list[UUID]:
-    rows = domain.rows("select flow_run_id from app.attempts where disposed_at is null order by finished_at")
-    return [flow_run_id for (flow_run_id,) in rows]

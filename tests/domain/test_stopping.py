@@ -15,10 +15,10 @@ from domain.repositories import outbox
 from domain.rules.reconcile import Action, FlowState, Patience
 from domain.shared.notices import FENCE_CHANNEL
 from flows.runs.domain_client import LONGEST_HOLD_SECONDS, DomainClient
-from tests.domain.test_reconcile import ScriptedPrefect, sweep
 from tests.support.acts import Flow, call, dispatched, started, submit, time_passes
 from tests.support.clock import eventually
 from tests.support.platform import Domain, domain_settings
+from tests.support.scripted_prefect import ScriptedPrefect, sweep
 
 LONGEST = 30  # seconds that anybody may wait: an answer within them was not waited out
 
