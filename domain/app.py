@@ -244,8 +244,7 @@ def _loops(config: DomainSettings, database: Database, fences: Notices) -> list[
     """What works beside the API in this process."""
     address = config.address(config.database_url)
     notifier = CommitNotifier(address)
-    database.wake, database.fenced, database.changed = notifier.ring, notifier.fenced, notifier.changed
-    database.children = notifier.children
+    database.tell = notifier.tell
     if not config.relay_enabled:
         return [notifier.run(), fences.run()]
     from domain.loops.relay import Relay  # brings Prefect's client along

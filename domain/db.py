@@ -2,11 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar, cast
-from uuid import UUID
 
 import psycopg
 from sqlalchemy import event, text
@@ -14,6 +13,7 @@ from sqlalchemy.exc import DisconnectionError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as NoConnectionFree
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker, create_async_engine
 
+from domain.after_commit import AfterCommit, after_commit
 from domain.failpoints import hit
 from domain.rules.liveliness import STATEMENT_SECONDS
 from domain.shared.database_address import DatabaseAddress
@@ -29,7 +29,7 @@ class StaleSchema(RuntimeError):
     """The database's schema is not the one this code was written for."""
 
 
-def _nobody(_ids: Iterable[UUID] = ()) -> None:
+def _nobody(_noted: AfterCommit) -> None:
     """Tells nobody of a commit: whoever waits for new work, fences, changes or child runs finds them by asking."""
 
 
@@ -51,31 +51,23 @@ class Database:
         self._pulse = Pulse(address)
         self.ready = Ready(self._pulse.ask)
         self._sessions = async_sessionmaker(self.engine, expire_on_commit=False)
-        self.wake: Callable[[], None] = _nobody
-        self.fenced: Callable[[Iterable[UUID]], None] = _nobody
-        self.changed: Callable[[Iterable[UUID]], None] = _nobody
-        self.children: Callable[[Iterable[UUID]], None] = _nobody
+        self.tell: Callable[[AfterCommit], None] = _nobody
 
     @asynccontextmanager
     async def transaction(self, unit: str = "") -> AsyncIterator[AsyncSession]:
         """One unit of work: committed at the end of the block, rolled back on any exception.
 
-        `unit`, or what a use case writes into `session.info`, names the failpoints around its commit.
+        `unit`, or the name that a use case notes in `after_commit`, is of the failpoints around its commit.
         """
         async with self._sessions() as session:
-            session.info["unit"] = unit
+            noted = after_commit(session)
+            noted.failpoint = unit
             async with session.begin():
                 yield session
-                hit(f"{session.info['unit']}.before-commit")
-            hit(f"{session.info['unit']}.after-commit")
-            if session.info.pop("wake", False):
-                self.wake()
-            if fenced := session.info.pop("fenced", None):
-                self.fenced(fenced)
-            if changed := session.info.pop("changed", None):
-                self.changed(changed)
-            if children := session.info.pop("children", None):
-                self.children(children)
+                hit(f"{noted.failpoint}.before-commit")
+            hit(f"{noted.failpoint}.after-commit")
+            if noted:
+                self.tell(noted)
 
     async def refuse_stale_schema(self) -> None:
         """Refuse to run on a schema that migrations have not brought up to date."""

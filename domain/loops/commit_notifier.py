@@ -10,6 +10,7 @@ from uuid import UUID
 
 import psycopg
 
+from domain.after_commit import AfterCommit
 from domain.repositories.outbox import DISPATCH_CHANNEL
 from domain.shared.database_address import DatabaseAddress
 from domain.shared.notices import CHILDREN_CHANNEL, FENCE_CHANNEL, REQUEST_CHANNEL
@@ -20,66 +21,45 @@ IDS_AT_ONCE = 200  # a notification carries 8000 bytes
 
 
 class CommitNotifier:
-    """Rung by every commit that others wait for. A ring that gets lost costs them the rest of their wait."""
+    """Told of every commit that others wait for. A notification that gets lost costs them the rest of their wait."""
 
     def __init__(self, address: DatabaseAddress) -> None:
         self.address = address
-        self._rung = asyncio.Event()
-        self._work = False
-        self._fenced: set[UUID] = set()
-        self._changed: set[UUID] = set()
-        self._children: set[UUID] = set()
+        self._told = asyncio.Event()
+        self._noted = AfterCommit()
 
-    def ring(self) -> None:
-        """There is work for relays."""
-        self._work = True
-        self._rung.set()
-
-    def fenced(self, run_ids: Iterable[UUID]) -> None:
-        """Attempts of these runs are over: whoever works for them should stop."""
-        self._fenced.update(run_ids)
-        self._rung.set()
-
-    def changed(self, request_ids: Iterable[UUID]) -> None:
-        """These requests have another status: whoever waits for that should look."""
-        self._changed.update(request_ids)
-        self._rung.set()
-
-    def children(self, run_ids: Iterable[UUID]) -> None:
-        """Child runs of these have told something: the flow runs that wait for them should look."""
-        self._children.update(run_ids)
-        self._rung.set()
+    def tell(self, noted: AfterCommit) -> None:
+        """Have others hear of a commit, soon, together with those that come meanwhile."""
+        self._noted.add(noted)
+        self._told.set()
 
     async def run(self) -> None:
-        """Pass rings on until cancelled. The connection is opened by the first one."""
+        """Notify until cancelled. The connection is opened for the first commit."""
         while True:
-            await self._rung.wait()
+            await self._told.wait()
             try:
                 line = await self.address.connect_to_ask(autocommit=True, application_name="cairn-notifier")
                 async with line as connection:
                     while True:
-                        await self._rung.wait()
-                        self._rung.clear()
+                        await self._told.wait()
+                        self._told.clear()
                         for channel, payload in self._news():
                             await connection.execute("select pg_notify(%s, %s)", [channel, payload])
                         await asyncio.sleep(THROTTLE_SECONDS)
             except (psycopg.Error, OSError) as error:
                 log.warning("others could not be told of a commit", extra={"error": type(error).__name__})
-                self._rung.clear()
+                self._told.clear()
                 await asyncio.sleep(1)
 
     def _news(self) -> list[tuple[str, str]]:
         """What to tell on which channel; nothing is told twice."""
-        work, self._work = self._work, False
-        fenced, self._fenced = self._fenced, set()
-        changed, self._changed = self._changed, set()
-        children, self._children = self._children, set()
+        noted, self._noted = self._noted, AfterCommit()
         told = [
-            *_parts(FENCE_CHANNEL, fenced),
-            *_parts(REQUEST_CHANNEL, changed),
-            *_parts(CHILDREN_CHANNEL, children),
+            *_parts(FENCE_CHANNEL, noted.fenced),
+            *_parts(REQUEST_CHANNEL, noted.changed),
+            *_parts(CHILDREN_CHANNEL, noted.children),
         ]
-        return [*([(DISPATCH_CHANNEL, "")] if work else []), *told]
+        return [*([(DISPATCH_CHANNEL, "")] if noted.has_work else []), *told]
 
 
 def _parts(channel: str, ids: Iterable[UUID]) -> list[tuple[str, str]]:

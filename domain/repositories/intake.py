@@ -13,6 +13,7 @@ from uuid import UUID, uuid4
 from psycopg.errors import UniqueViolation
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from domain.after_commit import after_commit
 from domain.contracts.submissions import SubmissionCreate
 from domain.db import driver
 
@@ -107,7 +108,7 @@ class Intake:
                 return False
             raise
         if run is not None:
-            self.session.info["wake"] = True
+            after_commit(self.session).has_work = True
         return True
 
 

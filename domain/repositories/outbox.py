@@ -13,6 +13,7 @@ from uuid import UUID
 import psycopg
 from sqlalchemy import text
 
+from domain.after_commit import after_commit
 from domain.db import Database
 from domain.repositories.backlog import Backlog
 from domain.rules.fairness import Turns, choose
@@ -87,7 +88,7 @@ async def claim_in_turn(database: Database, batch: int, in_flight: int, lease_se
             waiting = [one for one in waiting if one.waited_seconds and not terms.pause(one.lane)]
             chosen = choose(waiting, await backlog.loads(), terms, turns, batch - len(rows), time.monotonic())
             rows += await backlog.take(chosen, lease_seconds) if chosen else []
-        session.info["unit"] = "claim" if rows else ""
+        after_commit(session).failpoint = "claim" if rows else ""
     return Claimed([Dispatch(*row) for row in rows], is_full=bool(waiting) and not rows)
 
 

@@ -7,6 +7,7 @@ from uuid import UUID
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from domain.after_commit import after_commit
 from domain.models import Event, Request, Run
 from domain.models.base import FRESH
 
@@ -35,7 +36,7 @@ class Requests:
 
     def tell_changed(self, request_id: UUID) -> None:
         """Have who waits for the request look once this has committed."""
-        self.session.info.setdefault("changed", set()).add(request_id)
+        after_commit(self.session).changed.add(request_id)
 
     def add_event(
         self, request_id: UUID, kind: str, *, run_id: UUID | None = None, actor: str | None = None, **details: Any

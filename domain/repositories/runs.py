@@ -11,6 +11,7 @@ from sqlalchemy import insert as insert_rows
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from domain.after_commit import after_commit
 from domain.contracts.artifacts import Artifact as ArtifactModel
 from domain.contracts.runs import NodeEvent, RunStart
 from domain.models import Artifact, Attempt, AttemptFlowRun, Request, Run, RunNode, WorkflowDefinition
@@ -79,11 +80,11 @@ class Runs:
 
     def wake_relays(self) -> None:
         """Have the relays look once this has committed."""
-        self.session.info["wake"] = True
+        after_commit(self.session).has_work = True
 
     def tell_fenced(self, run_id: UUID) -> None:
         """Have who works for the run told to stop once this has committed."""
-        self.session.info.setdefault("fenced", set()).add(run_id)
+        after_commit(self.session).fenced.add(run_id)
 
     async def newest_attempt(self, run_id: UUID) -> Attempt:
         """The run's last attempt, locked. Asked for of runs that have one."""
@@ -195,7 +196,7 @@ class Runs:
 
     def _tell_parent(self, run_id: UUID) -> None:
         """Have the flow run that waits for child runs look once this has committed."""
-        self.session.info.setdefault("children", set()).add(run_id)
+        after_commit(self.session).children.add(run_id)
 
     async def apply_events(self, run_id: UUID, events: Iterable[NodeEvent]) -> None:
         """Write what nodes report: one statement a node, the later of two words about the same thing winning.

@@ -7,6 +7,7 @@ from uuid import uuid4
 
 import pytest
 
+from domain.after_commit import AfterCommit
 from domain.loops.reconciler import Reconciler
 from domain.repositories import outbox
 from domain.repositories.sweep import Sweep
@@ -272,7 +273,7 @@ async def test_relays_are_woken_once_for_many_commits(domain: Domain) -> None:
     async with outbox.listener(DatabaseAddress(domain.database.url("cairn_app"))) as connection:
         await submit(domain)
         for _ in range(100):
-            domain.service.database.wake()  # as each commit that leaves work does
+            domain.service.database.tell(AfterCommit(has_work=True))  # as each commit that leaves work does
         heard = [notice async for notice in connection.notifies(timeout=2, stop_after=3)]
     assert 1 <= len(heard) < 3
 

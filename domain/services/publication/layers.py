@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from domain.after_commit import after_commit
 from domain.errors import NotPublishable
 from domain.failpoints import hit
 from domain.models import Asset
@@ -20,7 +21,7 @@ class LayerDesk:
 
     async def publish(self, asset_id: str, who: str) -> bool:
         """Show the kept words in the catalogue."""
-        self.session.info["unit"] = "publish"
+        after_commit(self.session).failpoint = "publish"
         asset = await locked_asset(self.session, asset_id)
         layers = Layers(self.session)
         words = await layers.kept(asset_id)

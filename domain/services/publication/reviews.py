@@ -6,6 +6,7 @@ from typing import Any, cast
 from sqlalchemy import func
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from domain.after_commit import after_commit
 from domain.contracts.reviews import Approve, Decision, Reject, Unpublish, Withdraw
 from domain.errors import Forbidden, NotFound, NotReviewable, StaleRevision
 from domain.models import Asset, AssetVersion, Revision
@@ -38,7 +39,7 @@ class Reviews:
 
     async def approve(self, asset_id: str, ordinal: int, decision: Approve, reviewer: Identity) -> Decision:
         """Add an approval. With the last one that the platform asks for, the revision is served from now on."""
-        self.session.info["unit"] = "approve"
+        after_commit(self.session).failpoint = "approve"
         asset, version, revision = await self._reviewable(asset_id, ordinal, decision.revision, reviewer)
         decided = self._after(revision, ReviewEvent.APPROVED)
         if after_approval(cast("Clearance", asset.clearance), decision.clearance_level) != asset.clearance:
@@ -54,7 +55,7 @@ class Reviews:
 
     async def withdraw(self, asset_id: str, ordinal: int, decision: Withdraw, reviewer: Identity) -> Decision:
         """Take back one's own approval; where it was needed, stop serving."""
-        self.session.info["unit"] = "withdraw"
+        after_commit(self.session).failpoint = "withdraw"
         asset, version, revision = await self._decidable(asset_id, ordinal, decision.revision, reviewer)
         tally = await Ballot(self.session, asset, revision).withdraw(reviewer, decision.reason)
         version.lock_version += 1
@@ -66,7 +67,7 @@ class Reviews:
 
     async def reject(self, asset_id: str, ordinal: int, decision: Reject, reviewer: Identity) -> Decision:
         """Refuse this revision; whatever was served before goes on being served."""
-        self.session.info["unit"] = "reject"
+        after_commit(self.session).failpoint = "reject"
         asset, version, revision = await self._reviewable(asset_id, ordinal, decision.revision, reviewer)
         self._decide(revision, self._after(revision, ReviewEvent.REJECTED), reviewer, decision.reason)
         version.lock_version += 1
@@ -76,7 +77,7 @@ class Reviews:
 
     async def unpublish(self, asset_id: str, ordinal: int, decision: Unpublish, reviewer: Identity) -> Decision:
         """Stop serving: the revision awaits a decision again, its item leaves the catalogue, `latest` moves back."""
-        self.session.info["unit"] = "unpublish"
+        after_commit(self.session).failpoint = "unpublish"
         asset, version, revision = await self._decidable(asset_id, ordinal, decision.revision, reviewer)
         if version.served_revision != revision.revision:
             raise NotReviewable(_not_served(version, revision))
@@ -87,7 +88,7 @@ class Reviews:
 
     async def end(self, asset_id: str, ordinal: int, number: int) -> bool:
         """Stop serving a revision whose approvals have ended. False where it was decided anew meanwhile."""
-        self.session.info["unit"] = "end"
+        after_commit(self.session).failpoint = "end"
         found = await self._found(asset_id, ordinal, number)
         if found is None or found[1].served_revision != number:
             return False

@@ -9,6 +9,7 @@ from uuid import UUID
 from sqlalchemy import func
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from domain.after_commit import after_commit
 from domain.contracts.runs import (
     Commit,
     Fail,
@@ -67,7 +68,7 @@ class RunLifecycle:
 
     async def commit(self, run_id: UUID, message: Commit) -> Outcome:
         """Accept a run's outcome, once. The last run of a request completes the request, in this transaction."""
-        self.session.info["unit"] = "commit"
+        after_commit(self.session).failpoint = "commit"
         run, attempt = await fenced(self.session, run_id, message.attempt_token)
         if attempt.state is AttemptState.COMMITTED:  # the answer was lost on its way: say it again
             return Outcome(run_id=run_id, state=run.state.value)

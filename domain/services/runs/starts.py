@@ -6,6 +6,7 @@ from uuid import UUID
 from sqlalchemy import func
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from domain.after_commit import after_commit
 from domain.contracts.runs import RunStart, WorkOrder
 from domain.errors import Fenced, Paused, Reopened
 from domain.models import Attempt, Run
@@ -44,7 +45,7 @@ class RunStarts:
 
         A refusal that is returned, not raised, has changed something that must be kept.
         """
-        self.session.info["unit"] = "start"
+        after_commit(self.session).failpoint = "start"
         run, attempt = await fenced(self.session, run_id, message.attempt_token)
         attempt = await self._shared(attempt, message)
         if starts_in_vain(attempt.state, run.state, message.run_count):  # nor may it hold a slot while a pause lasts

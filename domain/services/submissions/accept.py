@@ -8,6 +8,7 @@ from psycopg.errors import LockNotAvailable
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from domain.after_commit import after_commit
 from domain.contracts.submissions import SubmissionAnswer, SubmissionCreate
 from domain.errors import InvalidSubmission, KeyReused, NotFound, RequestIdTaken
 from domain.models import Request
@@ -52,7 +53,7 @@ class Submissions:
             raise turn.refusal(await Precedents(self.session).ahead(turn.submission)) from error
 
     async def _accept(self, turn: Turn, submission: SubmissionCreate) -> SubmissionAnswer:
-        self.session.info["unit"] = "submit"
+        after_commit(self.session).failpoint = "submit"
         precedents = Precedents(self.session)
         platform = await self._known(submission, precedents, turn.seconds_left)
         plan = self.definitions.accepting(submission.data_type, submission.operation)
