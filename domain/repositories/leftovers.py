@@ -62,8 +62,8 @@ END = text("""
     where request_id = :request_id and collecting_at = :begun and collected_at is null returning 1
 """)
 AGAIN = text("""
-    update app.requests set collected_at = null
-    where asset_id = :asset_id and ordinal = :ordinal and collected_at is not null
+    update app.requests set collected_at = null, collecting_at = null
+    where asset_id = :asset_id and ordinal = :ordinal and coalesce(collected_at, collecting_at) is not null
 """)
 DROP = text("select name, bytes from geo.drop_collected(cast(:run_ids as uuid[]))")
 WAITING = text("""
@@ -125,7 +125,10 @@ class Leftovers:
         return ended.first() is not None
 
     async def look_again(self, asset_id: str, ordinal: int) -> None:
-        """Have what was made for a version looked at once more: less of it is needed than before."""
+        """Have what was made for a version looked at once more: less of it is needed than before.
+
+        Whoever removes what was left over until now goes on, and notes no end; nobody waits for that lease.
+        """
         await self.session.execute(AGAIN, {"asset_id": asset_id, "ordinal": ordinal})
 
     async def drop_tables(self, run_ids: Sequence[UUID]) -> Sequence[tuple[str, int]]:

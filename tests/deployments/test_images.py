@@ -120,7 +120,7 @@ def test_the_copied_files_import_every_flow(target: str, tmp_path: Path) -> None
     assert done.returncode == 0, done.stderr
     assert "raster_ingest" in done.stdout
     assert str(folder) in done.stdout  # not this clone's
-    (folder / "flows" / "segments.py").unlink()
+    (folder / "flows" / "compiler" / "partition.py").unlink()
     assert run(folder, sys.executable, EVERY_FLOW).returncode != 0  # what is not copied is missed
 
 

@@ -15,7 +15,7 @@ from uvicorn.server import ServerState
 
 from gateway.edge.http_protocol import ArrivalProtocol, Headers, head_fault
 
-REPOSITORY = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[3]
 HOST = (b"host", b"cairn.test")
 LENGTH = (b"content-length", b"5")
 CHUNKED = (b"transfer-encoding", b"chunked")
