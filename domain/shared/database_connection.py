@@ -32,7 +32,8 @@ class SurelyClosed(psycopg.AsyncConnection[Any]):
         try:
             await super().__aexit__(kind, error, trace)
         finally:
-            await self.close()  # waits for nobody
+            if not getattr(self, "_pool", None):  # a pool's goes back to it, which looks at how it was left
+                await self.close()  # waits for nobody
 
 
 class Answering(SurelyClosed):

@@ -100,6 +100,19 @@ async def test_each_connection_of_the_gateways_pool_has_one(address: DatabaseAdd
     assert len(credential.asked) == 2
 
 
+@pytest.mark.parametrize("room", ["gateway", "serving"])
+async def test_pooled_connection_is_used_again(address: DatabaseAddress, credential: StandIn, room: str) -> None:
+    """To log in takes longer than most of what is asked."""
+    lookup = Lookup(address, 1, Memory(0, 1))
+    async with reading_pool(address, size=1) if room == "gateway" else lookup._pool as pool:
+        backends = set()
+        for _ in range(3):
+            async with pool.connection() as connection:
+                backends.add(connection.info.backend_pid)
+    assert len(backends) == 1
+    assert len(credential.asked) == 1
+
+
 async def test_listeners_ask_too(address: DatabaseAddress, credential: StandIn) -> None:
     async with await Notices(address, REQUEST_CHANNEL).address.connect(autocommit=True) as connection:
         await connection.execute("listen cairn_requests")
