@@ -1,4 +1,4 @@
-"""Hears what is notified of runs or requests, whichever process notifies, and wakes who waits: one connection each.
+"""Listens to the database's notifications and wakes whoever waits for a run or a request: one connection each.
 
 Shared with the gateway: it knows a channel of ids and nothing else of ours.
 """
