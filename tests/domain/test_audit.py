@@ -82,7 +82,7 @@ async def test_an_entry_that_commits_behind_a_later_one_is_sealed(domain: Domain
     assert sealed == sorted(sealed, reverse=True)
 
 
-async def test_what_commits_beyond_all_measure_late_is_sealed_when_looks_come_to_it(
+async def test_entry_that_commits_very_late_is_sealed_at_a_later_look(
     domain: Domain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of what is old each look goes through a stretch, then through the next, and from the beginning again."""

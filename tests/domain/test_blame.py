@@ -32,7 +32,7 @@ def at_work(node: str, **counts: int) -> dict[str, Any]:
     return {"node_id": node, "state": "running", **counts}
 
 
-async def test_what_vanishes_while_nothing_is_at_work_is_not_the_runs_fault(domain: Domain) -> None:
+async def test_flow_run_lost_while_no_node_is_at_work_is_not_counted_against_its_run(domain: Domain) -> None:
     """Its nodes wait for a worker; after nine times somebody looks all the same."""
     await submit(domain)
     waits = {"node_id": "validate", "state": "dispatched"}

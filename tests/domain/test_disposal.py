@@ -12,7 +12,7 @@ from tests.support.platform import Domain
 from tests.support.scripted_prefect import ScriptedPrefect, sweep
 
 
-async def test_what_does_not_end_keeps_no_other_from_its_turn(domain: Domain) -> None:
+async def test_flow_runs_that_do_not_end_keep_no_other_from_being_disposed_of(domain: Domain) -> None:
     """Of more than a sweep looks at together the oldest run on in Prefect: those behind them are disposed of."""
     prefect = ScriptedPrefect()
     ended = await many_ended(domain, 12)

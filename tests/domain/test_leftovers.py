@@ -78,7 +78,9 @@ ENDS = (_fails, _is_cancelled, _is_lost, _loses_its_version, _hands_in_anothers)
 
 
 @pytest.mark.parametrize("ends", ENDS, ids=lambda ends: ends.__name__[1:])
-async def test_nothing_is_left_of_a_request_that_came_to_nothing(domain: Domain, tmp_path: Path, ends: Any) -> None:
+async def test_request_that_failed_or_was_cancelled_leaves_no_file_and_no_table(
+    domain: Domain, tmp_path: Path, ends: Any
+) -> None:
     worker = await working(domain, tmp_path)
     worker.plants(killed=ends is _fails)
     assert alone(domain) == [], "who is at work may make all of it"
@@ -99,7 +101,7 @@ async def test_nothing_is_left_of_a_request_that_came_to_nothing(domain: Domain,
         assert not list(store.root.iterdir()), "no empty folders either"
 
 
-async def test_what_a_lost_attempt_made_goes_once_another_has_done_its_work(stored: Domain, tmp_path: Path) -> None:
+async def test_files_of_a_lost_attempt_go_once_another_has_committed(stored: Domain, tmp_path: Path) -> None:
     """Of a run that was tried twice stays what was committed, and what it remembers; the layer is served as before."""
     lost = await working(stored, tmp_path)
     lost.plants()
@@ -137,7 +139,7 @@ async def test_fetched_source_that_the_result_names_stays(domain: Domain, tmp_pa
     assert [one.name for one in domain.service.zones.bronze.listed()] == [kept]
 
 
-async def test_nothing_goes_while_somebody_may_need_it(domain: Domain, tmp_path: Path) -> None:
+async def test_files_stay_while_a_run_or_a_rerun_may_need_them(domain: Domain, tmp_path: Path) -> None:
     """Within the time in which it may be rerun; while its flow run may write; while another run of it is at work."""
     worker = await working(domain, tmp_path)
     worker.plants()
@@ -165,7 +167,7 @@ async def test_run_beside_a_failed_one_keeps_what_both_have_made(domain: Domain,
     assert domain.rows("select collecting_at from app.requests") == [(None,)]
 
 
-async def test_what_was_collected_is_rerun_from_the_beginning_or_not_at_all(domain: Domain, tmp_path: Path) -> None:
+async def test_collected_request_is_rerun_from_the_beginning_or_not_at_all(domain: Domain, tmp_path: Path) -> None:
     worker = await working(domain, tmp_path)
     worker.plants()
     await worker.flow.fail()
@@ -222,7 +224,7 @@ async def test_files_of_a_rerun_stay_while_what_was_before_is_still_being_remove
     assert domain.rows("select first_attempt from app.runs where sequence < 3") == [(3,), (3,)]
 
 
-async def test_what_one_process_did_not_remove_another_does(
+async def test_leftovers_that_one_process_could_not_remove_are_removed_by_another(
     domain: Domain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It ends between two files, or the storage is away: others are in no way of it, and a lease later it is done."""

@@ -16,7 +16,7 @@ HOME = f"assets/{REVISION[0]}/0-r1"
 OPEN = {RequestState.PENDING, RequestState.PROCESSING}
 
 
-def test_nothing_goes_before_its_time_nor_while_somebody_is_at_work() -> None:
+def test_leftovers_stay_before_their_time_and_while_a_run_is_at_work() -> None:
     """Every state, before and after either time, with everything that may be said of it."""
     decisions = set[Fate]()
     for status, quiet, flags in itertools.product(
@@ -79,7 +79,7 @@ def test_only_files_of_the_request_and_of_its_past_are_left_over() -> None:
         assert {place for place in everything if making(of).is_left_over(*place)} == gone
 
 
-def test_what_rows_name_stays_unless_all_goes() -> None:
+def test_file_that_a_row_names_stays_unless_all_of_a_request_goes() -> None:
     named = frozenset(GONE_IN_ANY_CASE)
     kept = {place for place in named if not making(Fate.TIDY, named).is_left_over(*place)}
     assert named - kept == {place for place in named if "/m1/" in place[1]}, "what a run remembers, no row names"

@@ -173,7 +173,9 @@ def test_every_flow_run_of_an_ended_attempt_finds_its_end(state: AttemptState, f
 
 
 @pytest.mark.parametrize(("answers", "action"), [(0, "LEAVE"), (119, "LEAVE"), (120, "LOSE")])
-def test_what_begins_with_prefect_alone_is_given_its_time_after_an_outage_of_it(answers: float, action: str) -> None:
+def test_start_that_prefect_alone_can_bring_is_given_its_time_anew_after_an_outage_of_prefect(
+    answers: float, action: str
+) -> None:
     waiting = AttemptFacts(AttemptState.SENT, 10_000)
     assert decide(waiting, FlowState.PENDING, Patience(prefect_answers=answers)).name == action
 
