@@ -44,8 +44,6 @@ from gateway.state import Gateway
 
 MEGABYTE = 1024**2
 CONSOLE_BYTES = 64_000  # as the domain takes: four times its longest form
-# What httpx would say of itself: it would ask for encodings that the caller may not understand.
-PLAIN = {"accept-encoding": "identity", "user-agent": "cairn-gateway"}
 
 
 def create_app(configured: GatewaySettings | None = None) -> FastAPI:
@@ -61,7 +59,7 @@ def create_app(configured: GatewaySettings | None = None) -> FastAPI:
         domain = QuickWire(str(config.domain_url), config.domain_timeout_seconds)
         most = httpx.Limits(max_connections=config.streams_at_once)
         serving = httpx.AsyncClient(base_url=str(config.serving_url), timeout=30.0, limits=most, cookies=no_cookies())
-        targets = httpx.AsyncClient(headers=PLAIN, trust_env=False, follow_redirects=False, cookies=no_cookies())
+        targets = httpx.AsyncClient(trust_env=False, follow_redirects=False, cookies=no_cookies())
         app.state.metering.add(metrics.of_pool(pool, "gateway"))
         notices = Notices(address, REQUEST_CHANNEL)
         if configured is None:  # a server's own start

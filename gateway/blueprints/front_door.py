@@ -2,51 +2,19 @@
 
 from typing import Annotated
 
-import httpx
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, Request, status
 
 from domain.rules.guesses import place_of
 from gateway.auth import address_of
 from gateway.edge.entrance import session_of, shown_or_session
 from gateway.edge.rate_limit import reader_of
-from gateway.errors import BehindUnavailable
-from gateway.forwarding.forward import Forwarded, Raw, address_behind, as_bytes, as_text
+from gateway.forwarding.forward import Forwarded, forward
+from gateway.forwarding.header_policy import SERVING, Headers
 from gateway.forwarding.reading_headers import COST, READER, read
 from gateway.state import Gateway, gateway
 
-PASSED_IN = (
-    "accept",
-    "accept-encoding",
-    "authorization",
-    "if-none-match",
-    "if-range",
-    "range",
-    "x-api-key",
-    "content-type",
-)
-PASSED_OUT = (
-    "accept-ranges",
-    "allow",
-    "cache-control",
-    "content-bbox",
-    "content-crs",
-    "content-disposition",
-    "content-encoding",
-    "content-length",
-    "content-range",
-    "content-type",
-    "etag",
-    "link",
-    "location",
-    "retry-after",
-    "vary",
-    "www-authenticate",
-    "x-content-type-options",
-)
-OUR_OWN = "cairn-"  # what serving says of an answer, for which HTTP has no name
-
-
 router = APIRouter(tags=["data"])
+AWAY = "Data cannot be read right now. Try again in a moment."
 
 
 @router.api_route("/tiles/{path:path}", methods=["GET", "HEAD"])
@@ -55,48 +23,28 @@ router = APIRouter(tags=["data"])
 @router.api_route("/stac", methods=["GET", "HEAD"])
 @router.api_route("/stac/{path:path}", methods=["GET", "HEAD"])
 @router.api_route("/stac/search", methods=["POST"])
-async def forward(request: Request, state: Annotated[Gateway, Depends(gateway)]) -> Forwarded:
+async def read_data(request: Request, state: Annotated[Gateway, Depends(gateway)]) -> Forwarded:
     """Pass a read on and stream its answer back. It was counted at the entrance."""
     secret, address = shown_or_session(request), address_of(request)
-    outgoing = state.serving.build_request(
-        request.method,
-        address_behind(request),
-        headers=_forwarded_headers(request),
-        content=await request.body() or None,
-    )
-    try:
-        answer = await state.serving.send(outgoing, stream=True)
-    except httpx.HTTPError as error:
-        raise BehindUnavailable("Data cannot be read right now. Try again in a moment.") from error
-    state.readers.charge(reader_of(secret, address), read(answer.headers.get(COST)) - 1.0)
+    answer = await forward(request, state.serving, SERVING, added=_said(request), unavailable=AWAY)
+    state.readers.charge(reader_of(secret, address), read(answer.answer.headers.get(COST)) - 1.0)
     # Serving judges; here it is counted, for serving knows no addresses. It may answer before it has judged, so
     # whatever else it says does not prove a credential right.
-    if secret is not None and answer.status_code == httpx.codes.UNAUTHORIZED:
+    if secret is not None and answer.status_code == status.HTTP_401_UNAUTHORIZED:
         state.authentication.note(secret, address, right=False)
-    return Forwarded(
-        answer, as_bytes((name, value) for name, value in as_text(answer.headers.raw) if _is_passed_out(name))
-    )
+    return answer
 
 
-def _is_passed_out(name: str) -> bool:
-    return name in PASSED_OUT or name.startswith(OUR_OWN)
-
-
-def _forwarded_headers(request: Request) -> Raw:
-    """The few headers that matter; the caller's own host among them, so that links in answers lead back here."""
-    passed = {name: request.headers[name] for name in PASSED_IN if name in request.headers}
-    if (session := session_of(request)) is not None:
-        passed["authorization"] = f"Bearer {session}"
-    passed.setdefault("accept-encoding", "identity")  # httpx would ask for what the caller may not understand
-    return as_bytes(
-        {
-            **passed,
-            "host": request.url.netloc,
-            "x-forwarded-proto": request.url.scheme,
-            "x-forwarded-port": str(_port(request)),
-            READER: place_of(address_of(request)),
-        }.items()
-    )
+def _said(request: Request) -> Headers:
+    """What we say of the request: who reads by a session, where it came to (links lead back there), and from where."""
+    session = session_of(request)
+    return [
+        *([(b"authorization", f"Bearer {session}".encode("latin-1"))] if session is not None else []),
+        (b"host", request.url.netloc.encode("latin-1")),
+        (b"x-forwarded-proto", request.url.scheme.encode()),
+        (b"x-forwarded-port", str(_port(request)).encode()),
+        (READER.encode(), place_of(address_of(request)).encode()),
+    ]
 
 
 def _port(request: Request) -> int:

@@ -11,9 +11,10 @@ from pydantic import BaseModel
 from domain.rules.clearance import Identity
 from domain.shared.together import together
 from gateway.auth import Operator
-from gateway.errors import BehindUnavailable, MethodNotAllowed, NotFound
-from gateway.forwarding.forward import Forwarded, as_bytes, as_text
-from gateway.forwarding.proxy_rules import METHODS, ProxyTarget, answered_headers, asked_headers, is_allowed
+from gateway.errors import MethodNotAllowed, NotFound
+from gateway.forwarding.forward import Forwarded, address_behind, forward
+from gateway.forwarding.header_policy import INTERNAL, Headers
+from gateway.forwarding.proxy_rules import METHODS, ProxyTarget, is_allowed
 from gateway.state import Gateway, gateway
 
 log = logging.getLogger("cairn.proxy")
@@ -44,28 +45,27 @@ async def health(caller: Operator, state: State) -> ProxyHealth:
     return ProxyHealth(targets=dict(zip(targets, found, strict=True)))
 
 
-async def forward(target: str, path: str, request: Request, caller: Operator, state: State) -> Forwarded:
+async def call(target: str, path: str, request: Request, caller: Operator, state: State) -> Forwarded:
     """Pass a call on and stream its answer back. Redirects are told, not followed."""
     found = _target(state, target, path, request.method)
-    outgoing = state.targets.build_request(
-        request.method,
-        httpx.URL(f"{str(found.url).rstrip('/')}/{path}").copy_with(query=request.url.query.encode() or None),
-        headers=as_bytes(asked_headers(as_text(request.headers.raw), _credential(found))),
-        content=await request.body() or None,
-        timeout=httpx.Timeout(found.timeout_seconds, connect=min(5.0, found.timeout_seconds)),
+    service = httpx.URL(str(found.url))
+    answer = await forward(
+        request,
+        state.targets,
+        INTERNAL,
+        added=_credential(found),
+        unavailable=f"{target} does not answer.",
+        address=address_behind(request, f"{service.path.rstrip('/')}/{path}", service),
+        timeouts=httpx.Timeout(found.timeout_seconds, connect=min(5.0, found.timeout_seconds)),
     )
-    try:
-        answer = await state.targets.send(outgoing, stream=True)
-    except httpx.HTTPError as error:
-        raise BehindUnavailable(f"{target} does not answer.", retry_after_seconds=5) from error
     _note(caller, target, request.method, path, answer.status_code)
-    return Forwarded(answer, as_bytes(answered_headers(as_text(answer.headers.raw))))
+    return answer
 
 
 for _method in METHODS:  # a route each, or the document's operations would share one id
     router.add_api_route(
         "/{target}/{path:path}",
-        forward,
+        call,
         methods=[_method],
         name=f"forward_{_method.lower()}",
         response_class=StreamingResponse,
@@ -85,8 +85,11 @@ def _target(state: Gateway, name: str, path: str, method: str) -> ProxyTarget:
     return targets[name]
 
 
-def _credential(target: ProxyTarget) -> str | None:
-    return None if target.authorization is None else target.authorization.get_secret_value()
+def _credential(target: ProxyTarget) -> Headers:
+    """What the target is shown of who we are."""
+    if target.authorization is None:
+        return []
+    return [(b"authorization", target.authorization.get_secret_value().encode("latin-1"))]
 
 
 def _note(caller: Identity, target: str, method: str, path: str, status: int) -> None:
@@ -97,7 +100,7 @@ def _note(caller: Identity, target: str, method: str, path: str, status: int) ->
 async def _health(state: Gateway, target: ProxyTarget) -> TargetHealth:
     if target.health is None:
         return TargetHealth(status="unknown")
-    headers = asked_headers([], _credential(target))
+    headers = INTERNAL.to_service([], _credential(target))
     url = f"{str(target.url).rstrip('/')}/{target.health.lstrip('/')}"
     try:
         answer = await state.targets.get(url, headers=headers, timeout=HEALTH_SECONDS)

@@ -1,9 +1,5 @@
-"""What every door that forwards does alike: the address behind, headers byte by byte, the answer as it comes.
+"""What every door that forwards does: the address behind, headers by its policy, the answer as it comes."""
 
-Headers are bytes. Read as text and written again, those that are not ASCII would be refused by one of the libraries.
-"""
-
-from collections.abc import Iterable
 from urllib.parse import quote
 
 import httpx
@@ -11,17 +7,18 @@ from fastapi import Request
 from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from gateway.errors import NotFound
+from gateway.errors import BehindUnavailable, NotFound
+from gateway.forwarding.header_policy import HeaderPolicy, Headers
 
-PRINTABLE = "".join(map(chr, range(0x21, 0x7F)))  # of a query, all of these stay as they came
-Texts = list[tuple[str, str]]
-Raw = list[tuple[bytes, bytes]]
+QUERY_STAYS = "".join(map(chr, range(0x21, 0x7F)))  # of a query, all of these stay as they came
+PATH_STAYS = "/!$&'()*+,;=:@~"
+HERE = httpx.URL("")
 
 
 class Forwarded(StreamingResponse):
     """An answer passed on as it comes. Its connection is given back however the sending ends, also before it began."""
 
-    def __init__(self, answer: httpx.Response, headers: Raw) -> None:
+    def __init__(self, answer: httpx.Response, headers: Headers) -> None:
         super().__init__(answer.aiter_raw(), status_code=answer.status_code)
         self.answer = answer
         self.raw_headers = headers
@@ -33,23 +30,37 @@ class Forwarded(StreamingResponse):
             await self.answer.aclose()
 
 
-def address_behind(request: Request) -> httpx.URL:
-    """The same address of the service behind us. Dots that lead up lead out of it, and httpx would follow them."""
-    path: str = request.scope["path"]
-    query = quote(request.scope["query_string"], safe=PRINTABLE).encode()
+async def forward(
+    request: Request,
+    client: httpx.AsyncClient,
+    policy: HeaderPolicy,
+    *,
+    added: Headers,
+    unavailable: str,
+    address: httpx.URL | None = None,
+    timeouts: httpx.Timeout | None = None,
+) -> Forwarded:
+    """Pass a request on, and the answer back. Where nothing answers, the caller reads what is said for that case."""
+    outgoing = client.build_request(
+        request.method,
+        address or address_behind(request, request.scope["path"]),
+        headers=policy.to_service(request.headers.raw, added),
+        content=await request.body() or None,
+        timeout=timeouts or httpx.USE_CLIENT_DEFAULT,
+    )
+    try:
+        answer = await client.send(outgoing, stream=True)
+    except httpx.HTTPError as error:
+        raise BehindUnavailable(unavailable) from error
+    return Forwarded(answer, policy.to_caller(answer.headers.raw))
+
+
+def address_behind(request: Request, path: str, service: httpx.URL = HERE) -> httpx.URL:
+    """A path of a service, with the request's query. Dots that lead up lead out of it, and httpx would follow them."""
+    query = quote(request.scope["query_string"], safe=QUERY_STAYS).encode() or None
     if {".", ".."}.isdisjoint(path.split("/")):
         try:
-            return httpx.URL(path=quote(path), query=query)
+            return service.copy_with(path=quote(path, safe=PATH_STAYS), query=query)
         except httpx.InvalidURL:  # too long, once everything that has to be is escaped
             pass
     raise NotFound("There is nothing at this address.")
-
-
-def as_text(headers: Iterable[tuple[bytes, bytes]]) -> Texts:
-    """Headers for rules about text, names in lower case. Every byte is a character, so nothing is lost."""
-    return [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in headers]
-
-
-def as_bytes(headers: Iterable[tuple[str, str]]) -> Raw:
-    """Such headers as they came."""
-    return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]

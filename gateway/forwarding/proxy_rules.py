@@ -1,4 +1,4 @@
-"""What may pass between an operator and an internal service: paths and headers. Pure; knows no HTTP client."""
+"""Which internal services operators may reach, and by which paths. Pure; knows no HTTP client."""
 
 import re
 from collections.abc import Iterable
@@ -6,18 +6,6 @@ from collections.abc import Iterable
 from pydantic import BaseModel, ConfigDict, Field, HttpUrl, SecretStr, field_validator
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
-HOP_BY_HOP = frozenset(
-    {
-        "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer",
-        "trailers", "transfer-encoding", "upgrade",
-    }
-)  # fmt: skip
-# What callers show us, or what only parts of the platform may tell each other.
-OURS = frozenset({"authorization", "x-api-key", "cookie", "forwarded", "x-platform-id", "x-real-ip", "via"})
-OUR_FAMILIES = ("x-internal-", "x-forwarded-")
-# Made anew for the connection that is ours, or telling of what is inside.
-MADE_ANEW = frozenset({"host", "content-length", "expect"})
-INSIDE_ONLY = frozenset({"server", "set-cookie", "location", "www-authenticate", "x-powered-by"})
 CLEAN_PATH = re.compile(r"[A-Za-z0-9._~!$&'()*+,;=:@-]+(/[A-Za-z0-9._~!$&'()*+,;=:@-]+)*")
 
 
@@ -58,21 +46,3 @@ def _matches(segments: list[str], pattern: list[str]) -> bool:
     return len(segments) == len(pattern) and all(
         wanted in {"*", segment} for segment, wanted in zip(segments, pattern, strict=True)
     )
-
-
-def asked_headers(headers: Iterable[tuple[str, str]], authorization: str | None) -> list[tuple[str, str]]:
-    """What the target is told: nothing of this connection, of our caller's credential or of our inside."""
-    told = [(name, value) for name, value in _end_to_end(headers) if name not in MADE_ANEW]
-    return [*told, ("authorization", authorization)] if authorization else told
-
-
-def answered_headers(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """What the caller is told of the target's answer. Where it redirects to is an address inside."""
-    return [(name, value) for name, value in _end_to_end(headers) if name not in INSIDE_ONLY]
-
-
-def _end_to_end(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    given = [(name.lower(), value) for name, value in headers]
-    listed = {token.strip().lower() for name, value in given if name == "connection" for token in value.split(",")}
-    ours = HOP_BY_HOP | OURS | listed
-    return [(name, value) for name, value in given if name not in ours and not name.startswith(OUR_FAMILIES)]
