@@ -12,7 +12,7 @@ import rasterio
 from rasterio.control import GroundControlPoint
 
 from deployments import sample
-from flows.handlers.raster import tiff
+from flows.handlers.raster import directories
 from tests.support.rasters import PLACE
 
 SEED = 6
@@ -92,7 +92,8 @@ def mutants(count: int, seed: int = SEED) -> Iterator[Sample]:
 
 def entries(content: bytes | bytearray) -> list[tuple[int, int, bool, str]]:
     """Where the entries of all readable directories begin, with their tag, whether BigTIFF, and the byte order."""
-    order, is_big = tiff._MAGIC.get(bytes(content[:4]), ("<", False))
+    form = directories.FORMS.get(bytes(content[:4]), directories.Form("<", is_big=False))
+    order, is_big = form.order, form.is_big
     found: list[tuple[int, int, bool, str]] = []
     at, seen = struct.unpack_from(f"{order}{'Q' if is_big else 'I'}", content, 8 if is_big else 4)[0], set[int]()
     while at and at not in seen and at + 8 < len(content):
@@ -204,14 +205,14 @@ def change_compression(content: bytearray, generator: random.Random) -> None:
         50_002,
     )
     for place, tag, is_big, order in entries(content):
-        if tag == tiff.COMPRESSION:
+        if tag == directories.COMPRESSION:
             struct.pack_into(f"{order}H", content, place + (12 if is_big else 8), generator.choice(methods))
 
 
 def move_blocks(content: bytearray, generator: random.Random) -> None:
     """Offsets and lengths of blocks that lead elsewhere."""
     for place, tag, is_big, order in entries(content):
-        if tag in tiff.BLOCK_LISTS:
+        if tag in directories.BLOCK_LISTS:
             at = struct.unpack_from(f"{order}{'Q' if is_big else 'I'}", content, place + (12 if is_big else 8))[0]
             if at + 8 < len(content):
                 struct.pack_into(f"{order}I", content, at, generator.choice((*EXTREMES, len(content) - 1)))

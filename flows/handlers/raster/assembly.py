@@ -14,18 +14,17 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from flows.handlers.context import Context
-from flows.handlers.raster.directories import (
+from flows.handlers.raster.directories import SUBFILE, TILE_LENGTHS, TILE_OFFSETS, TILE_WIDTH, WIDTH, Form
+from flows.handlers.raster.own_directories import (
+    BIG,
+    CLASSIC,
     MASK,
     REDUCED,
-    SUBFILE,
-    TILE_LENGTHS,
-    TILE_OFFSETS,
-    TILE_WIDTH,
-    WIDTH,
     Directory,
-    Form,
+    file_header,
     number_tag,
     offsets_tag,
+    packed,
     read_all,
     size_bytes,
     written,
@@ -118,8 +117,8 @@ def assemble(paths: Sequence[Path], product: Path, context: Context) -> Assemble
 
 
 def _planned(pictures: Sequence[Picture]) -> _Plan:
-    classic = _plan(pictures, Form(is_big=False))
-    return classic if classic.end <= _LARGEST_CLASSIC else _plan(pictures, Form(is_big=True))
+    classic = _plan(pictures, CLASSIC)
+    return classic if classic.end <= _LARGEST_CLASSIC else _plan(pictures, BIG)
 
 
 def _plan(pictures: Sequence[Picture], form: Form) -> _Plan:
@@ -156,7 +155,7 @@ def _directory(picture: Picture, level: int, part: int, form: Form, offsets: lis
 def _content(pictures: Sequence[Picture], plan: _Plan, context: Context) -> Iterator[bytes]:
     """The product's bytes from its first to its last."""
     at = plan.form.header_bytes + len(plan.notice)
-    yield plan.form.header + plan.form.pack(at) + plan.notice
+    yield file_header(plan.form) + packed(plan.form, at) + plan.notice
     for number, directory in enumerate(plan.directories):
         content = written(directory, plan.form, at, is_last=number + 1 == len(plan.directories))
         at += len(content)
@@ -210,8 +209,8 @@ class Composition:
         at = self.out.tell()
         self.out.write(bytes(at % 2))
         at += at % 2
-        self.out.seek(len(self.form.header))
-        self.out.write(self.form.pack(at))
+        self.out.seek(len(file_header(self.form)))
+        self.out.write(packed(self.form, at))
         self.out.seek(at)
         for number, part in enumerate(self.parts):
             numbers = {
@@ -230,10 +229,10 @@ def compose(header: Path, path: Path) -> Iterator[Composition]:
     with header.open("rb") as file:
         (empty,) = Picture.all_of(file)
         count = len(empty.blocks())
-    form = Form(is_big=True)  # how large it gets is not known before
+    form = BIG  # how large it gets is not known before
     zeros = [[0] * count for _ in empty.parts]
     with path.open("wb") as out:
-        out.write(form.header + form.pack(0))
+        out.write(file_header(form) + packed(form, 0))
         whole = Composition(out, form, empty.parts, empty.side, empty.columns, zeros, [list(part) for part in zeros])
         yield whole
         whole.close()

@@ -19,10 +19,10 @@ from flows.handlers.raster.assembly import Assembled, assemble
 from flows.handlers.raster.copying import at_hand
 from flows.handlers.raster.declarations import CogResult, CreateCogParams, MakingParams
 from flows.handlers.raster.description import kept, statistics_of
-from flows.handlers.raster.directories import TILED, read_all
 from flows.handlers.raster.folding import folded
 from flows.handlers.raster.grid import Place
 from flows.handlers.raster.inspect import crs_of
+from flows.handlers.raster.own_directories import TILED, read_all
 from flows.handlers.raster.views import Product, View, viewed
 
 THREADS = 2

@@ -1,7 +1,6 @@
 """Reads a source once for its checksum, and decides how tries read its pixels. Light: knows storage and no GDAL."""
 
 import hashlib
-import struct
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -9,6 +8,7 @@ from domain.rules.sources import is_address
 from flows.handlers.context import Context
 from flows.handlers.origins import shown
 from flows.handlers.raster.declarations import Reading
+from flows.handlers.raster.directories import TILE_WIDTH, BeyondLimit, Damaged, NotTiff, TiffFile
 from flows.handlers.raster.tile_declarations import BlobToMountParams, BlobToMountResult
 from flows.storage import LocalStore
 
@@ -17,14 +17,6 @@ _MEGABYTE: Final = 1024**2
 SMALL_BYTES: Final = 64 * _MEGABYTE
 # More than this is never copied to a try's own disk.
 LARGEST_COPY_BYTES: Final = 20 * 1024 * _MEGABYTE
-_TILE_WIDTH: Final = 322
-_MOST_ENTRIES: Final = 1000
-# How a TIFF points to its directory, counts its entries and begins each of them.
-_FORMS: Final = {
-    magic: tuple(struct.Struct(order + layout) for layout in layouts)
-    for order, magics in (("<", (b"II*\0", b"II+\0")), (">", (b"MM\0*", b"MM\0+")))
-    for magic, layouts in zip(magics, (("I", "H", "H10x"), ("Q", "Q", "H18x")), strict=True)
-}
 
 
 @dataclass(frozen=True)
@@ -83,19 +75,11 @@ def at_hand(name: str, reading: Reading, context: Context) -> Context:
 
 def lies_in_tiles(head: bytes) -> bool:
     """Whether a TIFF that begins so says that it is stored in tiles. False where its directory lies further on."""
-    form = _FORMS.get(head[:4])
-    if form is None:
-        return False
-    pointer, count, entry = form
     try:
-        (at,) = pointer.unpack_from(head, 4 if pointer.size == 4 else 8)
-        (entries,) = count.unpack_from(head, at)
-        return any(
-            entry.unpack_from(head, at + count.size + number * entry.size)[0] == _TILE_WIDTH
-            for number in range(min(entries, _MOST_ENTRIES))
-        )
-    except (struct.error, OverflowError):
+        entries = next(TiffFile.of(lambda at, length: head[at : at + length], len(head)).directories(), {})
+    except (NotTiff, Damaged, BeyondLimit):
         return False
+    return TILE_WIDTH in entries
 
 
 def _read(name: str, size_bytes: int, context: Context) -> tuple[str, bytes]:

@@ -1,36 +1,71 @@
-"""Reads and writes the directories of TIFFs that this project wrote itself. Knows the format, no library.
+"""The one reader of TIFF directories: their entries, and the bytes of each. Pure, and safe from whoever wrote the file.
 
-Not for strangers' files: what stands there is believed. Little-endian, tiled, TIFF 6.0 and BigTIFF.
+Every number is a claim. Nothing is allocated for a claim before it was held against the file's size and a limit, each
+directory is visited once, and what does not fit together is `Damaged`. TIFF 6.0 and BigTIFF, both byte orders.
 """
 
 import struct
-from collections.abc import Iterator
+import sys
+from array import array
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import BinaryIO, Final
+from typing import Final
 
-SUBFILE, WIDTH, TILE_WIDTH, TILE_OFFSETS, TILE_LENGTHS = 254, 256, 322, 324, 325
-# What makes a TIFF a tiled one. The size of its blocks does not tell: one tile may be as wide as the picture.
-TILED: Final = frozenset({TILE_WIDTH, TILE_OFFSETS, TILE_LENGTHS})
-REDUCED: Final = 1
-MASK: Final = 4
-_LONG, _LONG8 = 4, 16
-_TYPE_BYTES: Final = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4, 16: 8}
-_CODES: Final = {3: "H", 4: "I", 16: "Q"}
+MAX_DIRECTORIES: Final = 128
+MAX_TAGS: Final = 1000
+
+Read = Callable[[int, int], bytes]
+"""Offset and length; may return less at the file's end."""
+
+SUBFILE, WIDTH, HEIGHT, BITS, COMPRESSION, SAMPLES, PLANAR, FORMAT = 254, 256, 257, 258, 259, 277, 284, 339
+STRIP_OFFSETS, STRIP_ROWS, STRIP_LENGTHS = 273, 278, 279
+TILE_WIDTH, TILE_HEIGHT, TILE_OFFSETS, TILE_LENGTHS = 322, 323, 324, 325
+METADATA = 42112
+BLOCK_LISTS: Final = (STRIP_OFFSETS, STRIP_LENGTHS, TILE_OFFSETS, TILE_LENGTHS)
+
+_INTEGERS: Final = {1: "B", 3: "H", 4: "I", 13: "I", 16: "Q", 18: "Q"}
+_TYPE_BYTES: Final = {
+    1: 1,
+    2: 1,
+    3: 2,
+    4: 4,
+    5: 8,
+    6: 1,
+    7: 1,
+    8: 2,
+    9: 4,
+    10: 8,
+    11: 4,
+    12: 8,
+    13: 4,
+    16: 8,
+    17: 8,
+    18: 8,
+}
+
+
+class NotTiff(ValueError):
+    """The first bytes are those of something else."""
+
+
+class Damaged(ValueError):
+    """What the header says cannot be. The message says what, for whoever looks into the file."""
+
+
+class BeyondLimit(ValueError):
+    """The header is larger than an honest one needs to be. The message says what and how much."""
 
 
 @dataclass(frozen=True)
 class Form:
-    """How wide numbers are written."""
+    """How a file writes its numbers: which byte comes first, and whether it is a BigTIFF."""
 
+    order: str
     is_big: bool
 
     @property
-    def header(self) -> bytes:
-        """The file's first bytes, up to where the offset of the first directory goes."""
-        return b"II+\0" + struct.pack("<HH", 8, 0) if self.is_big else b"II*\0"
-
-    @property
     def header_bytes(self) -> int:
+        """The file's first bytes, the offset of the first directory included."""
         return 16 if self.is_big else 8
 
     @property
@@ -42,90 +77,113 @@ class Form:
         return 8 if self.is_big else 4
 
     @property
-    def count_layout(self) -> str:
-        return "<Q" if self.is_big else "<H"
+    def count(self) -> str:
+        """How the number of a directory's entries is written."""
+        return "Q" if self.is_big else "H"
 
-    def pack(self, number: int) -> bytes:
-        return struct.pack(f"<{self.word}", number)
+    @property
+    def count_bytes(self) -> int:
+        return 8 if self.is_big else 2
+
+    @property
+    def entry_bytes(self) -> int:
+        return 4 + 2 * self.word_bytes
+
+
+FORMS: Final = {
+    b"II*\0": Form("<", is_big=False),
+    b"MM\0*": Form(">", is_big=False),
+    b"II+\0": Form("<", is_big=True),
+    b"MM\0+": Form(">", is_big=True),
+}
 
 
 @dataclass(frozen=True)
-class Tag:
-    """One field of a directory, its values as they are written."""
+class Entry:
+    """One entry of a directory. `at` is where its value lies: in the entry itself when it is short."""
 
     type: int
     count: int
-    value: bytes
+    at: int
 
-    def numbers(self) -> tuple[int, ...]:
-        return struct.unpack(f"<{self.count}{_CODES[self.type]}", self.value)
-
-
-Directory = dict[int, Tag]
+    @property
+    def size_bytes(self) -> int:
+        return self.count * _TYPE_BYTES.get(self.type, 0)
 
 
-def read_all(file: BinaryIO) -> list[Directory]:
-    """Every directory of the file, in its order."""
-    return list(_chain(file))
+Entries = Mapping[int, Entry]
+"""A directory by its tags."""
 
 
-def _chain(file: BinaryIO) -> Iterator[Directory]:
-    file.seek(0)
-    form = Form(is_big=file.read(4) == b"II+\0")
-    file.seek(form.header_bytes - form.word_bytes)
-    (at,) = _unpacked(file, f"<{form.word}")
-    while at:
-        file.seek(at)
-        (count,) = _unpacked(file, form.count_layout)
-        entry = struct.Struct(f"<HH{form.word}{form.word_bytes}s")
-        entries = list(entry.iter_unpack(file.read(count * entry.size)))
-        (at,) = _unpacked(file, f"<{form.word}")
-        yield {tag: _tag(file, form, *rest) for tag, *rest in entries}
+@dataclass(frozen=True)
+class TiffFile:
+    """A file that begins as a TIFF does."""
 
+    read: Read
+    size_bytes: int
+    form: Form
 
-def _unpacked(file: BinaryIO, layout: str) -> tuple[int, ...]:
-    return struct.unpack(layout, file.read(struct.calcsize(layout)))
+    @classmethod
+    def of(cls, read: Read, size_bytes: int) -> "TiffFile":
+        form = FORMS.get(read(0, 4))
+        if form is None:
+            raise NotTiff
+        return cls(read, size_bytes, form)
 
+    def directories(self) -> Iterator[Entries]:
+        """Every directory of the chain, the raster's own first."""
+        form, seen = self.form, set[int]()
+        if form.is_big and self._numbers(4, "HH") != (8, 0):
+            raise Damaged("its first words are not those of a BigTIFF")
+        (at,) = self._numbers(form.header_bytes - form.word_bytes, form.word)
+        while at:
+            if at in seen:
+                raise Damaged("its directories run in a circle")
+            if len(seen) == MAX_DIRECTORIES:
+                raise BeyondLimit(f"it has more than {MAX_DIRECTORIES} directories")
+            seen.add(at)
+            (count,) = self._numbers(at, form.count)
+            if not 0 < count <= MAX_TAGS:
+                raise BeyondLimit(f"one of its directories has {count:,} tags; the limit is {MAX_TAGS:,}")
+            first = at + form.count_bytes
+            yield self._entries(first, count)
+            (at,) = self._numbers(first + count * form.entry_bytes, form.word)
 
-def _tag(file: BinaryIO, form: Form, kind: int, count: int, inline: bytes) -> Tag:
-    length = count * _TYPE_BYTES[kind]
-    if length <= form.word_bytes:
-        return Tag(kind, count, inline[:length])
-    file.seek(struct.unpack(f"<{form.word}", inline)[0])
-    return Tag(kind, count, file.read(length))
+    def value(self, entry: Entry) -> bytes:
+        """An entry's value as it is written."""
+        return self._exactly(entry.at, entry.size_bytes)
 
+    def integers(self, tag: int, entry: Entry, most: int) -> "array[int]":
+        """An entry's values, if they are whole numbers and no more than this."""
+        code = _INTEGERS.get(entry.type)
+        if code is None or not 0 < entry.count <= most:
+            raise Damaged(f"its tag {tag} holds {entry.count:,} values of type {entry.type}")
+        numbers = array(code, self.value(entry))
+        if (self.form.order == "<") != (sys.byteorder == "little"):
+            numbers.byteswap()
+        return numbers
 
-def offsets_tag(form: Form, numbers: list[int]) -> Tag:
-    """Places in the file."""
-    return Tag(_LONG8 if form.is_big else _LONG, len(numbers), struct.pack(f"<{len(numbers)}{form.word}", *numbers))
+    def _entries(self, first: int, count: int) -> Entries:
+        form, entries = self.form, dict[int, Entry]()
+        layout = struct.Struct(f"{form.order}HH{form.word}{form.word}")
+        content = self._exactly(first, count * form.entry_bytes)
+        for number, (tag, kind, values, value) in enumerate(layout.iter_unpack(content)):
+            inline = first + number * form.entry_bytes + 4 + form.word_bytes
+            is_short = values * _TYPE_BYTES.get(kind, 0) <= form.word_bytes
+            if tag in entries:  # readers differ in which one they believe
+                raise Damaged(f"its tag {tag} stands twice in one directory")
+            entries[tag] = Entry(kind, values, inline if is_short else value)
+        return entries
 
+    def _exactly(self, at: int, length: int) -> bytes:
+        """The bytes there, all of them."""
+        if at < 0 or at + length > self.size_bytes:
+            raise Damaged(f"it points to byte {at + length:,}, beyond its end")
+        content = self.read(at, length)
+        if len(content) != length:
+            raise Damaged("it became shorter while it was read")
+        return content
 
-def number_tag(*numbers: int) -> Tag:
-    """Whole numbers below 2³²."""
-    return Tag(_LONG, len(numbers), struct.pack(f"<{len(numbers)}I", *numbers))
-
-
-def size_bytes(directory: Directory, form: Form) -> int:
-    """What the directory takes in a file, its long values included."""
-    entries = struct.calcsize(form.count_layout) + len(directory) * (4 + 2 * form.word_bytes) + form.word_bytes
-    return entries + sum(_even(len(tag.value)) for tag in directory.values() if len(tag.value) > form.word_bytes)
-
-
-def written(directory: Directory, form: Form, at: int, *, is_last: bool) -> bytes:
-    """The directory as bytes that begin at `at`; the next one follows directly."""
-    end = at + size_bytes(directory, form)
-    head = struct.pack(form.count_layout, len(directory))
-    values_at = at + len(head) + len(directory) * (4 + 2 * form.word_bytes) + form.word_bytes
-    entries, values = b"", b""
-    for number, tag in sorted(directory.items()):
-        entries += struct.pack("<HH", number, tag.type) + form.pack(tag.count)
-        if len(tag.value) <= form.word_bytes:
-            entries += tag.value.ljust(form.word_bytes, b"\0")
-        else:
-            entries += form.pack(values_at + len(values))
-            values += tag.value.ljust(_even(len(tag.value)), b"\0")
-    return head + entries + form.pack(0 if is_last else end) + values
-
-
-def _even(length: int) -> int:
-    return length + length % 2
+    def _numbers(self, at: int, layout: str) -> tuple[int, ...]:
+        layout = self.form.order + layout
+        return struct.unpack(layout, self._exactly(at, struct.calcsize(layout)))

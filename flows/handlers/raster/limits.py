@@ -8,7 +8,7 @@ from html import unescape
 from typing import Final
 from xml.etree import ElementTree
 
-from flows.handlers.raster.tiff import UNCOMPRESSED, Directory
+from flows.handlers.raster.tiff import UNCOMPRESSED, ClaimedPicture
 
 MAX_SIDE_PIXELS: Final = 400_000
 MAX_BANDS: Final = 256
@@ -29,7 +29,7 @@ FOLLOWED: Final = frozenset({"OVERVIEWS", "GEOLOCATION", "SUBDATASETS", "DERIVED
 _XML_DOMAIN: Final = "XML:"
 
 
-def refusals(pictures: Sequence[Directory], size_bytes: int) -> list[str]:
+def refusals(pictures: Sequence[ClaimedPicture], size_bytes: int) -> list[str]:
     """What speaks against opening the file, each a clause that follows its name. Empty when nothing does."""
     found = [clause for picture in pictures for clause in _of_one(picture, size_bytes)]
     decoded = sum(picture.decoded_bytes for picture in pictures)
@@ -41,7 +41,7 @@ def refusals(pictures: Sequence[Directory], size_bytes: int) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _of_one(picture: Directory, size_bytes: int) -> Iterable[str]:
+def _of_one(picture: ClaimedPicture, size_bytes: int) -> Iterable[str]:
     limits = (
         ("pixels on its longer side", max(picture.width, picture.height), MAX_SIDE_PIXELS),
         ("bands", picture.bands, MAX_BANDS),
@@ -65,11 +65,11 @@ def _of_one(picture: Directory, size_bytes: int) -> Iterable[str]:
         yield fault
 
 
-def _is_packed(picture: Directory) -> bool:
+def _is_packed(picture: ClaimedPicture) -> bool:
     return picture.compression != UNCOMPRESSED
 
 
-def _block_bytes(picture: Directory) -> int:
+def _block_bytes(picture: ClaimedPicture) -> int:
     """What one block takes, packed or unpacked."""
     return max(picture.decoded_block_bytes, picture.largest_block_bytes)
 

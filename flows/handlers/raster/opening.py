@@ -19,6 +19,7 @@ from rasterio.io import DatasetReader
 from flows.handlers.context import Context
 from flows.handlers.errors import InvalidInput
 from flows.handlers.raster import blob_file, grid, limits, tiff
+from flows.handlers.raster.directories import BeyondLimit, Damaged, NotTiff
 from flows.handlers.raster.outages import blamed_rightly
 from flows.handlers.raster.pieces import Pieces, kept_of
 from flows.handlers.raster.verdict import unsupported_pixels
@@ -97,14 +98,14 @@ def _refuse_by_header(source: Pieces, name: str) -> None:
     if not source.size_bytes:
         raise InvalidInput(f"{name!r} is empty. Check that its upload has finished.")
     try:
-        pictures = tiff.directories(source.read, source.size_bytes)
-    except tiff.NotTiff:
+        pictures = tiff.claimed_pictures(source.read, source.size_bytes)
+    except NotTiff:
         raise InvalidInput(
             f"{name!r} is not a GeoTIFF, whatever its name says. Convert it to GeoTIFF and send it again."
         ) from None
-    except tiff.Damaged as fault:
+    except Damaged as fault:
         raise _damaged(name, str(fault)) from None
-    except tiff.BeyondLimit as excess:
+    except BeyondLimit as excess:
         raise InvalidInput(f"{name!r} is too large: {excess}.") from None
     if clauses := limits.refusals(pictures, source.size_bytes):
         raise InvalidInput(f"{name!r} {clauses[0]}")

@@ -7,10 +7,10 @@ import pytest
 
 from flows.handlers.raster import limits
 from flows.handlers.raster.limits import metadata_fault, refusals
-from flows.handlers.raster.tiff import Directory
+from flows.handlers.raster.tiff import ClaimedPicture
 
 PLENTY = 10**12
-PICTURE = Directory(
+PICTURE = ClaimedPicture(
     width=1000, height=1000, bands=3, bits=8, compression=8, block_width=256, block_height=256, bands_in_block=3,
     block_count=16, largest_block_bytes=1000, end=5000, metadata_bytes=300, metadata=b"",
 )  # fmt: skip

@@ -126,5 +126,5 @@ def test_a_header_takes_two_requests_at_most(sample: hostile.Sample, tmp_path: P
     store = Counting(tmp_path)
     store.write_bytes(NAME, sample.content)
     blob = far(store)
-    assert tiff.directories(blob.read, blob.size_bytes)
+    assert tiff.claimed_pictures(blob.read, blob.size_bytes)
     assert len(store.asked) <= 2

@@ -9,8 +9,9 @@ import rasterio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flows.handlers.raster import tiff
-from flows.handlers.raster.tiff import BeyondLimit, Damaged, Directory, NotTiff
+from flows.handlers.raster import directories
+from flows.handlers.raster.directories import BeyondLimit, Damaged, NotTiff
+from flows.handlers.raster.tiff import ClaimedPicture, claimed_pictures
 from tests.support import hostile
 from tests.support.hostile import Sample
 from tests.support.rasters import tiff_of
@@ -19,8 +20,8 @@ HONEST = {sample.name: sample for sample in hostile.honest()}
 PICTURE = {256: 64, 257: 64, 258: 8, 259: 1, 277: 1}
 
 
-def read(content: bytes) -> list[Directory]:
-    return tiff.directories(lambda at, length: content[at : at + length], len(content))
+def read(content: bytes) -> list[ClaimedPicture]:
+    return claimed_pictures(lambda at, length: content[at : at + length], len(content))
 
 
 @pytest.mark.parametrize("sample", HONEST.values(), ids=HONEST)
@@ -68,9 +69,9 @@ def chain_of(count: int) -> bytes:
 
 
 def test_many_directories_are_fine_and_too_many_are_not() -> None:
-    assert len(read(chain_of(tiff.MAX_DIRECTORIES))) == tiff.MAX_DIRECTORIES
+    assert len(read(chain_of(directories.MAX_DIRECTORIES))) == directories.MAX_DIRECTORIES
     with pytest.raises(BeyondLimit, match="directories"):
-        read(chain_of(tiff.MAX_DIRECTORIES + 1))
+        read(chain_of(directories.MAX_DIRECTORIES + 1))
 
 
 def test_directories_that_run_in_a_circle() -> None:
