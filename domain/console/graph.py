@@ -1,10 +1,10 @@
-"""Where a run's nodes stand in its picture. Pure: stages in, boxes and lines out; a page draws them."""
+"""The graph of a run's nodes and how far each is. Pure: stages in, boxes and lines out; a page draws them."""
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from domain.contracts.records import Stage
+from flows.compiler.layers import Spot, laid_out
 
 BOX_WIDTH, BOX_HEIGHT = 172, 44
 GAP_X, GAP_Y, MARGIN = 40, 16, 8
@@ -26,39 +26,25 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Picture:
+class RunGraph:
     width: int
     height: int
     boxes: Sequence[Box]
     lines: Sequence[str]
 
 
-def picture(stages: Sequence[Stage]) -> Picture:
-    """The nodes in columns from left to right, each behind all that it depends on."""
-    columns = _columns(stages)
-    tallest = max((len(column) for column in columns), default=0)
-    boxes: dict[str, Box] = {}
-    for number, column in enumerate(columns):
-        indent = (tallest - len(column)) * (BOX_HEIGHT + GAP_Y) // 2
-        for place, stage in enumerate(column):
-            x = MARGIN + number * (BOX_WIDTH + GAP_X)
-            boxes[stage.id] = _box(stage, x, MARGIN + indent + place * (BOX_HEIGHT + GAP_Y))
+def run_graph(stages: Sequence[Stage]) -> RunGraph:
+    """The nodes in columns from left to right. Stages come in an order in which each is behind its dependencies."""
+    layout = laid_out({stage.id: stage.dependencies for stage in stages})
+    boxes = {stage.id: _box(stage, layout.spots[stage.id]) for stage in stages}
     lines = [_line(boxes[name], boxes[stage.id]) for stage in stages for name in stage.dependencies if name in boxes]
-    width = 2 * MARGIN + len(columns) * (BOX_WIDTH + GAP_X) - GAP_X
-    return Picture(width, 2 * MARGIN + tallest * (BOX_HEIGHT + GAP_Y) - GAP_Y, list(boxes.values()), lines)
+    width = 2 * MARGIN + layout.layers * (BOX_WIDTH + GAP_X) - GAP_X
+    return RunGraph(width, 2 * MARGIN + layout.longest * (BOX_HEIGHT + GAP_Y) - GAP_Y, list(boxes.values()), lines)
 
 
-def _columns(stages: Sequence[Stage]) -> list[list[Stage]]:
-    """Stages come in an order in which each is behind its dependencies."""
-    column: dict[str, int] = {}
-    grouped: dict[int, list[Stage]] = defaultdict(list)
-    for stage in stages:
-        column[stage.id] = 1 + max((column.get(name, -1) for name in stage.dependencies), default=-1)
-        grouped[column[stage.id]].append(stage)
-    return [grouped[number] for number in sorted(grouped)]
-
-
-def _box(stage: Stage, x: int, y: int) -> Box:
+def _box(stage: Stage, spot: Spot) -> Box:
+    x = MARGIN + spot.layer * (BOX_WIDTH + GAP_X)
+    y = MARGIN + int(spot.place * (BOX_HEIGHT + GAP_Y))
     name = stage.id if len(stage.id) <= LONGEST_NAME else stage.id[: LONGEST_NAME - 1] + "…"
     return Box(stage.id, name, stage.status, note(stage), progress(stage), x, y, stage.type == "fan_out")
 

@@ -13,7 +13,7 @@ from domain.api import assets as api
 from domain.api.dependencies import ServiceState, Session
 from domain.api.reviews import list_approvals
 from domain.console.frame import frame
-from domain.console.graph import picture
+from domain.console.graph import run_graph
 from domain.console.live import Subject
 from domain.console.maps import footprint, links_of, map_of, outline
 from domain.console.people import Person, Reader
@@ -102,14 +102,14 @@ async def version_page(
 
 
 async def _made(session: AsyncSession, state: Service, shown: VersionView) -> dict[str, Any]:
-    """The request that made the newest revision: its runs with their pictures, and what happened to it."""
+    """The request that made the newest revision: its runs with their graphs, and what happened to it."""
     desk = RecordDesk(session, state.definitions)
     request = await desk.request(shown.newest.request_id)
     runs = [await desk.run(run.run_id, 0, MOST_STAGES) for run in request.runs]
     told = await desk.timeline(request.request_id, MOST_ENTRIES, None)
     return {
         "request_record": request,
-        "runs": [(run, picture(run.stages)) for run in runs],
+        "runs": [(run, run_graph(run.stages)) for run in runs],
         "timeline": [
             {"at": entry.at, "text": event(entry.kind, entry.facts), "remark": remark(entry.facts)}
             for entry in told.entries

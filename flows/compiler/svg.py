@@ -1,17 +1,15 @@
-"""A plan as a drawing: layers from top to bottom, laid out and written here, so that no network or tool is needed."""
+"""A plan as a drawing: layers from top to bottom, written here, so that no network or tool is needed."""
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from html import escape
-from itertools import pairwise
 
+from flows.compiler.layers import Spot, laid_out
 from flows.compiler.plan import Node, Plan
 from flows.compiler.render import Link, caption, links
 
 BOX_WIDTH, BOX_HEIGHT = 190, 46
 GAP_X, GAP_Y, MARGIN = 36, 54, 24
-_SWEEPS = 4
 _LONGEST_TEXT = 27
 
 _STYLE = """
@@ -28,8 +26,8 @@ _ARROW = (
 
 
 @dataclass(frozen=True)
-class Spot:
-    """Where a node stands: the centre of its box."""
+class Centre:
+    """Where the middle of a node's box is."""
 
     x: float
     y: float
@@ -37,70 +35,28 @@ class Spot:
 
 def svg(plan: Plan) -> str:
     """The plan as a self-contained SVG document."""
-    edges = list(links(plan))
-    rows = _rows(plan, edges)
-    spots = _spots(rows)
-    width = 2 * MARGIN + max(len(row) for row in rows) * (BOX_WIDTH + GAP_X)
-    height = 2 * MARGIN + len(rows) * (BOX_HEIGHT + GAP_Y)
+    layout = laid_out({node.id: node.predecessors for node in plan.nodes.values()})
+    centres = {name: _centre(spot) for name, spot in layout.spots.items()}
+    width = 2 * MARGIN + layout.longest * (BOX_WIDTH + GAP_X)
+    height = 2 * MARGIN + layout.layers * (BOX_HEIGHT + GAP_Y)
     size = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">',
         f"<title>{escape(plan.name)}</title><style>{_STYLE}</style><defs>{_ARROW}</defs>",
-        *(_edge(link, spots) for link in edges),
-        *(_node(node, spots[node.id]) for node in plan.nodes.values()),
+        *(_edge(link, centres) for link in links(plan)),
+        *(_node(node, centres[node.id]) for node in plan.nodes.values()),
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
 
 
-def _rows(plan: Plan, edges: list[Link]) -> list[list[str]]:
-    """The nodes in layers, each below all of its predecessors, ordered so that edges cross little."""
-    layer: dict[str, int] = {}
-    for node in plan.nodes.values():
-        layer[node.id] = 1 + max((layer[name] for name in node.predecessors), default=-1)
-    rows: list[list[str]] = [[] for _ in range(1 + max(layer.values()))]
-    for name, number in layer.items():
-        rows[number].append(name)
-    near = _neighbours(edges)
-    for _ in range(_SWEEPS):
-        for order in (rows, rows[::-1]):
-            _straighten(order, near)
-    return rows
+def _centre(spot: Spot) -> Centre:
+    x = MARGIN + (spot.place + 0.5) * (BOX_WIDTH + GAP_X)
+    return Centre(x, MARGIN + spot.layer * (BOX_HEIGHT + GAP_Y) + BOX_HEIGHT / 2)
 
 
-def _neighbours(edges: list[Link]) -> Mapping[str, list[str]]:
-    near: dict[str, list[str]] = defaultdict(list)
-    for link in edges:
-        near[link.source].append(link.target)
-        near[link.target].append(link.source)
-    return near
-
-
-def _straighten(rows: list[list[str]], near: Mapping[str, list[str]]) -> None:
-    """Put each node of a row below the middle of those it is tied to in the row before."""
-    for before, row in pairwise(rows):
-        place = {name: index - len(before) / 2 for index, name in enumerate(before)}
-        middle = {name: _mean([place[other] for other in near[name] if other in place]) for name in row}
-        row.sort(key=middle.__getitem__)
-
-
-def _mean(values: list[float]) -> float:
-    return sum(values) / len(values) if values else 0.0
-
-
-def _spots(rows: list[list[str]]) -> dict[str, Spot]:
-    widest = max(len(row) for row in rows)
-    spots = {}
-    for number, row in enumerate(rows):
-        indent = (widest - len(row)) / 2
-        for index, name in enumerate(row):
-            x = MARGIN + (indent + index + 0.5) * (BOX_WIDTH + GAP_X)
-            spots[name] = Spot(x, MARGIN + number * (BOX_HEIGHT + GAP_Y) + BOX_HEIGHT / 2)
-    return spots
-
-
-def _edge(link: Link, spots: Mapping[str, Spot]) -> str:
-    start, end = spots[link.source], spots[link.target]
+def _edge(link: Link, centres: Mapping[str, Centre]) -> str:
+    start, end = centres[link.source], centres[link.target]
     top, bottom = start.y + BOX_HEIGHT / 2, end.y - BOX_HEIGHT / 2
     middle = (top + bottom) / 2
     kind = "edge any" if link.any_of else "edge"
@@ -109,24 +65,24 @@ def _edge(link: Link, spots: Mapping[str, Spot]) -> str:
     return f'<path class="{kind}" d="{curve}"/>{label if link.label else ""}'
 
 
-def _node(node: Node, spot: Spot) -> str:
-    shapes = "".join(_shapes(node, spot))
-    name = f'<text class="name" x="{spot.x:.0f}" y="{spot.y - 3:.0f}">{_text(node.id)}</text>'
-    what = f'<text class="what" x="{spot.x:.0f}" y="{spot.y + 13:.0f}">{_text(caption(node))}</text>'
+def _node(node: Node, centre: Centre) -> str:
+    shapes = "".join(_shapes(node, centre))
+    name = f'<text class="name" x="{centre.x:.0f}" y="{centre.y - 3:.0f}">{_text(node.id)}</text>'
+    what = f'<text class="what" x="{centre.x:.0f}" y="{centre.y + 13:.0f}">{_text(caption(node))}</text>'
     tip = f"<title>{escape(node.id)}: {escape(caption(node))}</title>"
     return f'<g class="{node.type} {node.pool or ""}">{tip}{shapes}{name}{what}</g>'
 
 
-def _shapes(node: Node, spot: Spot) -> Iterator[str]:
+def _shapes(node: Node, centre: Centre) -> Iterator[str]:
     """The outline: a stack for a fan-out, a lozenge for a conditional, round ends for start and end."""
-    left, top = spot.x - BOX_WIDTH / 2, spot.y - BOX_HEIGHT / 2
+    left, top = centre.x - BOX_WIDTH / 2, centre.y - BOX_HEIGHT / 2
     size = f'width="{BOX_WIDTH}" height="{BOX_HEIGHT}"'
     for offset in (8, 4) if node.fan_out else ():
         yield f'<rect class="stack" x="{left + offset:.0f}" y="{top - offset:.0f}" {size} rx="4"/>'
     if node.choice:
         right, bottom = left + BOX_WIDTH, top + BOX_HEIGHT
-        corners = f"{left - 14:.0f},{spot.y:.0f} {left:.0f},{top:.0f} {right:.0f},{top:.0f} "
-        corners += f"{right + 14:.0f},{spot.y:.0f} {right:.0f},{bottom:.0f} {left:.0f},{bottom:.0f}"
+        corners = f"{left - 14:.0f},{centre.y:.0f} {left:.0f},{top:.0f} {right:.0f},{top:.0f} "
+        corners += f"{right + 14:.0f},{centre.y:.0f} {right:.0f},{bottom:.0f} {left:.0f},{bottom:.0f}"
         yield f'<polygon class="box" points="{corners}"/>'
     else:
         radius = BOX_HEIGHT / 2 if node.type in ("start", "end") else 4

@@ -1,4 +1,4 @@
-"""How facts are said, and where a run's nodes stand in its picture."""
+"""How facts are said, and where a run's nodes stand in its graph."""
 
 from datetime import UTC, datetime, timedelta, timezone
 from itertools import combinations
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.console.graph import BOX_HEIGHT, BOX_WIDTH, picture
+from domain.console.graph import BOX_HEIGHT, BOX_WIDTH, run_graph
 from domain.console.maps import WHOLE_EARTH, bounds_of, footprint, outline
 from domain.console.reports import Finding, report_of
 from domain.console.words import duration, event, moment, remark, reviews, size
@@ -44,7 +44,7 @@ def plans(draw: st.DrawFn) -> list[Stage]:
 
 @given(plans())
 def test_boxes_do_not_overlap_and_stand_behind_what_they_depend_on(stages: list[Stage]) -> None:
-    drawn = picture(stages)
+    drawn = run_graph(stages)
     at = {box.id: box for box in drawn.boxes}
     assert len(at) == len(stages)
     for one, other in combinations(drawn.boxes, 2):
@@ -65,7 +65,7 @@ def test_boxes_do_not_overlap_and_stand_behind_what_they_depend_on(stages: list[
     ],
 )
 def test_a_box_says_how_far_it_is(facts: dict[str, Any], note: str, fraction: float) -> None:
-    [box] = picture([stage("a", **facts)]).boxes
+    [box] = run_graph([stage("a", **facts)]).boxes
     assert (box.note, box.fraction) == (note, fraction)
 
 
