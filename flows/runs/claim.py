@@ -1,4 +1,4 @@
-"""What every flow run of ours begins with: its settings, its claim on the attempt, and its engine."""
+"""What every flow run of ours begins with: its settings, its claim on the attempt, and its run context."""
 
 from contextlib import AsyncExitStack
 from typing import Any
@@ -16,7 +16,7 @@ from flows.memory.ledger import Ledger
 from flows.prefect_engine.flow_run import answered
 from flows.prefect_engine.patient_client import be_patient_as_a_run
 from flows.prefect_engine.task_run import tag_limits
-from flows.runs.domain_client import DomainClient, domain_http
+from flows.runs.domain_client import AttemptClient, domain_http
 from flows.runs.outages import PatientStore
 from flows.runs.run_context import RunContext
 from flows.runs.stop_signals import flow_run_id
@@ -36,7 +36,7 @@ async def connect(stack: AsyncExitStack) -> tuple[WorkerSettings, Any]:
     return settings, await stack.enter_async_context(domain_http(settings))
 
 
-def claim(line: DomainClient, settings: WorkerSettings, segment: int | None = None) -> RunStart:
+def claim(line: AttemptClient, settings: WorkerSettings, segment: int | None = None) -> RunStart:
     """What this flow run tells the domain of itself."""
     context = FlowRunContext.get()
     pool = context.flow_run.work_pool_name if context and context.flow_run else None
@@ -68,7 +68,7 @@ def refusal_of(order: WorkOrder) -> str | None:
     return None
 
 
-async def engine_of(line: DomainClient, settings: WorkerSettings, order: WorkOrder, pool: str) -> RunContext:
+async def run_context_of(line: AttemptClient, settings: WorkerSettings, order: WorkOrder, pool: str) -> RunContext:
     zones = await _zones(settings, line.stop)
     runs = PatientStore(zones.runs, line.stop.event, settings.outage_seconds)
     ledger = Ledger(runs, f"{order.facts.id}/m{order.memory}", f"{flow_run_id()}-{flow_run.run_count or 1}")

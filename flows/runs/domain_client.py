@@ -67,7 +67,7 @@ class MessageRefused(Undelivered):
 
 
 @dataclass
-class DomainClient:
+class AttemptClient:
     """One attempt's line to the domain."""
 
     http: httpx.AsyncClient

@@ -12,7 +12,7 @@ from flows.compiler import Item, Node, Outcome, State
 from flows.compiler.partition import grouped
 from flows.memory.ledger import Entry
 from flows.prefect_engine.node_tasks import TaskRuns, run_group
-from flows.runs.domain_client import DomainClient
+from flows.runs.domain_client import AttemptClient
 from flows.runs.node_executor import NodeExecutor, Work
 from flows.storage.threads import in_storage_thread
 
@@ -56,7 +56,9 @@ class Items:
 
     async def in_groups(self, works: Sequence[Work], at_once: int) -> None:
         """Never more task runs than the cap. Where more items than groups may run at once, a group runs several."""
-        groups = [works[part.start : part.stop] for part in grouped(len(works), self.executor.engine.task_runs_cap)]
+        groups = [
+            works[part.start : part.stop] for part in grouped(len(works), self.executor.run_context.task_runs_cap)
+        ]
         groups_at_once = asyncio.Semaphore(at_once)
         node = self.share.node
 
@@ -96,13 +98,13 @@ class Items:
 
 async def do_items(executor: NodeExecutor, share: Share, tell: Tell, *, visible: bool) -> None:
     """Do every item of the share."""
-    entries = await in_storage_thread(executor.engine.ledger.items, share.path)
+    entries = await in_storage_thread(executor.run_context.ledger.items, share.path)
     works = [Work(share.node, share.path, item.params, item) for item in share.items]
     at_once = share.at_once or AT_ONCE
     items = Items(executor, share, entries, asyncio.Semaphore(at_once), tell)
     if not visible:
         await items.each(works, at_once)
-    elif len(works) <= executor.engine.task_runs_cap:
+    elif len(works) <= executor.run_context.task_runs_cap:
         await items.each_visible(works)
     else:
         await items.in_groups(works, at_once)
@@ -121,7 +123,7 @@ class Counts:
     ended, as it may have while its last task runs are being closed: an ended node does not run.
     """
 
-    line: DomainClient | None
+    line: AttemptClient | None
     node_id: str
     total: int
     has_ended: Callable[[], bool] = lambda: False

@@ -12,7 +12,7 @@ from prefect.client.schemas.objects import State as PrefectState
 from domain.contracts.runs import RunRegister
 from flows.compiler import Plan
 from flows.runs.claim import connect
-from flows.runs.domain_client import DomainClient, register
+from flows.runs.domain_client import AttemptClient, register
 from flows.runs.parent import run_attempt
 from flows.runs.segment import run_segment
 from flows.runs.stop_signals import flow_run_id
@@ -43,7 +43,7 @@ def build_flow(plan: Plan) -> Flow[..., Any]:
                 message = RunRegister(workflow_id=plan.workflow_id, inputs=given, flow_run_id=flow_run_id())
                 registered = await register(http, message)
                 run_id, attempt_token = str(registered.run_id), registered.attempt_token
-            line = DomainClient(http, UUID(run_id), attempt_token)
+            line = AttemptClient(http, UUID(run_id), attempt_token)
             return await run_attempt(line, settings)
 
     run.__name__ = run.__qualname__ = plan.workflow_id
@@ -60,7 +60,7 @@ def build_bare_flow(workflow_id: str) -> Flow[..., Any]:
     async def run(run_id: str, attempt_token: str) -> PrefectState[Any]:
         async with AsyncExitStack() as stack:
             settings, http = await connect(stack)
-            return await run_attempt(DomainClient(http, UUID(run_id), attempt_token), settings)
+            return await run_attempt(AttemptClient(http, UUID(run_id), attempt_token), settings)
 
     return _flow(run, workflow_id, None, "Its file has faults; runs go by what was published.")
 
@@ -71,7 +71,7 @@ def build_segment_flow() -> Flow[..., Any]:
     async def segment(run_id: str, attempt_token: str, segment: int) -> PrefectState[Any]:
         async with AsyncExitStack() as stack:
             settings, http = await connect(stack)
-            return await run_segment(DomainClient(http, UUID(run_id), attempt_token, segment), settings, segment)
+            return await run_segment(AttemptClient(http, UUID(run_id), attempt_token, segment), settings, segment)
 
     return _flow(segment, "segment", None, "A stretch of a run on another pool. Started by its run, never by hand.")
 

@@ -66,7 +66,7 @@ class Workflows(Protocol):
 class NodeExecutor:
     """Does pieces of work for one runner, each until it has succeeded or is not worth another try."""
 
-    engine: RunContext
+    run_context: RunContext
     stop: Stop
     workflows: Workflows | None = None
     _tasks: set["asyncio.Task[Any]"] = field(default_factory=set)
@@ -89,11 +89,11 @@ class NodeExecutor:
         """Cut short what only waits for its next try. A handler that runs leaves by itself."""
         for task in self._tasks - self._busy:
             task.cancel()
-        self.engine.places.let_go()
+        self.run_context.places.let_go()
 
     async def once(self, work: Work, number: int) -> Mapping[str, Any]:
         """One try, begun again for as long as it ends because something of ours is away."""
-        waiting = Outlasting(self.engine.outage_seconds)
+        waiting = Outlasting(self.run_context.outage_seconds)
         while True:
             try:
                 return await self._placed(work, number)
@@ -122,7 +122,7 @@ class NodeExecutor:
         if work.node.workflow is not None and self.workflows is not None:
             return await self._once(work, number)
         with self.at_work(self._busy):
-            async with self.engine.places.one(self.stop.is_set):
+            async with self.run_context.places.one(self.stop.is_set):
                 return await self._once(work, number)
 
     async def _once(self, work: Work, number: int) -> Mapping[str, Any]:
@@ -137,7 +137,7 @@ class NodeExecutor:
                 stored: Mapping[str, Any] = await in_storage_thread(self._outlast, remember)
             else:
                 output, stored = await self._handle(work, number, started)
-        self.engine.artifacts += [Artifact.model_validate(each) for each in output.get("artifacts") or []]
+        self.run_context.artifacts += [Artifact.model_validate(each) for each in output.get("artifacts") or []]
         return stored
 
     async def perform(self, work: Work) -> Outcome:
@@ -174,7 +174,7 @@ class NodeExecutor:
 
     def _outlast(self, call: Callable[[], Any]) -> Any:
         """In a thread: wait out an outage of run storage."""
-        return self.engine.runs(self.stop).outlast(call)
+        return self.run_context.runs(self.stop).outlast(call)
 
     def may_retry(self, error: object) -> bool:
         """Whether another try may follow a failed one. Not while the run stops: it would only sleep."""
@@ -187,7 +187,7 @@ class NodeExecutor:
 
     async def remembered(self, work: Work) -> Outcome | None:
         """How a node ended if an earlier attempt did it."""
-        ledger = self.engine.ledger
+        ledger = self.run_context.ledger
         if ledger.is_new(work.path):
             return None
         return await in_storage_thread(lambda: self._taken(ledger.node(work.path, work.digest)))
@@ -199,7 +199,7 @@ class NodeExecutor:
         key, is_kept = work.item.key, "stored" in (entry.output or {})
 
         def look() -> Outcome | None:
-            return self._taken(self.engine.ledger.item(entries, key, work.digest))
+            return self._taken(self.run_context.ledger.item(entries, key, work.digest))
 
         return await in_storage_thread(look) if is_kept or lies_in_storage(work.params) else look()
 
@@ -211,7 +211,7 @@ class NodeExecutor:
             except DamagedValue as damage:
                 log.warning("what was kept is damaged; its work is done again", extra={"reason": str(damage)})
                 return None
-            self.engine.artifacts += [Artifact.model_validate(each) for each in output.get("artifacts") or []]
+            self.run_context.artifacts += [Artifact.model_validate(each) for each in output.get("artifacts") or []]
         return outcome
 
     async def _handle(self, work: Work, number: int, started: float) -> tuple[dict[str, Any], Mapping[str, Any]]:
@@ -222,11 +222,11 @@ class NodeExecutor:
             node_id=work.name,
             handler=handler,
             params=await made_plain(work.params),
-            facts=self.engine.facts,
+            facts=self.run_context.facts,
             timeout_seconds=work.node.timeout_seconds or TIMEOUT_SECONDS,
             item_key=work.item.key if work.item else None,
             number=number,
-            memory=self.engine.ledger.memory,
+            memory=self.run_context.ledger.memory,
         )
         metrics: dict[str, float] = {}
         stored: list[Mapping[str, Any]] = []
@@ -239,7 +239,7 @@ class NodeExecutor:
             stored.append(self._outlast(remember))  # else the work would be done again
 
         care = Care(
-            zones=self.engine.zones,
+            zones=self.run_context.zones,
             stop=self.stop.event,
             progress=self._progress(work),
             metric=metric,
@@ -254,7 +254,7 @@ class NodeExecutor:
 
     async def _in_thread(self, call: Callable[[], Any]) -> Any:
         """In a thread that logs as this run does."""
-        return await asyncio.get_running_loop().run_in_executor(self.engine.threads, copy_context().run, call)
+        return await asyncio.get_running_loop().run_in_executor(self.run_context.threads, copy_context().run, call)
 
     def _remember(
         self,
@@ -266,7 +266,7 @@ class NodeExecutor:
         metrics: Mapping[str, float] | None = None,
     ) -> Any:
         """Note how it ended; returns the output as later nodes are given it."""
-        ledger, now = self.engine.ledger, time.time()
+        ledger, now = self.run_context.ledger, time.time()
         told = None if output is None else ledger.values.told(output)
         ledger.record(
             Entry(
@@ -274,7 +274,7 @@ class NodeExecutor:
                 digest=work.digest,
                 state=(State.FAILED if error else State.COMPLETED).value,
                 tries=number + 1,
-                worker=self.engine.worker,
+                worker=self.run_context.worker,
                 started_at=started or now,
                 ended_at=now,
                 index=work.item.index if work.item else None,
@@ -290,7 +290,7 @@ class NodeExecutor:
         """Tells how far a node of the run is. Items and nodes of sub-workflows are counted instead."""
         if work.item is not None or "." in work.path:
             return lambda *_: None
-        loop, line = asyncio.get_running_loop(), self.engine.line
+        loop, line = asyncio.get_running_loop(), self.run_context.line
 
         def progress(fraction: float | None, message: str) -> None:
             """Called from the handler's thread; heartbeats are sent by the loop's."""

@@ -41,7 +41,7 @@ def outage_of(error: BaseException) -> Outage | None:
 
 @dataclass(frozen=True)
 class PatientStore:
-    """Run storage as the engine uses it, in threads: an outage is waited out, until the run is to stop.
+    """Run storage as flow runs use it, in threads: an outage is waited out, until the run is to stop.
 
     An append is not repeated: its first part may have arrived (`flows.memory.ledger` goes on in another file).
     """

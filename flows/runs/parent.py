@@ -18,8 +18,8 @@ from flows.compiler.partition import home_pool
 from flows.handlers.errors import InvalidOutput
 from flows.memory.large_values import made_plain, result_fault
 from flows.runs.child_flow_runs.start import HANDED_OVER, HANDLER_MISSING, ChildCancelled, ChildLost, SegmentRuns
-from flows.runs.claim import claim, engine_of, queue_of_this, refusal_of
-from flows.runs.domain_client import DomainClient, DomainUnreachable, Fenced, HeldBack, Undelivered
+from flows.runs.claim import claim, queue_of_this, refusal_of, run_context_of
+from flows.runs.domain_client import AttemptClient, DomainUnreachable, Fenced, HeldBack, Undelivered
 from flows.runs.events import run_problem
 from flows.runs.outages import outage_of
 from flows.runs.prefect_artifact import show_outline
@@ -31,7 +31,7 @@ from flows.settings import WorkerSettings
 OUTLINE_SECONDS = 3.0
 
 
-async def run_attempt(line: DomainClient, settings: WorkerSettings) -> PrefectState[Any]:
+async def run_attempt(line: AttemptClient, settings: WorkerSettings) -> PrefectState[Any]:
     """Claim the attempt, run the plan, hand in what came of it."""
     with heeding(line.stop):
         try:
@@ -45,7 +45,7 @@ async def run_attempt(line: DomainClient, settings: WorkerSettings) -> PrefectSt
         return await _run_plan(line, settings, order)
 
 
-async def _run_plan(line: DomainClient, settings: WorkerSettings, order: WorkOrder) -> PrefectState[Any]:
+async def _run_plan(line: AttemptClient, settings: WorkerSettings, order: WorkOrder) -> PrefectState[Any]:
     """Do the plan's work and tell the domain how it ended. Heartbeats come first: storage may be long in answering."""
     async with line.beating(order.heartbeat_seconds), get_client(sync_client=False) as prefect:
         try:
@@ -68,21 +68,21 @@ async def _run_plan(line: DomainClient, settings: WorkerSettings, order: WorkOrd
 
 
 async def _carry_out(
-    line: DomainClient, settings: WorkerSettings, order: WorkOrder, prefect: PrefectClient
+    line: AttemptClient, settings: WorkerSettings, order: WorkOrder, prefect: PrefectClient
 ) -> PrefectState[Any]:
     plan = Plan.from_json(order.plan)
-    with closing(await engine_of(line, settings, order, home_pool(plan))) as engine:
-        schedule = Schedule(plan, order.inputs, engine.schedule_facts, order.only)
-        engine.children = SegmentRuns(prefect, engine, settings.child_silence_seconds, queue_of_this())
-        async with _outlined(prefect, engine, schedule, str(settings.domain_url)) as outline:
-            verdict = await Runner(engine, schedule, line.stop).run()
+    with closing(await run_context_of(line, settings, order, home_pool(plan))) as run_context:
+        schedule = Schedule(plan, order.inputs, run_context.schedule_facts, order.only)
+        run_context.children = SegmentRuns(prefect, run_context, settings.child_silence_seconds, queue_of_this())
+        async with _outlined(prefect, run_context, schedule, str(settings.domain_url)) as outline:
+            verdict = await Runner(run_context, schedule, line.stop).run()
             outline(verdict)
-            return await _hand_in(line, engine, verdict, prefect)
+            return await _hand_in(line, run_context, verdict, prefect)
 
 
 @asynccontextmanager
 async def _outlined(
-    prefect: PrefectClient, engine: RunContext, schedule: Schedule, domain_url: str
+    prefect: PrefectClient, run_context: RunContext, schedule: Schedule, domain_url: str
 ) -> AsyncIterator[Callable[[Verdict], None]]:
     """Show the run's graph once it has run for a moment, and its outcome while that is handed in."""
     shown: UUID | None = None
@@ -90,12 +90,12 @@ async def _outlined(
     async def soon() -> None:
         nonlocal shown
         await asyncio.sleep(OUTLINE_SECONDS)
-        shown = await show_outline(prefect, engine, schedule, None, domain_url)
+        shown = await show_outline(prefect, run_context, schedule, None, domain_url)
 
     async def at_last(verdict: Verdict) -> None:
         showing[0].cancel()
         await asyncio.gather(showing[0], return_exceptions=True)
-        await show_outline(prefect, engine, schedule, verdict, domain_url, shown)
+        await show_outline(prefect, run_context, schedule, verdict, domain_url, shown)
 
     showing = [asyncio.create_task(soon())]
     try:
@@ -106,10 +106,10 @@ async def _outlined(
 
 
 async def _hand_in(
-    line: DomainClient, engine: RunContext, verdict: Verdict, prefect: PrefectClient
+    line: AttemptClient, run_context: RunContext, verdict: Verdict, prefect: PrefectClient
 ) -> PrefectState[Any]:
     if isinstance(verdict, Finished):
-        return await _commit(line, engine, verdict)
+        return await _commit(line, run_context, verdict)
     match line.stop.reason:
         case "fenced":
             return cancelled_state("Fenced", "The attempt was cancelled, or another one has taken its place.")
@@ -125,19 +125,19 @@ async def _hand_in(
     return FailedState(message=f"{verdict.error.node_id or 'run'}: {verdict.error.message}")
 
 
-async def _commit(line: DomainClient, engine: RunContext, finished: Finished) -> PrefectState[Any]:
+async def _commit(line: AttemptClient, run_context: RunContext, finished: Finished) -> PrefectState[Any]:
     """Hand in the outputs, whole: the domain and partners know nothing of where a run keeps its values."""
     outputs: dict[str, Any] = await made_plain(dict(finished.outputs))
     if fault := result_fault(outputs):
         await line.fail(RunProblem(code=InvalidOutput.code, message=fault))
         return FailedState(message=fault)
-    outcome = await line.commit(outputs, engine.left)
+    outcome = await line.commit(outputs, run_context.left)
     if outcome.state == "failed":
         return FailedState(message="Nothing of the outcome was taken. The run's problem says why.")
     return Completed(message="Committed.")
 
 
-async def _refuse(line: DomainClient, refusal: str) -> PrefectState[Any]:
+async def _refuse(line: AttemptClient, refusal: str) -> PrefectState[Any]:
     """Leave the attempt to a worker of the right release. Where none comes, the run is parked with this reason."""
     try:
         await line.fail(RunProblem(code=HANDLER_MISSING, message=refusal), "lost")
@@ -146,7 +146,7 @@ async def _refuse(line: DomainClient, refusal: str) -> PrefectState[Any]:
     return FailedState(name=HANDLER_MISSING, message=refusal)
 
 
-async def _give_up(line: DomainClient, verdict: DomainVerdict, why: str) -> PrefectState[Any]:
+async def _give_up(line: AttemptClient, verdict: DomainVerdict, why: str) -> PrefectState[Any]:
     """Leave the run to the domain, which cancels it or has another attempt go on."""
     try:
         await line.fail(RunProblem(code="stopped", message=why), verdict)

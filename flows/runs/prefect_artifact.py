@@ -22,7 +22,7 @@ SHOWN_NODES = 200  # of a larger graph nobody reads a picture
 
 async def show_outline(
     prefect: PrefectClient,
-    engine: RunContext,
+    run_context: RunContext,
     schedule: Schedule,
     verdict: Finished | Failed | None,
     domain_url: str,
@@ -32,22 +32,22 @@ async def show_outline(
 
     Asked for by hand: Prefect's own functions send an event for each, which names all that surrounds the run.
     """
-    text = outline(engine, schedule, verdict, domain_url)
+    text = outline(run_context, schedule, verdict, domain_url)
     with contextlib.suppress(httpx.HTTPError, PrefectHTTPStatusError, TimeoutError):
         async with asyncio.timeout(HUNG_SECONDS):
             if shown is not None:
                 await prefect.request("PATCH", "/artifacts/{id}", path_params={"id": shown}, json={"data": text})
                 return shown
-            told = {"type": "markdown", "key": f"run-{engine.facts.id}", "description": "Graph and outcome"}
+            told = {"type": "markdown", "key": f"run-{run_context.facts.id}", "description": "Graph and outcome"}
             run = {"flow_run_id": str(flow_run_id())}
             made = await prefect.request("POST", "/artifacts/", json=told | run | {"data": text})
             return UUID(made.json()["id"])
     return shown
 
 
-def outline(engine: RunContext, schedule: Schedule, verdict: Finished | Failed | None, domain_url: str) -> str:
+def outline(run_context: RunContext, schedule: Schedule, verdict: Finished | Failed | None, domain_url: str) -> str:
     """The artifact's Markdown. Errors may quote partners: they stand in a block that nothing can leave."""
-    facts, plan = engine.facts, schedule.plan
+    facts, plan = run_context.facts, schedule.plan
     head = f"**{plan.workflow_id}** version {plan.version}, attempt {facts.attempt}: {_standing(verdict)}"
     timeline = f"[Timeline of the request]({domain_url.rstrip('/')}/api/v1/requests/{facts.request_id}/timeline)"
     rows = ["| node | state |", "|---|---|"]

@@ -10,7 +10,7 @@ from domain.contracts.artifacts import Artifact
 from domain.contracts.runs import RunFacts
 from flows.compiler import Item, Outcome, Plan
 from flows.memory.ledger import Ledger
-from flows.runs.domain_client import DomainClient
+from flows.runs.domain_client import AttemptClient
 from flows.runs.outages import PatientStore
 from flows.runs.pool_wait import PoolWait
 from flows.runs.stopping import Stop
@@ -81,7 +81,7 @@ class RunContext:
     facts: RunFacts
     pool: str
     zones: Zones
-    line: DomainClient
+    line: AttemptClient
     ledger: Ledger
     plans: Mapping[str, Plan] = field(default_factory=dict)
     task_runs_cap: int = 200

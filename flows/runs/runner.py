@@ -59,7 +59,7 @@ class Runner:
     A sub-workflow's runner does so where it is a flow run of its own; inside an item of a fan-out it works unseen.
     """
 
-    engine: RunContext
+    run_context: RunContext
     schedule: Schedule
     stop: Stop
     place: PlanPath = field(default_factory=PlanPath)
@@ -70,7 +70,7 @@ class Runner:
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
-        self.executor = NodeExecutor(self.engine, self.stop, SubWorkflows(self))
+        self.executor = NodeExecutor(self.run_context, self.stop, SubWorkflows(self))
         self._looks_into_storage = any(_is_kept(known.output) for known in self.schedule.outcomes.values())
 
     async def run(self) -> Verdict:
@@ -137,7 +137,7 @@ class Runner:
         node = self.schedule.plan.nodes[decision.node_id]
         if node.id in self._elsewhere:  # a child run has it already; its end will be told with the stretch's
             return
-        elsewhere = node.handler is not None and node.pool != self.engine.pool
+        elsewhere = node.handler is not None and node.pool != self.run_context.pool
         if isinstance(decision, Expand):
             activity = self._items_elsewhere(node, decision) if elsewhere else self._items_here(node, decision)
         else:
@@ -175,7 +175,7 @@ class Runner:
         return []
 
     def _counts(self, node: Node, decision: Expand) -> Counts:
-        line = self.engine.line if not self.place.path else None
+        line = self.run_context.line if not self.place.path else None
         states = self.schedule.states
         return Counts(line, node.id, decision.count, lambda: states[node.id].is_terminal)
 
@@ -198,16 +198,18 @@ class Runner:
         settled = [name for name in self.schedule.plan.nodes if name not in states or states[name].is_terminal]
         nodes = stretch(self.schedule.plan, node.id, settled)
         self._elsewhere.update(nodes)
-        if self.engine.children is None or node.pool is None:
+        if self.run_context.children is None or node.pool is None:
             error = RunError(
-                "wrong-pool", f"Node {node.id} belongs on pool {node.pool}; this is {self.engine.pool}.", node.id
+                "wrong-pool", f"Node {node.id} belongs on pool {node.pool}; this is {self.run_context.pool}.", node.id
             )
             return [NodeFailed(node.id, error)]
         async with self._turn:
             known = dict(self.schedule.outcomes)
         seconds, wait = wait_seconds(node), PoolWait(partial(self._tell_waits, node, nodes), self._tell_top_begun)
         try:
-            outcomes = await self.engine.children.stretch(node.pool, self.place, nodes, known, seconds, self.stop, wait)
+            outcomes = await self.run_context.children.stretch(
+                node.pool, self.place, nodes, known, seconds, self.stop, wait
+            )
         except NoWorker as nobody:
             self._elsewhere.difference_update(nodes)
             return [NodeFailed(node.id, RunError("dispatch-timeout", str(nobody), node.id))]
@@ -215,8 +217,8 @@ class Runner:
 
     async def _items_elsewhere(self, node: Node, decision: Expand) -> list[Event]:
         """A large fan-out by several child runs that this run starts itself; a small one as part of a stretch."""
-        parts = shards(decision, self.engine.shards_cap)
-        if len(parts) <= 1 or self.engine.children is None or node.pool is None:
+        parts = shards(decision, self.run_context.shards_cap)
+        if len(parts) <= 1 or self.run_context.children is None or node.pool is None:
             return await self._stretch_elsewhere(node)
         shares = [(decision.items[part.start : part.stop], at_once) for part, at_once in parts]
         await self.apply(NodeStarted(node.id))
@@ -235,7 +237,7 @@ class Runner:
                 return node.on_failure == "continue" or _fan_out(node).tolerates(failed, decision.count)
 
             try:
-                ended = await self.engine.children.items(
+                ended = await self.run_context.children.items(
                     node.pool, self.place, node.id, shares, wait_seconds(node), self.stop, wait, counted
                 )
             except NoWorker as nobody:
@@ -258,20 +260,20 @@ class Runner:
         waits = self.place.top or node.id
         if again and not self.place.path:  # a child run that was handed over may have done some of them
             with suppress(Transient):
-                ended = await in_storage_thread(self.engine.ledger.completed)
+                ended = await in_storage_thread(self.run_context.ledger.completed)
                 waits = next((name for name in nodes if name not in ended), waits)
-        self.engine.line.note(NodeEvent(node_id=waits, state="dispatched", pool=node.pool))
+        self.run_context.line.note(NodeEvent(node_id=waits, state="dispatched", pool=node.pool))
 
     def _tell_top_begun(self) -> None:
         """A child run tells by itself of the nodes it has begun, unless it works for a sub-workflow."""
         if self.place.path:
-            self.engine.line.note(NodeEvent(node_id=self.place.top, state="running"))
+            self.run_context.line.note(NodeEvent(node_id=self.place.top, state="running"))
 
     def _note(self, node_id: str, state: str, **more: Any) -> None:
         """Tell the domain, of the run's own nodes only: those of sub-workflows are theirs."""
         if not self.place.path:
             event = {"node_id": node_id, "state": state} | {key: value for key, value in more.items() if value}
-            self.engine.line.note(NodeEvent.model_validate(event))
+            self.run_context.line.note(NodeEvent.model_validate(event))
 
     def _report(self, node_id: str, state: str, error: RunError | None, tries: int | None = None) -> None:
         self._note(node_id, state, problem=run_problem(error) if error else None, tries=tries)
@@ -284,15 +286,15 @@ class SubWorkflows:
     outer: Runner
 
     async def run(self, work: Work, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        engine, name = self.outer.engine, work.node.workflow or ""
-        plan = engine.plans[name]
+        run_context, name = self.outer.run_context, work.node.workflow or ""
+        plan = run_context.plans[name]
         try:
             resolved = plan.resolve_inputs(inputs)
         except InputFault as fault:
             raise InvalidInput(f"Workflow {name} does not take these inputs: {fault}") from fault
         inner = Runner(
-            engine,
-            Schedule(plan, resolved, engine.schedule_facts),
+            run_context,
+            Schedule(plan, resolved, run_context.schedule_facts),
             self.outer.stop.inner(),
             PlanPath(f"{work.name}.", name, resolved, self.outer.place.top or work.node.id),
             visible=self.outer.visible and work.item is None,

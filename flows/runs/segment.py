@@ -21,8 +21,8 @@ from flows.runs.child_flow_runs.protocol import (
     segment_name,
 )
 from flows.runs.child_flow_runs.start import HANDED_OVER, HANDLER_MISSING
-from flows.runs.claim import claim, engine_of, refusal_of
-from flows.runs.domain_client import DomainClient, Fenced, HeldBack, Undelivered
+from flows.runs.claim import claim, refusal_of, run_context_of
+from flows.runs.domain_client import AttemptClient, Fenced, HeldBack, Undelivered
 from flows.runs.fan_out import Counts, Share, do_items
 from flows.runs.node_executor import NodeExecutor
 from flows.runs.run_context import PlanPath, RunContext
@@ -34,7 +34,7 @@ from flows.storage.threads import in_storage_thread
 CUT_SHORT = RunError("cancelled", "The run was cancelled.")  # as the schedule says it of a stretch
 
 
-async def run_segment(line: DomainClient, settings: WorkerSettings, number: int) -> PrefectState[Any]:
+async def run_segment(line: AttemptClient, settings: WorkerSettings, number: int) -> PrefectState[Any]:
     """Do what the parent ordered, and leave the outcome where the parent looks for it."""
     with heeding(line.stop):
         try:
@@ -48,31 +48,31 @@ async def run_segment(line: DomainClient, settings: WorkerSettings, number: int)
         return await _run_order(line, settings, order, number)
 
 
-async def _run_order(line: DomainClient, settings: WorkerSettings, order: WorkOrder, number: int) -> PrefectState[Any]:
+async def _run_order(line: AttemptClient, settings: WorkerSettings, order: WorkOrder, number: int) -> PrefectState[Any]:
     place = segment_name(order.facts, number)
     async with line.beating(order.heartbeat_seconds):  # before storage is asked, which may take its time
-        with closing(await engine_of(line, settings, order, "")) as engine:
-            outcome, verdict = await _done(engine, order, place)
+        with closing(await run_context_of(line, settings, order, "")) as run_context:
+            outcome, verdict = await _done(run_context, order, place)
             with suppress(Undelivered):  # what it did is in storage; its parent tells the domain how it ended
                 await line.flush()
             if line.stop.reason not in {None, "over"}:
                 ended = await left_early(line.stop, _handed_over())
                 if ended.name == HANDED_OVER:
-                    await tell_hand_over(engine.zones.runs, place)
+                    await tell_hand_over(run_context.zones.runs, place)
                 return ended
-            outcome["artifacts"] = [artifact.model_dump(mode="json") for artifact in engine.artifacts]
-            await in_storage_thread(put_outcome, engine.runs(line.stop), place, outcome)
+            outcome["artifacts"] = [artifact.model_dump(mode="json") for artifact in run_context.artifacts]
+            await in_storage_thread(put_outcome, run_context.runs(line.stop), place, outcome)
             await line.tell_parent()
             return _segment_end(verdict)
 
 
-async def _done(engine: RunContext, order: WorkOrder, place: str) -> tuple[dict[str, Any], Verdict]:
+async def _done(run_context: RunContext, order: WorkOrder, place: str) -> tuple[dict[str, Any], Verdict]:
     """Do what the order in this place asks for; how everything ended, as it is told, and how the whole did."""
-    told = await in_storage_thread(read_order, engine.runs(engine.line.stop), place)
-    plan = engine.plans[told["workflow"]] if told["workflow"] else Plan.from_json(order.plan)
+    told = await in_storage_thread(read_order, run_context.runs(run_context.line.stop), place)
+    plan = run_context.plans[told["workflow"]] if told["workflow"] else Plan.from_json(order.plan)
     where = PlanPath(told["path"], told["workflow"], told["inputs"] if told["workflow"] else order.inputs)
     do = _do_share if "node" in told else _do_stretch
-    return await do(engine, plan, where, told, place)
+    return await do(run_context, plan, where, told, place)
 
 
 def _segment_end(verdict: Verdict) -> PrefectState[Any]:
@@ -89,24 +89,24 @@ def _handed_over() -> PrefectState[Any]:
 
 
 async def _do_stretch(
-    engine: RunContext, plan: Plan, where: PlanPath, told: dict[str, Any], place: str
+    run_context: RunContext, plan: Plan, where: PlanPath, told: dict[str, Any], place: str
 ) -> tuple[dict[str, Any], Verdict]:
-    values = engine.ledger.values
+    values = run_context.ledger.values
     known = {name: outcome_from_json(ended, values) for name, ended in told["known"].items()}
-    engine.pool = plan.nodes[told["nodes"][0]].pool or home_pool(plan)
-    schedule = Schedule(plan, where.inputs, engine.schedule_facts, told["nodes"], known)
-    async with showing_life(engine.zones.runs, place, lambda: (0, 0), engine.line.stop):
-        verdict = await Runner(engine, schedule, engine.line.stop, where).run()
+    run_context.pool = plan.nodes[told["nodes"][0]].pool or home_pool(plan)
+    schedule = Schedule(plan, where.inputs, run_context.schedule_facts, told["nodes"], known)
+    async with showing_life(run_context.zones.runs, place, lambda: (0, 0), run_context.line.stop):
+        verdict = await Runner(run_context, schedule, run_context.line.stop, where).run()
     ended = {name: schedule.outcomes[name] for name in told["nodes"] if name in schedule.outcomes}
     return {"nodes": await in_storage_thread(outcomes_json, ended, values)}, verdict
 
 
 async def _do_share(
-    engine: RunContext, plan: Plan, where: PlanPath, told: dict[str, Any], place: str
+    run_context: RunContext, plan: Plan, where: PlanPath, told: dict[str, Any], place: str
 ) -> tuple[dict[str, Any], Verdict]:
-    node, values = plan.nodes[told["node"]], engine.ledger.values
-    engine.pool, engine.task_runs_cap = node.pool or engine.pool, told["task_runs_cap"]
-    items = await in_storage_thread(read_items, engine.runs(engine.line.stop), place)
+    node, values = plan.nodes[told["node"]], run_context.ledger.values
+    run_context.pool, run_context.task_runs_cap = node.pool or run_context.pool, told["task_runs_cap"]
+    items = await in_storage_thread(read_items, run_context.runs(run_context.line.stop), place)
     share, counts = Share(node, where.of(node.id), items, told["at_once"]), Counts(None, node.id, len(items))
     ended: dict[int, Outcome] = {}
 
@@ -114,10 +114,10 @@ async def _do_share(
         counts.add(outcome)
         ended[index] = outcome
 
-    stop, loop = engine.line.stop, asyncio.get_running_loop()
-    executor = NodeExecutor(engine, stop)
+    stop, loop = run_context.line.stop, asyncio.get_running_loop()
+    executor = NodeExecutor(run_context, stop)
     stop.on_set(lambda: loop.call_soon_threadsafe(executor.cut_waits))
-    async with showing_life(engine.zones.runs, place, lambda: (counts.done, counts.failed), stop):
+    async with showing_life(run_context.zones.runs, place, lambda: (counts.done, counts.failed), stop):
         await do_items(executor, share, tell, visible=True)
     verdict = Finished({}) if len(ended) == len(items) else Failed(CUT_SHORT)
     return {"items": await in_storage_thread(outcomes_json, ended, values)}, verdict

@@ -27,7 +27,7 @@ from domain.loops.reconciler import Reconciler
 from domain.rules.reconcile import FlowState
 from domain.shared.together import together
 from flows.runs import domain_client
-from flows.runs.domain_client import DomainClient
+from flows.runs.domain_client import AttemptClient
 from tests.support.acts import OUTPUTS, Flow, dispatched, submit
 from tests.support.cluster import TestDatabase, TestServer, running_cluster
 from tests.support.outage_table import Row, note
@@ -95,7 +95,7 @@ class Fleet:
         http = httpx.AsyncClient(transport=balanced, base_url="http://domain", headers=headers)
         for flow in self.flows:
             assert (await flow.start()).is_success
-            self.lives.append(asyncio.create_task(self._live(DomainClient(http, flow.run_id, flow.token))))
+            self.lives.append(asyncio.create_task(self._live(AttemptClient(http, flow.run_id, flow.token))))
         prefect = ScriptedPrefect({flow.flow_run_id: FlowState.RUNNING for flow in self.flows})
         for one in self.domains:
             sweep = Reconciler(one.service.database, prefect, SWEEP_SECONDS, one.service.settings.patience(), 3)
@@ -110,7 +110,7 @@ class Fleet:
             self.submitted[answer.status_code] += 1
             await asyncio.sleep(LOAD_SECONDS)
 
-    async def _live(self, line: DomainClient) -> None:
+    async def _live(self, line: AttemptClient) -> None:
         async with line.beating(HEARTBEAT_SECONDS):
             await self.done.wait()
             await line.commit(OUTPUTS, [])

@@ -31,7 +31,7 @@ from flows.handlers.context import Context
 from flows.handlers.registry import handler
 from flows.memory.ledger import Ledger
 from flows.runs import domain_client, node_executor, outages
-from flows.runs.domain_client import DomainClient
+from flows.runs.domain_client import AttemptClient
 from flows.runs.run_context import PlanPath
 from flows.runs.runner import Runner
 from flows.runs.stopping import Stop
@@ -39,7 +39,7 @@ from flows.storage import LocalStore, Zones
 from flows.tries.time_budget import Outlasting
 from tests.domain.test_rests import MISSING, beacon, handlers
 from tests.flows.compiler.support import plan_of
-from tests.flows.runs.test_runner import engine_in
+from tests.flows.runs.test_runner import run_context_in
 from tests.support.acts import OUTPUTS, dispatched, submit, time_passes
 from tests.support.clock import eventually
 from tests.support.cluster import TestDatabase
@@ -109,7 +109,7 @@ async def test_a_prefect_that_answers_nothing_costs_no_attempt(
     assert counts == {"committed": len(working), "sent": waiting}, "one attempt each, none of them fenced"
 
 
-async def _at_work(domain: Domain, count: int, stack: AsyncExitStack) -> list[DomainClient]:
+async def _at_work(domain: Domain, count: int, stack: AsyncExitStack) -> list[AttemptClient]:
     """Attempts whose flow runs beat, by the real line."""
     for number in range(count):
         await submit(domain, refs={"dataset_id": "works", "resource_id": str(number)})
@@ -118,7 +118,7 @@ async def _at_work(domain: Domain, count: int, stack: AsyncExitStack) -> list[Do
     lines = []
     for flow in await dispatched(domain):
         assert (await flow.start()).is_success
-        lines.append(DomainClient(http, flow.run_id, flow.token))
+        lines.append(AttemptClient(http, flow.run_id, flow.token))
         await stack.enter_async_context(lines[-1].beating(HEARTBEAT_SECONDS))
     return lines
 
@@ -262,12 +262,12 @@ async def test_run_storage_that_is_away_for_a_while_fails_no_node(
 
     async def run(number: int) -> object:
         root = tmp_path / str(number)
-        engine = engine_in(root)
-        engine.zones = Zones(*(Brown(root / zone, weather) for zone in ("bronze", "silver", "external", "runs")))
-        engine.ledger = Ledger(engine.runs(Stop()), "run/m1", "a")
-        with closing(engine):
-            schedule = Schedule(plan_of(PLAN), {}, engine.schedule_facts)
-            return await Runner(engine, schedule, Stop(), PlanPath("outer."), visible=False).run()
+        run_context = run_context_in(root)
+        run_context.zones = Zones(*(Brown(root / zone, weather) for zone in ("bronze", "silver", "external", "runs")))
+        run_context.ledger = Ledger(run_context.runs(Stop()), "run/m1", "a")
+        with closing(run_context):
+            schedule = Schedule(plan_of(PLAN), {}, run_context.schedule_facts)
+            return await Runner(run_context, schedule, Stop(), PlanPath("outer."), visible=False).run()
 
     *verdicts, _ = await asyncio.gather(*(run(number) for number in range(RUNS)), blow())
     failed = sum(not isinstance(verdict, Finished) for verdict in verdicts)

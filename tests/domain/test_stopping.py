@@ -14,7 +14,7 @@ from domain.loops.reconciler import Reconciler
 from domain.repositories import outbox
 from domain.rules.reconcile import Action, FlowState, Patience
 from domain.shared.notices import FENCE_CHANNEL
-from flows.runs.domain_client import LONGEST_HOLD_SECONDS, DomainClient
+from flows.runs.domain_client import LONGEST_HOLD_SECONDS, AttemptClient
 from tests.support.acts import Flow, call, dispatched, started, submit, time_passes
 from tests.support.clock import eventually
 from tests.support.platform import Domain, domain_settings
@@ -192,15 +192,15 @@ async def test_the_flow_runs_of_a_cancelled_run_are_seen_to_without_waiting_for_
 
 
 @pytest.fixture
-async def line(domain: Domain) -> AsyncIterator[DomainClient]:
+async def line(domain: Domain) -> AsyncIterator[AttemptClient]:
     """A started flow run's own line to the domain."""
     await submit(domain)
     flow = await started(domain)
     async with domain.as_("worker") as http:
-        yield DomainClient(http, flow.run_id, flow.token)
+        yield AttemptClient(http, flow.run_id, flow.token)
 
 
-async def test_a_line_hears_of_a_cancellation_long_before_its_next_beat(domain: Domain, line: DomainClient) -> None:
+async def test_a_line_hears_of_a_cancellation_long_before_its_next_beat(domain: Domain, line: AttemptClient) -> None:
     """Its next beat would be in ten minutes; the domain holds the answer to this one for twenty seconds."""
     await domain.until_listened(FENCE_CHANNEL)
     begun = time.monotonic()
@@ -211,7 +211,7 @@ async def test_a_line_hears_of_a_cancellation_long_before_its_next_beat(domain: 
     assert time.monotonic() - begun < LONGEST_HOLD_SECONDS
 
 
-async def test_a_line_goes_on_beating_and_sends_what_is_noted_meanwhile(domain: Domain, line: DomainClient) -> None:
+async def test_a_line_goes_on_beating_and_sends_what_is_noted_meanwhile(domain: Domain, line: AttemptClient) -> None:
     begun = time.monotonic()
     async with line.beating(20):
         await eventually(lambda: domain.service.fences._waiting)

@@ -77,7 +77,7 @@ class SegmentRuns:
     """Starts child runs for one flow run and waits for them."""
 
     prefect: PrefectClient
-    engine: RunContext
+    run_context: RunContext
     silence_seconds: float
     queue: str | None = None
     states: ChildStates = field(default_factory=shared)
@@ -85,7 +85,7 @@ class SegmentRuns:
 
     @property
     def _store(self) -> SmallStore:
-        return self.engine.runs(self.engine.line.stop)
+        return self.run_context.runs(self.run_context.line.stop)
 
     async def stretch(
         self,
@@ -98,7 +98,7 @@ class SegmentRuns:
         wait: PoolWait,
     ) -> Mapping[str, Outcome]:
         """Execute the nodes on the pool; returns how each of them ended."""
-        values = self.engine.ledger.values
+        values = self.run_context.ledger.values
 
         def put(name: str) -> None:
             order = {"nodes": list(nodes), "known": outcomes_json(known, values)}
@@ -123,8 +123,8 @@ class SegmentRuns:
         Those that failed are among them where `counted` has said that going on makes no sense, whatever became of
         the child that told of them.
         """
-        values, counts = self.engine.ledger.values, dict.fromkeys(range(len(shares)), (0, 0))
-        cap = -(-self.engine.task_runs_cap // len(shares))
+        values, counts = self.run_context.ledger.values, dict.fromkeys(range(len(shares)), (0, 0))
+        cap = -(-self.run_context.task_runs_cap // len(shares))
         enough = stop.inner()
 
         def heard(number: int, child: ChildRun) -> None:
@@ -150,7 +150,7 @@ class SegmentRuns:
 
     def _failed(self, path: str, items: Sequence[Item]) -> dict[int, Any]:
         """Which of these items are remembered as failed, as an outcome tells it."""
-        wanted, ledger = {(item.index, item.key) for item in items}, self.engine.ledger
+        wanted, ledger = {(item.index, item.key) for item in items}, self.run_context.ledger
         return {
             entry.index: {"state": State.FAILED.value, "output": {"value": None}, "error": entry.error}
             for entry in latest(read(ledger.store, ledger.memory, path))
@@ -171,7 +171,7 @@ class SegmentRuns:
         while True:
             await self._until_it_may_begin(stop)
             number = self._count = self._count + 1
-            place = segment_name(self.engine.facts, number)
+            place = segment_name(self.run_context.facts, number)
             await in_storage_thread(put, place)
             await wait.waits(number)
             try:
@@ -182,19 +182,19 @@ class SegmentRuns:
                 await wait.leaves(number)
             if is_over:
                 outcome = await in_storage_thread(read_outcome, self._store, place)
-                self.engine.artifacts += [Artifact.model_validate(artifact) for artifact in outcome["artifacts"]]
+                self.run_context.artifacts += [Artifact.model_validate(artifact) for artifact in outcome["artifacts"]]
                 return outcome
 
     async def _until_it_may_begin(self, stop: Stop) -> None:
         """Begin nothing under a pause, nor after a stop, be it that a child was handed over meanwhile."""
         while not stop.is_set():
-            if not self.engine.line.paused:
+            if not self.run_context.line.paused:
                 return
             await asyncio.sleep(PAUSE_LOOK_SECONDS)
         raise Stopped("The run was asked to stop.")
 
     async def _create(self, pool: str, number: int, name: str, stop: Stop) -> FlowRun:
-        line, facts = self.engine.line, self.engine.facts
+        line, facts = self.run_context.line, self.run_context.facts
 
         async def create() -> FlowRun:
             """Asked twice, it is the same one."""
@@ -212,7 +212,7 @@ class SegmentRuns:
     async def _until_over(self, child: ChildRun, stop: Stop, heard: Callable[[ChildRun], Awaitable[None]]) -> bool:
         """Wait until there is an outcome. False where the child was handed over; raises if it is lost."""
         look_at, told, loop = child.next_look(time.monotonic()), False, asyncio.get_running_loop()
-        with self.engine.line.hearing() as woken, self.states.watching(child.flow_run_id):
+        with self.run_context.line.hearing() as woken, self.states.watching(child.flow_run_id):
             stop.on_set(lambda: loop.call_soon_threadsafe(woken.set))
             while True:
                 if await _happened(woken, min(look_at, self.states.next_at)):
@@ -251,7 +251,7 @@ class SegmentRuns:
         is_over = await self._has_outcome(child)
         now = time.monotonic()
         blind = now - child.looked_at if is_over is None else now - began - PROMPT_SECONDS
-        child.pass_time(now, is_paused=self.engine.line.paused, blind_seconds=blind)
+        child.pass_time(now, is_paused=self.run_context.line.paused, blind_seconds=blind)
         return is_over
 
     def _how_lost(self, child: ChildRun) -> str:
@@ -266,9 +266,11 @@ class SegmentRuns:
         """
         try:
             has_begun = child.sign is not None
-            is_over, child.sign = await in_sign_thread(look, self.engine.zones.runs, child.place, has_begun=has_begun)
+            is_over, child.sign = await in_sign_thread(
+                look, self.run_context.zones.runs, child.place, has_begun=has_begun
+            )
         except Exception as error:
-            allowed = self.engine.outage_seconds if outage_of(error) else self.silence_seconds
+            allowed = self.run_context.outage_seconds if outage_of(error) else self.silence_seconds
             if time.monotonic() - child.seen_at > allowed:
                 raise
             log.warning("storage does not say how a child does", extra={"child": child.place, "error": str(error)})
@@ -279,7 +281,7 @@ class SegmentRuns:
     async def _told_to_stop(self, child: ChildRun) -> bool:
         """Leave word for the child. False where storage does not take it now."""
         try:
-            await in_sign_thread(self.engine.zones.runs.write_bytes, stop_mark(child.place), b"")
+            await in_sign_thread(self.run_context.zones.runs.write_bytes, stop_mark(child.place), b"")
         except Exception as error:  # noqa: BLE001 - whatever a store raises
             log.warning("a child could not be told to stop", extra={"child": child.place, "error": str(error)})
             return False

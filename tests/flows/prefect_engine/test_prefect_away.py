@@ -159,11 +159,11 @@ async def test_what_a_run_can_do_without_is_not_waited_for(what: str, monkeypatc
     monkeypatch.setattr(prefect_artifact, "HUNG_SECONDS", 0.01)
     monkeypatch.setattr(prefect_artifact, "flow_run_id", lambda: UUID(int=1))
     monkeypatch.setattr(prefect_artifact, "outline", lambda *_: "text")
-    engine: Any = SimpleNamespace(facts=SimpleNamespace(id="run"))
+    run_context: Any = SimpleNamespace(facts=SimpleNamespace(id="run"))
     prefect: Any = SimpleNamespace(read_global_concurrency_limits=silence, request=silence)
     asks: dict[str, Callable[[], Awaitable[object]]] = {
         "limits": lambda: task_run.TagLimits().learn(prefect),
-        "picture": lambda: prefect_artifact.show_outline(prefect, engine, cast("Any", None), None, ""),
+        "picture": lambda: prefect_artifact.show_outline(prefect, run_context, cast("Any", None), None, ""),
     }
     await asyncio.wait_for(asks[what](), PATIENCE_SECONDS)
 

@@ -22,7 +22,7 @@ from flows.runs.child_flow_runs.liveness import ChildRun, Life, showing_life, te
 from flows.runs.child_flow_runs.prefect_states import ChildStates
 from flows.runs.child_flow_runs.protocol import outcome_from_json, outcome_json, segment_name, sign_of_life
 from flows.runs.child_flow_runs.start import ChildLost, SegmentRuns
-from flows.runs.domain_client import DomainClient
+from flows.runs.domain_client import AttemptClient
 from flows.runs.run_context import RunContext
 from flows.runs.stopping import Stop
 from flows.storage import LocalStore, Zones
@@ -122,9 +122,9 @@ async def test_a_child_outlives_an_outage_of_storage_and_hears_its_parent_afterw
 def runs(account: Account, silence_seconds: float) -> SegmentRuns:
     """Of a parent whose children wait, as far as Prefect knows."""
     zones = Zones(account, account, account, account)
-    line = DomainClient(cast("Any", None), UUID(int=1), "token")
-    engine = RunContext(FACTS, "light", zones, line, Ledger(account, "run/m1", "a"))
-    return SegmentRuns(cast("Any", Marking(StateType.SCHEDULED)), engine, silence_seconds, states=ChildStates())
+    line = AttemptClient(cast("Any", None), UUID(int=1), "token")
+    run_context = RunContext(FACTS, "light", zones, line, Ledger(account, "run/m1", "a"))
+    return SegmentRuns(cast("Any", Marking(StateType.SCHEDULED)), run_context, silence_seconds, states=ChildStates())
 
 
 @dataclass

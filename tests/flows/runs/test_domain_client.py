@@ -17,7 +17,7 @@ from domain.rules.texts import unkept
 from flows.compiler import RunError
 from flows.handlers.errors import InvalidInput
 from flows.runs import domain_client
-from flows.runs.domain_client import DomainClient, DomainUnreachable, HeldBack, MessageRefused
+from flows.runs.domain_client import AttemptClient, DomainUnreachable, HeldBack, MessageRefused
 from flows.runs.events import run_problem
 from flows.runs.node_executor import NodeExecutor, Work, run_error
 from flows.runs.run_context import RunContext
@@ -46,9 +46,9 @@ class Answers:
             self.status if verb == "heartbeat" else 200, json={**ENDED, "stop": False, "detail": "why"}
         )
 
-    def line(self) -> DomainClient:
+    def line(self) -> AttemptClient:
         http = httpx.AsyncClient(base_url="http://domain.test", transport=httpx.MockTransport(self))
-        return DomainClient(http, UUID(int=1), "token")
+        return AttemptClient(http, UUID(int=1), "token")
 
 
 @dataclass
@@ -105,7 +105,7 @@ async def test_heartbeats_go_on_after_an_answer_that_is_none(nonsense: bytes) ->
         return answers.pop() if answers else httpx.Response(200, json={"stop": len(beats) > 5})
 
     http = httpx.AsyncClient(base_url="http://domain.test", transport=httpx.MockTransport(answer))
-    line = DomainClient(http, UUID(int=1), "token")
+    line = AttemptClient(http, UUID(int=1), "token")
     async with line.beating(0.01):
         await eventually(line.stop.is_set)
     assert len(beats) > 5

@@ -29,7 +29,7 @@ from flows.runs.stopping import Stop
 from flows.storage import LocalStore
 from flows.tries.time_budget import LONGEST_WAIT_SECONDS, Outlasting
 from tests.flows.compiler.support import plan_of
-from tests.flows.runs.test_runner import engine_in
+from tests.flows.runs.test_runner import run_context_in
 
 NAME = "test.away"
 ONCE = f"""
@@ -86,14 +86,14 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return waited
 
 
-async def run(engine: RunContext, stop: Stop | None = None, plan: str = ONCE) -> Verdict:
-    with closing(engine):
-        schedule = Schedule(plan_of(plan), {}, engine.schedule_facts)
-        return await Runner(engine, schedule, stop or Stop(), PlanPath("outer."), visible=False).run()
+async def run(run_context: RunContext, stop: Stop | None = None, plan: str = ONCE) -> Verdict:
+    with closing(run_context):
+        schedule = Schedule(plan_of(plan), {}, run_context.schedule_facts)
+        return await Runner(run_context, schedule, stop or Stop(), PlanPath("outer."), visible=False).run()
 
 
-def entries(engine: RunContext) -> list[tuple[str, int]]:
-    return [(entry.state, entry.tries) for entry in Ledger(engine.zones.runs, "run/m1", "b")._entries("_nodes")]
+def entries(run_context: RunContext) -> list[tuple[str, int]]:
+    return [(entry.state, entry.tries) for entry in Ledger(run_context.zones.runs, "run/m1", "b")._entries("_nodes")]
 
 
 @pytest.mark.parametrize(
@@ -101,9 +101,9 @@ def entries(engine: RunContext) -> list[tuple[str, int]]:
 )
 async def test_an_outage_is_no_try(tmp_path: Path, away: Away, error: Exception, waits: list[float]) -> None:
     """The node may be tried once, and is: it was begun four times because of an outage that ended."""
-    away.error, engine = error, engine_in(tmp_path)
-    assert isinstance(await run(engine), Finished)
-    assert (away.begun, entries(engine)) == (4, [("completed", 1)])
+    away.error, run_context = error, run_context_in(tmp_path)
+    assert isinstance(await run(run_context), Finished)
+    assert (away.begun, entries(run_context)) == (4, [("completed", 1)])
     assert len(waits) == 3
     assert waits == sorted(waits), "each longer than the one before"
 
@@ -111,13 +111,13 @@ async def test_an_outage_is_no_try(tmp_path: Path, away: Away, error: Exception,
 async def test_what_the_work_itself_did_wrong_is_a_try(tmp_path: Path, away: Away, waits: list[float]) -> None:
     """The control: no patience for what is not an outage."""
     away.error = Transient("The source's host is away.")
-    assert isinstance(await run(engine_in(tmp_path)), Failed)
+    assert isinstance(await run(run_context_in(tmp_path)), Failed)
     assert (away.begun, waits) == (1, [])
 
 
 async def test_one_that_outlasts_all_patience_fails_the_work_and_says_so(tmp_path: Path, away: Away) -> None:
-    away.times, engine = 100, replace(engine_in(tmp_path), outage_seconds=0)
-    verdict = await run(engine, plan=ONCE.replace("max_attempts: 0", "max_attempts: 5"))
+    away.times, run_context = 100, replace(run_context_in(tmp_path), outage_seconds=0)
+    verdict = await run(run_context, plan=ONCE.replace("max_attempts: 0", "max_attempts: 5"))
     assert away.begun == 1, "no further try would wait less"
     assert isinstance(verdict, Failed)
     assert verdict.error.code == "platform-outage"
@@ -129,7 +129,7 @@ async def test_one_that_outlasts_all_patience_fails_the_work_and_says_so(tmp_pat
 async def test_a_stop_ends_the_waiting(tmp_path: Path, away: Away) -> None:
     stop, away.times = Stop(), 10**6
     away.error = Stops(stop)
-    verdict = await run(engine_in(tmp_path), stop)
+    verdict = await run(run_context_in(tmp_path), stop)
     assert isinstance(verdict, Failed)
     assert away.begun == 1
 
@@ -160,10 +160,10 @@ class FullDisk(LocalStore):
 
 async def test_a_result_that_cannot_be_kept_now_is_kept_later_and_not_made_again(tmp_path: Path, away: Away) -> None:
     """The memory of the run lies on a disk that is full for a while, with half a line on it."""
-    away.times, engine = 0, engine_in(tmp_path)
-    zones = replace(engine.zones, runs=FullDisk(tmp_path / "runs"))
-    engine.zones, engine.ledger = zones, Ledger(zones.runs, "run/m1", "a")
-    assert isinstance(await run(engine), Finished)
+    away.times, run_context = 0, run_context_in(tmp_path)
+    zones = replace(run_context.zones, runs=FullDisk(tmp_path / "runs"))
+    run_context.zones, run_context.ledger = zones, Ledger(zones.runs, "run/m1", "a")
+    assert isinstance(await run(run_context), Finished)
     assert away.begun == 1
     remembered = Ledger(LocalStore(tmp_path / "runs"), "run/m1", "b")
     assert [entry.state for entry in remembered._entries("_nodes")] == ["completed"]

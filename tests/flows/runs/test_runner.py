@@ -24,7 +24,7 @@ from flows.handlers.errors import HandlerError
 from flows.handlers.registry import handler
 from flows.memory.large_values import TRAVELS_BYTES, Stored, plain
 from flows.memory.ledger import Ledger
-from flows.runs.domain_client import DomainClient
+from flows.runs.domain_client import AttemptClient
 from flows.runs.run_context import ChildRuns, PlanPath, RunContext
 from flows.runs.runner import Runner, Verdict
 from flows.runs.stopping import Stop
@@ -87,10 +87,10 @@ class Ended:
         return self.schedule.outcomes[node].output
 
 
-def engine_in(root: Path, plans: Mapping[str, Plan] | None = None) -> RunContext:
+def run_context_in(root: Path, plans: Mapping[str, Plan] | None = None) -> RunContext:
     zones = Zones.local(root)
     return RunContext(
-        FACTS, "light", zones, cast("DomainClient", Nobody()), Ledger(zones.runs, "run/m1", "a"), plans=plans or {}
+        FACTS, "light", zones, cast("AttemptClient", Nobody()), Ledger(zones.runs, "run/m1", "a"), plans=plans or {}
     )
 
 
@@ -102,11 +102,11 @@ class Nobody:
 
 
 async def run(root: Path, plan: Plan, plans: Mapping[str, Plan] | None = None) -> Ended:
-    engine = engine_in(root, plans)
-    schedule = Schedule(plan, {}, engine.schedule_facts)
-    with closing(engine):
-        verdict = await Runner(engine, schedule, Stop(), PlanPath("outer."), visible=False).run()
-    return Ended(verdict, schedule, engine.left)
+    run_context = run_context_in(root, plans)
+    schedule = Schedule(plan, {}, run_context.schedule_facts)
+    with closing(run_context):
+        verdict = await Runner(run_context, schedule, Stop(), PlanPath("outer."), visible=False).run()
+    return Ended(verdict, schedule, run_context.left)
 
 
 LARGE = f"""
@@ -162,17 +162,17 @@ async def test_event_loop_goes_on_while_storage_is_slow_to_give_what_was_kept(tm
         await eventually(store.asked.is_set)
         store.loop_went_on.set()
 
-    engine = engine_in(tmp_path)
-    engine.zones, engine.ledger = replace(engine.zones, runs=store), Ledger(store, "run/m1", "a")
+    run_context = run_context_in(tmp_path)
+    run_context.zones, run_context.ledger = replace(run_context.zones, runs=store), Ledger(store, "run/m1", "a")
     for _ in ("does it", "remembers it"):
         store.asked.clear()
         store.loop_went_on.clear()
         going_on = asyncio.create_task(go_on())
-        schedule = Schedule(plan_of(LARGE, outputs=OUTPUTS), {}, engine.schedule_facts)
-        verdict = await Runner(engine, schedule, Stop(), visible=False).run()
+        schedule = Schedule(plan_of(LARGE, outputs=OUTPUTS), {}, run_context.schedule_facts)
+        verdict = await Runner(run_context, schedule, Stop(), visible=False).run()
         assert isinstance(verdict, Finished), verdict
         await going_on
-    engine.close()
+    run_context.close()
 
 
 PASSED_ON = f"""
@@ -274,10 +274,10 @@ async def test_a_node_that_is_skipped_elsewhere_is_shown_there_alone(
         shown.append(node.id)
 
     monkeypatch.setattr("flows.runs.runner.show_skipped", show)
-    engine = engine_in(tmp_path)
-    engine.children = cast("ChildRuns", Elsewhere())
-    with closing(engine):
-        schedule = Schedule(plan_of(SKIPPED), {}, engine.schedule_facts)
-        verdict = await Runner(engine, schedule, Stop(), PlanPath("outer.")).run()
+    run_context = run_context_in(tmp_path)
+    run_context.children = cast("ChildRuns", Elsewhere())
+    with closing(run_context):
+        schedule = Schedule(plan_of(SKIPPED), {}, run_context.schedule_facts)
+        verdict = await Runner(run_context, schedule, Stop(), PlanPath("outer.")).run()
     assert isinstance(verdict, Finished)
     assert shown == ["c"]

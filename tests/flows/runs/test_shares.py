@@ -28,7 +28,7 @@ from flows.runs.child_flow_runs import liveness, prefect_states
 from flows.runs.child_flow_runs.prefect_states import ChildStates
 from flows.runs.child_flow_runs.protocol import segment_name, sign_of_life
 from flows.runs.child_flow_runs.start import HANDED_OVER, ChildLost, SegmentRuns
-from flows.runs.domain_client import DomainClient
+from flows.runs.domain_client import AttemptClient
 from flows.runs.fan_out import Share, Tell, do_items
 from flows.runs.node_executor import NodeExecutor, Work
 from flows.runs.pool_wait import PoolWait
@@ -60,10 +60,10 @@ LASTS = {"seconds": 600}
 
 
 @pytest.fixture
-def engine(tmp_path: Path) -> RunContext:
-    """An engine that tells nobody."""
+def run_context(tmp_path: Path) -> RunContext:
+    """A run context that tells nobody."""
     zones = Zones.local(tmp_path)
-    line = DomainClient(cast("httpx.AsyncClient", None), UUID(int=1), "token")
+    line = AttemptClient(cast("httpx.AsyncClient", None), UUID(int=1), "token")
     return RunContext(FACTS, "light", zones, line, Ledger(zones.runs, "run/m1", "a"))
 
 
@@ -72,7 +72,7 @@ def items(params: Sequence[dict[str, Any]]) -> list[Item]:
 
 
 async def share_done(
-    engine: RunContext,
+    run_context: RunContext,
     monkeypatch: pytest.MonkeyPatch,
     params: Sequence[dict[str, Any]],
     stop_once: Callable[[set[int]], bool] = lambda _told: False,
@@ -92,57 +92,57 @@ async def share_done(
 
     async def stop() -> None:
         await eventually(lambda: stop_once(heard))
-        engine.line.stop.set("over")
+        run_context.line.stop.set("over")
 
     monkeypatch.setattr(segment, "do_items", unseen)
     place = segment_name(FACTS, 1)
     lines = "".join(to_json([item.index, item.key, item.params]) + "\n" for item in items(params))
-    engine.zones.runs.write_bytes(f"{place}/items.jsonl", lines.encode())
+    run_context.zones.runs.write_bytes(f"{place}/items.jsonl", lines.encode())
     order = {"node": "each", "at_once": None, "task_runs_cap": 10}
     stopping = asyncio.create_task(stop())
     async with asyncio.timeout(PATIENCE_SECONDS):
-        told, verdict = await segment._do_share(engine, PLAN, PlanPath(), order, place)
+        told, verdict = await segment._do_share(run_context, PLAN, PlanPath(), order, place)
     stopping.cancel()
     await asyncio.gather(stopping, return_exceptions=True)
     return told["items"], segment._segment_end(verdict).name or ""
 
 
 async def test_an_item_that_a_stop_cut_short_is_not_told_as_failed(
-    engine: RunContext, monkeypatch: pytest.MonkeyPatch
+    run_context: RunContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its run applies what it is told in item order: the first failure would be "asked to stop", and speak for all."""
-    ended, end = await share_done(engine, monkeypatch, [LASTS, FAILS], lambda told: 1 in told)
+    ended, end = await share_done(run_context, monkeypatch, [LASTS, FAILS], lambda told: 1 in told)
     assert {index: outcome["error"]["code"] for index, outcome in ended.items()} == {1: "invalid-input"}
     assert end == "Cancelled"
 
 
-async def test_a_handler_that_leaves_although_nobody_stops_it_has_failed(engine: RunContext) -> None:
+async def test_a_handler_that_leaves_although_nobody_stops_it_has_failed(run_context: RunContext) -> None:
     """Were it only stopped, whoever waits for the item would do so for ever."""
-    executor, (item,) = NodeExecutor(engine, engine.line.stop), items([LASTS])
+    executor, (item,) = NodeExecutor(run_context, run_context.line.stop), items([LASTS])
     outcome = await executor.failed(Work(EACH, "each", item.params, item), 0, Stopped("on a whim"))
     assert outcome.state is State.FAILED
-    engine.line.stop.set("over")
+    run_context.line.stop.set("over")
     outcome = await executor.failed(Work(EACH, "each", item.params, item), 0, Stopped("as asked"))
     assert outcome.state is State.CANCELLED
 
 
 async def test_a_share_that_is_stopped_waits_for_no_further_try(
-    engine: RunContext, monkeypatch: pytest.MonkeyPatch
+    run_context: RunContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its next would be due in ten minutes, as the other item would end."""
 
     def has_failed(_told: set[int]) -> bool:
-        runs = engine.zones.runs
+        runs = run_context.zones.runs
         return any(b'"failed": true' in runs.read_bytes(name) for name in runs.names(f"trials/{FACTS.id}"))
 
-    assert await share_done(engine, monkeypatch, [FAILS_ONCE, LASTS], has_failed) == ({}, "Cancelled")
+    assert await share_done(run_context, monkeypatch, [FAILS_ONCE, LASTS], has_failed) == ({}, "Cancelled")
 
 
 async def test_what_fails_while_its_run_stops_is_not_tried_again_and_has_not_failed_for_good(
-    engine: RunContext,
+    run_context: RunContext,
 ) -> None:
     """A handler may make a fault of its own of being told to leave."""
-    executor, (item,) = NodeExecutor(engine, Stop()), items([LASTS])
+    executor, (item,) = NodeExecutor(run_context, Stop()), items([LASTS])
     work, error = Work(EACH, "each", item.params, item), Transient("The connection was cut.")
     task: Any = TaskRuns(executor, EACH, of_items=True)._task
     assert task.retry_condition_fn(task, None, FailedState(data=error))
@@ -187,25 +187,27 @@ class Draining(ManyFlowRuns):
         """A child is withdrawn."""
 
 
-async def run_over(engine: RunContext, monkeypatch: pytest.MonkeyPatch) -> tuple[Failed, list[int]]:
+async def run_over(run_context: RunContext, monkeypatch: pytest.MonkeyPatch) -> tuple[Failed, list[int]]:
     """How a run ends whose children are handed over after failures, and which children it had."""
     monkeypatch.setattr(prefect_states, "ASK_SECONDS", 0.0)
-    prefect = Draining(engine.zones.runs)
-    engine.children = SegmentRuns(cast("PrefectClient", prefect), engine, silence_seconds=60, states=ChildStates())
+    prefect = Draining(run_context.zones.runs)
+    run_context.children = SegmentRuns(
+        cast("PrefectClient", prefect), run_context, silence_seconds=60, states=ChildStates()
+    )
     async with asyncio.timeout(PATIENCE_SECONDS):
-        verdict = await Runner(engine, Schedule(PLAN), Stop(), visible=False).run()
+        verdict = await Runner(run_context, Schedule(PLAN), Stop(), visible=False).run()
     assert isinstance(verdict, Failed)
     return verdict, prefect.created
 
 
 async def test_a_failure_outlives_the_child_that_was_handed_over_with_it(
-    engine: RunContext, monkeypatch: pytest.MonkeyPatch
+    run_context: RunContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other children were withdrawn or handed over too: nobody but the ledger knows what failed."""
-    executor = NodeExecutor(engine, Stop())
+    executor = NodeExecutor(run_context, Stop())
     third = Item(2, "2", {"n": 2})
     await executor.failed(Work(EACH, "each", third.params, third), 0, InvalidInput("The third is no raster."))
-    verdict, created = await run_over(engine, monkeypatch)
+    verdict, created = await run_over(run_context, monkeypatch)
     assert verdict.error.code == "too-many-failures"
     assert verdict.error.message == "1 of 4 children failed; each__2: The third is no raster."
     assert verdict.error.partner_may_read
@@ -213,9 +215,9 @@ async def test_a_failure_outlives_the_child_that_was_handed_over_with_it(
 
 
 async def test_a_fan_out_that_was_given_up_ends_though_nobody_knows_what_failed(
-    engine: RunContext, monkeypatch: pytest.MonkeyPatch
+    run_context: RunContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    verdict, _ = await run_over(engine, monkeypatch)
+    verdict, _ = await run_over(run_context, monkeypatch)
     assert (verdict.error.code, verdict.error.node_id) == ("too-many-failures", "each")
 
 
@@ -226,9 +228,9 @@ def heard_by_nobody() -> PoolWait:
     return PoolWait(tell_nobody, lambda: None)
 
 
-def told_of(engine: RunContext, node_id: str) -> list[str]:
+def told_of(run_context: RunContext, node_id: str) -> list[str]:
     """The states that the domain is told of the node, without repetitions."""
-    states = [event.state for event in engine.line._events if event.node_id == node_id]
+    states = [event.state for event in run_context.line._events if event.node_id == node_id]
     return [state for number, state in enumerate(states) if number == 0 or state != states[number - 1]]
 
 
@@ -254,22 +256,24 @@ class Queued(Draining):
 
 
 async def test_fan_out_waits_for_its_pool_as_long_as_none_of_its_shares_has_begun(
-    engine: RunContext, monkeypatch: pytest.MonkeyPatch
+    run_context: RunContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where its row says that it runs, nobody ever hears that no worker serves its pool."""
     monkeypatch.setattr(prefect_states, "ASK_SECONDS", 0.0)
-    prefect, stop = Queued(engine.zones.runs), Stop()
-    engine.children = SegmentRuns(cast("PrefectClient", prefect), engine, silence_seconds=600, states=ChildStates())
-    running = asyncio.create_task(Runner(engine, Schedule(PLAN), stop, visible=False).run())
+    prefect, stop = Queued(run_context.zones.runs), Stop()
+    run_context.children = SegmentRuns(
+        cast("PrefectClient", prefect), run_context, silence_seconds=600, states=ChildStates()
+    )
+    running = asyncio.create_task(Runner(run_context, Schedule(PLAN), stop, visible=False).run())
     await eventually(lambda: len(prefect.created) == 2)
-    assert told_of(engine, "each") == ["dispatched"]
+    assert told_of(run_context, "each") == ["dispatched"]
     prefect.begin(2)
-    await eventually(lambda: told_of(engine, "each") == ["dispatched", "running"])
+    await eventually(lambda: told_of(run_context, "each") == ["dispatched", "running"])
     prefect.handed_over.add(2)
     await eventually(lambda: len(prefect.created) == 3)  # and the first has never begun
-    await eventually(lambda: told_of(engine, "each") == ["dispatched", "running", "dispatched"])
+    await eventually(lambda: told_of(run_context, "each") == ["dispatched", "running", "dispatched"])
     prefect.begin(3)
-    await eventually(lambda: told_of(engine, "each")[3:] == ["running"])
+    await eventually(lambda: told_of(run_context, "each")[3:] == ["running"])
     stop.set("over")
     await asyncio.wait_for(running, PATIENCE_SECONDS)
 
@@ -283,13 +287,15 @@ class OneCrashes(Draining):
 
 
 async def test_where_one_child_is_lost_the_others_are_stopped_and_waited_for(
-    engine: RunContext, monkeypatch: pytest.MonkeyPatch
+    run_context: RunContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else they would go on with items that the next attempt is given too, and nobody would hear how they end."""
     monkeypatch.setattr(prefect_states, "ASK_SECONDS", 0.0)
     monkeypatch.setattr(liveness, "BELIEVED_SECONDS", 0.1)
-    runs, other = engine.zones.runs, segment_name(FACTS, 2)
-    segments = SegmentRuns(cast("PrefectClient", OneCrashes(runs)), engine, silence_seconds=60, states=ChildStates())
+    runs, other = run_context.zones.runs, segment_name(FACTS, 2)
+    segments = SegmentRuns(
+        cast("PrefectClient", OneCrashes(runs)), run_context, silence_seconds=60, states=ChildStates()
+    )
 
     async def second_child() -> None:
         while runs.size_bytes(f"{other}/stop") is None:  # noqa: ASYNC110 - a blob tells nobody
@@ -305,9 +311,9 @@ async def test_where_one_child_is_lost_the_others_are_stopped_and_waited_for(
 
 
 async def test_a_share_that_is_done_ends_well_whatever_failed_in_it(
-    engine: RunContext, monkeypatch: pytest.MonkeyPatch
+    run_context: RunContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ended, end = await share_done(engine, monkeypatch, [FAILS, {}])
+    ended, end = await share_done(run_context, monkeypatch, [FAILS, {}])
     assert {index: outcome["state"] for index, outcome in ended.items()} == {0: "failed", 1: "completed"}
     assert end == "Completed"
 

@@ -25,7 +25,7 @@ from flows.runs.child_flow_runs import liveness, prefect_states, start
 from flows.runs.child_flow_runs.prefect_states import ASK_SECONDS, ChildStates
 from flows.runs.child_flow_runs.protocol import segment_name, sign_of_life
 from flows.runs.child_flow_runs.start import SegmentRuns
-from flows.runs.domain_client import DomainClient
+from flows.runs.domain_client import AttemptClient
 from flows.runs.pool_wait import PoolWait
 from flows.runs.run_context import PlanPath, RunContext
 from flows.runs.stopping import Stop
@@ -137,10 +137,10 @@ class House:
             httpx.AsyncClient(base_url="http://domain.test", transport=transport) as http,
             AsyncExitStack() as end,
         ):
-            line = DomainClient(http, UUID(int=number), "token")
+            line = AttemptClient(http, UUID(int=number), "token")
             zones = Zones(self.store, self.store, self.store, self.store)
-            engine = RunContext(facts(number), "light", zones, line, Ledger(self.store, "run/m1", "a"))
-            segments = SegmentRuns(cast("Any", self.prefect), engine, 60.0, states=self.states)
+            run_context = RunContext(facts(number), "light", zones, line, Ledger(self.store, "run/m1", "a"))
+            segments = SegmentRuns(cast("Any", self.prefect), run_context, 60.0, states=self.states)
             await end.enter_async_context(line.beating(HEARTBEAT_SECONDS))
             waits = segments.stretch("gdal", PlanPath(), ["n"], {}, None, Stop(), PoolWait(nobody_hears, lambda: None))
             task = asyncio.ensure_future(waits)

@@ -22,7 +22,7 @@ from flows.memory.ledger import Ledger
 from flows.prefect_engine.node_tasks import TaskRuns, _with_own_waits
 from flows.prefect_engine.task_run import NodeEngine
 from flows.runs import node_executor
-from flows.runs.domain_client import DomainClient
+from flows.runs.domain_client import AttemptClient
 from flows.runs.node_executor import NodeExecutor, Work
 from flows.runs.run_context import RunContext
 from flows.runs.stopping import Stop
@@ -61,7 +61,7 @@ class Waiting(NodeEngine):
 @pytest.fixture
 def executor(tmp_path: Path) -> NodeExecutor:
     zones = Zones.local(tmp_path)
-    line = DomainClient(cast("Any", None), UUID(int=1), "token")
+    line = AttemptClient(cast("Any", None), UUID(int=1), "token")
     return Failing(RunContext(FACTS, "light", zones, line, Ledger(zones.runs, "run/m1", "a")), Stop())
 
 

@@ -18,7 +18,7 @@ from domain.shared.together import each_to_its_end
 from flows.compiler import Finished, Schedule
 from flows.handlers.errors import Stopped
 from flows.memory.ledger import Ledger
-from flows.runs.domain_client import DomainClient
+from flows.runs.domain_client import AttemptClient
 from flows.runs.run_context import RunContext
 from flows.runs.runner import Runner
 from flows.runs.stopping import Stop
@@ -178,9 +178,9 @@ async def test_wide_fan_outs_of_several_runs_stay_within_bounds(
     async def run(name: str) -> Any:
         zones = Zones.local(tmp_path / name)
         told = RunFacts(id=name, request_id="request", received_at=datetime(2026, 1, 1, tzinfo=UTC), attempt=1)
-        line = DomainClient(cast("httpx.AsyncClient", None), UUID(int=1), "token")
-        engine = RunContext(told, "light", zones, line, Ledger(zones.runs, f"{name}/m1", "a"), places=Places(room))
-        return await Runner(engine, Schedule(WIDE), Stop(), visible=False).run()
+        line = AttemptClient(cast("httpx.AsyncClient", None), UUID(int=1), "token")
+        run_context = RunContext(told, "light", zones, line, Ledger(zones.runs, f"{name}/m1", "a"), places=Places(room))
+        return await Runner(run_context, Schedule(WIDE), Stop(), visible=False).run()
 
     verdicts = await asyncio.gather(*(run(name) for name in "abc"))
     assert all(isinstance(verdict, Finished) for verdict in verdicts)
