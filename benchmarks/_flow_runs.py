@@ -10,13 +10,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks._stack import Stack
+from benchmarks._stack import BenchStack
 from deployments.stack.owner import tied
 from deployments.stack.state import REPOSITORY
 
 
 @dataclass(frozen=True)
-class Ran:
+class FlowRunCost:
     """One flow run: how long it took, how much its process grew, and its task runs, each with its flow run."""
 
     seconds: float
@@ -25,7 +25,7 @@ class Ran:
 
 
 @dataclass(frozen=True)
-class Subject:
+class MeasuredFlow:
     """What is measured: a flow of the catalogue or a hand-written one, and how it is asked to run."""
 
     flow: str
@@ -44,7 +44,7 @@ class FlowProcess:
     popen: "subprocess.Popen[str]"
     log: Path
 
-    def run(self, subject: Subject) -> Ran:
+    def run(self, subject: MeasuredFlow) -> FlowRunCost:
         """Have it run; returns when it has ended."""
         assert self.popen.stdin  # noqa: S101 - both are pipes
         assert self.popen.stdout  # noqa: S101
@@ -53,11 +53,11 @@ class FlowProcess:
         line = self.popen.stdout.readline()
         if not line:
             raise RuntimeError(f"{subject.flow} did not end well: {self.log.read_text()[-3000:]}")
-        return Ran(**json.loads(line))
+        return FlowRunCost(**json.loads(line))
 
-    def alternate(self, subjects: Sequence[Subject], rounds: int, *, warm_up: int = 1) -> list[list[Ran]]:
+    def alternate(self, subjects: Sequence[MeasuredFlow], rounds: int, *, warm_up: int = 1) -> list[list[FlowRunCost]]:
         """Each subject so many times, in turns, after the same in vain: what is measured is a process in use."""
-        made: list[list[Ran]] = [[] for _ in subjects]
+        made: list[list[FlowRunCost]] = [[] for _ in subjects]
         for number in range(warm_up + rounds):
             for place, subject in enumerate(subjects):
                 ran = self.run(subject)
@@ -67,7 +67,7 @@ class FlowProcess:
 
 
 @contextmanager
-def flow_process(stack: Stack) -> Iterator[FlowProcess]:
+def flow_process(stack: BenchStack) -> Iterator[FlowProcess]:
     """A fresh process with the environment of the stack's worker."""
     log = stack.state.logs / "flow-process.log"
     with log.open("a") as errors:
@@ -87,7 +87,7 @@ def flow_process(stack: Stack) -> Iterator[FlowProcess]:
         popen.communicate()
 
 
-def seconds(runs: Sequence[Ran]) -> float:
+def seconds(runs: Sequence[FlowRunCost]) -> float:
     """The median."""
     return median(ran.seconds for ran in runs)
 

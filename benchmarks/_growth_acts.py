@@ -14,7 +14,7 @@ from uuid import UUID, uuid4
 import psycopg
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from benchmarks._platform import Platform
+from benchmarks._platform import MeasuredPlatform
 from domain.loops.audit_sealer import AuditSealer
 from domain.loops.callback_sender import EACH_ENDPOINT
 from domain.loops.reconciler import Reconciler
@@ -27,7 +27,7 @@ from domain.repositories.layers import Layers
 from domain.repositories.leftovers import Leftovers
 from domain.repositories.sessions import Sessions
 from domain.rules import identity
-from domain.rules.leftovers import Patience as Kept
+from domain.rules.leftovers import Retention as Kept
 from domain.rules.reconcile import FlowState, Patience
 
 ROOMY = 100_000
@@ -62,11 +62,11 @@ class Act:
     """One thing that is asked for; `path` of those that are one request."""
 
     name: str
-    do: Callable[[Platform], Awaitable[None]]
+    do: Callable[[MeasuredPlatform], Awaitable[None]]
     put_back: str = ""
     path: str = ""
 
-    async def undo(self, platform: Platform) -> None:
+    async def undo(self, platform: MeasuredPlatform) -> None:
         if self.put_back:
             async with await psycopg.AsyncConnection.connect(platform.url("cairn_app"), autocommit=True) as connection:
                 await connection.execute(self.put_back.encode())
@@ -194,7 +194,7 @@ def _reads() -> Iterable[Act]:
         for path in paths:
             filled = path.format_map(NAMED)
 
-            async def read(platform: Platform, room: str = room, who: str = who, path: str = filled) -> None:
+            async def read(platform: MeasuredPlatform, room: str = room, who: str = who, path: str = filled) -> None:
                 answer = await platform.ask(room, who, path)
                 if answer.status_code not in ANSWERS:
                     raise RuntimeError(f"{room} {path}: {answer.status_code} {answer.text[:500]}")
@@ -205,19 +205,19 @@ def _reads() -> Iterable[Act]:
 # --- what changes something ---
 
 
-async def _posted(platform: Platform, room: str, who: str, path: str, body: Any) -> Any:
+async def _posted(platform: MeasuredPlatform, room: str, who: str, path: str, body: Any) -> Any:
     answer = await platform.ask(room, who, path, method="POST", body=body)
     if not answer.is_success:
         raise RuntimeError(f"{room} {path}: {answer.status_code} {answer.text[:500]}")
     return answer.json()
 
 
-async def submit(platform: Platform) -> None:
+async def submit(platform: MeasuredPlatform) -> None:
     """A new version of an asset that has eight."""
     await _posted(platform, "gateway", "ddh-dev", "/api/platform/submit", _submission(f"{uuid4()}", PAST))
 
 
-async def submit_again(platform: Platform) -> None:
+async def submit_again(platform: MeasuredPlatform) -> None:
     """What was sent already."""
     await _posted(platform, "gateway", "ddh-dev", "/api/platform/submit", _submission("same", PAST + 2))
 
@@ -227,13 +227,13 @@ def _submission(label: str, resource: int) -> dict[str, Any]:
     return words | {"data_type": "raster", "source": "uploads/ddh/bench.tif"}
 
 
-async def claim(platform: Platform) -> None:
+async def claim(platform: MeasuredPlatform) -> None:
     claimed = await outbox.claim(platform.database, 10, in_flight=ROOMY)
     if len(claimed) != 10:
         raise RuntimeError(f"{len(claimed)} of 10 were claimed.")
 
 
-async def work(platform: Platform) -> None:
+async def work(platform: MeasuredPlatform) -> None:
     """A run from its claim to its commit."""
     [dispatch] = await outbox.claim(platform.database, 1, in_flight=ROOMY)
     flow_run_id = uuid4()
@@ -268,32 +268,32 @@ class Prefect:
         """It is found again by the next sweep, as where Prefect does not answer."""
 
 
-def _reconciler(platform: Platform) -> Reconciler:
+def _reconciler(platform: MeasuredPlatform) -> Reconciler:
     return Reconciler(platform.database, Prefect(), 60, Patience(), max_attempts=3)
 
 
-async def sweep(platform: Platform) -> None:
+async def sweep(platform: MeasuredPlatform) -> None:
     await _reconciler(platform).sweep()
 
 
-async def sweep_fenced(platform: Platform) -> None:
+async def sweep_fenced(platform: MeasuredPlatform) -> None:
     await _reconciler(platform).sweep_fenced()
 
 
-async def route(platform: Platform) -> None:
+async def route(platform: MeasuredPlatform) -> None:
     await UnservedPoolSweep(platform.database, 5, 25, 600).look()
 
 
-def _sealer(platform: Platform) -> AuditSealer:
+def _sealer(platform: MeasuredPlatform) -> AuditSealer:
     return AuditSealer(platform.database, 60, platform.service.settings.audit_chain())
 
 
-async def seal_from_the_start(platform: Platform) -> None:
+async def seal_from_the_start(platform: MeasuredPlatform) -> None:
     """As a process does that begins, and each once in a while."""
     await _sealer(platform).seal()
 
 
-async def decide(platform: Platform) -> None:
+async def decide(platform: MeasuredPlatform) -> None:
     """Approve what waits, and take it back."""
     path = f"/api/v1/assets/{NAMED['waiting']}/versions/0"
     await _posted(platform, "domain", "reviewer", f"{path}/approve", {"revision": 1, "clearance_level": "public"})
@@ -315,7 +315,7 @@ RESOLVED = f"""
 def _in_session(name: str, ask: Callable[[AsyncSession], Awaitable[Any]]) -> Act:
     """A question in a transaction that leaves nothing behind."""
 
-    async def do(platform: Platform) -> None:
+    async def do(platform: MeasuredPlatform) -> None:
         async with platform.database.transaction() as session:
             await ask(session)
             await session.rollback()
@@ -328,7 +328,7 @@ def _mark(page: str) -> Act:
     return _in_session(f"console looks at {page}", lambda session: ConsoleLists(session).mark(page, NAMED["asset"], 0))
 
 
-async def product(platform: Platform) -> None:
+async def product(platform: MeasuredPlatform) -> None:
     """What serving asks for a tile, a file and a credential."""
     found = await platform.lookup.product(NAMED["asset"], None, lambda _: True)
     if found is None:

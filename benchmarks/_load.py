@@ -90,7 +90,7 @@ async def at_rate(port: int, act: Callable[[Connection], Awaitable[None]], rate:
 
 
 @dataclass(frozen=True)
-class Step:
+class HeldRate:
     """What became of a rate that was held for a while: the delays, and those of its last part beside its first."""
 
     rate: float
@@ -106,7 +106,7 @@ class Step:
         return p99(self.delays) <= bound_seconds and last <= max(2 * first, bound_seconds / 4)
 
 
-def highest(steps: Sequence[Step], bound_seconds: float) -> Step | None:
+def highest(steps: Sequence[HeldRate], bound_seconds: float) -> HeldRate | None:
     """The highest rate that held; beyond one that did not, none is believed."""
     found = None
     for step in sorted(steps, key=lambda step: step.rate):

@@ -27,7 +27,7 @@ Url = Callable[[str], str]  # of the database, as this role
 
 
 @dataclass(frozen=True)
-class Platform:
+class MeasuredPlatform:
     """The three, and whoever asks them. A client's secret is `secret-` and its id."""
 
     url: Url
@@ -66,7 +66,7 @@ async def publish(url: Url, storage: Path) -> None:
 
 
 @asynccontextmanager
-async def running(url: Url, storage: Path) -> AsyncIterator[Platform]:
+async def running(url: Url, storage: Path) -> AsyncIterator[MeasuredPlatform]:
     """Started and stopped as servers would."""
     domain, gateway, serving = _domain(url, storage), _gateway(url), _serving(url, storage)
     async with AsyncExitStack() as stack:
@@ -76,7 +76,7 @@ async def running(url: Url, storage: Path) -> AsyncIterator[Platform]:
         http = await stack.enter_async_context(httpx.AsyncClient(transport=transport, base_url="http://domain"))
         made = gateway.state.gateway
         gateway.state.gateway = replace(made, domain=DomainClient(http, "secret-gateway"))
-        yield Platform(url, {"domain": domain, "gateway": gateway, "serving": serving})
+        yield MeasuredPlatform(url, {"domain": domain, "gateway": gateway, "serving": serving})
 
 
 @asynccontextmanager

@@ -19,7 +19,7 @@ from psycopg import sql
 from deployments.stack.owner import tied
 from deployments.stack.ports import any_port
 from deployments.stack.postgres import ADMIN, LOGIN_ROLES, data_folder, find_cluster
-from deployments.stack.state import REPOSITORY, State
+from deployments.stack.state import REPOSITORY, StackState
 from domain.migrations import upgrade
 
 DATABASE = "cairn_bench"
@@ -46,7 +46,7 @@ def postgres(log: Path | None = None) -> Iterator[Postgres]:
     """A cluster with the settings of the embedded stack: fsync and synchronous_commit are on."""
     with tempfile.TemporaryDirectory(prefix="cairn-bench-") as folder:
         Path(folder).chmod(0o711)
-        state = State(Path(folder))
+        state = StackState(Path(folder))
         state.create()
         Path(folder).chmod(0o711)
         cluster = find_cluster(state)
@@ -140,7 +140,7 @@ def _wait(port: int, process: "subprocess.Popen[bytes]") -> None:
 
 
 @dataclass(frozen=True)
-class Heard:
+class HttpAnswer:
     """One answer. Names of headers are in lower case."""
 
     status: int
@@ -162,23 +162,23 @@ class Connection:
         """Send, read the whole answer, return its status."""
         return (await self.ask("POST", path, token, body)).status
 
-    async def ask(self, method: str, path: str, token: str, body: bytes = b"") -> Heard:
+    async def ask(self, method: str, path: str, token: str, body: bytes = b"") -> HttpAnswer:
         """Send, and read the whole answer."""
         head = f"{method} {path} HTTP/1.1\r\nhost: bench\r\nauthorization: Bearer {token}\r\n"
         head += f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
         return await self._answer(head.encode() + body)
 
-    async def get(self, path: str) -> Heard:
+    async def get(self, path: str) -> HttpAnswer:
         """The same without a body and a credential."""
         return await self._answer(f"GET {path} HTTP/1.1\r\nhost: bench\r\n\r\n".encode())
 
-    async def _answer(self, message: bytes) -> Heard:
+    async def _answer(self, message: bytes) -> HttpAnswer:
         self.writer.write(message)
         answer = await self.reader.readuntil(b"\r\n\r\n")
         lines = (line.partition(b":") for line in answer.lower().split(b"\r\n")[1:])
         headers = {name.decode(): value.strip().decode() for name, _, value in lines}
         content = await self.reader.readexactly(int(headers["content-length"]))
-        return Heard(int(answer.split(b" ", 2)[1]), headers, content)
+        return HttpAnswer(int(answer.split(b" ", 2)[1]), headers, content)
 
     def close(self) -> None:
         self.writer.close()

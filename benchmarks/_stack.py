@@ -19,7 +19,7 @@ from psycopg import sql
 
 from deployments.stack import control
 from deployments.stack.owner import owned, tied
-from deployments.stack.state import REPOSITORY, State, read_json
+from deployments.stack.state import REPOSITORY, StackState, read_json
 
 PAGE = 200
 RUN_SECONDS = 120.0
@@ -29,10 +29,10 @@ LOST = ("dropping", "dropped")
 
 
 @dataclass(frozen=True)
-class Stack:
+class BenchStack:
     """A running stack, asked as a worker, an operator, or its databases' administrator."""
 
-    state: State
+    state: StackState
 
     def facts(self, service: str) -> dict[str, Any]:
         found: dict[str, Any] = (read_json(self.state.stack_file) or {})["services"][service]
@@ -117,7 +117,7 @@ class Stack:
 
 
 @contextmanager
-def running_stack(workflows: Mapping[str, str], **settings: str) -> Iterator[Stack]:
+def running_stack(workflows: Mapping[str, str], **settings: str) -> Iterator[BenchStack]:
     """A stack that has these workflows, by id, beside the platform's own."""
     with tempfile.TemporaryDirectory(prefix="cairn-bench-", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o711)  # PostgreSQL's user passes through
@@ -125,12 +125,12 @@ def running_stack(workflows: Mapping[str, str], **settings: str) -> Iterator[Sta
         shutil.copytree(REPOSITORY / "workflows", definitions)  # the domain needs some of the platform's own
         for name, text in workflows.items():
             (definitions / f"{name}.yaml").write_text(text)
-        state = State(Path(folder, "state"))
+        state = StackState(Path(folder, "state"))
         environment = os.environ | {"CAIRN_STATE": str(state.root), "CAIRN_WORKFLOWS_DIR": str(definitions), **settings}
         environment |= owned()
         try:
             up = tied(*CAIRN, "up", "--detach")
             subprocess.run(up, env=environment, cwd=REPOSITORY, check=True, capture_output=True)
-            yield Stack(state)
+            yield BenchStack(state)
         finally:
             control.stop(state)

@@ -17,9 +17,9 @@ from platform import python_version
 from statistics import median
 from typing import Any
 
-from benchmarks._flow_runs import FlowProcess, Ran, Subject, figure, flow_process, seconds, told
+from benchmarks._flow_runs import FlowProcess, FlowRunCost, MeasuredFlow, figure, flow_process, seconds, told
 from benchmarks._load import this_machine
-from benchmarks._stack import Stack, running_stack
+from benchmarks._stack import BenchStack, running_stack
 
 UNGROUPED = {"CAIRN_FAN_OUT_TASK_RUNS": "1000000"}
 GROUPED = {"CAIRN_FAN_OUT_TASK_RUNS": "200"}
@@ -70,7 +70,7 @@ nodes:
 
 
 @dataclass(frozen=True)
-class Size:
+class Amount:
     """How much is measured."""
 
     rounds: int
@@ -81,11 +81,11 @@ class Size:
     sharded: int
 
 
-FULL = Size(rounds=5, rounds_documented=5, items=1000, many_items=5000, chain=200, sharded=20)
-SHORT = Size(rounds=3, rounds_documented=1, items=300, many_items=1000, chain=50, sharded=3)
+FULL = Amount(rounds=5, rounds_documented=5, items=1000, many_items=5000, chain=200, sharded=20)
+SHORT = Amount(rounds=3, rounds_documented=1, items=300, many_items=1000, chain=50, sharded=3)
 
 
-def run(size: Size | None = None, only: Collection[str] = ()) -> dict[str, Any]:
+def run(size: Amount | None = None, only: Collection[str] = ()) -> dict[str, Any]:
     """Measure, all or only what is named, and report in the shape of all benchmarks."""
     size = size or (SHORT if os.environ.get("CAIRN_BENCH_SHORT") else FULL)
     with running_stack(workflows(size.chain)) as stack:
@@ -99,7 +99,7 @@ def workflows(chain_length: int) -> dict[str, str]:
     return fixed | {"bench_chain": chain(chain_length)}
 
 
-def _measured(stack: Stack, size: Size, only: Collection[str]) -> Iterator[dict[str, Any]]:
+def _measured(stack: BenchStack, size: Amount, only: Collection[str]) -> Iterator[dict[str, Any]]:
     with flow_process(stack) as process:
         for measure in (_throughput, _chain, _small_fan_out, _documented, _growth, _rows, _records):
             if _is_wanted(measure, only):
@@ -118,10 +118,15 @@ def _is_wanted(measure: Callable[..., object], only: Collection[str]) -> bool:
     return not only or measure.__name__.removeprefix("_") in only
 
 
-def _throughput(stack: Stack, process: FlowProcess, size: Size) -> Iterator[dict[str, Any]]:
+def _throughput(stack: BenchStack, process: FlowProcess, size: Amount) -> Iterator[dict[str, Any]]:
     """No-op items: grouped, not grouped, by hand."""
     count = size.items
-    subjects = [ours(count), ours(count, UNGROUPED), Subject("gather", count), Subject("gather_forgetting", count)]
+    subjects = [
+        ours(count),
+        ours(count, UNGROUPED),
+        MeasuredFlow("gather", count),
+        MeasuredFlow("gather_forgetting", count),
+    ]
     grouped, ungrouped, bare, forgetting = _in_quiet_turns(stack, process, subjects, size.rounds)
     for name, runs, target in (("items", grouped, 2.0), ("items_ungrouped", ungrouped, 0.95)):
         note = f"{count} no-op items; baseline: gather by hand, {seconds(bare):.2f} s; the target is of the ratio"
@@ -130,30 +135,30 @@ def _throughput(stack: Stack, process: FlowProcess, size: Size) -> Iterator[dict
     yield _slower("by_hand_keeping_nothing", forgetting, bare, note)
 
 
-def _chain(stack: Stack, process: FlowProcess, size: Size) -> Iterator[dict[str, Any]]:
+def _chain(stack: BenchStack, process: FlowProcess, size: Amount) -> Iterator[dict[str, Any]]:
     """Tasks one after the other."""
-    own, bare = process.alternate([Subject("bench_chain"), Subject("chain", size.chain)], size.rounds)
+    own, bare = process.alternate([MeasuredFlow("bench_chain"), MeasuredFlow("chain", size.chain)], size.rounds)
     note = f"a chain of {size.chain} tasks; baseline: the same by hand; the target is of the ratio"
     yield _faster("chain_tasks_per_second", size.chain, own, bare, note, 0.95)
 
 
-def _small_fan_out(stack: Stack, process: FlowProcess, size: Size) -> Iterator[dict[str, Any]]:
+def _small_fan_out(stack: BenchStack, process: FlowProcess, size: Amount) -> Iterator[dict[str, Any]]:
     """A fan-out of a usual size, start to end."""
-    own, bare = process.alternate([ours(100), Subject("gather", 100)], 2 * size.rounds)
+    own, bare = process.alternate([ours(100), MeasuredFlow("gather", 100)], 2 * size.rounds)
     note = "the whole run, registered and committed; baseline: the whole hand-written run; the target is of the ratio"
     yield _slower("fan_out_of_100", own, bare, note, at_most=1.3)
 
 
-def _documented(stack: Stack, process: FlowProcess, size: Size) -> Iterator[dict[str, Any]]:
+def _documented(stack: BenchStack, process: FlowProcess, size: Amount) -> Iterator[dict[str, Any]]:
     """As the documentation shows it, which takes so long that it needs no warming up."""
-    subjects = [ours(size.items), Subject("documented_map", size.items)]
+    subjects = [ours(size.items), MeasuredFlow("documented_map", size.items)]
     process.run(ours(size.items))
     own, bare = _in_quiet_turns(stack, process, subjects, size.rounds_documented, warm_up=0)
     note = f"{size.items} items; baseline: async flow and .map, {seconds(bare):.1f} s; the target is of the ratio"
     yield _faster("items_per_second_vs_documented", size.items, own, bare, note, 30)
 
 
-def _growth(stack: Stack, process: FlowProcess, size: Size) -> Iterator[dict[str, Any]]:
+def _growth(stack: BenchStack, process: FlowProcess, size: Amount) -> Iterator[dict[str, Any]]:
     """Time over items."""
     few, many = 100, size.many_items
     small, large = _in_quiet_turns(stack, process, [ours(few), ours(many)], size.rounds)
@@ -171,7 +176,7 @@ def _growth(stack: Stack, process: FlowProcess, size: Size) -> Iterator[dict[str
     )
 
 
-def _rows(stack: Stack, process: FlowProcess, size: Size) -> Iterator[dict[str, Any]]:
+def _rows(stack: BenchStack, process: FlowProcess, size: Amount) -> Iterator[dict[str, Any]]:
     """What a large fan-out leaves in the domain for ever."""
     rows: dict[int, list[int]] = {100: [], size.many_items: []}
     for _ in range(size.rounds):
@@ -184,7 +189,7 @@ def _rows(stack: Stack, process: FlowProcess, size: Size) -> Iterator[dict[str, 
     yield figure("domain_rows", many, "1", baseline=few, ratio=many / few, n=size.rounds, note=note, at_most=1.1)
 
 
-def _memory(stack: Stack, size: Size) -> Iterator[dict[str, Any]]:
+def _memory(stack: BenchStack, size: Amount) -> Iterator[dict[str, Any]]:
     """What a large fan-out takes at its height, in a process that has run a small one."""
     own = [_grown(stack, "bench_fan_out", size) for _ in range(size.rounds)]
     bare = _grown(stack, "gather", size)
@@ -192,14 +197,14 @@ def _memory(stack: Stack, size: Size) -> Iterator[dict[str, Any]]:
     yield figure("memory_growth", median(own), "MB", baseline=bare, ratio=None, n=size.rounds, note=note, at_most=50)
 
 
-def _grown(stack: Stack, flow: str, size: Size) -> float:
+def _grown(stack: BenchStack, flow: str, size: Amount) -> float:
     _until_idle(stack)
     with flow_process(stack) as process:
-        process.run(Subject(flow, 100, GROUPED))
-        return process.run(Subject(flow, size.many_items, GROUPED)).grown_mb
+        process.run(MeasuredFlow(flow, 100, GROUPED))
+        return process.run(MeasuredFlow(flow, size.many_items, GROUPED)).grown_mb
 
 
-def _two_pools(stack: Stack, size: Size) -> Iterator[dict[str, Any]]:
+def _two_pools(stack: BenchStack, size: Amount) -> Iterator[dict[str, Any]]:
     """A run and its child on the other pool, by the stack's own workers."""
     stack.completed_in(stack.start("bench_two_pools"))
     took = [stack.completed_in(stack.start("bench_two_pools")) for _ in range(2 * size.rounds)]
@@ -207,7 +212,7 @@ def _two_pools(stack: Stack, size: Size) -> Iterator[dict[str, Any]]:
     yield figure("two_pools", median(took), "s", baseline=None, ratio=None, n=len(took), note=note, at_most=2.5)
 
 
-def _concurrency(stack: Stack, size: Size) -> Iterator[dict[str, Any]]:
+def _concurrency(stack: BenchStack, size: Amount) -> Iterator[dict[str, Any]]:
     """How near a divided fan-out comes to its `max_concurrency`, and whether it ever passes it."""
     peaks, processes = [], []
     for _ in range(size.sharded):
@@ -228,7 +233,7 @@ def _peak(marks: list[dict[str, Any]]) -> int:
     return max(accumulate(move for _, move in moves))
 
 
-def _records(stack: Stack, process: FlowProcess, size: Size) -> Iterator[dict[str, Any]]:
+def _records(stack: BenchStack, process: FlowProcess, size: Amount) -> Iterator[dict[str, Any]]:
     """Whether Prefect's records are complete soon after a large fan-out."""
     count = size.many_items
     for name, subject, patience in (
@@ -236,12 +241,12 @@ def _records(stack: Stack, process: FlowProcess, size: Size) -> Iterator[dict[st
         ("missing_records_ungrouped", ours(count, UNGROUPED), RECORDS_SECONDS),
     ):
         missing, waited, told = _missing(stack, process, subject, patience)
-        bare, _, _ = _missing(stack, process, Subject("gather", count), patience)
+        bare, _, _ = _missing(stack, process, MeasuredFlow("gather", count), patience)
         note = f"of {told} task runs, {waited:.0f} s after a run of {count} items; baseline: gather by hand"
         yield figure(name, missing, "1", baseline=bare, ratio=None, n=1, note=note, at_most=0)
 
 
-def _missing(stack: Stack, process: FlowProcess, subject: Subject, patience: float) -> tuple[int, float, int]:
+def _missing(stack: BenchStack, process: FlowProcess, subject: MeasuredFlow, patience: float) -> tuple[int, float, int]:
     """How many task runs Prefect does not know to be completed once all are there or patience ends."""
     _until_idle(stack)
     ran = process.run(subject)
@@ -256,10 +261,10 @@ def _missing(stack: Stack, process: FlowProcess, subject: Subject, patience: flo
 
 
 def _in_quiet_turns(
-    stack: Stack, process: FlowProcess, subjects: list[Subject], rounds: int, *, warm_up: int = 1
-) -> list[list[Ran]]:
+    stack: BenchStack, process: FlowProcess, subjects: list[MeasuredFlow], rounds: int, *, warm_up: int = 1
+) -> list[list[FlowRunCost]]:
     """As `alternate`, each run only once the server has written down what the last ones told it."""
-    made: list[list[Ran]] = [[] for _ in subjects]
+    made: list[list[FlowRunCost]] = [[] for _ in subjects]
     for number in range(warm_up + rounds):
         for place, subject in enumerate(subjects):
             _until_idle(stack)
@@ -269,7 +274,7 @@ def _in_quiet_turns(
     return made
 
 
-def _until_idle(stack: Stack) -> None:
+def _until_idle(stack: BenchStack) -> None:
     """Wait until Prefect's server records nothing new: what one run leaves to do must not burden the next."""
     deadline, before, quiet = time.monotonic() + IDLE_SECONDS, -1, 0
     while quiet < 2 and time.monotonic() < deadline:
@@ -279,9 +284,9 @@ def _until_idle(stack: Stack) -> None:
         time.sleep(IDLE_LOOK_SECONDS)
 
 
-def ours(count: int, environment: dict[str, str] | None = None) -> Subject:
+def ours(count: int, environment: dict[str, str] | None = None) -> MeasuredFlow:
     """The compiled fan-out."""
-    return Subject("bench_fan_out", count, environment or GROUPED)
+    return MeasuredFlow("bench_fan_out", count, environment or GROUPED)
 
 
 def chain(length: int) -> str:
@@ -295,13 +300,15 @@ def chain(length: int) -> str:
     return "\n".join([*lines, "  end: {type: end}", ""])
 
 
-def _faster(name: str, count: int, own: list[Ran], bare: list[Ran], note: str, target: float) -> dict[str, Any]:
+def _faster(
+    name: str, count: int, own: list[FlowRunCost], bare: list[FlowRunCost], note: str, target: float
+) -> dict[str, Any]:
     ratio = seconds(bare) / seconds(own)
     per_second, by_hand = count / seconds(own), count / seconds(bare)
     return figure(name, per_second, "1/s", baseline=by_hand, ratio=ratio, n=len(own), note=note, at_least=target)
 
 
-def _slower(name: str, own: list[Ran], bare: list[Ran], note: str, **goal: float) -> dict[str, Any]:
+def _slower(name: str, own: list[FlowRunCost], bare: list[FlowRunCost], note: str, **goal: float) -> dict[str, Any]:
     ratio = seconds(own) / seconds(bare)
     return figure(name, seconds(own), "s", baseline=seconds(bare), ratio=ratio, n=len(own), note=note, **goal)
 

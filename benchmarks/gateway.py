@@ -28,7 +28,7 @@ from benchmarks._load import (
     CONCURRENCY,
     TOKEN,
     UNLIMITED,
-    Step,
+    HeldRate,
     add_bare_table,
     add_clients,
     at_rate,
@@ -59,7 +59,7 @@ Act = Callable[[Connection], Awaitable[None]]
 
 
 @dataclass(frozen=True)
-class Stand:
+class Bench:
     """Both processes, running."""
 
     gateway: Server
@@ -117,7 +117,7 @@ def _throughput(
         delays = asyncio.run(at_rate(port, submit, rate / 2, seconds))
         offered = 0.8 * rate
         busy = asyncio.run(at_rate(port, submit, offered, seconds))
-        steps = [Step(part * rate, asyncio.run(at_rate(port, submit, part * rate, seconds))) for part in STEPS]
+        steps = [HeldRate(part * rate, asyncio.run(at_rate(port, submit, part * rate, seconds))) for part in STEPS]
         request_id = asyncio.run(_one_request(port))
         poll = _polling(request_id)
         polls, polls_n = asyncio.run(flood(port, poll, seconds))
@@ -141,7 +141,7 @@ def _throughput(
     ]
 
 
-def _sustained(steps: Sequence[Step], closed: float) -> dict[str, Any]:
+def _sustained(steps: Sequence[HeldRate], closed: float) -> dict[str, Any]:
     """The highest rate at which submissions may come by themselves; clients that wait for answers slow themselves."""
     found = highest(steps, BOUND_SECONDS)
     tried = ", ".join(f"{step.rate:.0f}/s p99 {p99(step.delays):.3f} s" for step in steps)
@@ -202,7 +202,7 @@ def _press(port: int, rate: float, seconds: float) -> Counter[str]:
 
 
 @contextmanager
-def _stand(cluster: Postgres, storage: str, calls_per_second: float) -> Iterator[Stand]:
+def _stand(cluster: Postgres, storage: str, calls_per_second: float) -> Iterator[Bench]:
     with contextlib.ExitStack() as stack:
         quiet = ["--no-access-log", "--log-level", "warning", "--timeout-keep-alive", "120"]
         factory = ["uvicorn", "--factory", "domain.app:create_app", *quiet]
@@ -219,7 +219,7 @@ def _stand(cluster: Postgres, storage: str, calls_per_second: float) -> Iterator
             "CAIRN_SERVICE_TOKEN": TOKEN,
             "CAIRN_KEEP_ALIVE_SECONDS": "120",
         }
-        yield Stand(stack.enter_context(started(["gateway"], environment)), domain)
+        yield Bench(stack.enter_context(started(["gateway"], environment)), domain)
 
 
 def _posting(path: str, token: str, body: Callable[[], bytes]) -> Act:

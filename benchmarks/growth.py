@@ -25,7 +25,7 @@ from psycopg import sql
 from benchmarks._flow_runs import figure
 from benchmarks._growth_acts import Act, all_acts
 from benchmarks._load import this_machine
-from benchmarks._platform import Platform, Url, publish, running
+from benchmarks._platform import MeasuredPlatform, Url, publish, running
 from benchmarks._servers import DATABASE, Postgres, postgres
 from benchmarks._touched import Touched, Watch, explained
 from benchmarks._years import fill, sizes
@@ -104,7 +104,7 @@ async def _measure(sides: Sequence[Side], log: Path, folder: Path, rounds: int) 
         side.plans = await plans(side.url, log, folder, warm_up=rounds)
 
 
-async def _timed(act: Act, sides: Sequence[tuple[Side, Platform]], rounds: int) -> None:
+async def _timed(act: Act, sides: Sequence[tuple[Side, MeasuredPlatform]], rounds: int) -> None:
     for number in range(rounds + 1):  # the first in vain: what is measured is a database in use
         for side, platform in sides:
             began = time.perf_counter()

@@ -36,26 +36,26 @@ with rasterio.open(sys.argv[1]) as raster:
 
 
 @dataclass(frozen=True)
-class Size:
+class Amount:
     """How much is measured: the raster's side, and how often."""
 
     pixels: int
     rounds: int
 
 
-FULL = Size(pixels=8192, rounds=5)
-SHORT = Size(pixels=2048, rounds=1)
+FULL = Amount(pixels=8192, rounds=5)
+SHORT = Amount(pixels=2048, rounds=1)
 
 
 @dataclass(frozen=True)
-class Ran:
+class ProcessCost:
     """What a process, or several one after the other, took."""
 
     seconds: float
     peak_mb: float
 
-    def __add__(self, other: "Ran") -> "Ran":
-        return Ran(self.seconds + other.seconds, max(self.peak_mb, other.peak_mb))
+    def __add__(self, other: "ProcessCost") -> "ProcessCost":
+        return ProcessCost(self.seconds + other.seconds, max(self.peak_mb, other.peak_mb))
 
 
 @dataclass(frozen=True)
@@ -72,10 +72,10 @@ class Bench:
     def product(self) -> Path:
         return self.root / "silver" / "bench" / "cog.tif"
 
-    def ours(self, target: str) -> Ran:
+    def ours(self, target: str) -> ProcessCost:
         return measured([*process("cog"), json.dumps(order(target))], self.root)
 
-    def rio_warp_and_cogeo(self) -> Ran:
+    def rio_warp_and_cogeo(self) -> ProcessCost:
         warp: list[str | Path] = [
             BIN / "rio",
             "warp",
@@ -89,7 +89,7 @@ class Bench:
         ]
         return measured(warp, self.root) + self.rio_cogeo(self.root / "warped.tif", "peer.tif")
 
-    def rio_cogeo(self, source: Path, product: str) -> Ran:
+    def rio_cogeo(self, source: Path, product: str) -> ProcessCost:
         arguments: list[str | Path] = ["create", source, product, "-p", "deflate", "--overview-resampling", "nearest"]
         levels = ["--overview-level", str(self.overviews())]
         return measured([BIN / "rio", "cogeo", *arguments, *levels], self.root)
@@ -98,13 +98,13 @@ class Bench:
         """How many our product has, so that its peer gets as many. In a process of its own, as everything here."""
         return int(subprocess.check_output(tied(sys.executable, "-c", _COUNT_OVERVIEWS, self.product), text=True))
 
-    def gdalwarp(self) -> Ran:
+    def gdalwarp(self) -> ProcessCost:
         options = {"COMPRESS": "DEFLATE", "NUM_THREADS": "2", "OVERVIEW_RESAMPLING": "NEAREST"}
         created = [word for name, value in options.items() for word in ("-co", f"{name}={value}")]
         warp = ["gdalwarp", "-q", "-overwrite", "-of", "COG", "-t_srs", TARGET_CRS, "-multi", "-wo", "NUM_THREADS=2"]
         return measured([*warp, *created, self.source, "gdalwarp.tif"], self.root)
 
-    def tiled(self, processes: int) -> Ran:
+    def tiled(self, processes: int) -> ProcessCost:
         """The tiled route, its tiles shared among so many processes that stand ready."""
         for part in self.root.glob("part-*.json"):
             part.unlink()
@@ -122,7 +122,7 @@ def process(what: str) -> list[str]:
     return [sys.executable, "-m", "benchmarks._raster_process", ".", what]
 
 
-def run(size: Size | None = None) -> dict[str, Any]:
+def run(size: Amount | None = None) -> dict[str, Any]:
     """Measure, and report in the shape of all benchmarks."""
     size = size or (SHORT if os.environ.get("CAIRN_BENCH_SHORT") else FULL)
     with tempfile.TemporaryDirectory(prefix="cairn-bench-") as folder:
@@ -130,7 +130,7 @@ def run(size: Size | None = None) -> dict[str, Any]:
     return {"bench": "raster", "machine": this_machine(), "versions": _versions(), "results": results}
 
 
-def _measured(folder: Path, size: Size) -> Iterator[dict[str, Any]]:
+def _measured(folder: Path, size: Amount) -> Iterator[dict[str, Any]]:
     bench = Bench(folder / "usual")
     write_source(bench.root, size.pixels)
     yield from _reprojected(bench, size)
@@ -141,9 +141,9 @@ def _measured(folder: Path, size: Size) -> Iterator[dict[str, Any]]:
     yield from _memory(bench, large, size)
 
 
-def _reprojected(bench: Bench, size: Size) -> Iterator[dict[str, Any]]:
+def _reprojected(bench: Bench, size: Amount) -> Iterator[dict[str, Any]]:
     told = f"{size.pixels}² x 3 bytes from {SOURCE_CRS} to {TARGET_CRS}, start to end"
-    ways: list[Callable[[], Ran]] = [lambda: bench.ours(TARGET_CRS), bench.rio_warp_and_cogeo]
+    ways: list[Callable[[], ProcessCost]] = [lambda: bench.ours(TARGET_CRS), bench.rio_warp_and_cogeo]
     if has_gdalwarp := shutil.which("gdalwarp") is not None:
         ways.append(bench.gdalwarp)
     ours, rio, *gdal = in_turns(ways, size.rounds)
@@ -157,13 +157,13 @@ def _reprojected(bench: Bench, size: Size) -> Iterator[dict[str, Any]]:
     yield figure("memory", peak, "MB", baseline=theirs, ratio=None, n=size.rounds, note="peak RSS", at_most=1024)
 
 
-def _direct(bench: Bench, size: Size) -> Iterator[dict[str, Any]]:
+def _direct(bench: Bench, size: Amount) -> Iterator[dict[str, Any]]:
     ways = [lambda: bench.ours(SOURCE_CRS), lambda: bench.rio_cogeo(bench.source, "direct.tif")]
     ours, rio = in_turns(ways, size.rounds)
     yield _slower("optimise", ours, rio, "no reprojection; baseline: rio cogeo create", 0.8)
 
 
-def _tiled(bench: Bench, size: Size) -> Iterator[dict[str, Any]]:
+def _tiled(bench: Bench, size: Amount) -> Iterator[dict[str, Any]]:
     one, two = in_turns([lambda: bench.tiled(1), lambda: bench.tiled(2)], size.rounds)
     ratio = _seconds(one) / _seconds(two)
     note = "tiles and mosaic on two processes; baseline: on one; the ratio is how many times faster"
@@ -171,7 +171,7 @@ def _tiled(bench: Bench, size: Size) -> Iterator[dict[str, Any]]:
     yield figure("tiled_on_two", _seconds(two), "s", **facts, at_least=1.6)  # type: ignore[arg-type]
 
 
-def _memory(usual: Bench, large: Bench, size: Size) -> Iterator[dict[str, Any]]:
+def _memory(usual: Bench, large: Bench, size: Amount) -> Iterator[dict[str, Any]]:
     """Whether four times the pixels need more memory."""
     small, four = in_turns([lambda: usual.ours(TARGET_CRS), lambda: large.ours(TARGET_CRS)], size.rounds)
     ratio = _peak(four) / _peak(small)
@@ -180,16 +180,16 @@ def _memory(usual: Bench, large: Bench, size: Size) -> Iterator[dict[str, Any]]:
     yield figure("memory_at_four_times", _peak(four), "MB", **facts, at_most=1.2)  # type: ignore[arg-type]
 
 
-def in_turns(ways: Sequence[Callable[[], Ran]], rounds: int) -> list[list[Ran]]:
+def in_turns(ways: Sequence[Callable[[], ProcessCost]], rounds: int) -> list[list[ProcessCost]]:
     """What each way took, in turns, so that whatever else the machine does burdens them alike."""
-    made: list[list[Ran]] = [[] for _ in ways]
+    made: list[list[ProcessCost]] = [[] for _ in ways]
     for _ in range(rounds):
         for place, way in enumerate(ways):
             made[place].append(way())
     return made
 
 
-def measured(command: Sequence[str | Path], folder: Path) -> Ran:
+def measured(command: Sequence[str | Path], folder: Path) -> ProcessCost:
     """Run a command to its end, by the wall clock and the kernel's count of its memory."""
     began = time.perf_counter()
     popen = _started(command, folder)
@@ -198,7 +198,7 @@ def measured(command: Sequence[str | Path], folder: Path) -> Ran:
     return _ended(popen, began)
 
 
-def together(commands: Sequence[Sequence[str | Path]], folder: Path) -> Ran:
+def together(commands: Sequence[Sequence[str | Path]], folder: Path) -> ProcessCost:
     """Run commands at once, from when all stand ready until the last has ended."""
     started = [_started(command, folder) for command in commands]
     for popen in started:
@@ -209,7 +209,7 @@ def together(commands: Sequence[Sequence[str | Path]], folder: Path) -> Ran:
         assert popen.stdin is not None  # noqa: S101 - `_started` pipes it
         popen.stdin.close()
     ends = [_ended(popen, began) for popen in started]
-    return Ran(max(end.seconds for end in ends), max(end.peak_mb for end in ends))
+    return ProcessCost(max(end.seconds for end in ends), max(end.peak_mb for end in ends))
 
 
 def _started(command: Sequence[str | Path], folder: Path) -> "subprocess.Popen[str]":
@@ -218,7 +218,7 @@ def _started(command: Sequence[str | Path], folder: Path) -> "subprocess.Popen[s
     return subprocess.Popen(tied(*command), cwd=folder, env=environment, stdin=pipe, stdout=pipe, text=True)
 
 
-def _ended(popen: "subprocess.Popen[str]", began: float) -> Ran:
+def _ended(popen: "subprocess.Popen[str]", began: float) -> ProcessCost:
     _, status, usage = os.wait4(popen.pid, 0)
     seconds = time.perf_counter() - began
     popen.returncode = os.waitstatus_to_exitcode(status)
@@ -226,7 +226,7 @@ def _ended(popen: "subprocess.Popen[str]", began: float) -> Ran:
         popen.stdout.close()
     if popen.returncode:
         raise RuntimeError(f"What is measured failed: {popen.args!r}")
-    return Ran(seconds, usage.ru_maxrss / 1024)
+    return ProcessCost(seconds, usage.ru_maxrss / 1024)
 
 
 def write_source(root: Path, size: int) -> None:
@@ -235,17 +235,19 @@ def write_source(root: Path, size: int) -> None:
     measured([*process("source"), json.dumps({"size": size})], root)
 
 
-def _slower(name: str, own: Sequence[Ran], peer: Sequence[Ran], note: str, target: float) -> dict[str, Any]:
+def _slower(
+    name: str, own: Sequence[ProcessCost], peer: Sequence[ProcessCost], note: str, target: float
+) -> dict[str, Any]:
     ratio = _seconds(own) / _seconds(peer)
     facts = {"baseline": _seconds(peer), "ratio": ratio, "n": len(own), "note": note}
     return figure(name, _seconds(own), "s", **facts, at_most=target)  # type: ignore[arg-type]
 
 
-def _seconds(runs: Sequence[Ran]) -> float:
+def _seconds(runs: Sequence[ProcessCost]) -> float:
     return median(ran.seconds for ran in runs)
 
 
-def _peak(runs: Sequence[Ran]) -> float:
+def _peak(runs: Sequence[ProcessCost]) -> float:
     return median(ran.peak_mb for ran in runs)
 
 

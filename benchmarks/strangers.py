@@ -53,7 +53,7 @@ Strangers = Callable[[int, float], Coroutine[Any, Any, Counter[str]]]
 
 
 @dataclass
-class Stand:
+class Bench:
     """The three processes, and the most memory that each was seen with beside what it had at first."""
 
     servers: dict[str, Server]
@@ -99,7 +99,7 @@ def run(rounds: int | None = None, seconds: float | None = None) -> dict[str, An
     }
 
 
-def _measured(stand: Stand, rounds: int, seconds: float) -> Iterator[dict[str, Any]]:
+def _measured(stand: Bench, rounds: int, seconds: float) -> Iterator[dict[str, Any]]:
     with ProcessPoolExecutor(1, get_context("spawn"), end_with_parent) as elsewhere:
         elsewhere.submit(_strange, "sign-in", stand.port, 0.1).result()  # it has started
         asyncio.run(_asked(stand.port, _head("GET", MANY_BANDS, 0)))  # so has what draws heavy pictures
@@ -127,7 +127,7 @@ def _measured(stand: Stand, rounds: int, seconds: float) -> Iterator[dict[str, A
         )
 
 
-async def _others(stand: Stand, seconds: float) -> list[float]:
+async def _others(stand: Bench, seconds: float) -> list[float]:
     """Delays of those who have nothing to do with the strangers."""
     numbers = itertools.count()
 
@@ -235,7 +235,7 @@ STRANGERS: Final[dict[str, Strangers]] = {
 
 
 @contextmanager
-def _stand(cluster: Postgres, root: Path) -> Iterator[Stand]:
+def _stand(cluster: Postgres, root: Path) -> Iterator[Bench]:
     with contextlib.ExitStack() as stack:
         domain = stack.enter_context(serving("domain.app:create_app", domain_environment(cluster, str(root))))
         data = {"CAIRN_DATABASE_SERVING_URL": cluster.url("cairn_serving"), "CAIRN_STORAGE_ROOT": str(root)}
@@ -250,7 +250,7 @@ def _stand(cluster: Postgres, root: Path) -> Iterator[Stand]:
         gateway = stack.enter_context(started(["gateway"], environment))
         _products.add_processed(cluster, root, _made(root), ASSET)
         asyncio.run(approve(domain, ASSET))
-        yield Stand({"gateway": gateway, "domain": domain, "serving": tiles})
+        yield Bench({"gateway": gateway, "domain": domain, "serving": tiles})
 
 
 def _made(root: Path) -> CogResult:

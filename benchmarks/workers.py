@@ -25,7 +25,7 @@ import httpx
 
 from benchmarks._flow_runs import figure, told
 from benchmarks._load import this_machine
-from benchmarks._stack import Stack, running_stack
+from benchmarks._stack import BenchStack, running_stack
 from benchmarks.engine import TWO_POOLS
 from deployments.stack.owner import tied
 
@@ -51,7 +51,7 @@ ADVANCE_SECONDS = 6.0
 
 
 @dataclass(frozen=True)
-class Size:
+class Amount:
     """How much is measured."""
 
     single: int
@@ -60,15 +60,15 @@ class Size:
     parents: int
 
 
-FULL = Size(single=9, rushes=5, at_once=20, parents=200)
-SHORT = Size(single=3, rushes=1, at_once=20, parents=20)
+FULL = Amount(single=9, rushes=5, at_once=20, parents=200)
+SHORT = Amount(single=3, rushes=1, at_once=20, parents=20)
 
 
 @dataclass(frozen=True)
 class Bench:
     """The stack's Prefect, asked as an operator."""
 
-    stack: Stack
+    stack: BenchStack
     http: httpx.Client
 
     def post(self, path: str, body: dict[str, Any]) -> Any:
@@ -121,7 +121,7 @@ class Bench:
             raise RuntimeError(f"A run that is measured ended {state}.")
         return bool(state == "COMPLETED")
 
-    def times(self, deployment: str, poll_seconds: float, size: Size) -> dict[str, list[float]]:
+    def times(self, deployment: str, poll_seconds: float, size: Amount) -> dict[str, list[float]]:
         """Single runs, each from another moment between two polls; then many at once."""
         dice = random.Random(7)  # noqa: S311 - moments, not secrets
         self.seconds(deployment, 1)
@@ -151,7 +151,7 @@ class Bench:
         return int(found[1]) / 1024 if found else 0.0
 
 
-def run(size: Size | None = None) -> dict[str, Any]:
+def run(size: Amount | None = None) -> dict[str, Any]:
     """Measure, and report in the shape of all benchmarks."""
     size = size or (SHORT if os.environ.get("CAIRN_BENCH_SHORT") else FULL)
     with running_stack(WORKFLOWS) as stack, stack.prefect() as http:
@@ -159,7 +159,7 @@ def run(size: Size | None = None) -> dict[str, Any]:
     return {"bench": "workers", "machine": this_machine(), "versions": _versions(), "results": results}
 
 
-def _results(bench: Bench, size: Size) -> Iterator[dict[str, Any]]:
+def _results(bench: Bench, size: Amount) -> Iterator[dict[str, Any]]:
     with bench.stock_worker() as deployment:
         stock = bench.times(deployment, STOCK_POLL_SECONDS, size)
     for pool, flow in (("light", LIGHT_FLOW), ("gdal", GDAL_FLOW)):

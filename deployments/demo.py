@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 
 from deployments import sample
-from deployments.cli.clients import Stack
+from deployments.cli.clients import StackClients
 from deployments.cli.partner import Watcher, follow, put_in_bronze, send
 
 PLATFORM = "ddh"
@@ -30,7 +30,7 @@ class DemoFailed(RuntimeError):
 class Demo:
     """One pass with one seed against a running stack."""
 
-    stack: Stack
+    stack: StackClients
     seed: int
     say: Say
     progress: Callable[[], AbstractContextManager[Watcher]]

@@ -18,7 +18,7 @@ SEGMENT = "segment"
 
 
 @dataclass(frozen=True)
-class Target:
+class FlowDeployment:
     """One deployment: a flow of the catalogue on a pool."""
 
     flow: str
@@ -43,11 +43,11 @@ class Target:
         }
 
 
-def targets(plans: Sequence[Plan]) -> Iterator[Target]:
+def targets(plans: Sequence[Plan]) -> Iterator[FlowDeployment]:
     """What is deployed: every workflow that can run, and the stretches of both pools."""
     for plan in plans:
         pool = home_pool(plan)
-        yield Target(
+        yield FlowDeployment(
             plan.workflow_id,
             plan.workflow_id,
             pool,
@@ -59,7 +59,7 @@ def targets(plans: Sequence[Plan]) -> Iterator[Target]:
         )
     for pool in POOLS:
         description = "A stretch of a run on this pool. Started by its run, never by hand."
-        yield Target(
+        yield FlowDeployment(
             SEGMENT, pool, pool, priority_of("normal"), f"flows.catalog.{SEGMENT}", description, "1", (OURS, "segment")
         )
 

@@ -58,7 +58,7 @@ from domain.services.publication.exports import WITHDRAWAL
 from domain.services.publication.external_metadata import OutsideWords
 from domain.services.publication.file_checks import FileChecks
 from domain.services.submissions.quotas import Quotas
-from domain.services.submissions.waiting_line import Turns
+from domain.services.submissions.waiting_line import AcceptanceTurns
 from domain.settings import DomainSettings, settings
 from domain.shared import logs
 from domain.shared.authentication import Authentication
@@ -135,7 +135,7 @@ async def _service(config: DomainSettings, database: Database, fences: Notices) 
         await _vault(config, database),
         Authentication(config.token_verifier()),
         fences,
-        Turns(config.submission_wait_seconds),
+        AcceptanceTurns(config.submission_wait_seconds),
         _listener(config, database),
         _last_lines(config),
     )

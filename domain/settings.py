@@ -11,7 +11,7 @@ from domain.console.settings import ConsoleSettings
 from domain.rules.addresses import AddressPolicy
 from domain.rules.audit import Chain, SealKey
 from domain.rules.backoff import FIRST_SECONDS
-from domain.rules.leftovers import Patience as LeftoverPatience
+from domain.rules.leftovers import Retention as LeftoverPatience
 from domain.rules.liveliness import STATEMENT_SECONDS
 from domain.rules.reconcile import Patience
 from domain.rules.sources import SourcePolicy

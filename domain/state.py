@@ -12,7 +12,7 @@ from domain.services.operations.workflow_definitions import Definitions
 from domain.services.operations.workflow_library import Library
 from domain.services.publication.file_checks import FileChecks
 from domain.services.submissions.quotas import Quotas
-from domain.services.submissions.waiting_line import Turns
+from domain.services.submissions.waiting_line import AcceptanceTurns
 from domain.settings import DomainSettings
 from domain.shared.authentication import Authentication
 from domain.shared.notices import Notices
@@ -34,7 +34,7 @@ class Service:
     vault: Vault
     authentication: Authentication
     fences: Notices
-    turns: Turns
+    turns: AcceptanceTurns
     listener: ListeningNotes
     last_lines: LastLines | None = None  # where this process talks to Prefect
 

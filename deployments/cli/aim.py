@@ -6,7 +6,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from deployments.cli.output import fail
-from deployments.stack.state import REPOSITORY, State, read_json
+from deployments.stack.state import REPOSITORY, StackState, read_json
 
 TIMEOUT_SECONDS = 30.0
 URL, AUTH, FOLDER = "PREFECT_API_URL", "PREFECT_API_AUTH_STRING", "CAIRN_WORKFLOWS_DIR"
@@ -17,13 +17,13 @@ class Aim:
     """A Prefect server's API, and the running stack that it belongs to, if it is one of ours."""
 
     api: str
-    stack: State | None
+    stack: StackState | None
     workflows: Path
 
 
 def aim(workflows: Path | None) -> Aim:
     """The server that the environment names, else the running stack's. Afterwards the environment says so too."""
-    state = State.default()
+    state = StackState.default()
     facts = state.running() or {}
     own = f"{facts['services']['prefect']['url']}/api" if facts.get("phase") == "ready" else ""
     api = os.environ.get(URL, "").rstrip("/") or own

@@ -7,14 +7,14 @@ import click
 import httpx
 
 from deployments.cli.output import fail
-from deployments.stack.state import State, read_json
+from deployments.stack.state import StackState, read_json
 
 
 @dataclass(frozen=True)
-class Stack:
+class StackClients:
     """Addresses and credentials of the running stack."""
 
-    state: State
+    state: StackState
     facts: dict[str, Any]
     credentials: dict[str, Any]
 
@@ -41,13 +41,13 @@ def _client(url: str, headers: dict[str, str]) -> httpx.Client:
     return httpx.Client(base_url=url, headers=headers, timeout=30.0)
 
 
-def running_stack() -> Stack:
+def running_stack() -> StackClients:
     """The stack that is up, or an explanation."""
-    state = State.default()
+    state = StackState.default()
     facts, credentials = state.running(), read_json(state.credentials_file)
     if facts is None or credentials is None or facts.get("phase") != "ready":
         fail("no stack is running here. Start one with `cairn up --detach`.")
-    return Stack(state, facts, credentials)
+    return StackClients(state, facts, credentials)
 
 
 def answer(response: httpx.Response) -> Any:

@@ -9,7 +9,7 @@ import click
 
 from deployments.cli.output import json_option, print_json
 from deployments.stack.owner import interrupt_at_sigterm
-from deployments.stack.state import State
+from deployments.stack.state import StackState
 
 
 @click.command()
@@ -41,7 +41,7 @@ def _run(seed: int, *, quiet: bool) -> dict[str, object]:
     from deployments.demo import Demo
     from deployments.stack import control
 
-    state = State.default()
+    state = StackState.default()
     with ExitStack() as until_the_end:
         with start_progress(quiet=quiet) as progress:
             facts = until_the_end.enter_context(control.running_stack(state, progress))

@@ -9,7 +9,7 @@ import click
 
 from deployments.cli.aim import aim
 from deployments.cli.output import fail, json_option, print_json
-from deployments.cli.publishing import ADDRESS, Domain, Unanswered, differing, known_domain, refuse_reused
+from deployments.cli.publishing import ADDRESS, Domain, DomainUnanswered, differing, known_domain, refuse_reused
 from deployments.stack.state import REPOSITORY
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def _publish(domain: Domain | None) -> dict[str, Any] | None:
         return None
     try:
         return domain.publish()
-    except Unanswered as error:
+    except DomainUnanswered as error:
         fail(f"{error} Prefect is up to date; deploy again to have the domain publish.")
 
 

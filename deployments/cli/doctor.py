@@ -17,10 +17,10 @@ def doctor(as_json: bool) -> None:
     Changes nothing. Exit code 1 where something is wrong; warnings are none.
     """
     from deployments.doctor.examination import examine
-    from deployments.stack.state import State
+    from deployments.stack.state import StackState
 
     found = []
-    for finding in examine(State.default()):
+    for finding in examine(StackState.default()):
         found.append(finding)
         if not as_json:
             _show(finding)

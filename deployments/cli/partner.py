@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import click
 import httpx
 
-from deployments.cli.clients import Stack, answer, running_stack, say
+from deployments.cli.clients import StackClients, answer, running_stack, say
 from deployments.cli.output import bar, json_option, print_json
 from deployments.stack.storage import zones_of
 from domain.contracts.platforms import own_folder
@@ -92,7 +92,7 @@ def upload(file: Path, platform: str, as_json: bool) -> None:
         click.echo(source)
 
 
-def put_in_bronze(stack: Stack, file: Path, platform: str) -> str:
+def put_in_bronze(stack: StackClients, file: Path, platform: str) -> str:
     """Copy a file into the platform's folder of bronze, under its content's name.
 
     The same file twice is one blob, and one submission.

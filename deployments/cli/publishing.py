@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from deployments.cli.output import fail
-from deployments.stack.state import State, read_json
+from deployments.stack.state import StackState, read_json
 
 if TYPE_CHECKING:
     from flows.compiler import Plan
@@ -15,7 +15,7 @@ TIMEOUT_SECONDS = 30.0
 ADDRESS, TOKEN = "CAIRN_DOMAIN_URL", "CAIRN_OPERATOR_TOKEN"
 
 
-class Unanswered(RuntimeError):
+class DomainUnanswered(RuntimeError):
     """The domain did not answer, or refused to."""
 
 
@@ -43,13 +43,13 @@ class Domain:
             headers = {"Authorization": f"Bearer {self.token}"}
             answer = httpx.request(method, f"{self.url}{path}", headers=headers, timeout=TIMEOUT_SECONDS)
         except httpx.HTTPError as error:
-            raise Unanswered(f"the domain at {self.url} does not answer ({type(error).__name__}).") from None
+            raise DomainUnanswered(f"the domain at {self.url} does not answer ({type(error).__name__}).") from None
         if not answer.is_success:
-            raise Unanswered(f"the domain at {self.url} answered {answer.status_code} to {method} {path}.")
+            raise DomainUnanswered(f"the domain at {self.url} answered {answer.status_code} to {method} {path}.")
         return answer.json()
 
 
-def known_domain(state: State | None) -> Domain | None:
+def known_domain(state: StackState | None) -> Domain | None:
     """The domain that the environment names with an operator's credential, else that of this stack if it is up."""
     if (url := os.environ.get(ADDRESS)) and (token := os.environ.get(TOKEN)):
         return Domain(url.rstrip("/"), token)
@@ -67,7 +67,7 @@ def refuse_reused(domain: Domain, plans: "Iterable[Plan]") -> dict[tuple[str, st
 
     try:
         published = domain.published()
-    except Unanswered as error:
+    except DomainUnanswered as error:
         fail(f"{error} Nothing was deployed.")
     if found := reused_versions(identities(plans), published):
         fail("\n".join(["nothing was deployed:", *found.values()]), 1)

@@ -14,7 +14,7 @@ import click
 from deployments.cli.output import fail, json_option, print_json, spinner, table
 from deployments.stack import control
 from deployments.stack.owner import interrupt_at_sigterm
-from deployments.stack.state import StackRunning, State, read_json
+from deployments.stack.state import StackRunning, StackState, read_json
 
 
 @click.command()
@@ -26,7 +26,7 @@ def up(detach: bool, as_json: bool) -> None:
     Everything listens on loopback and keeps its state in .cairn/ (or CAIRN_STATE). Without --detach the stack runs
     until Ctrl-C and its processes' output is shown here; --json goes with --detach.
     """
-    state = State.default()
+    state = StackState.default()
     if as_json and not detach:
         fail("--json needs --detach: without it, the output is the services' own.")
     if detach:
@@ -35,7 +35,7 @@ def up(detach: bool, as_json: bool) -> None:
         _up_here(state)
 
 
-def _up_detached(state: State, as_json: bool) -> None:
+def _up_detached(state: StackState, as_json: bool) -> None:
     interrupt_at_sigterm()
     try:
         with start_progress(quiet=as_json) as progress:
@@ -53,7 +53,7 @@ def _up_detached(state: State, as_json: bool) -> None:
     )
 
 
-def _up_here(state: State) -> None:
+def _up_here(state: StackState) -> None:
     from deployments.stack.run import run_stack
 
     def announce(name: str, now: str, seconds: float) -> None:
@@ -79,7 +79,7 @@ def _up_here(state: State) -> None:
         follower.join(2)
 
 
-def _follow(state: State, stop: threading.Event) -> None:
+def _follow(state: StackState, stop: threading.Event) -> None:
     """Print what services write to their logs, each line after its service's name."""
     positions: dict[Path, int] = {}
     while not stop.wait(0.3):
@@ -102,7 +102,7 @@ def _follow(state: State, stop: threading.Event) -> None:
 @json_option
 def down(wipe: bool, as_json: bool) -> None:
     """Stop the embedded stack, and whatever a killed one left behind."""
-    state = State.default()
+    state = StackState.default()
     stopped = control.stop(state)
     if wipe:
         control.wipe(state)
@@ -123,7 +123,7 @@ def status(request_id: str | None, platform: str, as_json: bool) -> None:
 
         show_request(request_id, platform, as_json)
         return
-    state = State.default()
+    state = StackState.default()
     facts = state.running()
     if facts is None:
         if as_json:
@@ -140,7 +140,7 @@ def status(request_id: str | None, platform: str, as_json: bool) -> None:
         raise SystemExit(1)
 
 
-def _report(state: State, facts: dict[str, Any]) -> dict[str, Any]:
+def _report(state: StackState, facts: dict[str, Any]) -> dict[str, Any]:
     """Every service with its health asked for now."""
     from deployments.stack.report import report
 

@@ -61,12 +61,12 @@ def drain(name: str | None, as_json: bool) -> None:
 
     On another machine, send SIGTERM to the worker: `kubectl delete pod`, `docker stop -t 35` or `systemctl stop` do.
     """
-    from deployments.stack.state import State
+    from deployments.stack.state import StackState
     from deployments.workers.drain import drain as drain_them
     from deployments.workers.drain import workers
     from deployments.workers.serve import default_name
 
-    running = workers(str(State.default().root))
+    running = workers(str(StackState.default().root))
     chosen = [found for found in running if name in {None, found.name or default_name(found.pool)}]
     if not chosen:
         fail(f"no worker {name or ''} runs on this machine.".replace("  ", " "), 1)

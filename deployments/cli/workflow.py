@@ -68,17 +68,17 @@ def validate(paths: tuple[Path, ...], style: str, as_json: bool) -> None:
 
 def _reused(compilations: "Sequence[Compilation]") -> "Iterator[Fault]":
     """Files with other content than what a domain that can be asked has published under their version."""
-    from deployments.cli.publishing import Unanswered, identities, known_domain
-    from deployments.stack.state import State
+    from deployments.cli.publishing import DomainUnanswered, identities, known_domain
+    from deployments.stack.state import StackState
 
-    domain = known_domain(State.default())
+    domain = known_domain(StackState.default())
     if domain is None:
         return
     from domain.rules.workflows import reused_versions
 
     try:
         published = domain.published()
-    except Unanswered as error:
+    except DomainUnanswered as error:
         click.echo(f"cairn: {error} Published versions were not looked at.", err=True)
         return
     compiled = {compilation.plan.workflow_id: compilation for compilation in compilations if compilation.plan}

@@ -10,13 +10,13 @@ from urllib.parse import urlsplit, urlunsplit
 from deployments.doctor import database, folder, machine, running
 from deployments.doctor.finding import Finding
 from deployments.stack.ports import PREFERRED, is_free
-from deployments.stack.state import State
+from deployments.stack.state import StackState
 from flows.tries.confinement import held_here
 
 POOLS = ("light", "gdal")
 
 
-def examine(state: State) -> Iterator[Finding]:
+def examine(state: StackState) -> Iterator[Finding]:
     """Each finding as soon as it is known."""
     facts = state.running() if state.root.exists() else None  # asking for the lock would make the folder
     own_database = os.environ.get("CAIRN_DATABASE_URL") or os.environ.get("DATABASE_URL")
@@ -59,7 +59,7 @@ def _private_postgres() -> list[Finding]:
     return machine.postgres(binaries, machine.extension_folders(binaries))
 
 
-def _report(state: State, facts: dict[str, Any]) -> dict[str, Any]:
+def _report(state: StackState, facts: dict[str, Any]) -> dict[str, Any]:
     from deployments.stack.report import report
 
     return asyncio.run(report(state, facts))

@@ -5,13 +5,13 @@ import stat
 from pathlib import Path
 
 from deployments.doctor.finding import Finding, ok, wrong
-from deployments.stack.state import State
+from deployments.stack.state import StackState
 
 PRIVATE_FILES = ("secrets.json", "credentials.json", "stack.json", "redis.conf")
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
-def folder(state: State) -> Finding:
+def folder(state: StackState) -> Finding:
     """Whether a stack can write there, and nobody else can read what it keeps."""
     place = existing(state.root)
     if not os.access(place, os.W_OK | os.X_OK):

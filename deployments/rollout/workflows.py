@@ -17,7 +17,7 @@ from prefect.client.schemas.responses import DeploymentResponse
 from prefect.exceptions import ObjectNotFound
 from prefect.utilities.callables import parameter_schema
 
-from deployments.deploy import OURS, Target
+from deployments.deploy import OURS, FlowDeployment
 from deployments.rollout.report import Change, Difference, differing
 from flows import catalog
 
@@ -25,7 +25,7 @@ PAGE = 200
 UNDER_WAY = [state for state in StateType if state not in TERMINAL_STATES]
 
 
-async def ensure_deployment(client: PrefectClient, target: Target) -> Change:
+async def ensure_deployment(client: PrefectClient, target: FlowDeployment) -> Change:
     """Create or correct one deployment."""
     name = f"{target.flow}/{target.name}"
     flow = catalog.flow(target.flow)
@@ -53,7 +53,7 @@ async def ensure_deployment(client: PrefectClient, target: Target) -> Change:
     return Change(Difference.CHANGED, "deployment", name, ", ".join(changed))
 
 
-async def leftovers(client: PrefectClient, targets: Sequence[Target], *, prune: bool) -> AsyncIterator[Change]:
+async def leftovers(client: PrefectClient, targets: Sequence[FlowDeployment], *, prune: bool) -> AsyncIterator[Change]:
     """Deployments of ours that nothing asks for any more. They go with `prune`, unless runs of theirs are under way."""
     wanted = {(target.flow, target.name) for target in targets}
     flows: dict[Any, str] = {}

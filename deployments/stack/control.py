@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from deployments.stack.owner import owned
-from deployments.stack.state import StackRunning, State, read_json
+from deployments.stack.state import StackRunning, StackState, read_json
 from deployments.stack.supervisor import kill_strays
 
 STOP_SECONDS = 60.0
@@ -24,7 +24,7 @@ class StartFailed(RuntimeError):
     """The stack did not come up; the message names the part and its log."""
 
 
-def start(state: State, progress: Progress, *, tied: bool = False) -> dict[str, Any]:
+def start(state: StackState, progress: Progress, *, tied: bool = False) -> dict[str, Any]:
     """Start a stack in the background and wait until it is ready. A tied one ends with the calling process.
 
     However long it takes: the supervisor gives up what cannot come up, and says why.
@@ -46,7 +46,7 @@ def start(state: State, progress: Progress, *, tied: bool = False) -> dict[str, 
     return _wait_until_ready(state, process, progress)
 
 
-def _wait_until_ready(state: State, process: "subprocess.Popen[bytes]", progress: Progress) -> dict[str, Any]:
+def _wait_until_ready(state: StackState, process: "subprocess.Popen[bytes]", progress: Progress) -> dict[str, Any]:
     """What the stack says once it is ready. If it fails, or the caller is interrupted, nothing of it is left."""
     facts: dict[str, Any] = {}
     try:
@@ -64,7 +64,7 @@ def _wait_until_ready(state: State, process: "subprocess.Popen[bytes]", progress
     raise StartFailed(_reason(state))
 
 
-def _reason(state: State) -> str:
+def _reason(state: StackState) -> str:
     """The failing service and its log, else the supervisor's last words."""
     facts = read_json(state.stack_file) or {}
     if failure := facts.get("failure"):
@@ -73,7 +73,7 @@ def _reason(state: State) -> str:
     return words[-1] if words else f"The stack ended at its start. Its log is {state.log('supervisor')}"
 
 
-def stop(state: State) -> bool:
+def stop(state: StackState) -> bool:
     """Stop the stack of this folder and whatever a killed one left. False where nothing was running."""
     facts = state.running()
     if facts is not None:
@@ -95,7 +95,7 @@ def _stop_process(pid: int) -> None:
 
 
 @contextmanager
-def running_stack(state: State, progress: Progress) -> Iterator[dict[str, Any]]:
+def running_stack(state: StackState, progress: Progress) -> Iterator[dict[str, Any]]:
     """The stack that is up, or one that is up for as long as the block lasts."""
     if facts := state.running():
         yield facts
@@ -107,7 +107,7 @@ def running_stack(state: State, progress: Progress) -> Iterator[dict[str, Any]]:
         stop(state)
 
 
-def wipe(state: State) -> None:
+def wipe(state: StackState) -> None:
     """Delete everything a stopped stack kept, its cluster outside the folder included."""
     from deployments.stack.postgres import data_folder
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from deployments.stack.state import State
+from deployments.stack.state import StackState
 
 ADMIN = "cairn_admin"
 # Roles that log in, by the secret each one's password is kept under. What they may do is the migrations' business.
@@ -91,12 +91,12 @@ def as_user(user: str | None, death_signal: str = "TERM") -> Sequence[str]:
     return ["setpriv", *identity, "--pdeathsig", death_signal, "--"]
 
 
-def find_cluster(state: State) -> Cluster:
+def find_cluster(state: StackState) -> Cluster:
     """The cluster of this state folder."""
     return Cluster(find_binaries(), data_folder(state), _cluster_user())
 
 
-def data_folder(state: State) -> Path:
+def data_folder(state: StackState) -> Path:
     """Where the cluster's data is: in the state folder, or where its user can reach it."""
     user = _cluster_user()
     if user is None or _reachable(state.root, user):

@@ -9,7 +9,7 @@ import psycopg
 from psycopg import sql
 
 from deployments.stack.postgres import LOGIN_ROLES
-from deployments.stack.state import State, write_private_json
+from deployments.stack.state import StackState, write_private_json
 
 # Who may connect to which database. What they may do there is for the migrations to say.
 DATABASES = {"cairn": ("cairn_app", "cairn_gateway", "cairn_serving", "cairn_loader"), "prefect": ("cairn_prefect",)}
@@ -49,7 +49,7 @@ def _ensure_database(connection: psycopg.Connection, database: str, users: Seque
         connection.execute(sql.SQL("alter database {} owner to {}").format(name, sql.Identifier(users[0])))
 
 
-def schema(admin_url: str, state: State) -> None:
+def schema(admin_url: str, state: StackState) -> None:
     """pgSTAC, our migrations, and one credential for everyone who works with a development stack."""
     from domain.migrations import upgrade
 
@@ -84,7 +84,7 @@ def first_clients(admin_url: str) -> None:
             )
 
 
-def _give_callback_secrets(connection: psycopg.Connection, state: State) -> None:
+def _give_callback_secrets(connection: psycopg.Connection, state: StackState) -> None:
     """Each partner's development client can verify callbacks from the start; a rotation is left alone."""
     from domain.adapters.sealing import Vault
 
@@ -97,7 +97,7 @@ def _give_callback_secrets(connection: psycopg.Connection, state: State) -> None
         )
 
 
-def identities(state: State) -> list[tuple[str, str, str | None, str]]:
+def identities(state: StackState) -> list[tuple[str, str, str | None, str]]:
     """(client id, role, platform, secret) of every development identity."""
     secrets = state.secrets
     partners: list[tuple[str, str, str | None, str]] = [
@@ -107,7 +107,7 @@ def identities(state: State) -> list[tuple[str, str, str | None, str]]:
     return partners + others
 
 
-def credentials(state: State) -> dict[str, object]:
+def credentials(state: StackState) -> dict[str, object]:
     """What a developer needs to talk to the stack as each of its users."""
     secrets = state.secrets
     people = {
@@ -137,7 +137,7 @@ def main() -> None:
     elif sys.argv[1] == "clients":
         first_clients(admin_url)
     else:
-        schema(admin_url, State.default())
+        schema(admin_url, StackState.default())
 
 
 if __name__ == "__main__":

@@ -4,11 +4,11 @@ from typing import Any
 
 from deployments.stack import health
 from deployments.stack.services import POOLS
-from deployments.stack.state import State
+from deployments.stack.state import StackState
 from domain.shared.together import together
 
 
-async def report(state: State, facts: dict[str, Any]) -> dict[str, Any]:
+async def report(state: StackState, facts: dict[str, Any]) -> dict[str, Any]:
     """Every service with its address, process and health, and the workers by pool."""
     found = facts["services"]
     auth = f"cairn:{state.secrets['prefect_auth']}"

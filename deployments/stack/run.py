@@ -16,8 +16,8 @@ from deployments.stack.owner import OWNER, until_gone
 from deployments.stack.ports import NoFreePort, PortClaims
 from deployments.stack.postgres import PostgresMissing
 from deployments.stack.services import Layout, RedisMissing, plan_layout, services
-from deployments.stack.state import StackRunning, State, write_private_json
-from deployments.stack.supervisor import Service, ServiceFailed, Supervisor
+from deployments.stack.state import StackRunning, StackState, write_private_json
+from deployments.stack.supervisor import ServiceFailed, StackService, Supervisor
 
 Announce = Callable[[str, str, float], None]
 
@@ -26,9 +26,9 @@ Announce = Callable[[str, str, float], None]
 class Journal:
     """What the stack says about itself, in stack.json: others watch its start, and find its services, by it."""
 
-    state: State
+    state: StackState
     layout: Layout
-    services: list[Service]
+    services: list[StackService]
     announce: Announce
     pids: Callable[[], dict[str, int]] = dict
     conditions: Mapping[str, Condition] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class Journal:
         write_private_json(self.state.stack_file, content)
 
 
-async def run_stack(state: State, announce: Announce) -> None:
+async def run_stack(state: StackState, announce: Announce) -> None:
     """Start everything, keep it up, and stop it when a signal says so. Raises what made it fail."""
     _refuse_strange_owner()
     with state.supervisor_lock(), PortClaims() as claims:
@@ -138,7 +138,7 @@ async def _unless_stopped(work: Coroutine[Any, Any, None], stop: asyncio.Event) 
         working.result()
 
 
-def _set_aside(state: State, service: str) -> None:
+def _set_aside(state: StackState, service: str) -> None:
     """Keep one earlier log, so that the reason of a crash survives the next start."""
     log = state.log(service)
     if log.exists():
@@ -153,7 +153,7 @@ def main() -> None:
         sys.stdout.flush()
 
     try:
-        asyncio.run(run_stack(State.default(), announce))
+        asyncio.run(run_stack(StackState.default(), announce))
     except (ServiceFailed, StackRunning, NoFreePort, PostgresMissing, RedisMissing, RuntimeError) as error:
         sys.exit(str(error))
 

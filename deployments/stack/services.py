@@ -17,8 +17,8 @@ from deployments.stack.owner import OWNER
 from deployments.stack.ports import HOST, PREFERRED, PortClaims
 from deployments.stack.postgres import ADMIN, LOGIN_ROLES, Cluster, as_user, find_cluster
 from deployments.stack.prefect_events import EVENT_SETTINGS
-from deployments.stack.state import REPOSITORY, State, read_json
-from deployments.stack.supervisor import Service
+from deployments.stack.state import REPOSITORY, StackState, read_json
+from deployments.stack.supervisor import StackService
 from flows.tries.fork_client import ADDRESS
 
 POOLS = ("light", "gdal")
@@ -36,7 +36,7 @@ class RedisMissing(RuntimeError):
 class Layout:
     """The addresses and secrets of one stack; everything else follows from them."""
 
-    state: State
+    state: StackState
     ports: Mapping[str, int]
     external_database: str | None = None
 
@@ -76,7 +76,7 @@ class Layout:
         return f"{self.url('prefect')}/api"
 
 
-def plan_layout(state: State, claims: PortClaims) -> Layout:
+def plan_layout(state: StackState, claims: PortClaims) -> Layout:
     """Choose ports: those of the last start where they are still free, so that printed links stay good."""
     earlier = (read_json(state.stack_file) or {}).get("ports", {})
     external = os.environ.get("CAIRN_DATABASE_URL") or os.environ.get("DATABASE_URL")
@@ -84,7 +84,7 @@ def plan_layout(state: State, claims: PortClaims) -> Layout:
     return Layout(state, ports, external)
 
 
-def services(layout: Layout) -> list[Service]:
+def services(layout: Layout) -> list[StackService]:
     """Every process, in an order in which each one's needs come before it."""
     made = [_redis(layout), _databases(layout), _schema(layout), _prefect(layout), _deploy(layout)]
     if not layout.external_database:
@@ -135,14 +135,14 @@ def _uvicorn(layout: Layout, name: str, factory: str) -> list[str]:
     )  # fmt: skip
 
 
-def _postgres(layout: Layout) -> Service:
+def _postgres(layout: Layout) -> StackService:
     cluster = find_cluster(layout.state)
     cluster.initialise(layout.state.secrets["postgres_admin"])
 
     async def ready() -> bool:
         return await _pg_isready(cluster, layout.ports["postgres"])
 
-    return Service(
+    return StackService(
         "postgres",
         cluster.server_command(layout.ports["postgres"]),
         base_environment(layout),
@@ -159,7 +159,7 @@ async def _pg_isready(cluster: Cluster, port: int) -> bool:
     return await process.wait() == 0
 
 
-def _redis(layout: Layout) -> Service:
+def _redis(layout: Layout) -> StackService:
     program = shutil.which("redis-server")
     if program is None:
         raise RedisMissing("redis-server is not installed. Run `make setup`, or install the package redis-server.")
@@ -168,7 +168,7 @@ def _redis(layout: Layout) -> Service:
     async def ready() -> bool:
         return await health.redis_answers(layout.ports["redis"], layout.state.secrets["redis"])
 
-    return Service("redis", [*as_user(None), program, str(config)], base_environment(layout), ready=ready)
+    return StackService("redis", [*as_user(None), program, str(config)], base_environment(layout), ready=ready)
 
 
 def _redis_config(layout: Layout) -> Path:
@@ -189,26 +189,28 @@ def _redis_config(layout: Layout) -> Path:
     return config
 
 
-def _databases(layout: Layout) -> Service:
+def _databases(layout: Layout) -> StackService:
     """Roles with their passwords, and the two databases."""
     secrets = layout.state.secrets
     environment = base_environment(layout) | {"CAIRN_ADMIN_URL": layout.admin_url()}
     for role, secret in LOGIN_ROLES.items():
         environment[f"CAIRN_PASSWORD_{role.upper()}"] = secrets[secret]
     needs = () if layout.external_database else ("postgres",)
-    return Service("databases", _python("-m", "deployments.stack.prepare", "databases"), environment, needs=needs)
+    return StackService("databases", _python("-m", "deployments.stack.prepare", "databases"), environment, needs=needs)
 
 
-def _schema(layout: Layout) -> Service:
+def _schema(layout: Layout) -> StackService:
     """pgSTAC, migrations, development identities."""
     environment = base_environment(layout) | {
         "CAIRN_ADMIN_URL": layout.admin_url("cairn"),
         "CAIRN_STATE": str(layout.state.root),
     }
-    return Service("schema", _python("-m", "deployments.stack.prepare", "schema"), environment, needs=("databases",))
+    return StackService(
+        "schema", _python("-m", "deployments.stack.prepare", "schema"), environment, needs=("databases",)
+    )
 
 
-def _prefect(layout: Layout) -> Service:
+def _prefect(layout: Layout) -> StackService:
     database = layout.role_url("cairn_prefect", "role_prefect", "prefect")
     environment = prefect_client_environment(layout) | {
         "PREFECT_API_DATABASE_CONNECTION_URL": database.replace("postgresql://", "postgresql+asyncpg://", 1),
@@ -228,21 +230,21 @@ def _prefect(layout: Layout) -> Service:
         return await health.http_ok(f"{layout.prefect_api}/health", basic=layout.prefect_auth)
 
     command = _python("-m", "prefect", "server", "start", "--host", HOST, "--port", str(layout.ports["prefect"]))
-    return Service(
+    return StackService(
         "prefect", command, environment, needs=("databases", "redis"), ready=ready, url=layout.url("prefect")
     )
 
 
-def _deploy(layout: Layout) -> Service:
+def _deploy(layout: Layout) -> StackService:
     """Work pools and one deployment per workflow. Nothing runs yet, so a pool of another type may be replaced."""
     zones = storage.settings_of(layout.state)
     block = ("--storage-root", str(zones.storage_root)) if zones.storage_root else ()
     command = _python("-m", "deployments.cli", "deploy", "--warm", "--replace-pools", "--spare-faulty", *block)
     environment = {"CAIRN_POOL_LIMITS": f"gdal={GDAL_LIMIT}"} | prefect_client_environment(layout)
-    return Service("deploy", command, environment, needs=("prefect",))
+    return StackService("deploy", command, environment, needs=("prefect",))
 
 
-def _domain(layout: Layout) -> Service:
+def _domain(layout: Layout) -> StackService:
     environment = prefect_client_environment(layout) | {
         "FORWARDED_ALLOW_IPS": HOST,  # the gateway, which says where people at the console come from
         "CAIRN_DATABASE_URL": layout.role_url("cairn_app", "role_app"),
@@ -258,7 +260,7 @@ def _domain(layout: Layout) -> Service:
     return _web_service(layout, "domain", command, environment, needs=("schema",))
 
 
-def _gateway(layout: Layout) -> Service:
+def _gateway(layout: Layout) -> StackService:
     environment = base_environment(layout) | {
         "FORWARDED_ALLOW_IPS": os.environ.get("FORWARDED_ALLOW_IPS", HOST),  # a proxy that a developer puts before it
         "CAIRN_DATABASE_GATEWAY_URL": layout.role_url("cairn_gateway", "role_gateway"),
@@ -270,7 +272,7 @@ def _gateway(layout: Layout) -> Service:
     return _web_service(layout, "gateway", command, environment, needs=("schema",))
 
 
-def _serving(layout: Layout) -> Service:
+def _serving(layout: Layout) -> StackService:
     environment = base_environment(layout) | {
         "FORWARDED_ALLOW_IPS": HOST,
         "CAIRN_DATABASE_SERVING_URL": layout.role_url("cairn_serving", "role_serving"),
@@ -282,19 +284,19 @@ def _serving(layout: Layout) -> Service:
 
 def _web_service(
     layout: Layout, name: str, command: list[str], environment: dict[str, str], needs: tuple[str, ...]
-) -> Service:
+) -> StackService:
     async def ready() -> bool:
         return await health.http_ok(f"{layout.url(name)}/readyz")
 
-    return Service(name, command, environment, needs=needs, ready=ready, url=layout.url(name))
+    return StackService(name, command, environment, needs=needs, ready=ready, url=layout.url(name))
 
 
-def zygote_name(state: State, pool: str) -> str:
+def zygote_name(state: StackState, pool: str) -> str:
     """The abstract socket of one stack's zygote."""
     return f"cairn-zygote-{hashlib.sha256(str(state.root).encode()).hexdigest()[:16]}-{pool}"
 
 
-def _worker(layout: Layout, pool: str) -> Service:
+def _worker(layout: Layout, pool: str) -> StackService:
     environment = prefect_client_environment(layout) | {
         "CAIRN_DOMAIN_URL": layout.url("domain"),
         "CAIRN_WORKER_TOKEN": layout.state.secrets["worker"],
@@ -308,7 +310,7 @@ def _worker(layout: Layout, pool: str) -> Service:
         return await health.worker_online(layout.prefect_api, pool, basic=layout.prefect_auth)
 
     command = _python("-m", "deployments.cli", "worker", "start", "--pool", pool, "--name", f"{pool}-1")
-    return Service(f"worker-{pool}", command, environment, needs=("deploy", "schema"), ready=ready)
+    return StackService(f"worker-{pool}", command, environment, needs=("deploy", "schema"), ready=ready)
 
 
 def _with(url: str, *, user: str | None = None, password: str | None = None, database: str | None = None) -> str:

@@ -46,13 +46,13 @@ class StackRunning(RuntimeError):
 
 
 @dataclass(frozen=True)
-class State:
+class StackState:
     """Paths and small files of one stack."""
 
     root: Path
 
     @classmethod
-    def default(cls) -> "State":
+    def default(cls) -> "StackState":
         return cls(Path(os.environ.get("CAIRN_STATE") or REPOSITORY / ".cairn").resolve())
 
     @property

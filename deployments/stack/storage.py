@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 
-from deployments.stack.state import State
+from deployments.stack.state import StackState
 from flows.storage import Zones
 from flows.storage.settings import StorageSettings
 
@@ -11,18 +11,18 @@ from flows.storage.settings import StorageSettings
 IDENTITY_FAMILIES = ("AZURE_", "IDENTITY_", "MSI_", "IMDS_")
 
 
-def settings_of(state: State) -> StorageSettings:
+def settings_of(state: StackState) -> StorageSettings:
     """What the environment says, else the folder."""
     told = StorageSettings()
     return told if told.names_storage else StorageSettings(storage_root=state.storage)
 
 
-def zones_of(state: State) -> Zones:
+def zones_of(state: StackState) -> Zones:
     """The zones, for commands that read or write them by themselves."""
     return settings_of(state).zones()
 
 
-def environment(state: State) -> Mapping[str, str]:
+def environment(state: StackState) -> Mapping[str, str]:
     """What a process of the stack that works with the zones needs beside the settings it is passed anyway."""
     if StorageSettings().names_storage:
         return {name: value for name, value in os.environ.items() if name.startswith(IDENTITY_FAMILIES)}

@@ -26,7 +26,7 @@ LOOK_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
-class Service:
+class StackService:
     """One process. Without a readiness check it is a step: done when it exits with 0.
 
     A first start that takes longer than `slow_seconds` is told of, one that takes `start_timeout_seconds` is given up.
@@ -68,7 +68,7 @@ Announce = Callable[[str, str, float], None]
 class Supervisor:
     """The processes of one stack."""
 
-    services: Sequence[Service]
+    services: Sequence[StackService]
     log_of: Callable[[str], Path]
     marker: str
     announce: Announce = lambda name, state, seconds: None
@@ -111,7 +111,7 @@ class Supervisor:
             await each_to_its_end(self._stop_one(service) for service in level)
         kill_strays(self.marker)
 
-    async def _start_one(self, service: Service) -> None:
+    async def _start_one(self, service: StackService) -> None:
         """The first start, tried again where it fails: a machine may be short of something for a moment."""
         for need in service.needs:
             await self._ready[need].wait()
@@ -133,7 +133,7 @@ class Supervisor:
         if not service.is_step:
             self._keepers.append(asyncio.create_task(self._keep_up(service)))
 
-    async def _bring_up(self, service: Service, limit_seconds: float | None) -> None:
+    async def _bring_up(self, service: StackService, limit_seconds: float | None) -> None:
         """Start the process and wait until it is ready; of a step, until it is done."""
         self._end_group(service.name)
         await self._spawn(service)
@@ -145,7 +145,7 @@ class Supervisor:
         else:
             await self._until_ready(service, process, limit_seconds)
 
-    async def _spawn(self, service: Service) -> None:
+    async def _spawn(self, service: StackService) -> None:
         environment = {**service.environment, MARKER: self.marker}
         try:
             with self.log_of(service.name).open("ab") as log:
@@ -162,7 +162,7 @@ class Supervisor:
             raise self._failure(service, f"could not be started ({error.strerror})") from None
 
     async def _until_ready(
-        self, service: Service, process: asyncio.subprocess.Process, limit_seconds: float | None
+        self, service: StackService, process: asyncio.subprocess.Process, limit_seconds: float | None
     ) -> None:
         """Wait for as long as the process lives; tell now and then that it takes long, and what its log says."""
         started = time.monotonic()
@@ -183,7 +183,7 @@ class Supervisor:
                 self._tell(service, "slow", waited)
             await asyncio.sleep(LOOK_SECONDS)
 
-    async def _keep_up(self, service: Service) -> None:
+    async def _keep_up(self, service: StackService) -> None:
         """Start the service again whenever it ends. Nothing that happens to it ends this, or the other services."""
         ready_at = time.monotonic()
         while True:
@@ -204,20 +204,20 @@ class Supervisor:
             ready_at = time.monotonic()
             self._tell(service, "ready", ready_at - now)
 
-    def _note(self, service: Service, reason: str, ready_seconds: float) -> float:
+    def _note(self, service: StackService, reason: str, ready_seconds: float) -> float:
         """Note a failure with how the service's log ends; returns how long to wait."""
         words = with_last_words(reason, self.log_of(service.name))
         return self.conditions[service.name].failed(words, ready_seconds)
 
-    def _tell(self, service: Service, state: str, seconds: float = 0.0) -> None:
+    def _tell(self, service: StackService, state: str, seconds: float = 0.0) -> None:
         """Announce a state. That a full disk cannot take it down must not end what looks after the service."""
         with contextlib.suppress(OSError):
             self.announce(service.name, state, seconds)
 
-    def _failure(self, service: Service, reason: str, kind: type[ServiceFailed] = ServiceFailed) -> ServiceFailed:
+    def _failure(self, service: StackService, reason: str, kind: type[ServiceFailed] = ServiceFailed) -> ServiceFailed:
         return kind(service.name, self.log_of(service.name), reason)
 
-    async def _stop_one(self, service: Service) -> None:
+    async def _stop_one(self, service: StackService) -> None:
         process = self._running.get(service.name)
         if process is None:
             return
@@ -236,7 +236,7 @@ class Supervisor:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
 
-    def _levels(self) -> list[list[Service]]:
+    def _levels(self) -> list[list[StackService]]:
         """Services by how deep their needs go; a level needs only what lies below it."""
         depth: dict[str, int] = {}
         for service in self.services:  # declared in dependency order
@@ -247,7 +247,7 @@ class Supervisor:
         ]
 
 
-async def _is_ready(service: Service) -> bool:
+async def _is_ready(service: StackService) -> bool:
     """Whether it says so. A question that cannot be asked just now is not answered with yes."""
     try:
         return service.ready is not None and await service.ready()

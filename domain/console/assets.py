@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query, Request, Response
 from domain.api import assets as api
 from domain.api.dependencies import ServiceState, Session
 from domain.console.frame import frame
-from domain.console.live import Subject
+from domain.console.live import PageSubject
 from domain.console.people import Reader
 from domain.console.rendering import page
 from domain.console.versions import layer_words
@@ -29,7 +29,7 @@ async def assets(
     after: Annotated[str, Query(max_length=64)] = "",
 ) -> Response:
     """Every asset of every platform."""
-    around = await frame(request, session, who, "assets", Subject("queue"))
+    around = await frame(request, session, who, "assets", PageSubject("queue"))
     found = await api.list_assets(session, platform_id=platform or None, after=after, limit=PAGE)
     platforms = await AssetLists(session).platforms()
     return page("assets.html", **around, found=found, platforms=platforms, platform=platform)
@@ -38,7 +38,7 @@ async def assets(
 @router.get("/assets/{asset_id}")
 async def asset(request: Request, session: Session, who: Reader, asset_id: str) -> Response:
     """One asset: who may read it, its versions, and what was decided about it."""
-    around = await frame(request, session, who, "assets", Subject("asset", asset_id))
+    around = await frame(request, session, who, "assets", PageSubject("asset", asset_id))
     return page(
         "asset.html",
         **around,
@@ -52,6 +52,6 @@ async def asset(request: Request, session: Session, who: Reader, asset_id: str) 
 @router.get("/platforms")
 async def platforms(request: Request, session: Session, state: ServiceState, who: Reader) -> Response:
     """Partner systems, and for operators every credential without its key."""
-    around = await frame(request, session, who, "platforms", Subject("audit"))
+    around = await frame(request, session, who, "platforms", PageSubject("audit"))
     clients = await ClientDesk(session, state.settings.key_overlap_seconds).listed() if who.may_operate else []
     return page("platforms.html", **around, platforms=await api.list_platforms(session), clients=clients)

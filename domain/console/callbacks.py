@@ -9,7 +9,7 @@ from fastapi.responses import RedirectResponse
 from domain.api.dependencies import Session, callback_desk
 from domain.console.forms import form_of
 from domain.console.frame import frame
-from domain.console.live import Subject
+from domain.console.live import PageSubject
 from domain.console.people import CONSOLE, Reader, check_form, need
 from domain.console.rendering import page
 from domain.rules.callbacks import CallbackState
@@ -30,7 +30,7 @@ async def callbacks(
     after: Annotated[str | None, Query(max_length=200)] = None,
 ) -> Response:
     """Callbacks, newest first."""
-    around = await frame(request, session, who, "callbacks", Subject("callbacks"))
+    around = await frame(request, session, who, "callbacks", PageSubject("callbacks"))
     wanted = CallbackState(state) if state in list(CallbackState) else None
     found = await desk.page(PAGE, after, None, wanted)
     return page("callbacks.html", **around, found=found, state=state, states=[each.value for each in CallbackState])
@@ -39,7 +39,7 @@ async def callbacks(
 @router.get("/callbacks/{callback_id}")
 async def callback(request: Request, session: Session, who: Reader, desk: Desk, callback_id: UUID) -> Response:
     """One callback with every try."""
-    around = await frame(request, session, who, "callbacks", Subject("callbacks"))
+    around = await frame(request, session, who, "callbacks", PageSubject("callbacks"))
     return page("callback.html", **around, callback=await desk.read(callback_id))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from fastapi import Request
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from domain.console.live import Subject
+from domain.console.live import PageSubject
 from domain.console.people import Person
 from domain.repositories.console import ConsoleLists
 
@@ -33,7 +33,7 @@ PLACES = (
 
 
 async def frame(
-    request: Request, session: AsyncSession, who: Person, place: str, about: Subject | None = None
+    request: Request, session: AsyncSession, who: Person, place: str, about: PageSubject | None = None
 ) -> dict[str, Any]:
     """To be asked for before the content: what changes in between is then noticed by the page."""
     lists = ConsoleLists(session)
@@ -53,7 +53,7 @@ def _at_most(count: int) -> str:
     return str(count) if count <= MOST_COUNTED else f"{MOST_COUNTED:,}+"
 
 
-def _address(about: Subject) -> str:
+def _address(about: PageSubject) -> str:
     parts = [about.page, *([about.asset_id] if about.asset_id else [])]
     if about.page == "version":
         parts.append(str(about.ordinal))

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from domain.api.dependencies import ServiceState, Session
 from domain.console.frame import frame
-from domain.console.live import Subject
+from domain.console.live import PageSubject
 from domain.console.people import Reader, need
 from domain.console.rendering import page
 from domain.repositories.console import ConsoleLists
@@ -29,7 +29,7 @@ async def audit(
 ) -> Response:
     """Acts by what they are about and by whom they were done."""
     need(who, "operator", "admin")
-    around = await frame(request, session, who, "audit", Subject("audit"))
+    around = await frame(request, session, who, "audit", PageSubject("audit"))
     rows = await ConsoleLists(session).acts(subject.strip(), actor.strip(), before, PAGE)
     return page(
         "audit.html",

@@ -39,7 +39,7 @@ class Pages:
 
 
 @dataclass(frozen=True)
-class Subject:
+class PageSubject:
     """What a page is about."""
 
     page: str
@@ -47,13 +47,13 @@ class Subject:
     ordinal: int = 0
 
 
-async def subject(request: Request) -> Subject:
+async def subject(request: Request) -> PageSubject:
     """What the address names: a page, one of an asset, or one of a version."""
     named = request.path_params
     ordinal = named.get("ordinal", "0")
     if named["page"] not in MARKS or not ordinal.isdecimal() or len(ordinal) > LONGEST_ORDINAL:
         raise NotFound("There is no such page.")
-    return Subject(named["page"], named.get("asset_id", ""), int(ordinal))
+    return PageSubject(named["page"], named.get("asset_id", ""), int(ordinal))
 
 
 router = APIRouter()
@@ -62,7 +62,9 @@ router = APIRouter()
 @router.get("/live/{page}")
 @router.get("/live/{page}/{asset_id}")
 @router.get("/live/{page}/{asset_id}/{ordinal}")
-async def live(request: Request, state: ServiceState, about: Annotated[Subject, Depends(subject)]) -> StreamingResponse:
+async def live(
+    request: Request, state: ServiceState, about: Annotated[PageSubject, Depends(subject)]
+) -> StreamingResponse:
     """Server-sent events: the mark of the page's content, each time it is another one."""
     pages: Pages = request.app.state.pages
     if await _look(request, state, about) is None:
@@ -72,7 +74,7 @@ async def live(request: Request, state: ServiceState, about: Annotated[Subject, 
     return StreamingResponse(_events(request, state, about, pages), media_type="text/event-stream", headers=HEADERS)
 
 
-async def _events(request: Request, state: Service, about: Subject, pages: Pages) -> AsyncIterator[str]:
+async def _events(request: Request, state: Service, about: PageSubject, pages: Pages) -> AsyncIterator[str]:
     told, pages.open = None, pages.open + 1
     try:
         yield "retry: 2000\n\n"
@@ -92,7 +94,7 @@ async def _events(request: Request, state: Service, about: Subject, pages: Pages
         pages.open -= 1
 
 
-async def _look(request: Request, state: Service, about: Subject) -> str | None:
+async def _look(request: Request, state: Service, about: PageSubject) -> str | None:
     """The page's mark, for somebody who is signed in."""
     async with state.database.transaction() as session:
         if await person_of(request, session) is None:

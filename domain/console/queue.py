@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from domain.api.assets import list_platforms
 from domain.api.dependencies import Session
 from domain.console.frame import frame
-from domain.console.live import Subject
+from domain.console.live import PageSubject
 from domain.console.people import Reader
 from domain.console.rendering import page
 from domain.console.standing import count
@@ -31,7 +31,7 @@ Token = Annotated[str | None, Query(max_length=200)]
 @router.get("/")
 async def queue(request: Request, session: Session, who: Reader, after: Token = None) -> Response:
     """Versions that wait, work, failed or were decided; newest first."""
-    around = await frame(request, session, who, "queue", Subject("queue"))
+    around = await frame(request, session, who, "queue", PageSubject("queue"))
     wanted = filter_of(request.query_params)
     listed = await ConsoleLists(session).queue(wanted, place_of(after), PAGE)
     platforms = await list_platforms(session)

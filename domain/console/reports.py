@@ -15,7 +15,7 @@ MOST = 500
 
 
 @dataclass(frozen=True)
-class Finding:
+class FileFinding:
     code: str
     wrong: str
     remedy: str
@@ -39,7 +39,7 @@ class Report:
     """The verdict, what was wrong and repaired, and what the data holds. Without an outcome nothing was reported."""
 
     outcome: str | None
-    findings: Sequence[Finding]
+    findings: Sequence[FileFinding]
     facts: Mapping[str, str]
     bands: Sequence[Band]
     fields: Mapping[str, str]
@@ -49,7 +49,7 @@ class Report:
 def report_of(outputs: Mapping[str, Any] | None) -> Report:
     told = _mapping((outputs or {}).get("validation"))
     findings = [_finding(each) for each in _mappings(told.get("report"))]
-    findings = findings or [Finding("warning", str(each), "") for each in _list(told.get("warnings"))]
+    findings = findings or [FileFinding("warning", str(each), "") for each in _list(told.get("warnings"))]
     facts = {title: _fact(name, told[name]) for name, title in TOLD.items() if told.get(name) is not None}
     repairs = (outputs or {}).get("repairs")
     if repairs:
@@ -71,8 +71,8 @@ def _fact(name: str, value: Any) -> str:
     return _text(value)
 
 
-def _finding(told: Mapping[str, Any]) -> Finding:
-    return Finding(*(_text(told.get(name, "")) for name in ("code", "wrong", "remedy")))
+def _finding(told: Mapping[str, Any]) -> FileFinding:
+    return FileFinding(*(_text(told.get(name, "")) for name in ("code", "wrong", "remedy")))
 
 
 def _band(told: Mapping[str, Any]) -> Band:

@@ -21,7 +21,7 @@ class ApprovalLine:
 
 
 @dataclass(frozen=True)
-class Standing:
+class ReviewStanding:
     """How far the newest revision is. `mine` are the revisions whose approval this person may take back."""
 
     tally: Tally
@@ -47,7 +47,7 @@ def standing_of(
     platform: PlatformView,
     who: str,
     now: datetime,
-) -> Standing:
+) -> ReviewStanding:
     """The approvals of all revisions, as they stand at this moment for this person."""
     contents = {each.revision: each.content_hash for each in revisions}
     current = {version.newest.revision, version.served_revision}
@@ -56,7 +56,7 @@ def standing_of(
         for each in given
     ]
     newest = version.newest.revision
-    return Standing(
+    return ReviewStanding(
         tally=count([each for each in given if each.revision == newest], contents.get(newest), platform, now),
         days=platform.approval_days,
         lines=lines,

@@ -14,12 +14,12 @@ from domain.api.dependencies import ServiceState, Session
 from domain.api.reviews import list_approvals
 from domain.console.frame import frame
 from domain.console.graph import run_graph
-from domain.console.live import Subject
+from domain.console.live import PageSubject
 from domain.console.maps import footprint, links_of, map_of, outline
 from domain.console.people import Person, Reader
 from domain.console.rendering import page
 from domain.console.reports import report_of
-from domain.console.standing import Standing, standing_of
+from domain.console.standing import ReviewStanding, standing_of
 from domain.console.words import event, remark
 from domain.contracts.assets import AssetView, RevisionView, VersionView
 from domain.contracts.problems import ProblemError
@@ -73,7 +73,7 @@ async def version_page(
     form: dict[str, str] | None = None,
 ) -> Response:
     """The page; after a refused decision with what was refused, and with what was typed."""
-    around = await frame(request, session, who, "queue", Subject("version", asset_id, ordinal))
+    around = await frame(request, session, who, "queue", PageSubject("version", asset_id, ordinal))
     asset = await api.read_asset(asset_id, session, Response())
     shown = await api.read_version(asset_id, ordinal, session, Response())
     revisions = await api.list_revisions(asset_id, ordinal, session)
@@ -120,7 +120,7 @@ async def _made(session: AsyncSession, state: Service, shown: VersionView) -> di
 
 async def _standing(
     session: AsyncSession, asset: AssetView, shown: VersionView, revisions: Sequence[RevisionView], who: Person
-) -> Standing:
+) -> ReviewStanding:
     given = await list_approvals(asset.asset_id, shown.ordinal, session)
     platform = await api.read_platform(asset.platform_id, session)
     return standing_of(given, shown, revisions, platform, who.identity.client_id, await Approvals(session).now())

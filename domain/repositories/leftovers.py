@@ -10,7 +10,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.models import Request, Run
-from domain.rules.leftovers import Ended, Patience, Place
+from domain.rules.leftovers import EndedRequest, Place, Retention
 from domain.rules.lifecycle import RequestState
 from domain.rules.scratch import is_scratch
 
@@ -80,7 +80,7 @@ FINISHED = (RequestState.COMPLETED, RequestState.FAILED, RequestState.CANCELLED)
 class Leftovers:
     session: AsyncSession
 
-    async def due(self, patience: Patience, lease_seconds: float, limit: int) -> list[UUID]:
+    async def due(self, patience: Retention, lease_seconds: float, limit: int) -> list[UUID]:
         """Requests that seem to be due, so many of each way to end."""
         found: list[UUID] = []
         for status in FINISHED:
@@ -89,10 +89,10 @@ class Leftovers:
             found += (await self.session.scalars(DUE, values)).all()
         return found
 
-    async def ended(self, request: Request) -> tuple[Ended, int]:
+    async def ended(self, request: Request) -> tuple[EndedRequest, int]:
         """How the request stands, under the caller's locks, and the highest number of its attempts."""
         row = (await self.session.execute(ENDED, {"request_id": request.request_id})).mappings().one()
-        ended = Ended(
+        ended = EndedRequest(
             RequestState(row["status"]),
             row["quiet"],
             is_at_work=row["is_at_work"],
@@ -136,7 +136,7 @@ class Leftovers:
         dropped = await self.session.execute(DROP, {"run_ids": list(run_ids)})
         return [(row.name, row.bytes) for row in dropped]
 
-    async def waiting(self, patience: Patience) -> Sequence[Mapping[str, Any]]:
+    async def waiting(self, patience: Retention) -> Sequence[Mapping[str, Any]]:
         """By how they ended: how many requests are still to be looked at, how many of them now, and since when."""
         rows = await self.session.execute(WAITING, vars(patience))
         return [dict(row) for row in rows.mappings()]

@@ -106,7 +106,7 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Taken:
+class LockedAsset:
     """The locked asset as it was."""
 
     was_deleted: bool
@@ -162,14 +162,14 @@ class Precedents:
         found = await (await (await driver(self.session)).execute(BATCH, values)).fetchone()
         return None if found is None else str(found[0])
 
-    async def take_asset(self, asset_id: str, submission: SubmissionCreate) -> Taken:
+    async def take_asset(self, asset_id: str, submission: SubmissionCreate) -> LockedAsset:
         """Make the asset if it is new, and lock it: submissions and decisions about one asset take turns.
 
         Only what is read after this is what the turn before left behind.
         """
         values = [asset_id, submission.platform_id, json.dumps(submission.refs), submission.data_type]
         taken = await (await (await driver(self.session)).execute(TAKE_ASSET, values)).fetchone()
-        return Taken(*taken) if taken else Taken(False, submission.data_type)
+        return LockedAsset(*taken) if taken else LockedAsset(False, submission.data_type)
 
     async def read(self, asset_id: str, submission: SubmissionCreate) -> Precedent:
         """Everything that came before. Ordinals are never given twice: deleted versions count."""

@@ -9,12 +9,12 @@ from uuid import UUID
 from sqlalchemy import TextClause, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from domain.rules.strays import Kind, Owner
+from domain.rules.strays import Owner, OwnerKind
 
 SAID = "request_id, q.collected_at is not null as is_collected"
-OWNED: Final[Mapping[Kind, TextClause]] = MappingProxyType(
+OWNED: Final[Mapping[OwnerKind, TextClause]] = MappingProxyType(
     {
-        Kind.REVISION: text(f"""
+        OwnerKind.REVISION: text(f"""
             select named.key, q.{SAID} from (
                 select key, split_part(key, '/', 1) as asset_id, split_part(key, '-r', 2) as revision,
                        split_part(split_part(key, '/', 2), '-r', 1) as ordinal
@@ -23,11 +23,11 @@ OWNED: Final[Mapping[Kind, TextClause]] = MappingProxyType(
             join app.requests q on q.asset_id = named.asset_id and q.ordinal = named.ordinal::int
                                and q.revision = named.revision::int
         """),  # noqa: S608 - our own words
-        Kind.RUN: text(f"""
+        OwnerKind.RUN: text(f"""
             select r.run_id::text as key, q.{SAID} from app.runs r join app.requests q using (request_id)
             where r.run_id = any(cast(:keys as uuid[]))
         """),  # noqa: S608 - our own words
-        Kind.EXPORT: text(f"""
+        OwnerKind.EXPORT: text(f"""
             select e.destination as key, q.{SAID} from app.exports e join app.requests q using (request_id)
             where e.destination = any(:keys) and (e.asset_id, e.ordinal) in (
                 select split_part(key, '/', 1), split_part(split_part(key, '/', 2), '-r', 1)::int

@@ -20,7 +20,7 @@ class Publicity:
     served: Mapping[int, int]
 
 
-class Order(StrEnum):
+class ExportOrder(StrEnum):
     EXPORT = "export"
     WITHDRAW = "withdraw"
     NOTHING = "nothing"
@@ -38,14 +38,14 @@ def exposed(asset: Publicity) -> frozenset[Served]:
     )
 
 
-def order(*, is_out: bool, belongs_out: bool) -> Order:
+def order(*, is_out: bool, belongs_out: bool) -> ExportOrder:
     """What brings one revision from where it is to where it belongs."""
     if is_out == belongs_out:
-        return Order.NOTHING
-    return Order.EXPORT if belongs_out else Order.WITHDRAW
+        return ExportOrder.NOTHING
+    return ExportOrder.EXPORT if belongs_out else ExportOrder.WITHDRAW
 
 
-def orders(out: Set[Served], asset: Publicity) -> dict[Served, Order]:
+def orders(out: Set[Served], asset: Publicity) -> dict[Served, ExportOrder]:
     """What to do about each revision that is out, or on its way out, or belongs there. Oldest first."""
     wanted = exposed(asset)
     return {

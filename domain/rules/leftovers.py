@@ -29,7 +29,7 @@ class Fate(Enum):
 
 
 @dataclass(frozen=True)
-class Patience:
+class Retention:
     """How long what a request made stays after its end, in seconds by the database's clock."""
 
     after_success: float = 3600.0
@@ -37,7 +37,7 @@ class Patience:
 
 
 @dataclass(frozen=True)
-class Ended:
+class EndedRequest:
     """A request as its rows are, read under their locks.
 
     `quiet_seconds` is the time since it or one of its attempts ended last. `is_at_work` says whether an attempt lives,
@@ -52,7 +52,7 @@ class Ended:
     is_discarded: bool = False
 
 
-def fate(request: Ended, patience: Patience) -> Fate:
+def fate(request: EndedRequest, patience: Retention) -> Fate:
     """What may be done about the request's files and tables now."""
     if request.is_at_work or request.status in {RequestState.PENDING, RequestState.PROCESSING}:
         return Fate.LEAVE

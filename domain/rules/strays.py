@@ -20,7 +20,7 @@ _COPY: Final = re.compile(r"([0-9a-f]{32}/[0-9]{1,9}-r[0-9]{1,9}/[0-9a-f]{32})/.
 PARTIAL_SECONDS: Final = 86_400.0  # longer than a file is written
 
 
-class Kind(StrEnum):
+class OwnerKind(StrEnum):
     """What sort of row owns files."""
 
     REVISION = "revision"
@@ -32,22 +32,22 @@ class Kind(StrEnum):
 class Owner:
     """The row: a revision as `asset/ordinal-rN`, a run by its id, an export by its destination."""
 
-    kind: Kind
+    kind: OwnerKind
     key: str
 
 
 def owner(zone: str, name: str) -> Owner | None:
     """Whose the file is, as its name says; None where such names belong to nobody, or to who uploads."""
     if zone == "external":
-        return _found(Kind.EXPORT, _COPY, name)
+        return _found(OwnerKind.EXPORT, _COPY, name)
     if zone == "bronze" and not name.startswith(QUARANTINE):
         return None
     own = name.removeprefix(QUARANTINE) if zone == "bronze" else name
-    made = _found(Kind.REVISION, _REVISION, own) or _found(Kind.RUN, _OF_RUN, own)
+    made = _found(OwnerKind.REVISION, _REVISION, own) or _found(OwnerKind.RUN, _OF_RUN, own)
     if made or zone != "runs":
         return made
     mark = _MARK.fullmatch(name)
-    return Owner(Kind.EXPORT, mark[1]) if mark else _found(Kind.RUN, _MEMORY, name)
+    return Owner(OwnerKind.EXPORT, mark[1]) if mark else _found(OwnerKind.RUN, _MEMORY, name)
 
 
 def why_unowned(zone: str, name: str, age_seconds: float) -> str | None:
@@ -58,6 +58,6 @@ def why_unowned(zone: str, name: str, age_seconds: float) -> str | None:
     return None if is_source else "no file of ours is called so"
 
 
-def _found(kind: Kind, pattern: re.Pattern[str], name: str) -> Owner | None:
+def _found(kind: OwnerKind, pattern: re.Pattern[str], name: str) -> Owner | None:
     match = pattern.match(name)
     return Owner(kind, match[1]) if match else None

@@ -56,7 +56,7 @@ CODES: dict[str, str] = {
 }
 
 
-class Position(NamedTuple):
+class FilePosition(NamedTuple):
     """A place in a file: 1-based line and column."""
 
     line: int = 1

@@ -16,14 +16,14 @@ MAX_TEXT = 64 * 1024
 MAX_ELEMENTS = 1_000_000
 
 
-class TooLarge(ValueError):
+class ResultTooLarge(ValueError):
     """A value would outgrow what a template may produce."""
 
 
 def bounded(size: int, limit: int = MAX_TEXT) -> None:
     """Refuse a result of this size before it exists."""
     if size > limit:
-        raise TooLarge(f"the result would hold {size} characters or elements, more than {limit}")
+        raise ResultTooLarge(f"the result would hold {size} characters or elements, more than {limit}")
 
 
 def text(value: object) -> str:

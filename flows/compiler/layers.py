@@ -20,7 +20,7 @@ class Spot:
 
 
 @dataclass(frozen=True)
-class Layout:
+class GraphLayout:
     """Where every node stands, how many layers there are, and how many nodes the longest one has."""
 
     spots: Mapping[str, Spot]
@@ -28,7 +28,7 @@ class Layout:
     longest: int
 
 
-def laid_out(predecessors: Mapping[str, Iterable[str]]) -> Layout:
+def laid_out(predecessors: Mapping[str, Iterable[str]]) -> GraphLayout:
     """The layout of a graph whose nodes come behind all of their predecessors. Names of no node are passed over."""
     edges = {name: [other for other in others if other in predecessors] for name, others in predecessors.items()}
     layers = _layers(edges)
@@ -38,7 +38,7 @@ def laid_out(predecessors: Mapping[str, Iterable[str]]) -> Layout:
         for number, layer in enumerate(layers)
         for index, name in enumerate(layer)
     }
-    return Layout(spots, len(layers), longest)
+    return GraphLayout(spots, len(layers), longest)
 
 
 def _layers(edges: Mapping[str, list[str]]) -> list[list[str]]:

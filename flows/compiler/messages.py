@@ -18,7 +18,7 @@ class RunError:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class NodeOutcome:
     """How a node ended, as later nodes and other processes need it."""
 
     state: State
@@ -83,7 +83,7 @@ Event = NodeStarted | NodeCompleted | NodeFailed | NodeSkipped | ItemCompleted |
 
 
 @dataclass(frozen=True)
-class Execute:
+class ExecuteNode:
     """Run this node now. For a `workflow` node the params are the inputs of the sub-workflow."""
 
     node_id: str
@@ -146,4 +146,4 @@ class Failed:
     error: RunError
 
 
-Decision = Execute | Expand | Skipped | Settled | StopRunning | Finished | Failed
+Decision = ExecuteNode | Expand | Skipped | Settled | StopRunning | Finished | Failed

@@ -7,7 +7,7 @@ from flows.compiler.plan import Node, Plan
 
 
 @dataclass(frozen=True)
-class Link:
+class DrawnEdge:
     """One edge of the picture."""
 
     source: str
@@ -27,12 +27,12 @@ def caption(node: Node) -> str:
     return node.handler or node.workflow or node.type
 
 
-def links(plan: Plan) -> Iterator[Link]:
+def links(plan: Plan) -> Iterator[DrawnEdge]:
     """Every edge; those of a conditional say when they are taken."""
     for node in plan.nodes.values():
         for name in node.predecessors:
             label = " | ".join(arm_labels(plan.nodes[name], node.id))
-            yield Link(name, node.id, label, name in node.any_of)
+            yield DrawnEdge(name, node.id, label, name in node.any_of)
 
 
 def arm_labels(node: Node, target: str) -> list[str]:

@@ -5,7 +5,7 @@ from typing import Any
 
 from flows.compiler.branch_tests import parse_test
 from flows.compiler.expressions import ExpressionError, Names, parse_condition
-from flows.compiler.messages import Outcome
+from flows.compiler.messages import NodeOutcome
 from flows.compiler.plan import Choice, Node
 from flows.compiler.states import State
 
@@ -30,7 +30,7 @@ def _first_that_holds(choice: Choice, value: Any) -> tuple[str, ...]:
     raise ExpressionError(f"no branch holds for {str(value)[:100]!r}, and there is no default")
 
 
-def edge_is_active(predecessor: Node, outcome: Outcome, name: str) -> bool:
+def edge_is_active(predecessor: Node, outcome: NodeOutcome, name: str) -> bool:
     """Whether the edge from an ended predecessor to this node counts as completed."""
     failed_softly = outcome.state is State.FAILED and predecessor.on_failure == "continue"
     if outcome.state is not State.COMPLETED and not failed_softly:
@@ -44,5 +44,5 @@ def _is_target(choice: Choice, name: str) -> bool:
     return any(name in arm.targets for arm in choice.arms)
 
 
-def _chosen(outcome: Outcome) -> Collection[str]:
+def _chosen(outcome: NodeOutcome) -> Collection[str]:
     return outcome.output["chosen"] if isinstance(outcome.output, dict) else ()

@@ -11,7 +11,7 @@ from jinja2 import StrictUndefined, Undefined
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from flows.compiler.filters import FILTERS, TooLarge, bounded
+from flows.compiler.filters import FILTERS, ResultTooLarge, bounded
 
 # Tests that need no Python object behind the value.
 _TEST_NAMES = (
@@ -92,7 +92,7 @@ def _bits(value: Any) -> int:
 
 def _refuse_large_integers(bits: int) -> None:
     if bits > _MAX_BITS:
-        raise TooLarge(f"the result would be a number of {bits} bits, more than {_MAX_BITS}")
+        raise ResultTooLarge(f"the result would be a number of {bits} bits, more than {_MAX_BITS}")
 
 
 _BOUNDED: Mapping[str, Callable[[Any, Any], Any]] = {"+": _add, "*": _multiply, "**": _power, "%": _modulo}

@@ -15,7 +15,7 @@ from flows.compiler.messages import (
     Cancelled,
     Decision,
     Event,
-    Execute,
+    ExecuteNode,
     Expand,
     Failed,
     Finished,
@@ -23,9 +23,9 @@ from flows.compiler.messages import (
     ItemFailed,
     NodeCompleted,
     NodeFailed,
+    NodeOutcome,
     NodeSkipped,
     NodeStarted,
-    Outcome,
     RunError,
     Settled,
     Skipped,
@@ -56,7 +56,7 @@ class Schedule:
         inputs: Mapping[str, Any] | None = None,
         run: Mapping[str, Any] | None = None,
         only: Collection[str] | None = None,
-        known: Mapping[str, Outcome] | None = None,
+        known: Mapping[str, NodeOutcome] | None = None,
     ) -> None:
         self.plan = plan
         self._scope = _scope(plan, only)
@@ -78,7 +78,7 @@ class Schedule:
         return MappingProxyType(self._states)
 
     @property
-    def outcomes(self) -> Mapping[str, Outcome]:
+    def outcomes(self) -> Mapping[str, NodeOutcome]:
         """How every node that ended did so, with those that were known before: what another schedule may be told."""
         return MappingProxyType(self._outcomes)
 
@@ -99,11 +99,11 @@ class Schedule:
             case NodeStarted():
                 self._start(event.node_id)
             case NodeCompleted():
-                yield from self._on_end(event.node_id, Outcome(State.COMPLETED, event.output))
+                yield from self._on_end(event.node_id, NodeOutcome(State.COMPLETED, event.output))
             case NodeFailed():
-                yield from self._on_end(event.node_id, Outcome(State.FAILED, None, event.error))
+                yield from self._on_end(event.node_id, NodeOutcome(State.FAILED, None, event.error))
             case NodeSkipped():
-                yield from self._on_end(event.node_id, Outcome(State.SKIPPED))
+                yield from self._on_end(event.node_id, NodeOutcome(State.SKIPPED))
             case ItemCompleted() | ItemFailed():
                 yield from self._on_item(event)
             case Cancelled():
@@ -117,7 +117,7 @@ class Schedule:
         if self._state_of(name) is State.READY:
             self._states[name] = State.RUNNING
 
-    def _on_end(self, name: str, outcome: Outcome) -> list[Decision]:
+    def _on_end(self, name: str, outcome: NodeOutcome) -> list[Decision]:
         state = self._state_of(name)
         if state.is_terminal:
             return []
@@ -142,7 +142,7 @@ class Schedule:
 
     def _after_item(self, node: Node, expansion: Expansion) -> Iterator[Decision]:
         if not expansion.is_tolerable and node.on_failure == "fail":
-            yield from self._settle_and_go_on(node, Outcome(State.FAILED, None, expansion.error()))
+            yield from self._settle_and_go_on(node, NodeOutcome(State.FAILED, None, expansion.error()))
         elif expansion.is_done:
             yield from self._settle_and_go_on(node, _end_of(expansion))
 
@@ -191,14 +191,14 @@ class Schedule:
             return
         match node.type:
             case "start" | "end":
-                yield from self._settle(node, Outcome(State.COMPLETED, {}))
+                yield from self._settle(node, NodeOutcome(State.COMPLETED, {}))
             case "conditional":
                 chosen = list(chosen_targets(node, self._names))
-                yield from self._settle(node, Outcome(State.COMPLETED, {"chosen": chosen}))
+                yield from self._settle(node, NodeOutcome(State.COMPLETED, {"chosen": chosen}))
             case "task" | "workflow":
                 params = render(node.params, self._names)
                 self._states[node.id] = State.READY
-                yield Execute(node.id, params)
+                yield ExecuteNode(node.id, params)
             case "fan_out":
                 yield from self._expand(node)
             case "fan_in":
@@ -225,7 +225,7 @@ class Schedule:
             # The children ran elsewhere, and so does the fan-in: its end will be reported.
             self._states[node.id] = State.READY
         else:
-            yield from self._settle(node, Outcome(State.COMPLETED, aggregate(fan_in, expansion)))
+            yield from self._settle(node, NodeOutcome(State.COMPLETED, aggregate(fan_in, expansion)))
 
     def _is_triggered(self, node: Node) -> bool:
         groups = [group for group in (node.all_of, node.any_of) if group]
@@ -238,30 +238,30 @@ class Schedule:
     # --- ending ---
 
     def _skip(self, node: Node) -> Skipped:
-        self._record(node, Outcome(State.SKIPPED))
+        self._record(node, NodeOutcome(State.SKIPPED))
         return Skipped(node.id)
 
-    def _settle(self, node: Node, outcome: Outcome) -> Iterator[Decision]:
+    def _settle(self, node: Node, outcome: NodeOutcome) -> Iterator[Decision]:
         self._record(node, outcome)
         yield Settled(node.id, outcome.state, outcome.output, outcome.error)
         yield from self._fail_fast(node, outcome)
 
-    def _settle_and_go_on(self, node: Node, outcome: Outcome) -> Iterator[Decision]:
+    def _settle_and_go_on(self, node: Node, outcome: NodeOutcome) -> Iterator[Decision]:
         yield from self._settle(node, outcome)
         yield from self._decide(deque(self._now_decidable(node)))
 
-    def _end_and_go_on(self, node: Node, outcome: Outcome) -> Iterator[Decision]:
+    def _end_and_go_on(self, node: Node, outcome: NodeOutcome) -> Iterator[Decision]:
         self._record(node, outcome)
         yield from self._fail_fast(node, outcome)
         yield from self._decide(deque(self._now_decidable(node)))
 
-    def _record(self, node: Node, outcome: Outcome) -> None:
+    def _record(self, node: Node, outcome: NodeOutcome) -> None:
         self._states[node.id] = outcome.state
         self._outcomes[node.id] = outcome
         self._open -= 1
         self._show(node.id, outcome)
 
-    def _show(self, name: str, outcome: Outcome) -> None:
+    def _show(self, name: str, outcome: NodeOutcome) -> None:
         """Let templates see how the node ended."""
         seen = {"status": outcome.state.value, "error": outcome.error.message if outcome.error else None}
         if outcome.state is State.COMPLETED:
@@ -275,7 +275,7 @@ class Schedule:
                 if not self._waiting[successor]:
                     yield successor
 
-    def _fail_fast(self, node: Node, outcome: Outcome) -> Iterator[Decision]:
+    def _fail_fast(self, node: Node, outcome: NodeOutcome) -> Iterator[Decision]:
         if outcome.state is State.FAILED and node.on_failure == "fail":
             error = outcome.error or RunError("handler-failed", "The node failed.", node.id)
             yield from self._stop_started()
@@ -306,14 +306,14 @@ class Schedule:
         return sum(1 for name in node.predecessors if name in self._scope)
 
 
-def _failure(code: str, error: Exception, node: Node) -> Outcome:
-    return Outcome(State.FAILED, None, RunError(code, str(error), node.id))
+def _failure(code: str, error: Exception, node: Node) -> NodeOutcome:
+    return NodeOutcome(State.FAILED, None, RunError(code, str(error), node.id))
 
 
-def _end_of(expansion: Expansion) -> Outcome:
+def _end_of(expansion: Expansion) -> NodeOutcome:
     if expansion.is_tolerable:
-        return Outcome(State.COMPLETED, expansion.output())
-    return Outcome(State.FAILED, None, expansion.error())
+        return NodeOutcome(State.COMPLETED, expansion.output())
+    return NodeOutcome(State.FAILED, None, expansion.error())
 
 
 def _scope(plan: Plan, only: Collection[str] | None) -> dict[str, Node]:

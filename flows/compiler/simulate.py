@@ -14,7 +14,7 @@ from typing import Any, assert_never
 
 from flows.compiler.messages import (
     Decision,
-    Execute,
+    ExecuteNode,
     Expand,
     Failed,
     Finished,
@@ -23,7 +23,7 @@ from flows.compiler.messages import (
     ItemFailed,
     NodeCompleted,
     NodeFailed,
-    Outcome,
+    NodeOutcome,
     RunError,
     Settled,
     Skipped,
@@ -110,7 +110,7 @@ def simulate(
     world: World,
     *,
     only: Collection[str] | None = None,
-    known: Mapping[str, Outcome] | None = None,
+    known: Mapping[str, NodeOutcome] | None = None,
     depth: int = 0,
 ) -> Simulation:
     """Run the plan. Raises InputFault for bad inputs and NoFixture where nothing says what a node returns."""
@@ -123,12 +123,12 @@ def _defaults(plan: Plan) -> dict[str, Any]:
     return {name: item.default for name, item in plan.inputs.items() if item.has_default}
 
 
-def _known_from_fixtures(plan: Plan, world: World, only: Collection[str]) -> dict[str, Outcome]:
+def _known_from_fixtures(plan: Plan, world: World, only: Collection[str]) -> dict[str, NodeOutcome]:
     """Upstream outputs of a part: fixtures, else examples."""
     known = {}
     for name, node in plan.nodes.items():
         if name not in only and (name in world.fixtures or node.handler in world.handlers) and not node.fan_out:
-            known[name] = Outcome(State.COMPLETED, _work_output(_Work(node, name, {}), world))
+            known[name] = NodeOutcome(State.COMPLETED, _work_output(_Work(node, name, {}), world))
     return known
 
 
@@ -172,7 +172,7 @@ class _Simulator:
     def _carry_out(self, decisions: list[Decision]) -> None:
         for decision in decisions:
             match decision:
-                case Execute():
+                case ExecuteNode():
                     node = self.plan.nodes[decision.node_id]
                     self._begin(_Work(node, node.id, decision.params))
                 case Expand():

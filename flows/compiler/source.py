@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 from yaml.cyaml import CParser  # type: ignore[attr-defined]
 
-from flows.compiler.faults import Fault, Path, Position, by_place, excerpt, pointer
+from flows.compiler.faults import Fault, FilePosition, Path, by_place, excerpt, pointer
 from flows.compiler.scalars import NotANumber, resolve
 
 MAX_BYTES = 256 * 1024
@@ -30,8 +30,8 @@ class Document:
     file: str
     text: str
     value: Json = None
-    keys: dict[Path, Position] = field(default_factory=dict)
-    values: dict[Path, Position] = field(default_factory=dict)
+    keys: dict[Path, FilePosition] = field(default_factory=dict)
+    values: dict[Path, FilePosition] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
     readable: bool = True
 
@@ -41,22 +41,22 @@ class Document:
 
     def at_key(self, path: Path, code: str, message: str, hint: str = "") -> Fault:
         """A fault at the key of the path: of the whole file its first line; of an element of a list its value."""
-        place = self.keys.get(path) or (self.value_place(path) if path else Position())
+        place = self.keys.get(path) or (self.value_place(path) if path else FilePosition())
         return self.at_place(place, path, code, message, hint)
 
-    def value_place(self, path: Path) -> Position:
+    def value_place(self, path: Path) -> FilePosition:
         while path and path not in self.values:
             path = path[:-1]
-        return self.values.get(path, Position())
+        return self.values.get(path, FilePosition())
 
-    def at_place(self, place: Position, path: Path, code: str, message: str, hint: str) -> Fault:
+    def at_place(self, place: FilePosition, path: Path, code: str, message: str, hint: str) -> Fault:
         return Fault(self.file, place.line, place.column, code, message, pointer(path), hint)
 
 
 class _Refused(Exception):
     """Reading stopped at one fault that makes all others guesswork."""
 
-    def __init__(self, place: Position, path: Path, code: str, message: str, hint: str = "") -> None:
+    def __init__(self, place: FilePosition, path: Path, code: str, message: str, hint: str = "") -> None:
         super().__init__(message)
         self.place, self.path, self.code, self.message, self.hint = place, path, code, message, hint
 
@@ -94,7 +94,7 @@ def _refuse_large(text: str) -> None:
     too_long = len(text) > MAX_BYTES or len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES
     if too_long:
         raise _Refused(
-            Position(),
+            FilePosition(),
             (),
             "yaml-unsafe",
             f"the file is larger than {MAX_BYTES // 1024} kB",
@@ -121,7 +121,7 @@ def _events(text: str) -> Iterator[Any]:
 
 def _syntax_fault(error: yaml.MarkedYAMLError, text: str) -> _Refused:
     mark = error.problem_mark or error.context_mark
-    place = Position(mark.line + 1, mark.column + 1) if mark else Position()
+    place = FilePosition(mark.line + 1, mark.column + 1) if mark else FilePosition()
     told = ", ".join(part for part in (error.context, error.problem) if part)
     line = text.split("\n")[place.line - 1 : place.line]
     hint = (
@@ -132,12 +132,12 @@ def _syntax_fault(error: yaml.MarkedYAMLError, text: str) -> _Refused:
     return _Refused(place, (), "yaml-syntax", f"not YAML: {told}", hint)
 
 
-def _place_of_offset(text: str, offset: int) -> Position:
+def _place_of_offset(text: str, offset: int) -> FilePosition:
     before = text[:offset]
-    return Position(before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1)
+    return FilePosition(before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1)
 
 
-def _first_refused_character(text: str) -> Position:
+def _first_refused_character(text: str) -> FilePosition:
     found = _REFUSED.search(text)
     return _place_of_offset(text, found.start() if found else 0)
 
@@ -231,9 +231,9 @@ class _Reader:
             self.keys, self.values = self.document.keys, self.document.values
 
 
-def _place(event: Any) -> Position:
+def _place(event: Any) -> FilePosition:
     mark = event.start_mark
-    return Position(mark.line + 1, mark.column + 1)
+    return FilePosition(mark.line + 1, mark.column + 1)
 
 
 def _tag(tag: str) -> str:

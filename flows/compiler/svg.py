@@ -6,7 +6,7 @@ from html import escape
 
 from flows.compiler.layers import Spot, laid_out
 from flows.compiler.plan import Node, Plan
-from flows.compiler.render import Link, caption, links
+from flows.compiler.render import DrawnEdge, caption, links
 
 BOX_WIDTH, BOX_HEIGHT = 190, 46
 GAP_X, GAP_Y, MARGIN = 36, 54, 24
@@ -55,7 +55,7 @@ def _centre(spot: Spot) -> Centre:
     return Centre(x, MARGIN + spot.layer * (BOX_HEIGHT + GAP_Y) + BOX_HEIGHT / 2)
 
 
-def _edge(link: Link, centres: Mapping[str, Centre]) -> str:
+def _edge(link: DrawnEdge, centres: Mapping[str, Centre]) -> str:
     start, end = centres[link.source], centres[link.target]
     top, bottom = start.y + BOX_HEIGHT / 2, end.y - BOX_HEIGHT / 2
     middle = (top + bottom) / 2

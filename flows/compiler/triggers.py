@@ -30,7 +30,7 @@ def _rule(edges: list[Edge]) -> Rule:
     return Rule(tuple(all_of), tuple(any_of))
 
 
-class Runs:
+class RunConditions:
     """For every node, the decisions under which it is triggered, and those under which it runs."""
 
     def __init__(self, model: Model, graph: Graph) -> None:

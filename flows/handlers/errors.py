@@ -96,7 +96,7 @@ class OutOfMemory(HandlerError):
     code = "out-of-memory"
 
 
-class Forbidden(HandlerError):
+class StorageForbidden(HandlerError):
     """The try asked storage for what is none of its business."""
 
     code = "storage-forbidden"
@@ -121,7 +121,7 @@ TELLABLE: dict[str, type[HandlerError]] = {
         Stopped,
         OutOfMemory,
         PlannedHandler,
-        Forbidden,
+        StorageForbidden,
         NoAsset,
     )
 }

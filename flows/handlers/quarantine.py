@@ -52,7 +52,7 @@ SocketOption = tuple[int, int, int] | tuple[int, int, bytes | bytearray] | tuple
 
 
 @dataclass(frozen=True)
-class Guard:
+class FetchLimits:
     """Where sources may be fetched from, and how much of them."""
 
     policy: SourcePolicy
@@ -62,7 +62,7 @@ class Guard:
     resolver: Resolver
 
 
-def fetch(url: str, context: Context, guard: Guard | None = None) -> str:
+def fetch(url: str, context: Context, guard: FetchLimits | None = None) -> str:
     """Put what lies at the address into quarantine; returns the blob's name, which tells nothing of the address."""
     guard = guard or _guard_of_settings()
     copy = context.workdir / "fetched"
@@ -85,7 +85,7 @@ def resolve(host: str, port: int) -> Sequence[Address]:
 class JudgedBackend(httpcore.NetworkBackend):
     """Opens connections for httpcore. The name is resolved once; a later answer of its server changes nothing."""
 
-    def __init__(self, guard: Guard) -> None:
+    def __init__(self, guard: FetchLimits) -> None:
         self._guard = guard
         self._network = httpcore.SyncBackend()
 
@@ -106,7 +106,7 @@ class JudgedBackend(httpcore.NetworkBackend):
 
 
 @contextmanager
-def _answer(url: str, guard: Guard) -> Iterator[tuple[httpcore.Response, Target]]:
+def _answer(url: str, guard: FetchLimits) -> Iterator[tuple[httpcore.Response, Target]]:
     """The answer that is no redirect, and who gave it."""
     begun = time.monotonic()
     with httpcore.ConnectionPool(ssl_context=guard.tls, network_backend=JudgedBackend(guard)) as pool:
@@ -149,7 +149,7 @@ def _refuse_answer(response: httpcore.Response, target: Target) -> None:
         raise InvalidInput(f"{target.host} gives the source packed as {encoding[:20]!r}, which it was asked not to do.")
 
 
-def _save(response: httpcore.Response, copy: Path, guard: Guard, context: Context) -> None:
+def _save(response: httpcore.Response, copy: Path, guard: FetchLimits, context: Context) -> None:
     """Write what comes, up to the limits."""
     announced = _header(response, b"content-length")
     expected = int(announced) if announced.isdecimal() else None
@@ -170,7 +170,7 @@ def _save(response: httpcore.Response, copy: Path, guard: Guard, context: Contex
         raise Transient(f"The source arrived incomplete: {done:,} bytes of {expected or 'an unknown number'}.")
 
 
-def _refuse_beyond(size_bytes: int, guard: Guard) -> None:
+def _refuse_beyond(size_bytes: int, guard: FetchLimits) -> None:
     if size_bytes > guard.max_bytes:
         raise InvalidInput(
             f"The source is larger than the {guard.max_bytes:,} bytes that are fetched. Upload it to storage instead."
@@ -189,11 +189,11 @@ def _header(response: httpcore.Response, name: bytes) -> str:
     return next(found, b"").decode("latin-1").strip()
 
 
-def _guard_of_settings() -> Guard:
+def _guard_of_settings() -> FetchLimits:
     from flows.settings import SourceSettings
 
     settings = SourceSettings()
-    return Guard(
+    return FetchLimits(
         policy=SourcePolicy(hosts=frozenset(settings.source_hosts)),
         max_bytes=settings.source_max_mb * 2**20,
         seconds=settings.source_seconds,

@@ -27,7 +27,7 @@ class DamagedValue(Broken):
 
 
 @dataclass(frozen=True)
-class Values:
+class KeptValues:
     """The kept values of one run."""
 
     store: SmallStore

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from flows.compiler import Outcome, RunError, State
-from flows.memory.large_values import Values, to_json
+from flows.compiler import NodeOutcome, RunError, State
+from flows.memory.large_values import KeptValues, to_json
 from flows.storage import SmallStore
 
 log = logging.getLogger("cairn.ledger")
@@ -23,7 +23,7 @@ LINES_A_FILE = 20_000  # stores take 50,000 appends to a blob
 
 
 @dataclass(frozen=True)
-class Entry:
+class LedgerEntry:
     """How one node, or one item of a fan-out, ended, as far as its process could tell."""
 
     node: str
@@ -51,12 +51,12 @@ class Ledger:
     store: SmallStore
     memory: str
     writer: str
-    _nodes: dict[str, Entry] | None = field(default=None)
+    _nodes: dict[str, LedgerEntry] | None = field(default=None)
     _lines: Counter[str] = field(default_factory=Counter)
 
     @property
-    def values(self) -> Values:
-        return Values(self.store, self.memory)
+    def values(self) -> KeptValues:
+        return KeptValues(self.store, self.memory)
 
     def recall(self) -> None:
         """Read what is remembered of nodes. Once is enough: what this process does from then on it notes itself."""
@@ -66,7 +66,7 @@ class Ledger:
         """Whether nothing is remembered of this node, as far as that is known without a look at storage."""
         return self._nodes is not None and path not in self._nodes
 
-    def node(self, path: str, digest: str) -> Outcome | None:
+    def node(self, path: str, digest: str) -> NodeOutcome | None:
         """How this node ended if it has succeeded before, with the same work to do."""
         if self._nodes is None:
             self.recall()
@@ -76,20 +76,20 @@ class Ledger:
         """The nodes that have succeeded by now, in whatever process."""
         return {entry.node for entry in self._entries(NODES) if entry.is_completed}
 
-    def items(self, path: str) -> dict[str, Entry]:
+    def items(self, path: str) -> dict[str, LedgerEntry]:
         """The items of a fan-out that have succeeded before, by key."""
         return {entry.key: entry for entry in self._entries(path) if entry.is_completed and entry.key is not None}
 
-    def item(self, entries: Mapping[str, Entry], key: str, digest: str) -> Outcome | None:
+    def item(self, entries: Mapping[str, LedgerEntry], key: str, digest: str) -> NodeOutcome | None:
         """How this item ended if it has succeeded before, with the same work to do."""
         return self._outcome(entries.get(key), digest)
 
-    def _outcome(self, entry: Entry | None, digest: str) -> Outcome | None:
+    def _outcome(self, entry: LedgerEntry | None, digest: str) -> NodeOutcome | None:
         if entry is None or entry.digest != digest or entry.output is None:
             return None
-        return Outcome(State.COMPLETED, self.values.heard(entry.output))
+        return NodeOutcome(State.COMPLETED, self.values.heard(entry.output))
 
-    def record(self, entry: Entry) -> None:
+    def record(self, entry: LedgerEntry) -> None:
         """Remember. Once this returns, no attempt repeats what has succeeded."""
         place = NODES if entry.index is None else entry.node
         line = {name: value for name, value in entry.__dict__.items() if value is not None}
@@ -104,11 +104,11 @@ class Ledger:
         if place == NODES and entry.is_completed and self._nodes is not None:
             self._nodes[entry.node] = entry  # a sub-workflow that is tried again asks for it
 
-    def _entries(self, place: str) -> Iterator[Entry]:
+    def _entries(self, place: str) -> Iterator[LedgerEntry]:
         return read(self.store, self.memory, place)
 
 
-def read(store: SmallStore, memory: str, place: str) -> Iterator[Entry]:
+def read(store: SmallStore, memory: str, place: str) -> Iterator[LedgerEntry]:
     """All entries of a fan-out's items, or of the run's nodes, file by file.
 
     A line that is none, as a full disk leaves it, costs its work again, never the run.
@@ -116,7 +116,7 @@ def read(store: SmallStore, memory: str, place: str) -> Iterator[Entry]:
     for name in store.names(f"{memory}/ledger/{place}"):
         for number, line in enumerate(store.read_bytes(name).split(b"\n")[:-1], 1):
             try:
-                entry = Entry(**json.loads(line))
+                entry = LedgerEntry(**json.loads(line))
             except (ValueError, TypeError):
                 where = {"file": name, "line": number}
                 log.warning("line of a run's memory unreadable; its work is done again", extra=where)
@@ -124,9 +124,9 @@ def read(store: SmallStore, memory: str, place: str) -> Iterator[Entry]:
                 yield entry
 
 
-def latest(entries: Iterator[Entry]) -> list[Entry]:
+def latest(entries: Iterator[LedgerEntry]) -> list[LedgerEntry]:
     """What is known of each item of a fan-out, in item order: a success outweighs failures, then the later counts."""
-    best: dict[int, Entry] = {}
+    best: dict[int, LedgerEntry] = {}
     for entry in entries:
         if entry.index is None:
             continue

@@ -12,7 +12,7 @@ from prefect.client.schemas.objects import State as PrefectState
 from prefect.client.schemas.objects import StateType, TaskRun
 from prefect.runtime import task_run
 
-from flows.compiler import Node, Outcome, State
+from flows.compiler import Node, NodeOutcome, State
 from flows.handlers.errors import Broken
 from flows.prefect_engine.task_run import run_task
 from flows.runs.node_executor import NodeExecutor, Work
@@ -25,14 +25,14 @@ class TaskRuns:
 
     def __init__(self, executor: NodeExecutor, node: Node, *, of_items: bool = False) -> None:
         self.executor, self.node = executor, node
-        self._works: dict[int, tuple[Work, Outcome | None]] = {}
-        self._ended: dict[int, Outcome] = {}
+        self._works: dict[int, tuple[Work, NodeOutcome | None]] = {}
+        self._ended: dict[int, NodeOutcome] = {}
         self._tries: dict[int, int] = {}
         name = node.id + "__{index}" if of_items else node.id
         may_retry = executor.may_retry if _prefect_retries(node) else None
         self._task = _prefect_task(node, self._body, name, may_retry)
 
-    async def run(self, work: Work, known: Outcome | None = None) -> tuple[Outcome, int]:
+    async def run(self, work: Work, known: NodeOutcome | None = None) -> tuple[NodeOutcome, int]:
         """One task run for this work, or to show that it was done before; how it ended, after how many tries."""
         index = work.item.index if work.item else 0
         self._works[index] = work, known
@@ -55,7 +55,7 @@ class TaskRuns:
         if _prefect_retries(self.node):
             number = (task_run.run_count or 1) - 1
             self._tries[index] = number + 1
-            self._ended[index] = Outcome(State.COMPLETED, await self.executor.once(work, number))
+            self._ended[index] = NodeOutcome(State.COMPLETED, await self.executor.once(work, number))
         else:
             self._ended[index] = outcome = await self.executor.perform(work)
             if outcome.error is not None:

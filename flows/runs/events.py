@@ -9,8 +9,8 @@ from flows.compiler import (
     Node,
     NodeCompleted,
     NodeFailed,
+    NodeOutcome,
     NodeSkipped,
-    Outcome,
     RunError,
     State,
 )
@@ -31,7 +31,7 @@ def run_problem(error: RunError) -> RunProblem:
     return RunProblem(code=error.code, message=message, node_id=error.node_id, partner_may_read=error.partner_may_read)
 
 
-def node_event(node_id: str, outcome: Outcome) -> Event:
+def node_event(node_id: str, outcome: NodeOutcome) -> Event:
     if outcome.state is State.COMPLETED:
         return NodeCompleted(node_id, outcome.output)
     if outcome.state is State.SKIPPED:
@@ -39,7 +39,7 @@ def node_event(node_id: str, outcome: Outcome) -> Event:
     return NodeFailed(node_id, outcome.error or RunError("handler-failed", "The node failed.", node_id))
 
 
-def item_event(node_id: str, index: int, outcome: Outcome) -> Event:
+def item_event(node_id: str, index: int, outcome: NodeOutcome) -> Event:
     if outcome.state is State.COMPLETED:
         return ItemCompleted(node_id, index, outcome.output)
     return ItemFailed(node_id, index, outcome.error or RunError("handler-failed", "The item failed.", node_id))

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from domain.contracts.runs import NodeEvent
 from domain.shared.together import each_to_its_end
-from flows.compiler import Item, Node, Outcome, State
+from flows.compiler import Item, Node, NodeOutcome, State
 from flows.compiler.partition import grouped
-from flows.memory.ledger import Entry
+from flows.memory.ledger import LedgerEntry
 from flows.prefect_engine.node_tasks import TaskRuns, run_group
 from flows.runs.domain_client import AttemptClient
 from flows.runs.node_executor import NodeExecutor, Work
@@ -19,7 +19,7 @@ from flows.storage.threads import in_storage_thread
 AT_ONCE = 16  # of a fan-out that declares no bound: enough to hide waiting, few enough to spare two cores
 REPORT_SECONDS = 0.5
 
-Tell = Callable[[int, Outcome], Awaitable[None]]
+Tell = Callable[[int, NodeOutcome], Awaitable[None]]
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Items:
 
     executor: NodeExecutor
     share: Share
-    entries: Mapping[str, Entry]
+    entries: Mapping[str, LedgerEntry]
     gate: asyncio.Semaphore
     tell: Tell
 
@@ -90,7 +90,7 @@ class Items:
         await self._tell(work, outcome)
         return outcome.state is State.COMPLETED
 
-    async def _tell(self, work: Work, outcome: Outcome) -> None:
+    async def _tell(self, work: Work, outcome: NodeOutcome) -> None:
         """Nothing of an item that a stop cut short: told as one that failed, it would hide why there was a stop."""
         if outcome.state is not State.CANCELLED:
             await self.tell(_index(work), outcome)
@@ -116,7 +116,7 @@ def _index(work: Work) -> int:
 
 
 @dataclass
-class Counts:
+class FanOutCounts:
     """How far a fan-out is, told now and then: one of thousands must not send thousands of messages.
 
     Without a line nobody is told: those of sub-workflows are their own business. Nor is anybody once the node has
@@ -131,7 +131,7 @@ class Counts:
     done: int = 0
     failed: int = 0
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: NodeOutcome) -> None:
         if outcome.state is State.COMPLETED:
             self.done += 1
         elif outcome.state is State.FAILED:
@@ -163,7 +163,7 @@ class Counts:
         )
 
     @asynccontextmanager
-    async def reported(self) -> "AsyncIterator[Counts]":
+    async def reported(self) -> "AsyncIterator[FanOutCounts]":
         """Report while the block runs, where anything has changed. Not at its end: an ended node does not run."""
         reporter = asyncio.create_task(self._keep_reporting())
         try:

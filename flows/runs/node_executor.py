@@ -20,10 +20,10 @@ from typing import Any, Protocol
 from domain.contracts.artifacts import Artifact
 from domain.contracts.runs import NodeEvent
 from domain.rules.texts import kept
-from flows.compiler import Item, Node, Outcome, RunError, State
+from flows.compiler import Item, Node, NodeOutcome, RunError, State
 from flows.handlers.errors import Broken, HandlerError, Outage, Outlasted, Stopped
 from flows.memory.large_values import DamagedValue, Stored, lies_in_storage, made_plain
-from flows.memory.ledger import Entry, digest, error_json
+from flows.memory.ledger import LedgerEntry, digest, error_json
 from flows.runs.outages import outage_of
 from flows.runs.run_context import RunContext
 from flows.runs.stopping import Stop
@@ -140,17 +140,17 @@ class NodeExecutor:
         self.run_context.artifacts += [Artifact.model_validate(each) for each in output.get("artifacts") or []]
         return stored
 
-    async def perform(self, work: Work) -> Outcome:
+    async def perform(self, work: Work) -> NodeOutcome:
         """All its tries, without a task run of its own."""
         with self.at_work():
             return await self._perform(work)
 
-    async def _perform(self, work: Work) -> Outcome:
+    async def _perform(self, work: Work) -> NodeOutcome:
         delays = work.node.retry.delays()
         number = 0
         while True:
             try:
-                return Outcome(State.COMPLETED, await self.once(work, number))
+                return NodeOutcome(State.COMPLETED, await self.once(work, number))
             except Broken:
                 raise
             except Exception as error:  # noqa: BLE001 - whatever a handler raises is its failure, not ours
@@ -159,18 +159,18 @@ class NodeExecutor:
             await asyncio.sleep(work.node.retry.wait(number, random.random()))  # noqa: S311 - a spread, no secret
             number += 1
 
-    async def failed(self, work: Work, number: int, error: BaseException) -> Outcome:
+    async def failed(self, work: Work, number: int, error: BaseException) -> NodeOutcome:
         """The outcome of work that failed for good, or was stopped."""
         told = run_error(error, work.node.id)
         if self._is_cut_short(work, number, error):  # it is to be done again, so nobody remembers how it ended
-            return Outcome(State.CANCELLED, None, told)
+            return NodeOutcome(State.CANCELLED, None, told)
         remember = partial(self._remember, work, number, None, None, told)
         if outage_of(error) is None:
             await in_storage_thread(self._outlast, remember)
         else:  # what was away may be the very place where it would be remembered
             with contextlib.suppress(Exception):
                 await in_storage_thread(remember)
-        return Outcome(State.FAILED, None, told)
+        return NodeOutcome(State.FAILED, None, told)
 
     def _outlast(self, call: Callable[[], Any]) -> Any:
         """In a thread: wait out an outage of run storage."""
@@ -185,25 +185,25 @@ class NodeExecutor:
         has_tries_left = number < len(work.node.retry.delays()) and worth_another_try(error)
         return self.stop.is_set() and (isinstance(error, Stopped) or has_tries_left)
 
-    async def remembered(self, work: Work) -> Outcome | None:
+    async def remembered(self, work: Work) -> NodeOutcome | None:
         """How a node ended if an earlier attempt did it."""
         ledger = self.run_context.ledger
         if ledger.is_new(work.path):
             return None
         return await in_storage_thread(lambda: self._taken(ledger.node(work.path, work.digest)))
 
-    async def remembered_item(self, entries: Mapping[str, Entry], work: Work) -> Outcome | None:
+    async def remembered_item(self, entries: Mapping[str, LedgerEntry], work: Work) -> NodeOutcome | None:
         """How an item ended if an earlier attempt did it."""
         if work.item is None or (entry := entries.get(work.item.key)) is None:
             return None
         key, is_kept = work.item.key, "stored" in (entry.output or {})
 
-        def look() -> Outcome | None:
+        def look() -> NodeOutcome | None:
             return self._taken(self.run_context.ledger.item(entries, key, work.digest))
 
         return await in_storage_thread(look) if is_kept or lies_in_storage(work.params) else look()
 
-    def _taken(self, outcome: Outcome | None) -> Outcome | None:
+    def _taken(self, outcome: NodeOutcome | None) -> NodeOutcome | None:
         """What is remembered, unless it was kept and is damaged: then the work is done again, and kept anew."""
         if outcome is not None and isinstance(outcome.output, Mapping):
             try:
@@ -269,7 +269,7 @@ class NodeExecutor:
         ledger, now = self.run_context.ledger, time.time()
         told = None if output is None else ledger.values.told(output)
         ledger.record(
-            Entry(
+            LedgerEntry(
                 node=work.path,
                 digest=work.digest,
                 state=(State.FAILED if error else State.COMPLETED).value,

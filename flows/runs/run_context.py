@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from domain.contracts.artifacts import Artifact
 from domain.contracts.runs import RunFacts
-from flows.compiler import Item, Outcome, Plan
+from flows.compiler import Item, NodeOutcome, Plan
 from flows.memory.ledger import Ledger
 from flows.runs.domain_client import AttemptClient
 from flows.runs.outages import PatientStore
@@ -53,11 +53,11 @@ class ChildRuns(Protocol):
         pool: str,
         place: PlanPath,
         nodes: Sequence[str],
-        known: Mapping[str, Outcome],
+        known: Mapping[str, NodeOutcome],
         wait_seconds: float | None,
         stop: Stop,
         wait: PoolWait,
-    ) -> Mapping[str, Outcome]:
+    ) -> Mapping[str, NodeOutcome]:
         """Execute these nodes; returns how each of them ended."""
 
     async def items(
@@ -70,7 +70,7 @@ class ChildRuns(Protocol):
         stop: Stop,
         wait: PoolWait,
         counted: CountedItems,
-    ) -> Mapping[int, Outcome]:
+    ) -> Mapping[int, NodeOutcome]:
         """Execute items of a fan-out, each share of them by a run of its own; returns how each item ended."""
 
 

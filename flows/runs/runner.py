@@ -15,7 +15,7 @@ from flows.compiler import (
     Cancelled,
     Decision,
     Event,
-    Execute,
+    ExecuteNode,
     Expand,
     Failed,
     FanOut,
@@ -25,8 +25,8 @@ from flows.compiler import (
     Node,
     NodeCompleted,
     NodeFailed,
+    NodeOutcome,
     NodeStarted,
-    Outcome,
     RunError,
     Schedule,
     Settled,
@@ -41,7 +41,7 @@ from flows.prefect_engine.flow_run import run_inside
 from flows.prefect_engine.node_tasks import TaskRuns, show_skipped
 from flows.runs.child_flow_runs.start import HANDED_OVER, NoWorker
 from flows.runs.events import item_event, node_event, run_problem, wait_seconds
-from flows.runs.fan_out import Counts, Share, do_items
+from flows.runs.fan_out import FanOutCounts, Share, do_items
 from flows.runs.node_executor import TIMEOUT_SECONDS, NodeExecutor, Work
 from flows.runs.pool_wait import PoolWait
 from flows.runs.run_context import PlanPath, RunContext
@@ -120,7 +120,7 @@ class Runner:
     def _carry_out(self, decisions: Iterable[Decision]) -> None:
         for decision in decisions:
             match decision:
-                case Execute() | Expand():
+                case ExecuteNode() | Expand():
                     self._begin(decision)
                 case Settled():
                     self._report(decision.node_id, decision.state.value, decision.error)
@@ -133,7 +133,7 @@ class Runner:
                 case _:
                     assert_never(decision)
 
-    def _begin(self, decision: Execute | Expand) -> None:
+    def _begin(self, decision: ExecuteNode | Expand) -> None:
         node = self.schedule.plan.nodes[decision.node_id]
         if node.id in self._elsewhere:  # a child run has it already; its end will be told with the stretch's
             return
@@ -146,7 +146,7 @@ class Runner:
 
     # --- here ---
 
-    async def _node_here(self, node: Node, decision: Execute) -> list[Event]:
+    async def _node_here(self, node: Node, decision: ExecuteNode) -> list[Event]:
         await self.apply(NodeStarted(node.id))
         work = Work(node, self.place.of(node.id), decision.params)
         known = await self.executor.remembered(work)
@@ -167,17 +167,17 @@ class Runner:
         await self.apply(NodeStarted(node.id))
         async with self._counts(node, decision).reported() as counts:
 
-            async def tell(index: int, outcome: Outcome) -> None:
+            async def tell(index: int, outcome: NodeOutcome) -> None:
                 counts.add(outcome)
                 await self.apply(item_event(node.id, index, outcome))
 
             await do_items(self.executor, share, tell, visible=self.visible)
         return []
 
-    def _counts(self, node: Node, decision: Expand) -> Counts:
+    def _counts(self, node: Node, decision: Expand) -> FanOutCounts:
         line = self.run_context.line if not self.place.path else None
         states = self.schedule.states
-        return Counts(line, node.id, decision.count, lambda: states[node.id].is_terminal)
+        return FanOutCounts(line, node.id, decision.count, lambda: states[node.id].is_terminal)
 
     def _skipped(self, node: Node) -> None:
         self._report(node.id, "skipped", None)

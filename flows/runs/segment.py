@@ -9,7 +9,7 @@ from prefect.states import Completed
 from prefect.states import Failed as FailedState
 
 from domain.contracts.runs import WorkOrder
-from flows.compiler import Failed, Finished, Outcome, Plan, RunError, Schedule
+from flows.compiler import Failed, Finished, NodeOutcome, Plan, RunError, Schedule
 from flows.compiler.partition import home_pool
 from flows.runs.child_flow_runs.liveness import showing_life, tell_hand_over
 from flows.runs.child_flow_runs.protocol import (
@@ -23,7 +23,7 @@ from flows.runs.child_flow_runs.protocol import (
 from flows.runs.child_flow_runs.start import HANDED_OVER, HANDLER_MISSING
 from flows.runs.claim import claim, refusal_of, run_context_of
 from flows.runs.domain_client import AttemptClient, Fenced, HeldBack, Undelivered
-from flows.runs.fan_out import Counts, Share, do_items
+from flows.runs.fan_out import FanOutCounts, Share, do_items
 from flows.runs.node_executor import NodeExecutor
 from flows.runs.run_context import PlanPath, RunContext
 from flows.runs.runner import Runner, Verdict
@@ -107,10 +107,10 @@ async def _do_share(
     node, values = plan.nodes[told["node"]], run_context.ledger.values
     run_context.pool, run_context.task_runs_cap = node.pool or run_context.pool, told["task_runs_cap"]
     items = await in_storage_thread(read_items, run_context.runs(run_context.line.stop), place)
-    share, counts = Share(node, where.of(node.id), items, told["at_once"]), Counts(None, node.id, len(items))
-    ended: dict[int, Outcome] = {}
+    share, counts = Share(node, where.of(node.id), items, told["at_once"]), FanOutCounts(None, node.id, len(items))
+    ended: dict[int, NodeOutcome] = {}
 
-    async def tell(index: int, outcome: Outcome) -> None:
+    async def tell(index: int, outcome: NodeOutcome) -> None:
         counts.add(outcome)
         ended[index] = outcome
 

@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, cast
 from flows.handlers.errors import HandlerError, Outage, SourceChanged, Transient
 from flows.storage.account import Account
 from flows.storage.off_loop import off_the_loop
-from flows.storage.protocol import Check, Listed, Store, Stream, checked_name, go_on, missing
+from flows.storage.protocol import Check, ListedBlob, Store, Stream, checked_name, go_on, missing
 from flows.storage.readers import RangeReader
 from flows.storage.signing import SasUrls
 from flows.storage.zones import ZONES, Zones
@@ -186,14 +186,14 @@ class AzureStore:
         self._delete_all(names)
         return names
 
-    def listed(self, folder: str | None = None) -> Iterator[Listed]:
+    def listed(self, folder: str | None = None) -> Iterator[ListedBlob]:
         """As the protocol says, page by page. Blocks that were never made a blob of are not among them."""
         start = None if folder is None else f"{checked_name(folder)}/"
         with _faults(folder or self.container):
             for blob in self._client.list_blobs(name_starts_with=start):
-                yield Listed(blob.name, blob.size, blob.last_modified.timestamp())
+                yield ListedBlob(blob.name, blob.size, blob.last_modified.timestamp())
 
-    def remove(self, listed: Iterable[Listed]) -> None:
+    def remove(self, listed: Iterable[ListedBlob]) -> None:
         self._delete_all([one.name for one in listed])
 
     def _delete_all(self, names: Iterable[str]) -> None:

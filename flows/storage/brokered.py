@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from flows.handlers.errors import Forbidden, InvalidInput
+from flows.handlers.errors import InvalidInput, StorageForbidden
 from flows.storage.lines import LineReader
 from flows.storage.off_loop import off_the_loop
-from flows.storage.protocol import CHUNK_BYTES, Check, Listed, Store, Stream, checked_name, go_on
+from flows.storage.protocol import CHUNK_BYTES, Check, ListedBlob, Store, Stream, checked_name, go_on
 from flows.storage.readers import FileReader, Reader, chunks
 
 
@@ -46,7 +46,7 @@ class BrokeredStore:
         return self.ask({"zone": self.zone, "act": act, "name": checked_name(name), **more}, file).value
 
     def readable_path(self, name: str) -> str:
-        raise Forbidden(f"A try opens no path of a zone: it reads {name!r} by what it is handed.")
+        raise StorageForbidden(f"A try opens no path of a zone: it reads {name!r} by what it is handed.")
 
     def reader(self, name: str) -> Reader:
         size, descriptor = self.ask({"zone": self.zone, "act": "open", "name": checked_name(name)})
@@ -106,12 +106,12 @@ class BrokeredStore:
     def delete_below(self, folder: str) -> list[str]:
         return list(self._ask("delete_below", folder))
 
-    def listed(self, folder: str | None = None) -> Iterator[Listed]:
+    def listed(self, folder: str | None = None) -> Iterator[ListedBlob]:
         """A try knows what it has made."""
-        raise Forbidden("What lies in a zone is no try's business.")
+        raise StorageForbidden("What lies in a zone is no try's business.")
 
-    def remove(self, listed: Iterable[Listed]) -> None:
-        raise Forbidden("What is left over in a zone is no try's business.")
+    def remove(self, listed: Iterable[ListedBlob]) -> None:
+        raise StorageForbidden("What is left over in a zone is no try's business.")
 
     def _send(self, act: str, name: str, content: bytes) -> None:
         with tempfile.TemporaryFile() as file:

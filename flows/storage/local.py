@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from flows.handlers.errors import InvalidInput
 from flows.storage.off_loop import off_the_loop
-from flows.storage.protocol import CHUNK_BYTES, Check, Listed, Store, Stream, checked_name, go_on, missing
+from flows.storage.protocol import CHUNK_BYTES, Check, ListedBlob, Store, Stream, checked_name, go_on, missing
 from flows.storage.readers import FileReader
 
 _PARTIAL = ".partial-"
@@ -133,15 +133,15 @@ class LocalStore:
             _to_disk(place.parent)
         return sorted(path.relative_to(self.root).as_posix() for path in files)
 
-    def listed(self, folder: str | None = None) -> Iterator[Listed]:
+    def listed(self, folder: str | None = None) -> Iterator[ListedBlob]:
         for place, _, names in os.walk(self.root if folder is None else self._path(folder)):
             for name in names:
                 path = Path(place, name)
                 with contextlib.suppress(FileNotFoundError):
                     found = path.lstat()
-                    yield Listed(path.relative_to(self.root).as_posix(), found.st_size, found.st_mtime)
+                    yield ListedBlob(path.relative_to(self.root).as_posix(), found.st_size, found.st_mtime)
 
-    def remove(self, listed: Iterable[Listed]) -> None:
+    def remove(self, listed: Iterable[ListedBlob]) -> None:
         folders = set[Path]()
         for one in listed:
             path = self._path_of_listed(one.name)

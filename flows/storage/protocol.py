@@ -40,7 +40,7 @@ def go_on(moved: int) -> None:
 
 
 @dataclass(frozen=True)
-class Listed:
+class ListedBlob:
     """What lies in a zone: a blob, or a file that never became one. `written_at` is in seconds since 1970."""
 
     name: str
@@ -128,10 +128,10 @@ class Store(RangeStore, Protocol):
     def delete_below(self, folder: str) -> list[str]:
         """Remove all blobs whose names begin with this folder, half-written ones too; returns their names."""
 
-    def listed(self, folder: str | None = None) -> Iterator[Listed]:
+    def listed(self, folder: str | None = None) -> Iterator[ListedBlob]:
         """All that lies below the folder, or in the zone, in no order: half-written files too."""
 
-    def remove(self, listed: Iterable[Listed]) -> None:
+    def remove(self, listed: Iterable[ListedBlob]) -> None:
         """Remove what was listed, and the folders that this empties. What is gone already is no error."""
 
 

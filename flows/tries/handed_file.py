@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from flows.handlers.errors import Forbidden
+from flows.handlers.errors import StorageForbidden
 
 READABLE: Final = frozenset({os.O_RDONLY, os.O_RDWR})
 
@@ -65,7 +65,7 @@ class HandedFile(io.RawIOBase):
         while missing:
             piece = os.pread(self._file, missing, self._at)
             if not piece or os.fstat(self._file).st_size != self.size:
-                raise Forbidden("A file that is handed over must not change until it is stored.")
+                raise StorageForbidden("A file that is handed over must not change until it is stored.")
             pieces.append(piece)
             self._at += len(piece)
             missing -= len(piece)
@@ -81,15 +81,15 @@ class HandedFile(io.RawIOBase):
 def _judged(file: int | None, bounds: Bounds) -> tuple[int, int]:
     """The descriptor and the file's size, if it is one that a try may hand over."""
     if file is None:
-        raise Forbidden("Content goes through a file.")
+        raise StorageForbidden("Content goes through a file.")
     flags = fcntl.fcntl(file, fcntl.F_GETFL)
     if flags & os.O_PATH or flags & os.O_ACCMODE not in READABLE:
-        raise Forbidden("Content goes through a file that the try itself has opened for it.")
+        raise StorageForbidden("Content goes through a file that the try itself has opened for it.")
     found = os.fstat(file)
     if not stat.S_ISREG(found.st_mode):
-        raise Forbidden("Content goes through a file.")
+        raise StorageForbidden("Content goes through a file.")
     if (found.st_dev, found.st_uid) != (bounds.device, os.geteuid()) or found.st_nlink > 1:
-        raise Forbidden("Content goes through a file of the try's own folder.")
+        raise StorageForbidden("Content goes through a file of the try's own folder.")
     if found.st_size > bounds.most_bytes:
-        raise Forbidden(f"A file of {found.st_size:,} bytes is not taken: {bounds.most_bytes:,} are the most.")
+        raise StorageForbidden(f"A file of {found.st_size:,} bytes is not taken: {bounds.most_bytes:,} are the most.")
     return file, found.st_size

@@ -17,7 +17,7 @@ from typing import Any
 
 from flows.handlers.context import Checkpoint
 from flows.handlers.errors import Stopped, TimedOut
-from flows.tries.time_budget import LOOK_SECONDS, TimeBudget, Waiting
+from flows.tries.time_budget import LOOK_SECONDS, TimeBudget, WaitStep
 
 IDLE_AT_MOST = 32
 
@@ -73,9 +73,9 @@ class ThreadCall:
     def judge(self, *, stopping: bool) -> None:
         """Ask it to leave where it is time to; raises where it had its time and has not left."""
         with self._judging:
-            step = Waiting.WAIT if self.settled else self.patience.look(time.monotonic(), stopping)
-            self.abandoned = step is Waiting.GIVE_UP
-        if step is Waiting.ASK:
+            step = WaitStep.WAIT if self.settled else self.patience.look(time.monotonic(), stopping)
+            self.abandoned = step is WaitStep.GIVE_UP
+        if step is WaitStep.ASK:
             self.stop.set()
         elif self.abandoned and self.patience.why:
             self.abandon()

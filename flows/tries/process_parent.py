@@ -31,7 +31,7 @@ from flows.tries.handed_file import Bounds
 from flows.tries.process_messages import Unheard, said
 from flows.tries.storage_broker import Grants, StorageBroker, close_quietly
 from flows.tries.thread_limit import ThreadBound
-from flows.tries.time_budget import TimeBudget, Waiting
+from flows.tries.time_budget import TimeBudget, WaitStep
 from flows.tries.workdir import Workdir
 
 if TYPE_CHECKING:
@@ -191,9 +191,9 @@ class Conversation:
         while True:
             now = time.monotonic()
             step = patience.look(now, stop.is_set())
-            if step is Waiting.ASK:
+            if step is WaitStep.ASK:
                 self.tell({"stop": True})
-            elif step is Waiting.GIVE_UP and patience.why:
+            elif step is WaitStep.GIVE_UP and patience.why:
                 raise patience.why
             for message in self._hear(patience.pause(now)):
                 if (answer := self._take(message)) is not None:

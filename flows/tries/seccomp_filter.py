@@ -35,7 +35,7 @@ Step = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True)
-class Look:
+class ArgumentTest:
     """One look at an argument: its bits under the mask are one of these values."""
 
     argument: int
@@ -52,24 +52,24 @@ class Look:
         yield GIVE, 0, 0, DENY
 
 
-def looks(pid: int) -> dict[str, tuple[Look, ...]]:
+def looks(pid: int) -> dict[str, tuple[ArgumentTest, ...]]:
     """With which arguments calls are allowed; `pid` is the process's own."""
     # Before Landlock's ABI 3 what may be read could be cut to nothing when it is opened.
     opening = (os.O_RDONLY, os.O_WRONLY, os.O_RDWR, os.O_TRUNC | os.O_WRONLY, os.O_TRUNC | os.O_RDWR)
     return {
-        "open": (Look(1, opening, os.O_TRUNC | os.O_ACCMODE),),
-        "openat": (Look(2, opening, os.O_TRUNC | os.O_ACCMODE),),
+        "open": (ArgumentTest(1, opening, os.O_TRUNC | os.O_ACCMODE),),
+        "openat": (ArgumentTest(2, opening, os.O_TRUNC | os.O_ACCMODE),),
         # Descriptors and locks. Not F_SETOWN and F_SETSIG, which have the kernel send any signal to anybody.
-        "fcntl": (Look(1, (0, 1, 2, 3, 4, 5, 6, 7, 36, 37, 38, 1030, 1032, 1033, 1034)),),
+        "fcntl": (ArgumentTest(1, (0, 1, 2, 3, 4, 5, 6, 7, 36, 37, 38, 1030, 1032, 1033, 1034)),),
         # Whether it is a terminal, how much can be read, blocking and inheriting, clones of what is open.
-        "ioctl": (Look(1, (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451, 0x40049409, 0x4020940D)),),
-        "kill": (Look(0, (pid, 0)),),  # its group is its own: it leads one, and can neither leave nor join any
-        "tgkill": (Look(0, (pid,)),),
-        "prlimit64": (Look(0, (pid, 0)), Look(2, (0,)), Look(2, (0,), high=True)),
-        "prctl": (Look(0, (3, 15, 16, 23, 39, 0x53564D41)),),  # its name, names of its memory, what it may ask
-        "clone": (Look(0, (THREAD,), THREAD | NO_THREAD),),
+        "ioctl": (ArgumentTest(1, (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451, 0x40049409, 0x4020940D)),),
+        "kill": (ArgumentTest(0, (pid, 0)),),  # its group is its own: it leads one, and can neither leave nor join any
+        "tgkill": (ArgumentTest(0, (pid,)),),
+        "prlimit64": (ArgumentTest(0, (pid, 0)), ArgumentTest(2, (0,)), ArgumentTest(2, (0,), high=True)),
+        "prctl": (ArgumentTest(0, (3, 15, 16, 23, 39, 0x53564D41)),),  # its name, names of its memory, what it may ask
+        "clone": (ArgumentTest(0, (THREAD,), THREAD | NO_THREAD),),
         # Connected for good: by a pair of datagram sockets, anybody's address could be written to.
-        "socketpair": (Look(0, (socket.AF_UNIX,)), Look(1, (socket.SOCK_STREAM,), 0xF)),
+        "socketpair": (ArgumentTest(0, (socket.AF_UNIX,)), ArgumentTest(1, (socket.SOCK_STREAM,), 0xF)),
     }
 
 

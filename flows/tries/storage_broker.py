@@ -15,7 +15,7 @@ from queue import SimpleQueue
 from threading import Event, Thread
 from typing import Any, Final, Protocol
 
-from flows.handlers.errors import Crashed, Forbidden, HandlerError, SourceChanged, Stopped
+from flows.handlers.errors import Crashed, HandlerError, SourceChanged, Stopped, StorageForbidden
 from flows.runs.outages import outage_of
 from flows.storage import Store, Zones, checked_name
 from flows.storage.lines import serve
@@ -134,7 +134,7 @@ class StorageBroker:
             return
         self._lines = [each for each in self._lines if each[0].is_alive()]
         if len(self._lines) >= MOST_LINES:
-            raise Forbidden(f"A try reads no more than {MOST_LINES} blobs at once.")
+            raise StorageForbidden(f"A try reads no more than {MOST_LINES} blobs at once.")
         ours, theirs = socket.socketpair()
         thread = Thread(target=serve, args=(ours, blob, self._check), name="line", daemon=True)
         self._lines.append((thread, ours))
@@ -158,7 +158,7 @@ class StorageBroker:
 
     def _store(self, act: str, zone: str, name: str) -> Store:
         if not self.grants.allow(act, zone, name):
-            raise Forbidden(f"A try may not {act.replace('_', ' ')} {name!r} in {zone!r}.")
+            raise StorageForbidden(f"A try may not {act.replace('_', ' ')} {name!r} in {zone!r}.")
         store: Store = getattr(self.zones, zone)
         return store
 

@@ -76,7 +76,7 @@ class Outlasting:
         return 0.0 if self.since is None else now - self.since
 
 
-class Waiting(Enum):
+class WaitStep(Enum):
     """What whoever waits for a try does next."""
 
     WAIT = auto()
@@ -94,20 +94,20 @@ class TimeBudget:
     why: HandlerError | None = None
     _until: float = math.inf
 
-    def look(self, now: float, stopping: bool) -> Waiting:
+    def look(self, now: float, stopping: bool) -> WaitStep:
         """Wait on, ask the try to leave (once), or give it up."""
         if self.why is not None:
             if stopping:  # which may leave it less than a timeout did
                 self._until = min(self._until, now + self.grace_seconds())
-            return Waiting.GIVE_UP if now >= self._until else Waiting.WAIT
+            return WaitStep.GIVE_UP if now >= self._until else WaitStep.WAIT
         if stopping:
             self.why = Stopped("The run was asked to stop.")
         elif now >= self.begun + self.timeout_seconds:
             self.why = TimedOut(f"The try took longer than its {self.timeout_seconds:g} s.")
         else:
-            return Waiting.WAIT
+            return WaitStep.WAIT
         self._until = now + self.grace_seconds()
-        return Waiting.ASK
+        return WaitStep.ASK
 
     def pause(self, now: float) -> float:
         """How long to wait before the next look."""

@@ -11,7 +11,7 @@ from domain.contracts.assets import AssetView, ChangeClearance
 from domain.contracts.control import Cancel, RequestStands
 from domain.contracts.reviews import Approve, Decision, Reject, Unpublish
 from domain.contracts.submissions import SubmissionAnswer, SubmissionCreate
-from gateway.domain_client.http_wire import Heard, Wire
+from gateway.domain_client.http_wire import DomainAnswer, Wire
 from gateway.errors import RETRY_SECONDS, BehindUnavailable, CoreFailed, DomainRefused, GatewayError
 
 
@@ -102,7 +102,7 @@ class DomainClient:
         raise _refusal(answer)
 
 
-def _refusal(answer: Heard) -> GatewayError:
+def _refusal(answer: DomainAnswer) -> GatewayError:
     """The domain's problem document as our own error; anything else counts as an outage."""
     try:
         problem = answer.json()

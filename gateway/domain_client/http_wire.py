@@ -17,7 +17,7 @@ REST_SECONDS = 3.0
 JSON = {"Content-Type": "application/json"}
 
 
-class Heard(Protocol):
+class DomainAnswer(Protocol):
     """What of an answer is looked at."""
 
     @property
@@ -37,13 +37,13 @@ class Wire(Protocol):
 
     async def request(
         self, method: str, path: str, /, *, json: Any = None, params: Any = None, headers: Any = None
-    ) -> Heard: ...
+    ) -> DomainAnswer: ...
 
-    async def get(self, path: str, /) -> Heard: ...
+    async def get(self, path: str, /) -> DomainAnswer: ...
 
 
 @dataclass(frozen=True)
-class Answer:
+class ReadAnswer:
     status_code: int
     content: bytes
 
@@ -80,7 +80,7 @@ class QuickWire:
         if self._session is not None:
             await self._session.close()
 
-    async def get(self, path: str, /) -> Answer:
+    async def get(self, path: str, /) -> ReadAnswer:
         return await self.request("GET", path)
 
     async def request(
@@ -92,7 +92,7 @@ class QuickWire:
         json: Any = None,
         params: Mapping[str, str] | None = None,
         headers: Mapping[str, str | bytes] | None = None,
-    ) -> Answer:
+    ) -> ReadAnswer:
         """One call to its end."""
         if self._session is None:
             raise httpx.ConnectError("The connections are not open.")
@@ -104,7 +104,7 @@ class QuickWire:
             async with self._session.request(
                 method, self.base_url + path, data=content, params=params, headers=told, allow_redirects=False
             ) as answer:
-                return Answer(answer.status, await answer.read())
+                return ReadAnswer(answer.status, await answer.read())
         except TimeoutError as error:
             raise httpx.ReadTimeout("The domain took too long.") from error
         except (aiohttp.ClientError, ValueError) as error:  # ValueError: what cannot be written into a head

@@ -32,7 +32,15 @@ from gateway.serving.lookup import Product
 from gateway.serving.pools import opened, pool_options
 from gateway.serving.problems import NOT_FOUND, invalid
 from gateway.serving.settings import ServingSettings
-from gateway.serving.vector_tiles import LAYER_IN_TILE, MATCHED, MAX_BYTES, MAX_FEATURES, SHOWN, Layer, PageRoom
+from gateway.serving.vector_tiles import (
+    LAYER_IN_TILE,
+    MATCHED,
+    MAX_BYTES,
+    MAX_FEATURES,
+    SHOWN,
+    LayerCollection,
+    PageRoom,
+)
 
 MVT: Final = "application/vnd.mapbox-vector-tile"
 MAX_ZOOM: Final = 24
@@ -67,7 +75,7 @@ class _Facts(BaseModel):
     bounds_wgs84: tuple[float, float, float, float]
 
 
-def collection_of(product: Product) -> Layer:
+def collection_of(product: Product) -> LayerCollection:
     """The layer as tipg sees a collection: named after its asset, its properties as the table has them."""
     facts = _Facts.model_validate(product.layer)
     shape = Column(
@@ -80,7 +88,7 @@ def collection_of(product: Product) -> Layer:
     # Bytes have no form in JSON.
     columns = [Column(name=each.name, type=each.type, description=each.title) for each in facts.columns]
     shown = [column for column in columns if column.type != "bytea"]
-    return Layer(
+    return LayerCollection(
         type="Table",
         id=product.asset_id,
         schema="geo",
@@ -102,7 +110,7 @@ async def readable_layer(
     request: Request,
     collectionId: Annotated[str, Path(description="The asset's id")],  # noqa: N803 - the library's name for it
     version: Version = "latest",
-) -> Layer:
+) -> LayerCollection:
     """The layer that the address names, if this reader may have it. What it tells of a page goes into the headers."""
     product = await readable_product(request, collectionId, version)
     if product.table_name is None:
@@ -121,7 +129,7 @@ async def readable_layer(
     return layer
 
 
-def _told(request: Request, layer: Layer) -> dict[str, str]:
+def _told(request: Request, layer: LayerCollection) -> dict[str, str]:
     """How many features the answer has of how many, and where it goes on: not every format has a place for it."""
     if layer.counted is None:
         return {}

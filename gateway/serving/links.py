@@ -16,7 +16,7 @@ _NOBODY = ""
 
 
 @dataclass(frozen=True)
-class Link:
+class SignedLink:
     """An address that needs no header, and when it ends."""
 
     href: str
@@ -33,13 +33,13 @@ class Links:
             raise ValueError("CAIRN_LINK_KEYS holds something that is not 32 bytes of URL-safe base64.") from None
         self._seconds, self._clock = seconds, clock
 
-    def link(self, base: str, path: str, version: int, client_id: str | None) -> Link:
+    def link(self, base: str, path: str, version: int, client_id: str | None) -> SignedLink:
         """A link to one file of one version, for whoever this client is."""
         now = int(self._clock())
         said = "\n".join((path, str(version), client_id or _NOBODY))
         signature = self._seal.encrypt_at_time(said.encode(), now).decode()
         expires_at = datetime.fromtimestamp(now + self._seconds, UTC)
-        return Link(f"{base.rstrip('/')}{path}?version={version}&{PARAMETER}={signature}", expires_at)
+        return SignedLink(f"{base.rstrip('/')}{path}?version={version}&{PARAMETER}={signature}", expires_at)
 
     def asker(self, signature: str, path: str, version: str | None) -> str | None:
         """The client that a link was made for, empty where that was nobody in particular; None if it is not good."""

@@ -31,7 +31,7 @@ _OF_READERS: Final = frozenset({"22", "42", "P0"})
 _OURS: Final = frozenset({psycopg.errors.InsufficientPrivilege.sqlstate, psycopg.errors.UndefinedTable.sqlstate})
 
 
-class Problem(Exception):
+class ReaderProblem(Exception):
     """What a reader is told instead of an answer."""
 
     def __init__(self, status: HTTPStatus, code: str, detail: str, headers: dict[str, str] | None = None) -> None:
@@ -40,56 +40,56 @@ class Problem(Exception):
 
 
 # One text for what is not there and for what this reader may not know of.
-NOT_FOUND = Problem(HTTPStatus.NOT_FOUND, "not-found", "There is nothing here that you may read.")
-UNKNOWN_CREDENTIAL = Problem(
+NOT_FOUND = ReaderProblem(HTTPStatus.NOT_FOUND, "not-found", "There is nothing here that you may read.")
+UNKNOWN_CREDENTIAL = ReaderProblem(
     HTTPStatus.UNAUTHORIZED,
     "unknown-credential",
     "The token or API key is not known or no longer active.",
     {"WWW-Authenticate": "Bearer"},
 )
-LINK_ENDED = Problem(
+LINK_ENDED = ReaderProblem(
     HTTPStatus.FORBIDDEN, "link-not-good", "This link has ended or was changed. Ask for a new one, with a credential."
 )
-INTERNAL = Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", "The request could not be served.")
-NOT_READY = Problem(HTTPStatus.SERVICE_UNAVAILABLE, "not-ready", "The database does not answer, or not in time.")
-STORAGE_AWAY = Problem(
+INTERNAL = ReaderProblem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", "The request could not be served.")
+NOT_READY = ReaderProblem(HTTPStatus.SERVICE_UNAVAILABLE, "not-ready", "The database does not answer, or not in time.")
+STORAGE_AWAY = ReaderProblem(
     HTTPStatus.SERVICE_UNAVAILABLE,
     "storage-unavailable",
     "The storage does not give what is asked for, or not in time. Ask again.",
     {"Retry-After": "5"},
 )
-BUSY = Problem(
+BUSY = ReaderProblem(
     HTTPStatus.SERVICE_UNAVAILABLE,
     "busy",
     "Others read as much as there is memory for. Ask again.",
     {"Retry-After": "5"},
 )
-TOO_SLOW = Problem(
+TOO_SLOW = ReaderProblem(
     HTTPStatus.SERVICE_UNAVAILABLE,
     BUSY.code,
     "Drawing this took too long beside what others read. Ask again, or for fewer bands or pixels.",
     BUSY.headers,
 )
-CANNOT_SEARCH = Problem(HTTPStatus.BAD_REQUEST, "cannot-search", "The catalogue cannot answer this search.")
-OUTSIDE = Problem(HTTPStatus.NOT_FOUND, "outside-bounds", "The product does not cover this place.")
+CANNOT_SEARCH = ReaderProblem(HTTPStatus.BAD_REQUEST, "cannot-search", "The catalogue cannot answer this search.")
+OUTSIDE = ReaderProblem(HTTPStatus.NOT_FOUND, "outside-bounds", "The product does not cover this place.")
 
 
-def invalid(detail: str) -> Problem:
+def invalid(detail: str) -> ReaderProblem:
     """A parameter that no library may see."""
-    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-parameters", detail)
+    return ReaderProblem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-parameters", detail)
 
 
-def cannot_draw(detail: str) -> Problem:
+def cannot_draw(detail: str) -> ReaderProblem:
     """There is such a raster, and no such picture of it."""
-    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "cannot-render", detail)
+    return ReaderProblem(HTTPStatus.UNPROCESSABLE_ENTITY, "cannot-render", detail)
 
 
-def too_large(detail: str) -> Problem:
+def too_large(detail: str) -> ReaderProblem:
     """More pixels at once than one request may have."""
-    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "too-large", detail)
+    return ReaderProblem(HTTPStatus.UNPROCESSABLE_ENTITY, "too-large", detail)
 
 
-def response(problem: Problem) -> JSONResponse:
+def response(problem: ReaderProblem) -> JSONResponse:
     body = {
         "type": f"urn:cairn:problem:{problem.code}",
         "title": problem.status.phrase,
@@ -104,12 +104,12 @@ def install(app: FastAPI) -> None:
     """Answer every failure of the app with a problem document."""
     app.add_exception_handler(Exception, _unexpected)
     app.add_exception_handler(NotModified, _not_modified)
-    translations: dict[type[Exception], Callable[[Exception], Problem]] = {
-        Problem: _itself,
+    translations: dict[type[Exception], Callable[[Exception], ReaderProblem]] = {
+        ReaderProblem: _itself,
         TileOutsideBounds: lambda error: OUTSIDE,
         PointOutsideBounds: lambda error: OUTSIDE,
         **dict.fromkeys((RasterioIOError, RasterBlockError, WarpOperationError, Transient, InvalidInput), _of_storage),
-        RioTilerError: lambda error: Problem(
+        RioTilerError: lambda error: ReaderProblem(
             HTTPStatus.UNPROCESSABLE_ENTITY, "cannot-render", "The product cannot be rendered with these parameters."
         ),
         RequestValidationError: _of_parameters,
@@ -125,15 +125,15 @@ def install(app: FastAPI) -> None:
         app.add_exception_handler(kind, _handler(translate))
 
 
-def _handler(translate: Callable[[Exception], Problem]) -> Callable[[Request, Exception], JSONResponse]:
+def _handler(translate: Callable[[Exception], ReaderProblem]) -> Callable[[Request, Exception], JSONResponse]:
     return lambda request, error: response(translate(error))
 
 
-def _itself(error: Exception) -> Problem:
-    return error if isinstance(error, Problem) else INTERNAL
+def _itself(error: Exception) -> ReaderProblem:
+    return error if isinstance(error, ReaderProblem) else INTERNAL
 
 
-def _of_storage(error: Exception) -> Problem:
+def _of_storage(error: Exception) -> ReaderProblem:
     """What cannot be read now, also a file that is gone: asked again, the database tells whether its product is.
 
     The libraries' words name the file, in an account with its signature: none is logged.
@@ -142,20 +142,22 @@ def _of_storage(error: Exception) -> Problem:
     return STORAGE_AWAY
 
 
-def _of_parameters(error: Exception) -> Problem:
+def _of_parameters(error: Exception) -> ReaderProblem:
     faults = error.errors() if isinstance(error, RequestValidationError) else []
     names = ", ".join(sorted({str(fault["loc"][-1]) for fault in faults}))
-    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-parameters", f"These parameters are not valid: {names}.")
+    return ReaderProblem(
+        HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-parameters", f"These parameters are not valid: {names}."
+    )
 
 
-def _of_layer(error: Exception) -> Problem:
+def _of_layer(error: Exception) -> ReaderProblem:
     """What tipg does not find, and what it cannot compute."""
     if isinstance(error, NotFound):
         return NOT_FOUND
     return invalid("The layer cannot answer this: a property, limit or place in the question is not one of its own.")
 
 
-def of_database(error: Exception) -> Problem:
+def of_database(error: Exception) -> ReaderProblem:
     """That the database is away passes. Whatever else it says to serving's own questions is a fault of ours."""
     state = getattr(error, "sqlstate", None)
     facts = {"kind": type(error).__name__, "sqlstate": state}
@@ -171,7 +173,7 @@ def _is_away(error: Exception, state: str | None) -> bool:
     return isinstance(error, _UNANSWERED) if state is None else state[:2] in _AWAY
 
 
-def _of_catalogue(error: Exception) -> Problem:
+def _of_catalogue(error: Exception) -> ReaderProblem:
     """What pgSTAC refuses to compute is the reader's to change."""
     state = str(getattr(error, "sqlstate", ""))
     return CANNOT_SEARCH if state[:2] in _OF_READERS and state not in _OURS else of_database(error)
@@ -186,7 +188,7 @@ async def _refused(request: Request, error: Exception) -> JSONResponse:
     if status == HTTPStatus.METHOD_NOT_ALLOWED:
         methods = set(allowed_methods(request))
         headers = {"Allow": ", ".join(sorted(methods | ({"HEAD"} if "GET" in methods else set())))}
-    return response(Problem(status, status.phrase.lower().replace(" ", "-"), f"{status.phrase}.", headers))
+    return response(ReaderProblem(status, status.phrase.lower().replace(" ", "-"), f"{status.phrase}.", headers))
 
 
 async def _not_modified(request: Request, error: Exception) -> Response:

@@ -62,7 +62,7 @@ class VectorTile:
     counted: Counted
 
 
-class Layer(PgCollection):
+class LayerCollection(PgCollection):
     """A layer's table as tipg sees a collection, which makes tiles of its own and tells how many features it gave."""
 
     _room: PageRoom | None = None

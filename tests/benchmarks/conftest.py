@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks import _load, dispatch, engine, workers
-from benchmarks._stack import Stack
-from deployments.stack.state import State
+from benchmarks._stack import BenchStack
+from deployments.stack.state import StackState
 from tests.support.clock import until
 from tests.support.stack import RunningStack
 
@@ -30,9 +30,9 @@ def on_shared_stack(shared_stack: RunningStack, monkeypatch: pytest.MonkeyPatch)
     folder = Path(shared_stack.settings["CAIRN_WORKFLOWS_DIR"])
 
     @contextmanager
-    def running(workflows: Mapping[str, str]) -> Iterator[Stack]:
+    def running(workflows: Mapping[str, str]) -> Iterator[BenchStack]:
         assert {name: (folder / f"{name}.yaml").read_text() for name in workflows} == dict(workflows)
-        yield Stack(State(shared_stack.folder))
+        yield BenchStack(StackState(shared_stack.folder))
 
     for bench in (engine, workers):
         monkeypatch.setattr(bench, "running_stack", running)

@@ -3,11 +3,11 @@
 import pytest
 
 from benchmarks import engine
-from benchmarks.engine import Size, run
+from benchmarks.engine import Amount, run
 
 pytestmark = pytest.mark.stack
 FIELDS = {"name", "value", "unit", "baseline", "ratio", "target", "holds", "n", "note"}
-TINY = Size(rounds=1, rounds_documented=1, items=20, many_items=200, chain=5, sharded=1)
+TINY = Amount(rounds=1, rounds_documented=1, items=20, many_items=200, chain=5, sharded=1)
 QUICK = ("throughput", "rows", "two_pools")  # what needs no waiting for Prefect's records; `make bench` runs all
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks._load import Step, highest
+from benchmarks._load import HeldRate, highest
 from benchmarks.gateway import run
 
 FIELDS = {"name", "value", "unit", "baseline", "ratio", "target", "holds", "n", "note"}
@@ -49,5 +49,5 @@ GROWING = [0.001 * number for number in range(200)]
 def test_a_rate_is_sustained_where_delays_stay_small_and_do_not_grow(
     delays: list[list[float]], held: float | None
 ) -> None:
-    found = highest([Step(10 * number, each) for number, each in enumerate(delays, start=1)], 0.25)
+    found = highest([HeldRate(10 * number, each) for number, each in enumerate(delays, start=1)], 0.25)
     assert (found.rate if found else None) == held

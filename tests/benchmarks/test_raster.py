@@ -2,13 +2,13 @@
 
 import pytest
 
-from benchmarks.raster import Size, run
+from benchmarks.raster import Amount, run
 
 FIELDS = {"name", "value", "unit", "baseline", "ratio", "target", "holds", "n", "note"}
 
 
 def test_the_report_has_the_shape_of_all_benchmarks() -> None:
-    report = run(Size(pixels=1024, rounds=1))
+    report = run(Amount(pixels=1024, rounds=1))
     assert report["bench"] == "raster"
     results = {result["name"]: result for result in report["results"]}
     assert {"reproject", "optimise", "size", "memory", "tiled_on_two", "memory_at_four_times"} <= set(results)

@@ -3,14 +3,14 @@
 import pytest
 
 from benchmarks import strangers
-from benchmarks.strangers import GROWN, MOVED, STRANGERS, Stand, run
+from benchmarks.strangers import GROWN, MOVED, STRANGERS, Bench, run
 
 FIELDS = {"name", "value", "unit", "baseline", "ratio", "target", "holds", "n", "note"}
 
 
 def test_the_report_has_the_shape_of_all_benchmarks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(strangers, "BANDS", 5)  # still a heavy picture, and made sooner
-    monkeypatch.setattr(Stand, "settle", lambda _: None)
+    monkeypatch.setattr(Bench, "settle", lambda _: None)
     report = run(rounds=1, seconds=0.4)
     assert report["bench"] == "strangers"
     results = {result["name"]: result for result in report["results"]}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.workers import Size, run
+from benchmarks.workers import Amount, run
 
 pytestmark = pytest.mark.stack
 FIELDS = {"name", "value", "unit", "baseline", "ratio", "target", "holds", "n", "note"}
@@ -10,7 +10,7 @@ FIELDS = {"name", "value", "unit", "baseline", "ratio", "target", "holds", "n", 
 
 @pytest.mark.usefixtures("on_shared_stack")
 def test_the_report_has_the_shape_of_all_benchmarks() -> None:
-    report = run(Size(single=1, rushes=1, at_once=2, parents=3))
+    report = run(Amount(single=1, rushes=1, at_once=2, parents=3))
     assert report["bench"] == "workers"
     results = {result["name"]: result for result in report["results"]}
     assert all(set(result) == FIELDS for result in results.values())

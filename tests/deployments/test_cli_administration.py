@@ -18,9 +18,9 @@ from fastapi import FastAPI
 from pydantic import HttpUrl
 
 from deployments.cli import cairn
-from deployments.cli.clients import Stack
+from deployments.cli.clients import StackClients
 from deployments.stack.ports import any_port
-from deployments.stack.state import State
+from deployments.stack.state import StackState
 from domain.app import create_app
 from gateway.app import create_app as create_gateway
 from tests.support.cluster import TestDatabase
@@ -38,7 +38,7 @@ def run(database: TestDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     facts = {"services": {"domain": {"url": domain}, "gateway": {"url": gateway}}}
     people = {role: {"token": f"secret-{role}"} for role in ("operator", "admin")}
     credentials = {**people, "clients": {"ddh": {"api_key": "secret-ddh-dev"}}}
-    stack = Stack(State(tmp_path / "state"), facts, credentials)
+    stack = StackClients(StackState(tmp_path / "state"), facts, credentials)
     stack.state.create()
     for module in ("assets", "callbacks", "credentials", "leftovers", "orders", "partner"):
         monkeypatch.setattr(f"deployments.cli.{module}.running_stack", lambda: stack)

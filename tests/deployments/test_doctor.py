@@ -18,7 +18,7 @@ from deployments.doctor import database, examination, folder, machine, running
 from deployments.doctor.finding import Finding
 from deployments.stack.ports import PREFERRED
 from deployments.stack.postgres import find_binaries
-from deployments.stack.state import State
+from deployments.stack.state import StackState
 from domain.db import MIGRATIONS
 from flows.tries.confinement import Confinement, held_here
 from tests.support.cluster import TestDatabase
@@ -92,7 +92,7 @@ def test_a_taken_port_is_named(monkeypatch: pytest.MonkeyPatch, alone: Path) -> 
         program.listen()
         taken = program.getsockname()[1]
         monkeypatch.setitem(PREFERRED, "gateway", taken)
-        [found] = [one for one in examination.examine(State(alone)) if one.check == "ports"]
+        [found] = [one for one in examination.examine(StackState(alone)) if one.check == "ports"]
     assert found.verdict == "warning"
     assert f"{taken} (gateway)" in found.detail
 
@@ -122,7 +122,7 @@ def test_confinement_is_tried_in_another_process() -> None:
 
 
 def test_a_folder_whose_secrets_others_may_read_is_wrong(tmp_path: Path) -> None:
-    state = State(tmp_path / "state")
+    state = StackState(tmp_path / "state")
     assert folder.folder(state).verdict == "ok"
     state.create()
     assert state.secrets
@@ -239,7 +239,7 @@ def test_a_database_of_ours_is_asked_where_no_stack_runs(
     alone: Path, database: TestDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CAIRN_DATABASE_URL", database.url())
-    found = {finding.check for finding in examination.examine(State(alone))}
+    found = {finding.check for finding in examination.examine(StackState(alone))}
     assert {"database", "schema", "clock"} <= found
     assert "postgresql" not in found  # its programs are not needed here
 

@@ -12,7 +12,14 @@ from pathlib import Path
 import pytest
 
 from deployments.stack.condition import STEADY_SECONDS, Condition, last_words
-from deployments.stack.supervisor import MARKER, Service, ServiceFailed, Supervisor, kill_strays, processes_marked
+from deployments.stack.supervisor import (
+    MARKER,
+    ServiceFailed,
+    StackService,
+    Supervisor,
+    kill_strays,
+    processes_marked,
+)
 
 SLEEP = (sys.executable, "-c", "import time; time.sleep(60)")
 
@@ -21,11 +28,11 @@ async def at_once() -> bool:
     return True
 
 
-def service(name: str, *command: str, needs: tuple[str, ...] = (), step: bool = False) -> Service:
-    return Service(name, command or SLEEP, dict(os.environ), needs=needs, ready=None if step else at_once)
+def service(name: str, *command: str, needs: tuple[str, ...] = (), step: bool = False) -> StackService:
+    return StackService(name, command or SLEEP, dict(os.environ), needs=needs, ready=None if step else at_once)
 
 
-def supervisor(tmp_path: Path, *services: Service) -> tuple[Supervisor, list[tuple[str, str]]]:
+def supervisor(tmp_path: Path, *services: StackService) -> tuple[Supervisor, list[tuple[str, str]]]:
     told: list[tuple[str, str]] = []
     made = Supervisor(
         services, lambda name: tmp_path / f"{name}.log", str(tmp_path), lambda n, s, _: told.append((n, s))
@@ -56,7 +63,7 @@ async def test_what_is_needed_is_ready_first_and_stops_last(tmp_path: Path) -> N
     [
         (service("api", sys.executable, "-c", "import sys; sys.exit(3)", step=True), "failed with exit code 3"),
         (
-            Service(
+            StackService(
                 "api",
                 (sys.executable, "-c", "import sys; sys.exit('no room')"),
                 {},
@@ -65,12 +72,12 @@ async def test_what_is_needed_is_ready_first_and_stops_last(tmp_path: Path) -> N
             "ended with exit code 1 at its start; its log ends with: .*no room",
         ),
         (
-            Service("api", SLEEP, {}, ready=lambda: asyncio.sleep(0, False), start_timeout_seconds=0.3),
+            StackService("api", SLEEP, {}, ready=lambda: asyncio.sleep(0, False), start_timeout_seconds=0.3),
             "was not ready after 0 s; its log is empty",
         ),
     ],
 )
-async def test_what_does_not_start_is_named_with_its_log(tmp_path: Path, broken: Service, says: str) -> None:
+async def test_what_does_not_start_is_named_with_its_log(tmp_path: Path, broken: StackService, says: str) -> None:
     made, _ = supervisor(tmp_path, service("database"), broken)
     try:
         with pytest.raises(ServiceFailed, match=says) as failure:
@@ -97,7 +104,7 @@ async def test_service_that_dies_again_and_again_stops_no_other_service(tmp_path
     """Killed, then its replacement before it is ready, more often than any budget of restarts would allow."""
     gate = tmp_path / "may-be-ready"
     gate.touch()
-    api = Service("api", SLEEP, dict(os.environ), ready=lambda: asyncio.sleep(0, gate.exists()))
+    api = StackService("api", SLEEP, dict(os.environ), ready=lambda: asyncio.sleep(0, gate.exists()))
     made, told = supervisor(tmp_path, api, service("other"))
     await made.start()
     watching = asyncio.create_task(made.watch())
@@ -123,7 +130,7 @@ async def test_service_that_ends_in_order_comes_back_without_growing_pauses(tmp_
     ends = (
         "import signal, sys; signal.signal(signal.SIGTERM, lambda *_: sys.exit(0)); print(flush=True); signal.pause()"
     )
-    listens = Service(
+    listens = StackService(
         "api",
         (sys.executable, "-c", ends),
         dict(os.environ),
@@ -146,7 +153,7 @@ async def test_service_that_ends_in_order_comes_back_without_growing_pauses(tmp_
 
 async def test_service_that_dies_while_others_still_start_is_started_again(tmp_path: Path) -> None:
     gate = tmp_path / "may-be-ready"
-    slow = Service("slow", SLEEP, dict(os.environ), ready=lambda: asyncio.sleep(0, gate.exists()))
+    slow = StackService("slow", SLEEP, dict(os.environ), ready=lambda: asyncio.sleep(0, gate.exists()))
     made, told = supervisor(tmp_path, service("database"), slow)
     starting = asyncio.create_task(made.start())
     await until(lambda: ("database", "ready") in told)
@@ -162,7 +169,9 @@ async def test_slow_service_is_waited_for_and_its_log_is_shown(tmp_path: Path) -
     """Once at its first start, and once when it is started again, which has no limit at all."""
     gate = tmp_path / "may-be-ready"
     command = (sys.executable, "-c", "import time; print('replaying the log', flush=True); time.sleep(60)")
-    slow = Service("api", command, dict(os.environ), ready=lambda: asyncio.sleep(0, gate.exists()), slow_seconds=0.2)
+    slow = StackService(
+        "api", command, dict(os.environ), ready=lambda: asyncio.sleep(0, gate.exists()), slow_seconds=0.2
+    )
     made, told = supervisor(tmp_path, slow)
     starting = asyncio.create_task(made.start())
     await until(lambda: ("api", "slow") in told and "replaying the log" in str(made.conditions["api"].reason))

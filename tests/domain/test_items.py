@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from flows.memory.ledger import Entry, Ledger
+from flows.memory.ledger import Ledger, LedgerEntry
 from tests.support.acts import Flow, call, started, submit
 from tests.support.platform import Domain
 
@@ -12,7 +12,7 @@ from tests.support.platform import Domain
 def remember(domain: Domain, flow: Flow, node: str, writer: str = "w", memory: int = 1, **changes: Any) -> None:
     facts: dict[str, Any] = {"digest": "d", "state": "completed", "tries": 1, "worker": "light-1"}
     times = {"started_at": 1000.0, "ended_at": 1001.0}
-    entry = Entry(node=node, **(facts | times | {"key": f"k{changes['index']}"} | changes))
+    entry = LedgerEntry(node=node, **(facts | times | {"key": f"k{changes['index']}"} | changes))
     Ledger(domain.service.zones.runs, f"{flow.run_id}/m{memory}", writer).record(entry)
 
 

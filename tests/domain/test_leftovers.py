@@ -9,7 +9,7 @@ import pytest
 
 from domain.errors import StorageUnavailable
 from domain.loops.leftover_collector import LeftoverCollector
-from domain.rules.leftovers import Patience
+from domain.rules.leftovers import Retention
 from domain.services.operations import leftovers
 from domain.services.operations.leftovers import Collected
 from flows.handlers.vector.load import table_name
@@ -147,7 +147,7 @@ async def test_files_stay_while_a_run_or_a_rerun_may_need_them(domain: Domain, t
     everything = sorted(one.name for one in domain.service.zones.silver.listed())
     assert await swept(domain) == Collected(), "it is at work"
     await worker.flow.fail()
-    assert await swept(domain, Patience(0, 3600)) == Collected(), "it may be rerun"
+    assert await swept(domain, Retention(0, 3600)) == Collected(), "it may be rerun"
     domain.rows("update app.attempts set disposed_at = null returning 1")
     assert await LeftoverCollector(collecting(domain), 1).sweep() == Collected(), "its flow run may not be over"
     answer = await call(domain, "operator", "POST", f"/runs/{worker.flow.run_id}/rerun", {"scope": "failed"})

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from deployments.stack.ports import PREFERRED
 from deployments.stack.services import Layout, services
-from deployments.stack.state import State
+from deployments.stack.state import StackState
 from domain.app import create_app
 from domain.settings import DomainSettings
 from flows.settings import LoaderSettings, WorkerSettings
@@ -103,7 +103,7 @@ def test_a_relay_does_not_speak_to_prefect_in_the_clear(
 def test_the_embedded_stack_is_a_developers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its own addresses are all loopback; a database of a developer's own may be anywhere."""
     monkeypatch.setenv("CAIRN_DEVELOPMENT", "false")
-    state = State(tmp_path)
+    state = StackState(tmp_path)
     state.create()
     layout = Layout(state, dict(PREFERRED), "postgresql://admin:hidden@db.example/postgres")
     started = {service.name: service.environment for service in services(layout)}

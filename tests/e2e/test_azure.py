@@ -17,7 +17,7 @@ import redis
 
 from deployments import sample
 from deployments.stack.postgres import find_cluster
-from deployments.stack.state import State
+from deployments.stack.state import StackState
 from flows.storage import ZONES, Zones
 from tests.support.azurite import Azurite
 from tests.support.cluster import open_folder
@@ -130,12 +130,12 @@ def files(folder: Path) -> list[Path]:
 
 def dump(stack: RunningStack, database: str) -> bytes:
     url = stack.url("postgres").rpartition("/")[0] + f"/{database}"
-    program = find_cluster(State(stack.folder)).binaries / "pg_dump"
+    program = find_cluster(StackState(stack.folder)).binaries / "pg_dump"
     return subprocess.run([str(program), "--inserts", url], capture_output=True, check=True).stdout
 
 
 def redis_client(stack: RunningStack) -> "redis.Redis":
-    password = State(stack.folder).secrets["redis"]
+    password = StackState(stack.folder).secrets["redis"]
     return redis.Redis(host="127.0.0.1", port=stack.facts()["ports"]["redis"], password=password)
 
 

@@ -15,7 +15,7 @@ import psycopg
 import pytest
 import redis
 
-from deployments.stack.state import State
+from deployments.stack.state import StackState
 from tests.support.stack import RunningStack
 
 pytestmark = pytest.mark.stack
@@ -55,7 +55,7 @@ def prefects(stack: RunningStack) -> Iterator["psycopg.Connection[Any]"]:
 
 def unread(stack: RunningStack) -> dict[str, int]:
     """How many events each group of readers has not dealt with."""
-    password = State(stack.folder).secrets["redis"]
+    password = StackState(stack.folder).secrets["redis"]
     with redis.Redis(port=stack.facts()["ports"]["redis"], password=password, decode_responses=True) as client:
         groups: Any = client.xinfo_groups(STREAM)
     return {group["name"]: (group["lag"] or 0) + group["pending"] for group in groups}

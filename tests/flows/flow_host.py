@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from flows import catalog
-from flows.compiler import Decision, Expand, Node, Outcome, Schedule
+from flows.compiler import Decision, Expand, Node, NodeOutcome, Schedule
 from flows.runs import parent
 
 AT_ONCE = 6
@@ -27,7 +27,7 @@ class TakesEveryEdge(Schedule):
 class ForgivesEverything(Schedule):
     """A fault: a failure never ends the run."""
 
-    def _fail_fast(self, node: Node, outcome: Outcome) -> Iterator[Decision]:
+    def _fail_fast(self, node: Node, outcome: NodeOutcome) -> Iterator[Decision]:
         return iter(())
 
 
@@ -41,8 +41,8 @@ class WaitsForTheFirst(Schedule):
 class HidesOutputs(Schedule):
     """A fault: templates see that a node ended, but not what it returned."""
 
-    def _show(self, name: str, outcome: Outcome) -> None:
-        super()._show(name, Outcome(outcome.state, None, outcome.error))
+    def _show(self, name: str, outcome: NodeOutcome) -> None:
+        super()._show(name, NodeOutcome(outcome.state, None, outcome.error))
 
 
 class ForgetsLimits(Schedule):

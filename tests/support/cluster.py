@@ -21,7 +21,7 @@ from psycopg import sql
 
 from deployments.stack.ports import any_port
 from deployments.stack.postgres import ADMIN, LOGIN_ROLES, find_cluster
-from deployments.stack.state import State
+from deployments.stack.state import StackState
 from domain.migrations import upgrade
 
 TEMPLATE = "template_cairn"
@@ -210,7 +210,7 @@ def open_folder(name: str) -> Iterator[Path]:
 def running_cluster() -> Iterator[TestCluster]:
     """A cluster of its own, on a free port, gone afterwards. It keeps what it acknowledged when it is killed."""
     with open_folder("cluster") as folder:
-        state = State(folder)
+        state = StackState(folder)
         state.create()
         cluster = find_cluster(state)
         password = state.secrets["postgres_admin"]

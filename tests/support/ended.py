@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from domain.loops.leftover_collector import LeftoverCollector
-from domain.rules.leftovers import Patience
+from domain.rules.leftovers import Retention
 from domain.services.operations.leftovers import Collected, Collecting
 from flows.handlers.vector.load import table_name
 from tests.support.acts import dispatched, submit
@@ -12,16 +12,16 @@ from tests.support.leftovers import strays
 from tests.support.planting import Worker, at_work
 from tests.support.platform import Domain
 
-AT_ONCE = Patience(after_success=0, after_failure=0)
+AT_ONCE = Retention(after_success=0, after_failure=0)
 VECTOR = {"data_type": "vector", "source": "uploads/fields.geojson", "refs": {"dataset_id": "d", "resource_id": "v"}}
 ALL_OVER = "update app.attempts set disposed_at = now() where state in ('committed', 'failed', 'fenced') returning 1"
 
 
-def collecting(domain: Domain, patience: Patience = AT_ONCE) -> Collecting:
+def collecting(domain: Domain, patience: Retention = AT_ONCE) -> Collecting:
     return Collecting(domain.service.database, domain.service.zones, patience)
 
 
-async def swept(domain: Domain, patience: Patience = AT_ONCE) -> Collected:
+async def swept(domain: Domain, patience: Retention = AT_ONCE) -> Collected:
     """What a look of the collector removes once Prefect says of all flow runs that they are over."""
     domain.rows(ALL_OVER)
     return await LeftoverCollector(collecting(domain, patience), 1).sweep()

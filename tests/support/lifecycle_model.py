@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from domain.rules.clearance import Clearance, Exposure, after_approval
-from domain.rules.exports import Order, Publicity, orders
+from domain.rules.exports import ExportOrder, Publicity, orders
 from domain.rules.lifecycle import Approval, RequestState
 from domain.rules.versions import Blocked, Duplicate, NewVersion, Resubmission, VersionFacts, place
 
@@ -167,9 +167,9 @@ def _settled(model: Model) -> Model:
     served = {ordinal: v.served for ordinal, v in model.versions.items() if v.served is not None and not v.deleted}
     out, begun = dict(model.out), dict(model.begun)
     for which, order in orders(out.keys(), Publicity(model.clearance, model.exposure, False, served)).items():
-        if order is Order.EXPORT:
+        if order is ExportOrder.EXPORT:
             out[which] = begun.get(which, 0)
             begun[which] = out[which] + 1
-        elif order is Order.WITHDRAW:
+        elif order is ExportOrder.WITHDRAW:
             del out[which]
     return replace(model, out=out, begun=begun)

@@ -24,7 +24,7 @@ from flows.handlers.vector.declarations import (
     load_postgis,
 )
 from flows.memory.checkpoint import StoredCheckpoint, checkpoint_name
-from flows.memory.ledger import Entry, Ledger
+from flows.memory.ledger import Ledger, LedgerEntry
 from flows.runs.child_flow_runs.protocol import put_order, read_order
 from flows.storage import LocalStore, Zones
 from flows.tries.one_try import Try
@@ -90,7 +90,7 @@ class Worker:
         runs, memory = self.zones.runs, f"{self.flow.run_id}/m{self.order['memory']}"
         ledger = Ledger(runs, memory, f"{self.flow.flow_run_id}-1")
         told = ledger.values.told({"large": "x" * 20_000})
-        ledger.record(Entry("convert", "d", "completed", 1, "w", 1.0, 2.0, output=told))
+        ledger.record(LedgerEntry("convert", "d", "completed", 1, "w", 1.0, 2.0, output=told))
         StoredCheckpoint(runs, checkpoint_name(memory, "convert")).save({"phase": 1})
         place = f"{self.flow.run_id}/a{self.order['facts']['attempt']}/segment-1"
         put_order(runs, place, {"path": "convert"}, [])

@@ -9,7 +9,7 @@ from domain.db import Database
 from domain.errors import NotFound
 from domain.models import Run, RunNode
 from domain.services.reading import storage_answers
-from flows.memory.ledger import Entry, latest, read
+from flows.memory.ledger import LedgerEntry, latest, read
 from flows.storage import Store
 from flows.storage.threads import in_storage_thread
 
@@ -36,7 +36,7 @@ class ItemDesk:
             next=shown[-1].index if len(wanted) > limit else None,
         )
 
-    def _entries(self, memory: str, path: str) -> list[Entry]:
+    def _entries(self, memory: str, path: str) -> list[LedgerEntry]:
         with storage_answers():
             return latest(read(self.store, memory, path))
 
@@ -53,7 +53,7 @@ class ItemDesk:
             return run.memory, None if below else node.items_total
 
 
-def _record(entry: Entry) -> ItemRecord:
+def _record(entry: LedgerEntry) -> ItemRecord:
     return ItemRecord.model_validate(
         {
             "index": entry.index,

@@ -17,10 +17,10 @@ from domain.models import Request, Run
 from domain.repositories.leftovers import Leftovers
 from domain.repositories.requests import Requests
 from domain.repositories.runs import Runs
-from domain.rules.leftovers import Fate, Making, Patience, fate
+from domain.rules.leftovers import Fate, Making, Retention, fate
 from domain.services.reading import storage_answers
 from flows.storage import Store, Zones
-from flows.storage.protocol import Listed
+from flows.storage.protocol import ListedBlob
 from flows.storage.threads import in_storage_thread
 
 FILES_AT_ONCE = 500
@@ -54,7 +54,7 @@ class Collecting:
 
     database: Database
     zones: Zones
-    patience: Patience
+    patience: Retention
 
     async def collect(self, request_id: UUID) -> Collected | None:
         """Remove what is left over of the request. None where it may not be done now."""
@@ -110,7 +110,7 @@ class Collecting:
             await leftovers.named(request, runs),
         )
 
-    def _remove_some(self, making: Making) -> list[Listed]:
+    def _remove_some(self, making: Making) -> list[ListedBlob]:
         """Remove so many files, and return them; none where none is left."""
         with storage_answers():
             for zone, folder in making.folders():

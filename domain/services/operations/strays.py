@@ -17,7 +17,7 @@ from domain.rules.strays import Owner, owner, why_unowned
 from domain.services.operations.leftovers import Collecting
 from domain.services.reading import storage_answers
 from flows.storage import ZONES, Store, Zones
-from flows.storage.protocol import Listed
+from flows.storage.protocol import ListedBlob
 from flows.storage.threads import in_storage_thread
 
 FILES_AT_ONCE = 1000
@@ -47,7 +47,7 @@ class Looking:
                     yield stray
         yield Looked(files=self._files, strays=len(self._found), stray_bytes=sum(self._found), removed=self._removed)
 
-    async def _of_piece(self, zone: str, store: Store, piece: Sequence[Listed]) -> list[Stray]:
+    async def _of_piece(self, zone: str, store: Store, piece: Sequence[ListedBlob]) -> list[Stray]:
         whose = {one.name: owner(zone, one.name) for one in piece}
         async with self.database.transaction() as session:
             known = await Owners(session).of({each for each in whose.values() if each is not None})
@@ -79,7 +79,7 @@ class Looking:
                     await Owners(session).look_again(request_id)
         return late
 
-    async def _remove(self, store: Store, alone: Sequence[Listed]) -> None:
+    async def _remove(self, store: Store, alone: Sequence[ListedBlob]) -> None:
         def remove() -> None:
             with storage_answers():
                 store.remove(alone)
@@ -88,17 +88,19 @@ class Looking:
         self._removed += len(alone)
 
 
-def _is_ours(file: Listed, whose: Mapping[str, Owner | None]) -> bool:
+def _is_ours(file: ListedBlob, whose: Mapping[str, Owner | None]) -> bool:
     """Whether we have made it. What has a name that we give to nothing, people have put there, and have to remove."""
     return whose[file.name] is not None or is_partial(file.name)
 
 
-def _some(listed: Iterator[Listed]) -> list[Listed]:
+def _some(listed: Iterator[ListedBlob]) -> list[ListedBlob]:
     with storage_answers():
         return list(islice(listed, FILES_AT_ONCE))
 
 
-def _reason(zone: str, file: Listed, whose: Owner | None, known: Mapping[Owner, Owned], late: set[str]) -> str | None:
+def _reason(
+    zone: str, file: ListedBlob, whose: Owner | None, known: Mapping[Owner, Owned], late: set[str]
+) -> str | None:
     if whose is None:
         return why_unowned(zone, file.name, time.time() - file.written_at)
     if whose not in known:

@@ -10,7 +10,7 @@ from domain.models import Asset, Export
 from domain.repositories.assets import Assets
 from domain.repositories.exports import Exports
 from domain.repositories.requests import Requests
-from domain.rules.exports import Order, Served, orders
+from domain.rules.exports import ExportOrder, Served, orders
 from domain.security import Identity
 from domain.services.operations.workflow_definitions import Definitions
 from domain.services.runs.endings import RunLifecycle
@@ -34,11 +34,11 @@ class ExportDesk:
         live = await exports.live(asset.asset_id)
         for revision, order in orders(live.keys(), await exports.publicity(asset)).items():
             match order:
-                case Order.EXPORT:
+                case ExportOrder.EXPORT:
                     await self._export(asset.asset_id, revision, who)
-                case Order.WITHDRAW:
+                case ExportOrder.WITHDRAW:
                     await self._withdraw(live[revision], who)
-                case Order.NOTHING:
+                case ExportOrder.NOTHING:
                     pass
 
     async def _export(self, asset_id: str, revision: Served, who: Identity) -> None:

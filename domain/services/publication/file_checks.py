@@ -39,7 +39,7 @@ class Committed:
 
 
 @dataclass(frozen=True)
-class Seen:
+class SeenFile:
     """What a file was when it was read. `stamp` changes whenever the file is written."""
 
     stamp: str
@@ -55,7 +55,7 @@ class FileChecks:
         self._silver, self._wait_seconds = silver, wait_seconds
         self._threads = ThreadPoolExecutor(THREADS, "file-check")
         self._under_way: dict[frozenset[Committed], asyncio.Task[None]] = {}
-        self._seen: LRUCache[Committed, Seen] = LRUCache(REMEMBERED)
+        self._seen: LRUCache[Committed, SeenFile] = LRUCache(REMEMBERED)
         self._closing = Event()
 
     async def check(self, files: Collection[Committed]) -> None:
@@ -117,7 +117,7 @@ class FileChecks:
     async def _threaded(self, work: Callable[[], Result]) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
-    def _look(self, file: Committed, known: Seen | None) -> Seen:
+    def _look(self, file: Committed, known: SeenFile | None) -> SeenFile:
         """What the file is now: as known, where nobody has written it since."""
         with storage_answers():
             stamp = self._silver.stamp(file.name)
@@ -125,7 +125,7 @@ class FileChecks:
                 raise lost()
             if known is not None and known.stamp == stamp:
                 return known
-            return Seen(stamp, self._is_same(file))
+            return SeenFile(stamp, self._is_same(file))
 
     def _is_same(self, file: Committed) -> bool:
         if self._silver.size_bytes(file.name) != file.size_bytes:

@@ -16,7 +16,7 @@ from domain.services.publication.layers import LayerDesk
 
 
 @dataclass(frozen=True)
-class Publisher:
+class RevisionPublisher:
     """The asset is locked, and the revision decided."""
 
     session: AsyncSession

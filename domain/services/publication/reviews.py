@@ -23,7 +23,7 @@ from domain.services.publication.approvals import Ballot
 from domain.services.publication.assets import refuse_if_changed, refuse_requester, set_clearance
 from domain.services.publication.catalogue import ServedCatalogue
 from domain.services.publication.exports import ExportDesk
-from domain.services.publication.publishing import Publisher
+from domain.services.publication.publishing import RevisionPublisher
 
 ENDED = "Its approval has come to its end."
 
@@ -119,8 +119,8 @@ class Reviews:
             await Ballot(self.session, asset, revision).close(reason)
         await self._publisher().withdraw(asset, version, revision, who)
 
-    def _publisher(self) -> Publisher:
-        return Publisher(self.session, self.catalogue, self.exports)
+    def _publisher(self) -> RevisionPublisher:
+        return RevisionPublisher(self.session, self.catalogue, self.exports)
 
     async def _reviewable(
         self, asset_id: str, ordinal: int, number: int, reviewer: Identity

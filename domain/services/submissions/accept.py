@@ -14,7 +14,7 @@ from domain.errors import InvalidSubmission, KeyReused, NotFound, RequestIdTaken
 from domain.models import Request
 from domain.repositories.assets import Assets
 from domain.repositories.intake import Accepted, FirstRun, Intake
-from domain.repositories.precedents import Precedent, Precedents, References, Seen, Taken
+from domain.repositories.precedents import LockedAsset, Precedent, Precedents, References, Seen
 from domain.repositories.requests import Requests
 from domain.rules import identity, keys, versions
 from domain.rules.fairness import capped
@@ -118,7 +118,7 @@ class Submissions:
             raise NotFound("The request that was just written is gone.")
         await queue_steps(self.session, request, plan, inputs, self.definitions)
 
-    async def _change(self, asset_id: str, taken: Taken, submission: SubmissionCreate, before: Precedent) -> None:
+    async def _change(self, asset_id: str, taken: LockedAsset, submission: SubmissionCreate, before: Precedent) -> None:
         """An asset without versions begins anew, as what is submitted now; one that has some stays what it is."""
         if before.versions and taken.data_type != submission.data_type:
             raise InvalidSubmission(

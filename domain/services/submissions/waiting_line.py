@@ -51,7 +51,7 @@ def under_way(holder: UUID | None) -> SubmissionUnderWay:
     return SubmissionUnderWay(told, retry_after_seconds=AGAIN_SECONDS, request_id=str(holder))
 
 
-class Turns:
+class AcceptanceTurns:
     """Who is being accepted in this process, by key and by asset."""
 
     def __init__(self, wait_seconds: float) -> None:

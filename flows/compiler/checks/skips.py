@@ -8,7 +8,7 @@ from flows.compiler.diagrams import Diagram, TooManyDecisions
 from flows.compiler.faults import Fault
 from flows.compiler.model import Use
 from flows.compiler.references import Reference
-from flows.compiler.triggers import Runs
+from flows.compiler.triggers import RunConditions
 
 
 def skipped_nodes_are_read_with_care(subject: Subject) -> Iterator[Fault]:
@@ -16,7 +16,7 @@ def skipped_nodes_are_read_with_care(subject: Subject) -> Iterator[Fault]:
     if not graph_is_whole(subject) or subject.graph.back_edges or not _decides_anything(subject):
         return
     try:
-        runs = Runs(subject.model, subject.graph)
+        runs = RunConditions(subject.model, subject.graph)
         yield from [fault for use in subject.model.uses for fault in _of_use(subject, runs, use)]
     except (TooManyDecisions, RecursionError):
         # Too many decisions in one knot to answer exactly, and a guess would be a false alarm.
@@ -28,7 +28,7 @@ def _decides_anything(subject: Subject) -> bool:
     return any(node.type == "conditional" or "when" in node.fields for node in nodes)
 
 
-def _of_use(subject: Subject, runs: Runs, use: Use) -> Iterator[Fault]:
+def _of_use(subject: Subject, runs: RunConditions, use: Use) -> Iterator[Fault]:
     minded = _minded(use) | _minded_by_when(subject, use)
     for reference in use.template.references:
         read = _read_before(subject, use, reference)
@@ -39,7 +39,7 @@ def _of_use(subject: Subject, runs: Runs, use: Use) -> Iterator[Fault]:
             yield subject.model.document.at_value(use.path, "may-be-skipped", message, hint)
 
 
-def _where(subject: Subject, runs: Runs, use: Use) -> Diagram:
+def _where(subject: Subject, runs: RunConditions, use: Use) -> Diagram:
     """The decisions under which the template is rendered."""
     if use.node is None:
         return runs.any_running([node.id for node in subject.model.of_type("end")])

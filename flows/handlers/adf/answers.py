@@ -37,7 +37,7 @@ class RunGone(HandlerError):
     code = "adf-run-gone"
 
 
-class Busy(Transient):
+class FactoryBusy(Transient):
     """Asked again later, it may answer."""
 
     def __init__(self, message: str, wait_seconds: float | None = None) -> None:
@@ -45,34 +45,34 @@ class Busy(Transient):
         self.wait_seconds = wait_seconds
 
 
-class Stage(StrEnum):
+class FactoryRunState(StrEnum):
     UNDER_WAY = "under-way"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     CANCELLED = "cancelled"
 
 
-_STAGES: Final[Mapping[str, Stage]] = {
-    "Queued": Stage.UNDER_WAY,
-    "InProgress": Stage.UNDER_WAY,
-    "Canceling": Stage.UNDER_WAY,
-    "Cancelling": Stage.UNDER_WAY,
-    "Succeeded": Stage.SUCCEEDED,
-    "Failed": Stage.FAILED,
-    "Cancelled": Stage.CANCELLED,
-    "Canceled": Stage.CANCELLED,
+_STAGES: Final[Mapping[str, FactoryRunState]] = {
+    "Queued": FactoryRunState.UNDER_WAY,
+    "InProgress": FactoryRunState.UNDER_WAY,
+    "Canceling": FactoryRunState.UNDER_WAY,
+    "Cancelling": FactoryRunState.UNDER_WAY,
+    "Succeeded": FactoryRunState.SUCCEEDED,
+    "Failed": FactoryRunState.FAILED,
+    "Cancelled": FactoryRunState.CANCELLED,
+    "Canceled": FactoryRunState.CANCELLED,
 }
 
 
-def stage(run: Mapping[str, Any]) -> Stage:
+def stage(run: Mapping[str, Any]) -> FactoryRunState:
     """How far a pipeline run is. A word that is not known is taken for one that was added since: wait on."""
-    return _STAGES.get(str(run.get("status")), Stage.UNDER_WAY)
+    return _STAGES.get(str(run.get("status")), FactoryRunState.UNDER_WAY)
 
 
 def ended_badly(run: Mapping[str, Any]) -> HandlerError:
     """What a run that has not succeeded is for the export."""
     message = _short(run.get("message")) or "no reason given"
-    if stage(run) is Stage.CANCELLED:
+    if stage(run) is FactoryRunState.CANCELLED:
         return PipelineCancelled(f"The pipeline run {run.get('runId')} was cancelled in Data Factory: {message}")
     return PipelineFailed(f"The pipeline run {run.get('runId')} failed: {message}")
 
@@ -83,9 +83,9 @@ def refusal(status: int, body: Any, retry_after: str | None) -> HandlerError:
     said = error if isinstance(error, Mapping) else {}
     why = f"{_short(said.get('code')) or status}: {_short(said.get('message')) or 'no reason given'}"
     if status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return Busy(f"Data Factory is busy ({why}).", wait_seconds(retry_after))
+        return FactoryBusy(f"Data Factory is busy ({why}).", wait_seconds(retry_after))
     if status == HTTPStatus.REQUEST_TIMEOUT:
-        return Busy(f"Data Factory gave no answer in time ({why}).")
+        return FactoryBusy(f"Data Factory gave no answer in time ({why}).")
     if status == HTTPStatus.BAD_REQUEST:
         return InvalidInput(f"The pipeline does not take what it was given ({why}).")
     if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
@@ -104,7 +104,9 @@ def wait_seconds(retry_after: str | None) -> float | None:
 def ours(runs: list[Mapping[str, Any]], destination: str) -> str | None:
     """Of a pipeline's runs the newest one that was started for this destination, which is of one export alone."""
     started = [
-        run for run in runs if _destination(run) == destination and stage(run) not in {Stage.FAILED, Stage.CANCELLED}
+        run
+        for run in runs
+        if _destination(run) == destination and stage(run) not in {FactoryRunState.FAILED, FactoryRunState.CANCELLED}
     ]
     newest = max(started, key=lambda run: str(run.get("runStart") or ""), default=None)
     return None if newest is None else str(newest["runId"])

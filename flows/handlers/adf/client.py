@@ -13,7 +13,7 @@ import httpx
 from azure.core.exceptions import AzureError, ClientAuthenticationError
 from azure.identity import ChainedTokenCredential, DefaultAzureCredential
 
-from flows.handlers.adf.answers import Busy, FactoryRefused, RunGone, refusal
+from flows.handlers.adf.answers import FactoryBusy, FactoryRefused, RunGone, refusal
 from flows.handlers.adf.settings import AdfSettings
 
 API_VERSION: Final = "2018-06-01"
@@ -64,7 +64,7 @@ class DataFactory:
                 headers={"Authorization": f"Bearer {self._token()}"},
             )
         except httpx.TransportError as error:
-            raise Busy(f"Data Factory cannot be reached ({type(error).__name__}).") from None
+            raise FactoryBusy(f"Data Factory cannot be reached ({type(error).__name__}).") from None
         body = _json(answer)
         if answer.status_code == HTTPStatus.NOT_FOUND and "/pipelineruns/" in path:
             raise RunGone(f"Data Factory knows no run {path.split('/')[2]}.")
@@ -79,7 +79,7 @@ class DataFactory:
         except ClientAuthenticationError as error:
             raise FactoryRefused(f"The worker has no identity that Azure knows ({type(error).__name__}).") from None
         except AzureError as error:
-            raise Busy(f"No token could be had ({type(error).__name__}).") from None
+            raise FactoryBusy(f"No token could be had ({type(error).__name__}).") from None
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from domain.contracts.artifacts import Artifact
-from flows.handlers.adf.answers import Busy, RunGone, Stage, ended_badly, ours, stage
+from flows.handlers.adf.answers import FactoryBusy, FactoryRunState, RunGone, ended_badly, ours, stage
 from flows.handlers.adf.client import DataFactory
 from flows.handlers.adf.notes import note_run
 from flows.handlers.context import Context
@@ -43,7 +43,7 @@ def run_to_its_end(factory: DataFactory, export: PipelineExport, context: Contex
     except RunGone:
         context.checkpoint.save({})
         raise
-    if stage(run) is not Stage.SUCCEEDED:
+    if stage(run) is not FactoryRunState.SUCCEEDED:
         context.checkpoint.save({})  # the next try, where there is one, starts a run of its own
         raise ended_badly(run)
     return run_id
@@ -84,10 +84,10 @@ def _awaited(factory: DataFactory, run_id: str, poll_seconds: float, context: Co
         try:
             run = factory.run(run_id)
             failures = 0
-            if stage(run) is not Stage.UNDER_WAY:
+            if stage(run) is not FactoryRunState.UNDER_WAY:
                 return run
             context.progress(0, f"The pipeline is {run.get('status')}, {time.monotonic() - began:.0f} s")
-        except Busy as busy:
+        except FactoryBusy as busy:
             failures += 1
             if failures >= PATIENCE:
                 raise
@@ -104,7 +104,7 @@ def _rest(seconds: float, context: Context) -> None:
 def cancel_to_its_end(factory: DataFactory, run_id: str, context: Context, poll_seconds: float = POLL_SECONDS) -> None:
     """Cancel the run, and wait until it writes no more. One that has ended, or is forgotten, is no error."""
     try:
-        if stage(factory.run(run_id)) is Stage.UNDER_WAY:
+        if stage(factory.run(run_id)) is FactoryRunState.UNDER_WAY:
             factory.cancel(run_id)
             _awaited(factory, run_id, poll_seconds, context)
     except RunGone:

@@ -23,7 +23,7 @@ from flows.handlers.raster.folding import folded
 from flows.handlers.raster.grid import Place
 from flows.handlers.raster.inspect import crs_of
 from flows.handlers.raster.own_directories import TILED, read_all
-from flows.handlers.raster.views import Product, View, viewed
+from flows.handlers.raster.views import ProductHeader, View, viewed
 
 THREADS = 2
 # Of the whole work: reprojecting, then overviews; what is left is putting together, describing and storing.
@@ -59,7 +59,7 @@ def pictures_in(workdir: Path) -> Iterator[Path]:
 
 def write_raster(
     params: MakingParams, path: Path, place: Place | None, threads: int, context: Context, *, is_part: bool = False
-) -> tuple[Product, pictures.Written]:
+) -> tuple[ProductHeader, pictures.Written]:
     """Write the product's pixels at full size, of all of it or of one window, and the overviews that come with them.
 
     A part has those of the whole, in blocks of the same sides.
@@ -94,7 +94,7 @@ def _moved(read: pictures.Reader, origin: Place) -> pictures.Reader:
     return lambda place: read((place[0] + first_column, place[1] + first_row, *place[2:]))
 
 
-def finish(paths: Sequence[Path], product: Product, path: Path, threads: int, context: Context) -> Assembled:
+def finish(paths: Sequence[Path], product: ProductHeader, path: Path, threads: int, context: Context) -> Assembled:
     """Add the overviews that are missing, put all in order, and check it strictly."""
     told = _told(context, PIXELS_SHARE, OVERVIEWS_SHARE)
     all_pictures = overviews.complete(paths, product, threads, told, context)

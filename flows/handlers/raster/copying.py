@@ -20,24 +20,24 @@ LARGEST_COPY_BYTES: Final = 20 * 1024 * _MEGABYTE
 
 
 @dataclass(frozen=True)
-class Decision:
+class ReadingDecision:
     """How pixels are read: by ranges where they lie, or from a whole copy on the try's own disk."""
 
     reading: Reading
     reason: str
 
 
-def decide(size_bytes: int, *, is_remote: bool, is_tiled: bool) -> Decision:
+def decide(size_bytes: int, *, is_remote: bool, is_tiled: bool) -> ReadingDecision:
     """Ranges serve a raster in tiles; rows that run through the whole raster would be fetched again and again."""
     if not is_remote:
-        return Decision("ranges", "It lies where it can be read directly.")
+        return ReadingDecision("ranges", "It lies where it can be read directly.")
     if size_bytes <= SMALL_BYTES:
-        return Decision("whole", f"{size_bytes / _MEGABYTE:,.1f} MB come sooner in one piece.")
+        return ReadingDecision("whole", f"{size_bytes / _MEGABYTE:,.1f} MB come sooner in one piece.")
     if is_tiled:
-        return Decision("ranges", "It is stored in tiles: only what is needed is fetched.")
+        return ReadingDecision("ranges", "It is stored in tiles: only what is needed is fetched.")
     if size_bytes > LARGEST_COPY_BYTES:
-        return Decision("ranges", f"{size_bytes / _MEGABYTE:,.0f} MB are too many for a copy.")
-    return Decision("whole", "It is stored in rows, which would be fetched many times over.")
+        return ReadingDecision("ranges", f"{size_bytes / _MEGABYTE:,.0f} MB are too many for a copy.")
+    return ReadingDecision("whole", "It is stored in rows, which would be fetched many times over.")
 
 
 def blob_to_mount(params: BlobToMountParams, context: Context) -> BlobToMountResult:

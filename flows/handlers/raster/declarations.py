@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field
 from domain.contracts.artifacts import Artifact, Bounds, Sha256
 from domain.contracts.names import GivenName, MadeName
 from flows.handlers.context import Context
-from flows.handlers.raster.verdict import Finding
+from flows.handlers.raster.verdict import FileFinding
 from flows.handlers.registry import handler
 
 Resampling = Literal["nearest", "bilinear", "cubic", "average", "mode"]
@@ -45,7 +45,7 @@ class ValidateResult(BaseModel):
     size_mb: float
     estimated_memory_mb: float = Field(description="What all its pixels take once they are unpacked")
     sha256: Sha256 | None = Field(description="None where the source is too large to be read only for this")
-    report: list[Finding] = Field(default=[], description="The warnings, each with a code")
+    report: list[FileFinding] = Field(default=[], description="The warnings, each with a code")
     block_width: int = 0
     block_height: int = 0
     overviews: list[int] = Field(default=[], description="Factors of the smaller pictures in the file")

@@ -19,7 +19,7 @@ from flows.handlers.raster import footprint, grid, thumbnail
 from flows.handlers.raster.assembly import Assembled
 from flows.handlers.raster.declarations import COG_MEDIA_TYPE, BandStatistics, CogResult, ProductFacts
 from flows.handlers.raster.inspect import bounds_wgs84, sha256_of
-from flows.handlers.raster.statistics import Tally
+from flows.handlers.raster.statistics import BandTally
 
 
 def kept(path: Path, made: Assembled, statistics: Sequence[BandStatistics], source: str, context: Context) -> CogResult:
@@ -63,7 +63,7 @@ def within_a_turn(bounds: Bounds) -> Bounds:
     return (west, south, east, north) if turned == [west, east] else (turned[0], south, turned[1], north)
 
 
-def statistics_of(raster: DatasetReader, tallies: Sequence[Tally]) -> list[BandStatistics]:
+def statistics_of(raster: DatasetReader, tallies: Sequence[BandTally]) -> list[BandStatistics]:
     """What was counted, with what the header says of each band. A band without one valid pixel has zeros."""
     return [
         BandStatistics(

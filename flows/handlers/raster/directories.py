@@ -99,7 +99,7 @@ FORMS: Final = {
 
 
 @dataclass(frozen=True)
-class Entry:
+class TagEntry:
     """One entry of a directory. `at` is where its value lies: in the entry itself when it is short."""
 
     type: int
@@ -111,7 +111,7 @@ class Entry:
         return self.count * _TYPE_BYTES.get(self.type, 0)
 
 
-Entries = Mapping[int, Entry]
+Entries = Mapping[int, TagEntry]
 """A directory by its tags."""
 
 
@@ -149,11 +149,11 @@ class TiffFile:
             yield self._entries(first, count)
             (at,) = self._numbers(first + count * form.entry_bytes, form.word)
 
-    def value(self, entry: Entry) -> bytes:
+    def value(self, entry: TagEntry) -> bytes:
         """An entry's value as it is written."""
         return self._exactly(entry.at, entry.size_bytes)
 
-    def integers(self, tag: int, entry: Entry, most: int) -> "array[int]":
+    def integers(self, tag: int, entry: TagEntry, most: int) -> "array[int]":
         """An entry's values, if they are whole numbers and no more than this."""
         code = _INTEGERS.get(entry.type)
         if code is None or not 0 < entry.count <= most:
@@ -164,7 +164,7 @@ class TiffFile:
         return numbers
 
     def _entries(self, first: int, count: int) -> Entries:
-        form, entries = self.form, dict[int, Entry]()
+        form, entries = self.form, dict[int, TagEntry]()
         layout = struct.Struct(f"{form.order}HH{form.word}{form.word}")
         content = self._exactly(first, count * form.entry_bytes)
         for number, (tag, kind, values, value) in enumerate(layout.iter_unpack(content)):
@@ -172,7 +172,7 @@ class TiffFile:
             is_short = values * _TYPE_BYTES.get(kind, 0) <= form.word_bytes
             if tag in entries:  # readers differ in which one they believe
                 raise Damaged(f"its tag {tag} stands twice in one directory")
-            entries[tag] = Entry(kind, values, inline if is_short else value)
+            entries[tag] = TagEntry(kind, values, inline if is_short else value)
         return entries
 
     def _exactly(self, at: int, length: int) -> bytes:

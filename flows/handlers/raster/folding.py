@@ -23,7 +23,7 @@ from flows.handlers.context import Context
 from flows.handlers.raster import grid
 from flows.handlers.raster.opening import CACHE_BYTES, GDAL_ERRORS
 from flows.handlers.raster.pictures import describe
-from flows.handlers.raster.views import Product, View, folded_pixels
+from flows.handlers.raster.views import ProductHeader, View, folded_pixels
 from flows.storage import LocalStore
 
 FOLDER: Final = "folded"
@@ -46,7 +46,7 @@ def folded(view: View, place: grid.Place, crs: CRS, context: Context) -> Context
     return replace(context, storage=replace(context.storage, bronze=own))
 
 
-def _write(path: Path, source: DatasetReader, product: Product, needed: Box | None, context: Context) -> None:
+def _write(path: Path, source: DatasetReader, product: ProductHeader, needed: Box | None, context: Context) -> None:
     with (
         rasterio.Env(GDAL_CACHEMAX=CACHE_BYTES),
         rasterio.open(path, "w", **_profile(source, product), **_placement(source)) as copy,
@@ -57,7 +57,7 @@ def _write(path: Path, source: DatasetReader, product: Product, needed: Box | No
             copy.write(folded_pixels(source, product, window), window=window)
 
 
-def _profile(source: DatasetReader, product: Product) -> dict[str, Any]:
+def _profile(source: DatasetReader, product: ProductHeader) -> dict[str, Any]:
     return {
         "driver": "GTiff",
         "width": source.width,
@@ -93,7 +93,7 @@ def _meet(one: Box, other: Box) -> bool:
     return one[0] <= other[2] and other[0] <= one[2] and one[1] <= other[3] and other[1] <= one[3]
 
 
-def _needed(source: DatasetReader, product: Product, place: grid.Place, crs: CRS) -> Box | None:
+def _needed(source: DatasetReader, product: ProductHeader, place: grid.Place, crs: CRS) -> Box | None:
     """What of the source, in its pixels, a place of the product is made of; None for all, also where it is not sure."""
     if source.gcps[0] or place[2:] == (product.width, product.height):
         return None
@@ -108,7 +108,7 @@ def _needed(source: DatasetReader, product: Product, place: grid.Place, crs: CRS
     return _widened(columns.min(), rows.min(), columns.max(), rows.max())
 
 
-def _points(part: Product) -> tuple[list[float], list[float]]:
+def _points(part: ProductHeader) -> tuple[list[float], list[float]]:
     """A grid of points over the part, its edges included."""
     shares = np.linspace(0, 1, POINTS)
     columns, rows = np.meshgrid(shares * part.width, shares * part.height)

@@ -20,7 +20,7 @@ from flows.handlers.raster import grid
 from flows.handlers.raster.declarations import ValidateParams, ValidateResult
 from flows.handlers.raster.limits import MAX_DECODED_BYTES
 from flows.handlers.raster.opening import GDAL_ERRORS, opened
-from flows.handlers.raster.verdict import LEAST_CONTROL_POINTS, Facts, judge
+from flows.handlers.raster.verdict import LEAST_CONTROL_POINTS, HeaderFacts, judge
 
 __all__ = [
     "MAX_DECODED_BYTES",
@@ -130,11 +130,11 @@ def has_mask_beside(raster: DatasetReader) -> bool:
     )
 
 
-def _facts(raster: DatasetReader, given: str | None) -> Facts:
+def _facts(raster: DatasetReader, given: str | None) -> HeaderFacts:
     """The header, as far as the verdict depends on it."""
     block_height, block_width = raster.block_shapes[0]
     epsg = _epsg(raster)
-    return Facts(
+    return HeaderFacts(
         dtypes=tuple(raster.dtypes),
         block_width=block_width,
         block_height=block_height,

@@ -8,7 +8,7 @@ from domain.rules.rendering import HIGHEST_PERCENT, LOWEST_PERCENT, percentile_o
 from flows.handlers.raster.declarations import BandStatistics
 
 
-class Part(Protocol):
+class MeasuredPart(Protocol):
     """A part of a raster, as far as it matters here."""
 
     @property
@@ -21,7 +21,7 @@ class Part(Protocol):
     def bands(self) -> list[BandStatistics]: ...
 
 
-def merged(parts: Sequence[Part]) -> list[BandStatistics]:
+def merged(parts: Sequence[MeasuredPart]) -> list[BandStatistics]:
     """The statistics of each band of the whole."""
     bands = range(len(parts[0].bands))
     return [_merged([(part.width * part.height, part.bands[band]) for part in parts]) for band in bands]

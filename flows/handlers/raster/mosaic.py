@@ -16,7 +16,7 @@ from flows.handlers.raster.description import kept
 from flows.handlers.raster.inspect import opened
 from flows.handlers.raster.merging import merged
 from flows.handlers.raster.tile_declarations import MosaicParams, PartResult
-from flows.handlers.raster.views import Product, planned
+from flows.handlers.raster.views import ProductHeader, planned
 from flows.storage.readers import chunks
 
 
@@ -29,7 +29,7 @@ def join(params: MosaicParams, context: Context) -> CogResult:
     return kept(path, made, merged(params.tiles), params.source, context)
 
 
-def _written(params: MosaicParams, raster: Path, context: Context) -> tuple[Product, list[Path]]:
+def _written(params: MosaicParams, raster: Path, context: Context) -> tuple[ProductHeader, list[Path]]:
     """Put the tiles' blocks into one file at their places, and those of their overviews each into its own."""
     with opened(params.source, context) as source:
         product = planned(source, params)
@@ -63,7 +63,7 @@ def _add(tile: PartResult, wholes: Sequence[Composition], context: Context) -> N
             whole.add(picture, (tile.column >> level) // whole.side, (tile.row >> level) // whole.side)
 
 
-def _refuse_gaps(tiles: Sequence[PartResult], product: Product) -> None:
+def _refuse_gaps(tiles: Sequence[PartResult], product: ProductHeader) -> None:
     """Tiles that were planned for another grid, or not all of them, make no product."""
     covered = sum(tile.width * tile.height for tile in tiles)
     beyond = any(

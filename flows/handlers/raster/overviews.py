@@ -15,10 +15,10 @@ from rasterio.windows import Window
 from flows.handlers.context import Context
 from flows.handlers.raster import choices, grid
 from flows.handlers.raster.pictures import Cell, Reader, Told, created_overview, fill, path_of
-from flows.handlers.raster.views import Product
+from flows.handlers.raster.views import ProductHeader
 
 
-def complete(paths: Sequence[Path], product: Product, threads: int, told: Told, context: Context) -> list[Path]:
+def complete(paths: Sequence[Path], product: ProductHeader, threads: int, told: Told, context: Context) -> list[Path]:
     """Write the overviews that are missing, and return the files of all pictures, the largest first."""
     pictures = list(paths)
     sizes = [choices.halved(product.width, product.height, number) for number in range(product.overviews + 1)]
@@ -37,7 +37,7 @@ def _part(told: Told, begin: float, share: float) -> Told:
 
 
 def _halve(
-    larger: Path, smaller: Path, product: Product, number: int, threads: int, told: Told, context: Context
+    larger: Path, smaller: Path, product: ProductHeader, number: int, threads: int, told: Told, context: Context
 ) -> None:
     resampling, side = Resampling[product.overview_resampling], product.block_sides[number]
     with ExitStack() as held:

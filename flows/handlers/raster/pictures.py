@@ -24,8 +24,8 @@ from rasterio.windows import Window
 from flows.handlers.context import Context
 from flows.handlers.raster import choices, grid
 from flows.handlers.raster.opening import CACHE_BYTES
-from flows.handlers.raster.statistics import Tallies, Tally, sampling, stride
-from flows.handlers.raster.views import Product
+from flows.handlers.raster.statistics import BandTally, Tallies, sampling, stride
+from flows.handlers.raster.views import ProductHeader
 
 Pixels = np.ndarray[Any, Any]
 Cell = tuple[Pixels, Pixels | None]
@@ -38,13 +38,13 @@ class Written:
     """The files of the pictures, the largest first, and what was seen of the pixels on their way."""
 
     paths: Sequence[Path]
-    tallies: Sequence[Tally]
+    tallies: Sequence[BandTally]
     is_empty: bool
 
 
 def write(
     paths: Sequence[Path],
-    product: Product,
+    product: ProductHeader,
     block_sides: Sequence[int],
     source: DatasetReader,
     readers: Sequence[Reader],
@@ -75,7 +75,7 @@ def path_of(raster: Path, overview: int) -> Path:
 
 @contextmanager
 def created(
-    paths: Sequence[Path], product: Product, block_sides: Sequence[int], source: DatasetReader, threads: int
+    paths: Sequence[Path], product: ProductHeader, block_sides: Sequence[int], source: DatasetReader, threads: int
 ) -> Iterator[list[DatasetWriter]]:
     """The files of the raster and its first overviews with their whole headers and no pixels yet.
 
@@ -93,7 +93,7 @@ def created(
 
 @contextmanager
 def _created_raster(
-    path: Path, product: Product, source: DatasetReader, profile: dict[str, Any]
+    path: Path, product: ProductHeader, source: DatasetReader, profile: dict[str, Any]
 ) -> Iterator[DatasetWriter]:
     place = {"crs": product.crs, "transform": product.transform, "width": product.width, "height": product.height}
     with _created(path, profile | place) as picture:
@@ -103,7 +103,7 @@ def _created_raster(
 
 @contextmanager
 def created_overview(
-    path: Path, product: Product, number: int, block_side: int, larger: DatasetReader, threads: int
+    path: Path, product: ProductHeader, number: int, block_side: int, larger: DatasetReader, threads: int
 ) -> Iterator[DatasetWriter]:
     """The file of a smaller picture, by its number: it has no place of its own."""
     width, height = choices.halved(product.width, product.height, number)
@@ -112,7 +112,7 @@ def created_overview(
         yield picture
 
 
-def _profile(product: Product, block_side: int, threads: int) -> dict[str, Any]:
+def _profile(product: ProductHeader, block_side: int, threads: int) -> dict[str, Any]:
     return {
         "driver": "GTiff",
         "count": product.bands.count,
@@ -154,7 +154,7 @@ def _colour(source: DatasetReader, picture: DatasetWriter) -> None:
 
 def fill(
     pictures: Sequence[DatasetWriter],
-    product: Product,
+    product: ProductHeader,
     readers: Sequence[Reader],
     told: Told,
     context: Context,

@@ -26,7 +26,7 @@ def sampling(counted: int) -> int:
 
 
 @dataclass
-class Tally:
+class BandTally:
     """What was seen of one band so far. Sums are kept about the first value, so that nothing is lost to rounding."""
 
     seen: int = 0
@@ -96,10 +96,10 @@ class Tallies:
     alpha: int | None
     """The index of the band that says which pixels count, where there is one."""
     every: int = 1
-    each: list[Tally] = field(default_factory=list)
+    each: list[BandTally] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.each = [Tally(every=self.every) for _ in range(self.bands)]
+        self.each = [BandTally(every=self.every) for _ in range(self.bands)]
 
     def add(self, pixels: Pixels, mask: Pixels | None) -> None:
         """Count one cell."""

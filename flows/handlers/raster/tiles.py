@@ -26,7 +26,7 @@ from flows.handlers.raster.tile_declarations import (
     TilingSchemeParams,
     TilingSchemeResult,
 )
-from flows.handlers.raster.views import Product, planned
+from flows.handlers.raster.views import ProductHeader, planned
 from flows.settings import TryLimits
 
 THREADS = 1
@@ -60,7 +60,7 @@ def scheme(params: TilingSchemeParams, context: Context) -> TilingSchemeResult:
     )
 
 
-def _tile(place: grid.Place, side: int, product: Product, params: MakingParams) -> Tile:
+def _tile(place: grid.Place, side: int, product: ProductHeader, params: MakingParams) -> Tile:
     column, row, width, height = place
     transform = product.part(*place).transform
     bounds = bounds_wgs84(known_crs(product.crs), grid.bounds(transform[:6], width, height), params.source)

@@ -10,21 +10,21 @@ _MEGABYTE: Final = 1024**2
 
 
 @dataclass(frozen=True)
-class Decision:
+class TilingDecision:
     """Which way a raster takes, and the sentence that says why."""
 
     is_tiled: bool
     reason: str
 
 
-def decide(decoded_bytes: int, limit_bytes: int, tile_count: int) -> Decision:
+def decide(decoded_bytes: int, limit_bytes: int, tile_count: int) -> TilingDecision:
     """A raster whose pixels exceed the limit is shared among processes, if there is anything to share."""
     size, limit = f"{decoded_bytes / _MEGABYTE:,.0f} MB of pixels", f"the limit of {limit_bytes / _MEGABYTE:,.0f} MB"
     if decoded_bytes <= limit_bytes:
-        return Decision(False, f"{size} are within {limit}.")
+        return TilingDecision(False, f"{size} are within {limit}.")
     if tile_count == 1:
-        return Decision(False, f"{size} exceed {limit}, but all of them fit into one tile.")
-    return Decision(True, f"{size} exceed {limit}: {tile_count:,} tiles share them.")
+        return TilingDecision(False, f"{size} exceed {limit}, but all of them fit into one tile.")
+    return TilingDecision(True, f"{size} exceed {limit}: {tile_count:,} tiles share them.")
 
 
 def side(tile_pixels: int, cell: int) -> int:

@@ -15,7 +15,7 @@ Outcome = Literal["reject", "warn_and_fix", "green"]
 LEAST_CONTROL_POINTS = 3
 
 
-class Finding(BaseModel):
+class FileFinding(BaseModel):
     """One thing about the file that its sender should know."""
 
     code: str
@@ -28,7 +28,7 @@ class Finding(BaseModel):
 
 
 @dataclass(frozen=True)
-class Facts:
+class HeaderFacts:
     """What the header says, as far as the verdict depends on it."""
 
     dtypes: tuple[str, ...]
@@ -48,7 +48,7 @@ class Facts:
 @dataclass(frozen=True)
 class Verdict:
     outcome: Outcome
-    findings: Sequence[Finding]
+    findings: Sequence[FileFinding]
 
     def refusal(self) -> str | None:
         """Why the file is refused, or None."""
@@ -56,7 +56,7 @@ class Verdict:
         return " ".join(reasons) or None
 
 
-def judge(facts: Facts) -> Verdict:
+def judge(facts: HeaderFacts) -> Verdict:
     """The verdict. One reason to refuse is enough, and what would be repaired is then of no interest."""
     rejected = list(_reasons_to_refuse(facts))
     if rejected:
@@ -65,7 +65,7 @@ def judge(facts: Facts) -> Verdict:
     return Verdict("warn_and_fix" if repaired else "green", repaired)
 
 
-def unsupported_pixels(dtypes: Sequence[str]) -> Finding | None:
+def unsupported_pixels(dtypes: Sequence[str]) -> FileFinding | None:
     """Why pixels of these types cannot be taken, if so."""
     unknown = sorted(set(dtypes) - grid.PIXEL_TYPES)
     if not unknown:
@@ -75,7 +75,7 @@ def unsupported_pixels(dtypes: Sequence[str]) -> Finding | None:
     )
 
 
-def _reasons_to_refuse(facts: Facts) -> Iterator[Finding]:
+def _reasons_to_refuse(facts: HeaderFacts) -> Iterator[FileFinding]:
     if unsupported := unsupported_pixels(facts.dtypes):
         yield unsupported
     if not facts.is_placed and facts.control_points < LEAST_CONTROL_POINTS:
@@ -98,7 +98,7 @@ def _reasons_to_refuse(facts: Facts) -> Iterator[Finding]:
         )
 
 
-def _repairs(facts: Facts) -> Iterator[Finding]:
+def _repairs(facts: HeaderFacts) -> Iterator[FileFinding]:
     if grid.usable_nodata(facts.nodata, facts.dtypes[0]) is None and not facts.has_own_mask:
         yield _fix(
             "no-nodata",
@@ -127,9 +127,9 @@ def _repairs(facts: Facts) -> Iterator[Finding]:
         )
 
 
-def _reject(code: str, wrong: str, remedy: str) -> Finding:
-    return Finding(code=code, severity="reject", wrong=wrong, remedy=remedy)
+def _reject(code: str, wrong: str, remedy: str) -> FileFinding:
+    return FileFinding(code=code, severity="reject", wrong=wrong, remedy=remedy)
 
 
-def _fix(code: str, wrong: str, remedy: str) -> Finding:
-    return Finding(code=code, severity="fix", wrong=wrong, remedy=remedy)
+def _fix(code: str, wrong: str, remedy: str) -> FileFinding:
+    return FileFinding(code=code, severity="fix", wrong=wrong, remedy=remedy)

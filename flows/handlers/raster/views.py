@@ -40,7 +40,7 @@ _HALF_TURN = 180.0
 
 
 @dataclass(frozen=True)
-class Product:
+class ProductHeader:
     """What the header of the product will say. The same source and parameters give the same, in every process."""
 
     crs: str
@@ -83,7 +83,7 @@ class Product:
             return 0
         return min(self.overviews, choices.overviews_of_cells(self.cell, self.block))
 
-    def part(self, column: int, row: int, width: int, height: int) -> "Product":
+    def part(self, column: int, row: int, width: int, height: int) -> "ProductHeader":
         """The product that covers only a window of this one."""
         moved = self.transform @ Affine.translation(column, row)
         return replace(self, transform=moved, width=width, height=height)
@@ -95,7 +95,7 @@ class View:
 
     source: DatasetReader
     seen: Any
-    product: Product
+    product: ProductHeader
     name: str
 
     def read(self, place: grid.Place) -> tuple[Pixels, Pixels | None]:
@@ -138,7 +138,7 @@ class View:
         return pixels
 
 
-def folded_pixels(source: DatasetReader, product: Product, window: Window) -> Pixels:
+def folded_pixels(source: DatasetReader, product: ProductHeader, window: Window) -> Pixels:
     """The source's own pixels, nodata where its mask leaves out."""
     pixels: Pixels = source.read(window=window)
     pixels[:, source.dataset_mask(window=window) == 0] = product.nodata
@@ -154,7 +154,7 @@ def viewed(params: MakingParams, context: Context) -> Iterator[View]:
             yield View(source, seen, product, params.source)
 
 
-def planned(source: DatasetReader, params: MakingParams) -> Product:
+def planned(source: DatasetReader, params: MakingParams) -> ProductHeader:
     """Decide all about the product from the source's header."""
     crs, target = crs_of(source, params.source_crs, params.source), known_crs(params.target_crs)
     bands = choices.Bands(source.count, source.dtypes[0], tuple(meaning.name for meaning in source.colorinterp))
@@ -166,7 +166,7 @@ def planned(source: DatasetReader, params: MakingParams) -> Product:
         width, height, transform = source.width, source.height, source.transform
     else:
         width, height, transform = _target_grid(source, crs, target, params, block)
-    product = Product(
+    product = ProductHeader(
         crs=params.target_crs,
         width=width,
         height=height,
@@ -242,7 +242,7 @@ def _outside(params: MakingParams) -> InvalidInput:
 
 
 @contextmanager
-def _seen(source: DatasetReader, product: Product, params: MakingParams) -> Iterator[Any]:
+def _seen(source: DatasetReader, product: ProductHeader, params: MakingParams) -> Iterator[Any]:
     """The source itself where nothing moves, else a warped view."""
     if not product.is_warped:
         yield source

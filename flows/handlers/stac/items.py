@@ -17,7 +17,7 @@ from domain.rules.publication import item_id
 from flows.handlers.errors import NoAsset
 from flows.handlers.origins import shown
 from flows.handlers.stac.footprints import checked_bbox, footprint
-from flows.handlers.stac.models import PLATFORM_PREFIX, Asset, Item, Link, Properties
+from flows.handlers.stac.models import PLATFORM_PREFIX, Properties, StacAsset, StacItem, StacLink
 
 ITEM_MEDIA_TYPE: Final = "application/geo+json"
 _SHA256_MULTIHASH: Final = "1220"
@@ -25,7 +25,7 @@ _SOFTWARE: Final = "cairn-platform"
 _TEXT_LENGTH: Final = 300
 
 
-class Facts(BaseModel):
+class MadeVersion(BaseModel):
     """What the domain tells about the version that is being made."""
 
     asset_id: str
@@ -37,7 +37,7 @@ class Facts(BaseModel):
     received_at: AwareDatetime | None = None
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> "Facts":
+    def of(cls, told: Mapping[str, Any]) -> "MadeVersion":
         """What the run is about. An item without its asset's identifiers would be nobody's."""
         missing = [name for name, field in cls.model_fields.items() if field.is_required() and told.get(name) is None]
         if missing:
@@ -49,7 +49,7 @@ class Facts(BaseModel):
 
 
 @dataclass(frozen=True)
-class Source:
+class DerivedFrom:
     """What a product was derived from. The digest is not known of sources too large to be read whole."""
 
     name: str
@@ -57,18 +57,18 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Product:
+class CataloguedProduct:
     """A finished product, as far as the catalogue is concerned. `part` names a piece of one that has many."""
 
     bounds: Bounds
-    assets: Mapping[str, Asset]
+    assets: Mapping[str, StacAsset]
     properties: Mapping[str, Any] = field(default_factory=dict)
     lineage: str | None = None
     outline: Sequence[object] | None = None
     part: str | None = None
 
 
-def item(product: Product, source: Source, facts: Facts, now: datetime) -> Item:
+def item(product: CataloguedProduct, source: DerivedFrom, facts: MadeVersion, now: datetime) -> StacItem:
     """The product as an item of its asset's collection."""
     whole = item_id(facts.asset_id, facts.version_ordinal, facts.revision)
     properties = {
@@ -78,7 +78,7 @@ def item(product: Product, source: Source, facts: Facts, now: datetime) -> Item:
         "processing__software": _software(),
         **product.properties,
     }
-    return Item(
+    return StacItem(
         id=whole if product.part is None else f"{whole}-{product.part}",
         collection=facts.asset_id,
         geometry=footprint(product.bounds, product.outline),
@@ -89,7 +89,7 @@ def item(product: Product, source: Source, facts: Facts, now: datetime) -> Item:
     )
 
 
-def platform_names(facts: Facts) -> dict[str, str]:
+def platform_names(facts: MadeVersion) -> dict[str, str]:
     """The platform's own names for this version, so that it finds its data by them."""
     own = {f"{PLATFORM_PREFIX}{ref}": value for ref, value in facts.refs.items()}
     return {
@@ -99,9 +99,9 @@ def platform_names(facts: Facts) -> dict[str, str]:
     }
 
 
-def file_asset(artifact: Artifact, roles: Sequence[str], **fields: Any) -> Asset:
+def file_asset(artifact: Artifact, roles: Sequence[str], **fields: Any) -> StacAsset:
     """A file that the run left behind, with what it takes to trust it."""
-    return Asset(
+    return StacAsset(
         href=f"cairn://{artifact.zone}/{artifact.name}",
         type=artifact.media_type,
         roles=list(roles),
@@ -127,10 +127,10 @@ def _software() -> dict[str, str]:
     return {_SOFTWARE: version(_SOFTWARE)}
 
 
-def _collection_link(asset_id: str) -> Link:
-    return Link(rel="collection", href=f"cairn://collection/{asset_id}", type="application/json")
+def _collection_link(asset_id: str) -> StacLink:
+    return StacLink(rel="collection", href=f"cairn://collection/{asset_id}", type="application/json")
 
 
-def _origin(source: Source) -> Link:
+def _origin(source: DerivedFrom) -> StacLink:
     checksum = multihash(source.sha256) if source.sha256 else None
-    return Link(rel="derived_from", href=f"cairn://bronze/{shown(source.name)}", file__checksum=checksum)
+    return StacLink(rel="derived_from", href=f"cairn://bronze/{shown(source.name)}", file__checksum=checksum)

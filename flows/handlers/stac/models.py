@@ -57,7 +57,7 @@ class MultiPolygon(_Strict):
 Geometry = Annotated[Polygon | MultiPolygon, Field(discriminator="type")]
 
 
-class Link(_Strict):
+class StacLink(_Strict):
     rel: str = Field(min_length=1)
     href: str = Field(min_length=1)
     type: str | None = None
@@ -65,7 +65,7 @@ class Link(_Strict):
     file__checksum: Multihash | None = None
 
 
-class Statistics(_Strict):
+class StacStatistics(_Strict):
     minimum: float | None = None
     maximum: float | None = None
     mean: float | None = None
@@ -73,18 +73,18 @@ class Statistics(_Strict):
     valid_percent: float | None = Field(default=None, ge=0, le=100)
 
 
-class Band(_Strict):
+class StacBand(_Strict):
     name: str = Field(min_length=1)
     description: str | None = Field(default=None, min_length=1)
     data_type: DataType | None = None
     nodata: float | Literal["nan", "inf", "-inf"] | None = None
     unit: str | None = Field(default=None, min_length=1)
-    statistics: Statistics | None = None
+    statistics: StacStatistics | None = None
     raster__scale: float | None = None
     raster__offset: float | None = None
 
 
-class Column(_Strict):
+class StacColumn(_Strict):
     """One column of a table, as the table extension has it."""
 
     name: str = Field(min_length=1)
@@ -92,13 +92,13 @@ class Column(_Strict):
     type: str | None = Field(default=None, min_length=1)
 
 
-class Asset(_Strict):
+class StacAsset(_Strict):
     href: str = Field(min_length=1)
     type: str | None = None
     title: str | None = None
     description: str | None = None
     roles: Annotated[list[str], Field(min_length=1)]
-    bands: Annotated[list[Band], Field(min_length=1)] | None = None
+    bands: Annotated[list[StacBand], Field(min_length=1)] | None = None
     raster__sampling: Literal["area", "point"] | None = None
     file__size: int | None = Field(default=None, ge=0)
     file__checksum: Multihash | None = None
@@ -123,7 +123,7 @@ class Properties(BaseModel):
     proj__bbox: tuple[float, float, float, float] | None = None
     proj__shape: tuple[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1)]] | None = None
     proj__transform: Annotated[list[float], Field(min_length=6, max_length=9)] | None = None
-    table__columns: Annotated[list[Column], Field(min_length=1)] | None = None
+    table__columns: Annotated[list[StacColumn], Field(min_length=1)] | None = None
     table__primary_geometry: str | None = None
     table__row_count: int | None = Field(default=None, ge=0)
     processing__lineage: str | None = Field(default=None, min_length=1)
@@ -137,7 +137,7 @@ class Properties(BaseModel):
         return self
 
 
-class Item(_Strict):
+class StacItem(_Strict):
     """One product in the catalogue."""
 
     type: Literal["Feature"] = "Feature"
@@ -148,8 +148,8 @@ class Item(_Strict):
     geometry: Geometry
     bbox: Bbox
     properties: Properties
-    assets: Annotated[dict[str, Asset], Field(min_length=1)]
-    links: list[Link] = Field(default_factory=list)
+    assets: Annotated[dict[str, StacAsset], Field(min_length=1)]
+    links: list[StacLink] = Field(default_factory=list)
 
     def document(self) -> Json:
         """As it is written, with the extensions that it uses."""
@@ -181,14 +181,14 @@ class Collection(_Strict):
     license: str = "other"
     extent: Extent
     summaries: dict[str, list[str]] | None = None
-    links: list[Link] = Field(default_factory=list)
+    links: list[StacLink] = Field(default_factory=list)
 
     def document(self) -> Json:
         """As it is written."""
         return _document(self, keep=("interval",))
 
 
-def _document(model: Item | Collection, keep: tuple[str, ...] = ()) -> Json:
+def _document(model: StacItem | Collection, keep: tuple[str, ...] = ()) -> Json:
     """Without what is not known; only an interval's open end is a null that means something."""
     written: Json = _without_nulls(model.model_dump(mode="json", by_alias=True), keep)
     written["stac_extensions"] = sorted({EXTENSIONS[prefix] for prefix in _prefixes(written) if prefix in EXTENSIONS})

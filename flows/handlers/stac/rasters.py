@@ -11,8 +11,8 @@ from pydantic import BaseModel
 
 from domain.contracts.artifacts import Artifact, Bounds
 from flows.handlers.errors import HandlerError
-from flows.handlers.stac.items import Product, file_asset, plain_text
-from flows.handlers.stac.models import Asset, Band, DataType, Statistics
+from flows.handlers.stac.items import CataloguedProduct, file_asset, plain_text
+from flows.handlers.stac.models import DataType, StacAsset, StacBand, StacStatistics
 
 # Of a product's files, the one that is the product comes first in this list; the others are called by their role.
 DATA_ROLES: Final = ("cog", "tile", "mosaic")
@@ -21,12 +21,12 @@ _STATISTICS: Final = ("minimum", "maximum", "mean", "stddev", "valid_percent")
 _WORDS_FOR_NUMBERS: Final = {math.inf: "inf", -math.inf: "-inf"}
 
 
-def raster_product(told: BaseModel, part: str | None = None) -> Product:
+def raster_product(told: BaseModel, part: str | None = None) -> CataloguedProduct:
     """A finished raster, or one tile of it."""
     facts = told.model_dump()
     artifacts = [Artifact.model_validate(one) for one in facts["artifacts"]]
     bounds: Bounds = facts["bounds_wgs84"]
-    return Product(
+    return CataloguedProduct(
         bounds=bounds,
         assets=_assets(artifacts, facts),
         properties=_projection(facts),
@@ -36,7 +36,7 @@ def raster_product(told: BaseModel, part: str | None = None) -> Product:
     )
 
 
-def _assets(artifacts: Sequence[Artifact], facts: Mapping[str, Any]) -> dict[str, Asset]:
+def _assets(artifacts: Sequence[Artifact], facts: Mapping[str, Any]) -> dict[str, StacAsset]:
     data = _data(artifacts)
     bands = [_band(number, band) for number, band in enumerate(facts.get("bands") or [], start=1)]
     assets = {"data": file_asset(data, ["data"], bands=bands or None, raster__sampling="area")}
@@ -75,11 +75,11 @@ def _lineage(facts: Mapping[str, Any]) -> str:
     return f"Written as a cloud-optimised GeoTIFF{f' in {crs}' if crs else ''} from the file that was submitted."
 
 
-def _band(number: int, told: Mapping[str, Any]) -> Band:
+def _band(number: int, told: Mapping[str, Any]) -> StacBand:
     scale, offset = told.get("scale"), told.get("offset")
     is_scaled = (scale, offset) not in {(None, None), (1, 0)}
     dtype = str(told.get("dtype") or told.get("data_type"))
-    return Band(
+    return StacBand(
         name=f"b{number}",
         description=plain_text(told.get("description")),
         data_type=dtype if dtype in _KNOWN_TYPES else "other",
@@ -98,10 +98,10 @@ def _number_or_word(value: float | None) -> Any:
     return _WORDS_FOR_NUMBERS.get(value, "nan")
 
 
-def _statistics(told: Mapping[str, Any]) -> Statistics | None:
+def _statistics(told: Mapping[str, Any]) -> StacStatistics | None:
     """What is known and is a number: a band without a valid pixel has no mean."""
     known = {name: told[name] for name in _STATISTICS if _is_number(told.get(name))}
-    return Statistics(**known) if known else None
+    return StacStatistics(**known) if known else None
 
 
 def _is_number(value: object) -> bool:

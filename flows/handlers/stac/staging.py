@@ -17,8 +17,8 @@ from flows.handlers.stac.declarations import (
     RegisterItemsParams,
     RegisterItemsResult,
 )
-from flows.handlers.stac.items import ITEM_MEDIA_TYPE, Facts, Product, Source, item, plain_text
-from flows.handlers.stac.models import Item
+from flows.handlers.stac.items import ITEM_MEDIA_TYPE, CataloguedProduct, DerivedFrom, MadeVersion, item, plain_text
+from flows.handlers.stac.models import StacItem
 from flows.handlers.stac.rasters import raster_product
 
 REPORT_EVERY = 500
@@ -26,20 +26,20 @@ REPORT_EVERY = 500
 
 def register_item(params: RegisterItemParams, context: Context) -> RegisterItemResult:
     """Describe one raster."""
-    source = Source(params.source, params.source_sha256)
+    source = DerivedFrom(params.source, params.source_sha256)
     return staged_item(raster_product(params.product), source, context)
 
 
-def staged_item(product: Product, source: Source, context: Context) -> RegisterItemResult:
+def staged_item(product: CataloguedProduct, source: DerivedFrom, context: Context) -> RegisterItemResult:
     """Write the item of one product, of whichever kind."""
-    made = item(product, source, Facts.of(context.facts), datetime.now(UTC))
+    made = item(product, source, MadeVersion.of(context.facts), datetime.now(UTC))
     written = _write("stac_item", "item.json", _pretty(made.document()), ITEM_MEDIA_TYPE, context, bbox=made.bbox)
     return RegisterItemResult(item=written.name, item_id=made.id, collection_id=made.collection, artifacts=[written])
 
 
 def ensure_collection(params: EnsureCollectionParams, context: Context) -> EnsureCollectionResult:
     """Write the words about the collection, as far as there are any. What it holds, the catalogue knows."""
-    facts = Facts.of(context.facts)
+    facts = MadeVersion.of(context.facts)
     words = {"id": facts.asset_id, "title": plain_text(params.title), "description": params.description}
     said = {name: text for name, text in words.items() if text}
     written = _write("stac_collection", "collection.json", _pretty(said), "application/json", context)
@@ -48,7 +48,7 @@ def ensure_collection(params: EnsureCollectionParams, context: Context) -> Ensur
 
 def register_items(params: RegisterItemsParams, context: Context) -> RegisterItemsResult:
     """Describe the tiles, one item a line: a run of ten thousand leaves one file to be catalogued."""
-    facts, now = Facts.of(context.facts), datetime.now(UTC)
+    facts, now = MadeVersion.of(context.facts), datetime.now(UTC)
     if params.collection_id != facts.asset_id:
         raise InvalidInput(
             f"Items of asset {facts.asset_id} belong in its own collection, not {params.collection_id!r}."
@@ -56,7 +56,7 @@ def register_items(params: RegisterItemsParams, context: Context) -> RegisterIte
     tiles = [tile for tile in params.tiles if not tile.is_empty]
     if not tiles:
         raise InvalidInput("No tile holds any data: the raster is nothing but nodata.")
-    source, items = Source(params.source, params.source_sha256), []
+    source, items = DerivedFrom(params.source, params.source_sha256), []
     for done, tile in enumerate(tiles):
         if done % REPORT_EVERY == 0:
             context.raise_if_stopping()
@@ -72,7 +72,7 @@ def register_items(params: RegisterItemsParams, context: Context) -> RegisterIte
     )
 
 
-def _write_items(items: Sequence[Item], context: Context) -> Artifact:
+def _write_items(items: Sequence[StacItem], context: Context) -> Artifact:
     ids = {one.id for one in items}
     if len(ids) < len(items):
         raise HandlerError("Two tiles have one id.")

@@ -28,7 +28,7 @@ from flows.handlers.vector.declarations import (
     VectorConvertResult,
 )
 from flows.handlers.vector.formats import Format
-from flows.handlers.vector.reading import Layer, Source, facts, opened, quarantined
+from flows.handlers.vector.reading import OpenLayer, SourceLayer, facts, opened, quarantined
 
 # A batch is held in memory several times over, so that large features make small batches.
 BATCH_BYTES: Final = 64 * 1024**2
@@ -79,7 +79,7 @@ def _encoded(shapes: geometry.Geometries, came: pa.Array | None) -> pa.Array:
 class _Conversion:
     """The pass, and what it has found so far."""
 
-    source: Source
+    source: SourceLayer
     source_crs: str
     target_crs: str
     columns: list[Column]
@@ -89,7 +89,7 @@ class _Conversion:
     count: int = 0
     has_heights: bool = False
 
-    def run(self, layer: Layer, total: int) -> None:
+    def run(self, layer: OpenLayer, total: int) -> None:
         """Write one batch while the next is read and repaired: the libraries let go of the interpreter's lock."""
         writer = parquet.Writer(self.context.workdir / "data.parquet", self._schema(layer.schema))
         try:
@@ -118,7 +118,7 @@ class _Conversion:
         fid, shape = pa.field("fid", pa.int64(), nullable=False), pa.field(parquet.GEOMETRY, pa.large_binary())
         return pa.schema([fid, *fields, shape])
 
-    def _features(self, layer: Layer) -> Iterator[list[pa.Array]]:
+    def _features(self, layer: OpenLayer) -> Iterator[list[pa.Array]]:
         """The kept features of each batch, by column: number, attributes, geometry."""
         for batch in layer.batches:
             changed = self.findings.changed
@@ -142,7 +142,7 @@ class _Conversion:
     def _storable(self, column: Column, values: pa.Array) -> pa.Array:
         try:
             return storable.storable(values)
-        except storable.TooLarge:
+        except storable.NumberTooLarge:
             raise InvalidInput(
                 f"Column {column.title[:60]!r} of {self.source.name!r} holds whole numbers of 2⁶³ or more, which no "
                 "table keeps as numbers. Write them as text and send the file again."

@@ -27,7 +27,7 @@ Numbers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Values:
+class ColumnValues:
     """One column: the bytes of all its values, one after another, and each value's length, -1 for NULL."""
 
     lengths: Numbers
@@ -41,7 +41,7 @@ def rows(columns: Sequence[pa.Array]) -> bytes:
     return b"".join(_block([values(each.slice(block.start, len(block))) for each in columns]) for block in blocks)
 
 
-def _block(columns: list[Values]) -> bytes:
+def _block(columns: list[ColumnValues]) -> bytes:
     sizes = 2 + sum((4 + np.maximum(column.lengths, 0) for column in columns), start=np.zeros(1, np.int64))
     ends = np.cumsum(sizes)
     out = np.empty(int(ends[-1]), np.uint8)
@@ -67,7 +67,7 @@ def _rows_of(out: Bytes, width: int) -> Bytes:
     return np.ndarray((len(out) - width + 1, width), np.uint8, out, strides=(1, 1))
 
 
-def _scatter(out: Bytes, at: Numbers, column: Values) -> None:
+def _scatter(out: Bytes, at: Numbers, column: ColumnValues) -> None:
     """Write values of any width, each at its place."""
     widths = np.maximum(column.lengths, 0)
     starts = np.cumsum(widths) - widths
@@ -81,7 +81,7 @@ def _scatter(out: Bytes, at: Numbers, column: Values) -> None:
         out[np.repeat(at - starts, widths) + np.arange(len(column.content))] = column.content
 
 
-def values(array: pa.Array) -> Values:
+def values(array: pa.Array) -> ColumnValues:
     """A column as PostgreSQL receives it."""
     kind = array.type
     if pa.types.is_large_string(kind) or pa.types.is_large_binary(kind):
@@ -97,19 +97,19 @@ def values(array: pa.Array) -> Values:
     return _fixed(array, array, np.dtype(kind.to_pandas_dtype()).newbyteorder(">"))
 
 
-def _fixed(array: pa.Array, numbers: pa.Array, dtype: npt.DTypeLike, epoch: int = 0) -> Values:
+def _fixed(array: pa.Array, numbers: pa.Array, dtype: npt.DTypeLike, epoch: int = 0) -> ColumnValues:
     valid = np.asarray(array.is_valid())
     plain = np.asarray(pc.drop_null(numbers))
     content = np.ascontiguousarray((plain - epoch if epoch else plain).astype(dtype)).view(np.uint8)
-    return Values(np.where(valid, np.dtype(dtype).itemsize, _NULL), content)
+    return ColumnValues(np.where(valid, np.dtype(dtype).itemsize, _NULL), content)
 
 
-def _variable(array: pa.Array) -> Values:
+def _variable(array: pa.Array) -> ColumnValues:
     """Text and bytes: Arrow keeps them one after another as well, so that they are only copied."""
     lengths = np.asarray(pc.fill_null(pc.binary_length(array), _NULL)).astype(np.int64)
     whole = pc.drop_null(array)
     if not len(whole):
-        return Values(lengths, np.zeros(0, np.uint8))
+        return ColumnValues(lengths, np.zeros(0, np.uint8))
     offsets = np.frombuffer(whole.buffers()[1], np.int64)[whole.offset : whole.offset + len(whole) + 1]
     content = np.frombuffer(whole.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
-    return Values(lengths, content)
+    return ColumnValues(lengths, content)

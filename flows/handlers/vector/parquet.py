@@ -20,7 +20,7 @@ MEDIA_TYPE: Final = "application/vnd.apache.parquet"
 GEOMETRY: Final = "geometry"
 
 
-class _Column(BaseModel):
+class _GeometryColumn(BaseModel):
     encoding: str
     geometry_types: list[str] = Field(default_factory=list)
     crs: dict[str, JsonValue] | None = None
@@ -28,7 +28,7 @@ class _Column(BaseModel):
 
 class _Metadata(BaseModel):
     primary_column: str
-    columns: dict[str, _Column]
+    columns: dict[str, _GeometryColumn]
 
 
 @dataclass(frozen=True)

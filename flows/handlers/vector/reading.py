@@ -56,7 +56,7 @@ _PLAIN: Final = {
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceLayer:
     """One layer of a file in quarantine."""
 
     name: str
@@ -73,7 +73,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Layer:
+class OpenLayer:
     """An open layer: what it says of itself, and its features in batches, geometries as WKB in the last column."""
 
     crs: str | None
@@ -84,7 +84,7 @@ class Layer:
     """It says so itself. One that says nothing may hold some all the same."""
 
 
-def quarantined(name: str, layer: str | None, context: Context) -> Source:
+def quarantined(name: str, layer: str | None, context: Context) -> SourceLayer:
     """Copy the blob to where nothing lies beside it, and find the layer that is meant."""
     folder = context.workdir / "source"
     folder.mkdir()
@@ -94,13 +94,13 @@ def quarantined(name: str, layer: str | None, context: Context) -> Source:
         found = detected(file.read(HEAD_BYTES), name)
     if found is Format.SHAPEFILE:
         path, meant = archive.extract(received, folder, layer, name, context.check)
-        return Source(name, path, found, meant, sha256, size_bytes)
+        return SourceLayer(name, path, found, meant, sha256, size_bytes)
     path = received.rename(folder / f"source{ENDINGS[found][0]}")
     if found is Format.GEOPACKAGE:
-        return Source(name, path, found, geopackage.layer_of(path, layer, name), sha256, size_bytes)
+        return SourceLayer(name, path, found, geopackage.layer_of(path, layer, name), sha256, size_bytes)
     if layer is not None:
         raise InvalidInput(f"{name!r} is a file of one layer: leave `layer` out.")
-    return Source(name, path, found, "", sha256, size_bytes)
+    return SourceLayer(name, path, found, "", sha256, size_bytes)
 
 
 def _copied(name: str, path: Path, context: Context) -> tuple[str, int]:
@@ -117,7 +117,7 @@ def _copied(name: str, path: Path, context: Context) -> tuple[str, int]:
 
 
 @contextmanager
-def opened(source: Source, batch_features: int) -> Iterator[Layer]:
+def opened(source: SourceLayer, batch_features: int) -> Iterator[OpenLayer]:
     """The layer's features, read by the one driver that its content asked for."""
     opening = _opened_parquet if source.format is Format.GEOPARQUET else _opened_by_gdal
     with ExitStack() as stack:
@@ -128,7 +128,7 @@ def opened(source: Source, batch_features: int) -> Iterator[Layer]:
 
 
 @contextmanager
-def _refusing(source: Source) -> Iterator[None]:
+def _refusing(source: SourceLayer) -> Iterator[None]:
     """Whatever the libraries find wrong with the file is its sender's to change."""
     try:
         yield
@@ -138,7 +138,7 @@ def _refusing(source: Source) -> Iterator[None]:
         raise unreadable(source) from None
 
 
-def unreadable(source: Source) -> InvalidInput:
+def unreadable(source: SourceLayer) -> InvalidInput:
     """The library's message names local paths, so ours takes its place."""
     return InvalidInput(
         f"{source.name!r} begins like {source.format} but cannot be read as one: it is damaged or incomplete. "
@@ -147,7 +147,7 @@ def unreadable(source: Source) -> InvalidInput:
 
 
 @contextmanager
-def _opened_by_gdal(source: Source, batch_features: int) -> Iterator[Layer]:
+def _opened_by_gdal(source: SourceLayer, batch_features: int) -> Iterator[OpenLayer]:
     options: dict[str, Any] = dict(_OPTIONS.get(source.format, {}))
     with open_arrow(
         source.path, layer=source.library_layer, batch_size=batch_features, use_pyarrow=True, **options
@@ -159,10 +159,10 @@ def _opened_by_gdal(source: Source, batch_features: int) -> Iterator[Layer]:
         schema = _geometry_last(reader.schema, geometry)
         kind = str(meta["geometry_type"])
         has_heights = kind.startswith(("2.5D", "3D")) or kind.endswith((" Z", " ZM"))
-        yield Layer(told, schema, _moved(source, reader, geometry), kind, has_heights)
+        yield OpenLayer(told, schema, _moved(source, reader, geometry), kind, has_heights)
 
 
-def _is_in_degrees(source: Source) -> bool:
+def _is_in_degrees(source: SourceLayer) -> bool:
     """Whether a CSV's header names longitude and latitude, which is as good as naming a CRS."""
     if source.format is not Format.CSV:
         return False
@@ -173,16 +173,16 @@ def _is_in_degrees(source: Source) -> bool:
 
 
 @contextmanager
-def _opened_parquet(source: Source, batch_features: int) -> Iterator[Layer]:
+def _opened_parquet(source: SourceLayer, batch_features: int) -> Iterator[OpenLayer]:
     with pq.ParquetFile(source.path, memory_map=True, thrift_string_size_limit=16 * 1024**2) as file:
         described = parquet.described(file, source.name)
         batches = file.iter_batches(batch_features, use_threads=False)
         schema = _geometry_last(file.schema_arrow, described.column)
         moved = _moved(source, batches, described.column)
-        yield Layer(described.crs, schema, moved, described.geometry_type, described.has_heights)
+        yield OpenLayer(described.crs, schema, moved, described.geometry_type, described.has_heights)
 
 
-def no_geometry(source: Source) -> InvalidInput:
+def no_geometry(source: SourceLayer) -> InvalidInput:
     hint = " CSV needs the columns lon and lat, x and y, or wkt." if source.format is Format.CSV else ""
     return InvalidInput(f"{source.name!r} holds a table without geometries.{hint}")
 
@@ -192,7 +192,7 @@ def _geometry_last(schema: pa.Schema, geometry: str) -> pa.Schema:
     return schema.remove(index).append(schema.field(index))
 
 
-def _moved(source: Source, batches: Iterable[pa.RecordBatch], geometry: str) -> Iterator[pa.RecordBatch]:
+def _moved(source: SourceLayer, batches: Iterable[pa.RecordBatch], geometry: str) -> Iterator[pa.RecordBatch]:
     """The batches with their geometries last."""
     remaining = iter(batches)
     while True:
@@ -213,14 +213,14 @@ def _refuse_broken(batch: pa.RecordBatch) -> None:
 
 
 @dataclass(frozen=True)
-class Facts:
+class LayerFacts:
     """What is known of the layer before its features are converted."""
 
     features: int
     bounds: tuple[float, ...]
 
 
-def facts(source: Source) -> Facts:
+def facts(source: SourceLayer) -> LayerFacts:
     """Count the features and find where they are, from the file's index where it has one."""
     if source.format is Format.GEOPARQUET:
         return _facts_of_parquet(source)
@@ -233,14 +233,14 @@ def facts(source: Source) -> Facts:
         raise unreadable(source)
     if info["geometry_type"] is None:
         raise no_geometry(source)
-    return Facts(int(info["features"]), tuple(info["total_bounds"] or ()))
+    return LayerFacts(int(info["features"]), tuple(info["total_bounds"] or ()))
 
 
-def _facts_of_parquet(source: Source) -> Facts:
+def _facts_of_parquet(source: SourceLayer) -> LayerFacts:
     counted, found = 0, Findings()
     with opened(source, 10_000) as layer:
         for batch in layer.batches:
             raw = batch.columns[-1].to_numpy(zero_copy_only=False)
             found.add(shapely.from_wkb(raw, on_invalid="ignore"))
             counted += batch.num_rows
-    return Facts(counted, found.bounds or ())
+    return LayerFacts(counted, found.bounds or ())

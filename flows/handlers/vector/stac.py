@@ -4,8 +4,8 @@ from typing import Any
 
 from flows.handlers.context import Context
 from flows.handlers.raster.declarations import RegisterItemResult
-from flows.handlers.stac.items import Product, Source, file_asset, plain_text
-from flows.handlers.stac.models import Column
+from flows.handlers.stac.items import CataloguedProduct, DerivedFrom, file_asset, plain_text
+from flows.handlers.stac.models import StacColumn
 from flows.handlers.stac.staging import staged_item
 from flows.handlers.vector.declarations import VectorConvertResult, VectorItemParams
 
@@ -14,12 +14,12 @@ GEOMETRY = "geometry"
 
 def register_item(params: VectorItemParams, context: Context) -> RegisterItemResult:
     """Describe one layer, staged in the silver zone."""
-    return staged_item(layer_product(params.product), Source(params.source, params.product.source_sha256), context)
+    return staged_item(layer_product(params.product), DerivedFrom(params.source, params.product.source_sha256), context)
 
 
-def layer_product(product: VectorConvertResult) -> Product:
+def layer_product(product: VectorConvertResult) -> CataloguedProduct:
     """The layer as the catalogue describes it."""
-    return Product(
+    return CataloguedProduct(
         bounds=product.bounds_wgs84,
         assets={"data": file_asset(product.artifacts[0], ["data"])},
         properties=_table(product) | {"proj__code": product.crs, "proj__bbox": product.bounds_native},
@@ -28,8 +28,10 @@ def layer_product(product: VectorConvertResult) -> Product:
 
 def _table(product: VectorConvertResult) -> dict[str, Any]:
     """The columns as the table extension words them; the sender's own names are descriptions."""
-    shape = Column(name=GEOMETRY, type=product.geometry_type, description=f"Geometry in {product.crs}")
-    columns = [Column(name=each.name, type=each.type, description=plain_text(each.title)) for each in product.columns]
+    shape = StacColumn(name=GEOMETRY, type=product.geometry_type, description=f"Geometry in {product.crs}")
+    columns = [
+        StacColumn(name=each.name, type=each.type, description=plain_text(each.title)) for each in product.columns
+    ]
     return {
         "table__columns": [*columns, shape],
         "table__primary_geometry": GEOMETRY,

@@ -27,7 +27,7 @@ _TYPES: Final[dict[pa.DataType, SqlType]] = {
 }
 
 
-class TooLarge(ValueError):
+class NumberTooLarge(ValueError):
     """A column holds whole numbers that no column of the table can hold."""
 
 
@@ -80,7 +80,7 @@ def _signed(array: pa.Array) -> pa.Array:
     try:
         return array.cast(pa.int64(), safe=True)
     except pa.ArrowInvalid:
-        raise TooLarge from None
+        raise NumberTooLarge from None
 
 
 def _json(value: Any) -> str | None:

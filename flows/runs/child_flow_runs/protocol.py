@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from domain.contracts.runs import RunFacts
-from flows.compiler import Item, Outcome, RunError, State
-from flows.memory.large_values import Values, to_json
+from flows.compiler import Item, NodeOutcome, RunError, State
+from flows.memory.large_values import KeptValues, to_json
 from flows.memory.ledger import error_json
 from flows.runs.run_context import PlanPath
 from flows.storage import SmallStore
@@ -69,16 +69,16 @@ def look(store: SmallStore, place: str, *, has_begun: bool = False) -> tuple[boo
     return store.size_bytes(f"{place}/outcome.json") is not None, sign
 
 
-def outcomes_json(outcomes: Mapping[Any, Outcome], values: Values) -> dict[Any, Any]:
+def outcomes_json(outcomes: Mapping[Any, NodeOutcome], values: KeptValues) -> dict[Any, Any]:
     """How each of these ended, as it travels: what is large is kept, and named."""
     return {name: outcome_json(outcome, values) for name, outcome in outcomes.items()}
 
 
-def outcome_json(outcome: Outcome, values: Values) -> dict[str, Any]:
+def outcome_json(outcome: NodeOutcome, values: KeptValues) -> dict[str, Any]:
     error = error_json(outcome.error) if outcome.error else None
     return {"state": outcome.state.value, "output": values.told(outcome.output), "error": error}
 
 
-def outcome_from_json(data: Mapping[str, Any], values: Values) -> Outcome:
+def outcome_from_json(data: Mapping[str, Any], values: KeptValues) -> NodeOutcome:
     error = RunError(**data["error"]) if data["error"] else None
-    return Outcome(State(data["state"]), values.heard(data["output"]), error)
+    return NodeOutcome(State(data["state"]), values.heard(data["output"]), error)

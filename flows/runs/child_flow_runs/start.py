@@ -21,7 +21,7 @@ from prefect.states import Cancelled
 
 from domain.contracts.artifacts import Artifact
 from domain.shared.together import each_to_its_end
-from flows.compiler import Item, Outcome, State
+from flows.compiler import Item, NodeOutcome, State
 from flows.compiler.partition import SEGMENT_FLOW
 from flows.handlers.errors import Broken, Stopped
 from flows.memory.ledger import latest, read
@@ -92,11 +92,11 @@ class SegmentRuns:
         pool: str,
         place: PlanPath,
         nodes: Sequence[str],
-        known: Mapping[str, Outcome],
+        known: Mapping[str, NodeOutcome],
         wait_seconds: float | None,
         stop: Stop,
         wait: PoolWait,
-    ) -> Mapping[str, Outcome]:
+    ) -> Mapping[str, NodeOutcome]:
         """Execute the nodes on the pool; returns how each of them ended."""
         values = self.run_context.ledger.values
 
@@ -117,7 +117,7 @@ class SegmentRuns:
         stop: Stop,
         wait: PoolWait,
         counted: CountedItems,
-    ) -> Mapping[int, Outcome]:
+    ) -> Mapping[int, NodeOutcome]:
         """Execute shares of a fan-out's items side by side; returns how each item ended that was not stopped.
 
         Those that failed are among them where `counted` has said that going on makes no sense, whatever became of

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from domain.console.graph import BOX_HEIGHT, BOX_WIDTH, run_graph
 from domain.console.maps import WHOLE_EARTH, bounds_of, footprint, outline
-from domain.console.reports import Finding, report_of
+from domain.console.reports import FileFinding, report_of
 from domain.console.words import duration, event, moment, remark, reviews, size
 from domain.contracts.clients import ClientSummary
 from domain.contracts.records import Assignment, Resources, Stage
@@ -144,7 +144,7 @@ def test_a_report_says_what_was_found() -> None:
     told = {"outcome": "warn_and_fix", "crs": "EPSG:32633", "size_mb": 12.5, "nodata": None}
     finding = {"code": "no-nodata", "severity": "fix", "wrong": "It names no nodata.", "remedy": "0 is set."}
     report = report_of({"validation": told | {"report": [finding]}, "bands": [{"dtype": "uint8", "mean": 1 / 3}]})
-    assert report.findings == [Finding("no-nodata", "It names no nodata.", "0 is set.")]
+    assert report.findings == [FileFinding("no-nodata", "It names no nodata.", "0 is set.")]
     assert report.facts == {"CRS": "EPSG:32633", "Size": "13.1 MB"}
     assert (report.bands[0].mean, report.bands[0].nodata) == ("0.333333", "")
     assert report_of({"validation": {"warnings": ["odd"]}}).outcome == "warn_and_fix"

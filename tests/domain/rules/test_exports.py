@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 
 from domain.rules.clearance import may_read, may_see_version
-from domain.rules.exports import Order, Publicity, exposed, order, orders
+from domain.rules.exports import ExportOrder, Publicity, exposed, order, orders
 
 CLEARANCES = ("uncleared", "ouo", "public")
 EXPOSURES = ("latest_only", "all_versions")
@@ -37,19 +37,21 @@ def test_every_change_of_state_ends_with_out_what_belongs_out() -> None:
         given = orders(out, after)
         for revision in {(ordinal, revision) for ordinal in (0, 1) for revision in (1, 2)}:
             was, belongs = revision in out, revision in exposed(after)
-            expected = {(False, True): Order.EXPORT, (True, False): Order.WITHDRAW}.get((was, belongs), Order.NOTHING)
-            assert given.get(revision, Order.NOTHING) is expected, (before, after)
-        assert set(orders(exposed(after), after).values()) <= {Order.NOTHING}  # asked again, nothing more
+            expected = {(False, True): ExportOrder.EXPORT, (True, False): ExportOrder.WITHDRAW}.get(
+                (was, belongs), ExportOrder.NOTHING
+            )
+            assert given.get(revision, ExportOrder.NOTHING) is expected, (before, after)
+        assert set(orders(exposed(after), after).values()) <= {ExportOrder.NOTHING}  # asked again, nothing more
 
 
 @pytest.mark.parametrize(
     ("is_out", "belongs_out", "expected"),
     [
-        (False, False, Order.NOTHING),
-        (False, True, Order.EXPORT),
-        (True, False, Order.WITHDRAW),
-        (True, True, Order.NOTHING),
+        (False, False, ExportOrder.NOTHING),
+        (False, True, ExportOrder.EXPORT),
+        (True, False, ExportOrder.WITHDRAW),
+        (True, True, ExportOrder.NOTHING),
     ],
 )
-def test_one_revision(is_out: bool, belongs_out: bool, expected: Order) -> None:
+def test_one_revision(is_out: bool, belongs_out: bool, expected: ExportOrder) -> None:
     assert order(is_out=is_out, belongs_out=belongs_out) is expected

@@ -6,10 +6,10 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.rules.leftovers import Ended, Fate, Making, Patience, Place, fate
+from domain.rules.leftovers import EndedRequest, Fate, Making, Place, Retention, fate
 from domain.rules.lifecycle import RequestState
 
-PATIENCE = Patience(after_success=10, after_failure=100)
+PATIENCE = Retention(after_success=10, after_failure=100)
 RUNS = ("11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222")
 REVISION = ("a" * 32, 0, 1)
 HOME = f"assets/{REVISION[0]}/0-r1"
@@ -22,7 +22,7 @@ def test_leftovers_stay_before_their_time_and_while_a_run_is_at_work() -> None:
     for status, quiet, flags in itertools.product(
         RequestState, (0, 9.9, 10, 99.9, 100), itertools.product((False, True), repeat=3)
     ):
-        decided = fate(Ended(status, quiet, *flags), PATIENCE)
+        decided = fate(EndedRequest(status, quiet, *flags), PATIENCE)
         is_due = quiet >= (10 if status is RequestState.COMPLETED else 100)
         if flags[0] or status in OPEN or not is_due:
             assert decided is Fate.LEAVE

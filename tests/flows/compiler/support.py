@@ -6,11 +6,11 @@ from typing import Any
 from flows.compiler import (
     Compilation,
     Decision,
-    Execute,
+    ExecuteNode,
     Expand,
     ItemCompleted,
     NodeCompleted,
-    Outcome,
+    NodeOutcome,
     Plan,
     RunError,
     Schedule,
@@ -50,7 +50,7 @@ def run_through(
         decision = waiting.pop(0)
         seen.append(decision)
         match decision:
-            case Execute(name):
+            case ExecuteNode(name):
                 waiting += schedule.apply(NodeCompleted(name, outputs(name)))
             case Expand(name, items):
                 for item in items:
@@ -64,5 +64,5 @@ def states(schedule: Schedule) -> dict[str, str]:
     return {name: state.value for name, state in schedule.states.items()}
 
 
-def known(**ended: Outcome) -> dict[str, Outcome]:
+def known(**ended: NodeOutcome) -> dict[str, NodeOutcome]:
     return ended

@@ -5,7 +5,7 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flows.compiler.layers import Layout, Spot, laid_out
+from flows.compiler.layers import GraphLayout, Spot, laid_out
 
 Graph = dict[str, list[str]]
 
@@ -20,7 +20,7 @@ def graphs(draw: st.DrawFn) -> Graph:
     }
 
 
-def crossings(graph: Graph, layout: Layout) -> int:
+def crossings(graph: Graph, layout: GraphLayout) -> int:
     edges = [(layout.spots[source], layout.spots[target]) for target, sources in graph.items() for source in sources]
     return sum(
         (one[0].place - other[0].place) * (one[1].place - other[1].place) < 0
@@ -53,4 +53,4 @@ def test_edges_that_need_not_cross_do_not() -> None:
 
 def test_names_that_are_no_nodes_and_graphs_without_nodes_do_no_harm() -> None:
     assert laid_out({"a": ["elsewhere"]}).spots == {"a": Spot(0, 0.0)}
-    assert laid_out({}) == Layout({}, 0, 0)
+    assert laid_out({}) == GraphLayout({}, 0, 0)

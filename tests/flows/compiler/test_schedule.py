@@ -6,15 +6,15 @@ import pytest
 
 from flows.compiler import (
     Cancelled,
-    Execute,
+    ExecuteNode,
     Failed,
     Finished,
     ItemCompleted,
     NodeCompleted,
     NodeFailed,
+    NodeOutcome,
     NodeSkipped,
     NodeStarted,
-    Outcome,
     OutOfTurn,
     RunError,
     Schedule,
@@ -32,8 +32,8 @@ from tests.flows.compiler.support import BOOM, plan_of, run_through, states
 def test_a_line_runs_one_node_after_the_other() -> None:
     plan = plan_of(LINE, inputs=NUMBER, outputs='{z: "{{ nodes.b.output.r }}"}'.replace(".output.r", ".status"))
     schedule = Schedule(plan, {"n": 5})
-    assert schedule.begin() == [Settled("start", DONE, {}), Execute("a", {"x": 5})]
-    assert schedule.apply(NodeCompleted("a", {"echoed_params": 7})) == [Execute("b", {"y": 7})]
+    assert schedule.begin() == [Settled("start", DONE, {}), ExecuteNode("a", {"x": 5})]
+    assert schedule.apply(NodeCompleted("a", {"echoed_params": 7})) == [ExecuteNode("b", {"y": 7})]
     assert not schedule.is_over
     assert schedule.apply(NodeCompleted("b", {})) == [Settled("end", DONE, {}), Finished({"z": "completed"})]
     assert schedule.is_over
@@ -82,7 +82,7 @@ def test_templates_see_inputs_run_and_upstream() -> None:
   end: {type: end}
 """
     schedule = Schedule(plan_of(nodes, inputs=NUMBER), {"n": 3}, {"id": "r1"})
-    assert schedule.begin()[-1] == Execute("a", {"id": "r1", "none": None, "n": 3})
+    assert schedule.begin()[-1] == ExecuteNode("a", {"id": "r1", "none": None, "n": 3})
 
 
 # --- failing ---
@@ -132,9 +132,9 @@ def test_a_soft_failure_counts_as_completed() -> None:
 """
     schedule = Schedule(plan_of(nodes))
     schedule.begin()
-    assert schedule.apply(NodeFailed("a", BOOM)) == [Execute("b", {"s": "failed", "e": "boom", "o": 0})]
+    assert schedule.apply(NodeFailed("a", BOOM)) == [ExecuteNode("b", {"s": "failed", "e": "boom", "o": 0})]
     assert schedule.states["a"] is State.FAILED
-    assert schedule.outcomes["a"] == Outcome(State.FAILED, None, BOOM)
+    assert schedule.outcomes["a"] == NodeOutcome(State.FAILED, None, BOOM)
 
 
 def test_a_template_that_cannot_be_rendered_fails_the_node_before_it_starts() -> None:
@@ -189,7 +189,7 @@ def test_a_conditional_chooses(n: int, chosen: list[str], ran: list[str], skippe
     schedule = Schedule(plan_of(DIAMOND, inputs=NUMBER), {"n": n})
     seen = run_through(schedule)
     assert Settled("a", DONE, {"chosen": chosen}) in seen
-    assert {decision.node_id for decision in seen if isinstance(decision, Execute)} == set(ran)
+    assert {decision.node_id for decision in seen if isinstance(decision, ExecuteNode)} == set(ran)
     assert [decision.node_id for decision in seen if isinstance(decision, Skipped)] == skipped
     assert isinstance(seen[-1], Finished)
 
@@ -273,7 +273,7 @@ def test_a_node_waits_for_all_its_predecessors_even_with_any_of() -> None:
     schedule = Schedule(plan_of(nodes))
     schedule.begin()
     assert schedule.apply(NodeCompleted("a", {})) == []
-    assert schedule.apply(NodeCompleted("b", {})) == [Execute("c", {})]
+    assert schedule.apply(NodeCompleted("b", {})) == [ExecuteNode("c", {})]
 
 
 def test_when_skips_and_skipping_flows_on() -> None:

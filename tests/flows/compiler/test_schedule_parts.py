@@ -8,7 +8,7 @@ import pytest
 from flows.compiler import (
     Arm,
     Choice,
-    Execute,
+    ExecuteNode,
     Failed,
     Finished,
     ItemCompleted,
@@ -16,8 +16,8 @@ from flows.compiler import (
     Node,
     NodeCompleted,
     NodeFailed,
+    NodeOutcome,
     NodeSkipped,
-    Outcome,
     OutOfTurn,
     Schedule,
     Skipped,
@@ -29,8 +29,8 @@ from tests.flows.compiler.support import BOOM, known, plan_of, run_through
 
 def test_a_part_runs_with_what_is_known_of_the_rest() -> None:
     plan = plan_of(LINE, inputs=NUMBER)
-    schedule = Schedule(plan, {"n": 1}, only={"b"}, known=known(a=Outcome(DONE, {"echoed_params": 9})))
-    assert schedule.begin() == [Execute("b", {"y": 9})]
+    schedule = Schedule(plan, {"n": 1}, only={"b"}, known=known(a=NodeOutcome(DONE, {"echoed_params": 9})))
+    assert schedule.begin() == [ExecuteNode("b", {"y": 9})]
     assert schedule.apply(NodeCompleted("b", {})) == [Finished({})]
     assert set(schedule.states) == {"b"}
     assert set(schedule.outcomes) == {"a", "b"}
@@ -38,33 +38,33 @@ def test_a_part_runs_with_what_is_known_of_the_rest() -> None:
 
 def test_a_part_with_the_end_has_outputs() -> None:
     plan = plan_of(LINE, inputs=NUMBER, outputs='{a: "{{ nodes.a.output.echoed_params }}"}')
-    schedule = Schedule(plan, {"n": 1}, only=["b", "end"], known=known(a=Outcome(DONE, {"echoed_params": 9})))
+    schedule = Schedule(plan, {"n": 1}, only=["b", "end"], known=known(a=NodeOutcome(DONE, {"echoed_params": 9})))
     schedule.begin()
     assert schedule.apply(NodeCompleted("b", {}))[-1] == Finished({"a": 9})
 
 
 def test_what_nobody_told_about_counts_as_completed() -> None:
     schedule = Schedule(plan_of(DIAMOND, inputs=NUMBER), {"n": 1}, only={"big", "joined"})
-    assert schedule.begin() == [Execute("big", {})]
+    assert schedule.begin() == [ExecuteNode("big", {})]
 
 
-@pytest.mark.parametrize(("state", "decision"), [(State.SKIPPED, Skipped("joined")), (DONE, Execute("joined", {}))])
+@pytest.mark.parametrize(("state", "decision"), [(State.SKIPPED, Skipped("joined")), (DONE, ExecuteNode("joined", {}))])
 def test_what_is_known_decides(state: State, decision: Any) -> None:
-    told = known(big=Outcome(state, {}), small=Outcome(State.SKIPPED))
+    told = known(big=NodeOutcome(state, {}), small=NodeOutcome(State.SKIPPED))
     assert Schedule(plan_of(DIAMOND, inputs=NUMBER), only={"joined"}, known=told).begin()[0] == decision
 
 
 def test_a_known_conditional_keeps_its_choice() -> None:
-    told = known(a=Outcome(DONE, {"chosen": ["small"]}))
+    told = known(a=NodeOutcome(DONE, {"chosen": ["small"]}))
     assert Schedule(plan_of(DIAMOND, inputs=NUMBER), only={"big"}, known=told).begin()[0] == Skipped("big")
-    assert Schedule(plan_of(DIAMOND, inputs=NUMBER), only={"small"}, known=told).begin() == [Execute("small", {})]
+    assert Schedule(plan_of(DIAMOND, inputs=NUMBER), only={"small"}, known=told).begin() == [ExecuteNode("small", {})]
 
 
 def test_what_is_known_of_a_node_that_runs_again_is_forgotten() -> None:
     plan = plan_of(LINE, inputs=NUMBER)
-    told = known(a=Outcome(State.FAILED, None, BOOM), start=Outcome(DONE, {}))
+    told = known(a=NodeOutcome(State.FAILED, None, BOOM), start=NodeOutcome(DONE, {}))
     schedule = Schedule(plan, {"n": 1}, only={"a", "b", "end"}, known=told)
-    assert schedule.begin() == [Execute("a", {"x": 1})]
+    assert schedule.begin() == [ExecuteNode("a", {"x": 1})]
     assert set(schedule.outcomes) == {"start"}
 
 
@@ -91,7 +91,7 @@ def test_a_child_run_and_its_parent_agree() -> None:
 """
     plan = plan_of(nodes, outputs='{n: "{{ nodes.all.output.results }}"}')
     parent = Schedule(plan)
-    assert parent.begin()[-1] == Execute("a", {})
+    assert parent.begin()[-1] == ExecuteNode("a", {})
     stretch = ["a", "each", "all", "way", "b", "c"]
     child = Schedule(plan, only=stretch, known=dict(parent.outcomes))
     assert run_through(child, outputs=lambda name: name)[-1] == Finished({})
@@ -100,7 +100,7 @@ def test_a_child_run_and_its_parent_agree() -> None:
         outcome = child.outcomes[name]
         skipped = outcome.state is State.SKIPPED
         decided += parent.apply(NodeSkipped(name) if skipped else NodeCompleted(name, outcome.output))
-    assert [decision for decision in decided if isinstance(decision, Execute)] == [Execute("d", {})]
+    assert [decision for decision in decided if isinstance(decision, ExecuteNode)] == [ExecuteNode("d", {})]
     assert {name: parent.states[name] for name in stretch} == dict(child.states)
     assert parent.apply(NodeCompleted("d", {}))[-1] == Finished({"n": ["each__0", "each__1"]})
 
@@ -132,7 +132,7 @@ def test_a_sub_workflow_is_executed_with_its_inputs() -> None:
 """
     plan = plan_of(nodes, inputs=NUMBER, outputs='{t: "{{ nodes.a.output.total }}"}', siblings={"inner": inner})
     schedule = Schedule(plan, {"n": 4})
-    assert schedule.begin()[-1] == Execute("a", {"n": 4})
+    assert schedule.begin()[-1] == ExecuteNode("a", {"n": 4})
     assert schedule.apply(NodeCompleted("a", {"total": 5}))[-1] == Finished({"t": 5})
 
 
@@ -146,7 +146,7 @@ def test_a_child_that_ends_after_its_fan_out_decides_nothing() -> None:
 """
     schedule = Schedule(plan_of(nodes))
     schedule.begin()
-    assert schedule.apply(ItemCompleted("each", 0, "x"))[-1] == Execute("a", {})
+    assert schedule.apply(ItemCompleted("each", 0, "x"))[-1] == ExecuteNode("a", {})
     assert schedule.apply(ItemFailed("each", 0, BOOM)) == []
     assert not schedule.is_over
 
@@ -177,11 +177,11 @@ def test_what_depends_on_a_conditional_but_is_none_of_its_ways_runs_in_any_case(
   b: {handler: echo, depends_on: a, next: end}
   end: {type: end}
 """
-    assert Execute("b", {}) in Schedule(plan_of(nodes, inputs=NUMBER), {"n": 1}).begin()
+    assert ExecuteNode("b", {}) in Schedule(plan_of(nodes, inputs=NUMBER), {"n": 1}).begin()
 
 
 def test_a_part_whose_end_is_not_reached_fails() -> None:
-    told = known(b=Outcome(State.SKIPPED))
+    told = known(b=NodeOutcome(State.SKIPPED))
     failed = Schedule(plan_of(LINE, inputs=NUMBER), {"n": 1}, only={"end"}, known=told).begin()[-1]
     assert isinstance(failed, Failed)
     assert failed.error.code == "no-end-reached"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flows.compiler import TRANSITIONS, InputFault, Outcome, Plan, Schedule, State
+from flows.compiler import TRANSITIONS, InputFault, NodeOutcome, Plan, Schedule, State
 from flows.compiler.selection import UnknownNode, following, selected
 from flows.compiler.simulate import NoFixture, Simulation, World, _Simulator, simulate, story
 from flows.handlers.registry import registry
@@ -181,7 +181,7 @@ def test_a_part_takes_the_rest_from_fixtures_or_examples() -> None:
     assert set(result.states) == {"b", "end"}
     assert result.outputs == {"a": 42}
     assert go(plan, only={"b"}).outputs == {}
-    assert go(plan, only={"b"}, known={"a": Outcome(State.SKIPPED)}).states == {"b": State.SKIPPED}
+    assert go(plan, only={"b"}, known={"a": NodeOutcome(State.SKIPPED)}).states == {"b": State.SKIPPED}
 
 
 def test_a_selection_names_nodes() -> None:

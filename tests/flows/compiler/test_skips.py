@@ -11,7 +11,7 @@ from flows.compiler.diagrams import FALSE, TRUE, Diagrams, TooManyDecisions
 from flows.compiler.graph import Graph
 from flows.compiler.model import build
 from flows.compiler.source import read
-from flows.compiler.triggers import Runs
+from flows.compiler.triggers import RunConditions
 from flows.handlers.registry import registry
 from tests.flows.compiler.support import faults_of
 
@@ -67,7 +67,7 @@ def chooses(subject: Subject, source: str, target: str, decisions: dict[str, boo
 @given(graphs())
 def test_the_diagrams_agree_with_every_combination(text: str) -> None:
     subject = subject_of(text)
-    runs = Runs(subject.model, subject.graph)
+    runs = RunConditions(subject.model, subject.graph)
     deciding = [node.id for node in subject.model.nodes.values() if node.type == "conditional" or "when" in node.raw]
     worlds = [
         running(subject, dict(zip(deciding, values, strict=True)))

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from flows.compiler.faults import Position
+from flows.compiler.faults import FilePosition
 from flows.compiler.source import MAX_BYTES, read, read_bytes
 from tests.flows.compiler.support import compiled
 
@@ -69,18 +69,18 @@ def test_keys_are_what_is_written() -> None:
 
 def test_places_are_those_of_keys_and_values_as_written() -> None:
     document = read("a: 1\nb:\n  - x\n  - {c: 'd'}\ne: |\n  text\nf:\n  g: 1\n", "f")
-    assert document.keys[("b",)] == Position(2, 1)
-    assert document.values[("b",)] == Position(3, 3)
-    assert document.values[("b", 0)] == Position(3, 5)
-    assert document.keys[("b", 1, "c")] == Position(4, 6)
-    assert document.values[("b", 1, "c")] == Position(4, 9)
-    assert document.values[("e",)] == Position(5, 4)
-    assert document.values[("f",)] == Position(8, 3)
+    assert document.keys[("b",)] == FilePosition(2, 1)
+    assert document.values[("b",)] == FilePosition(3, 3)
+    assert document.values[("b", 0)] == FilePosition(3, 5)
+    assert document.keys[("b", 1, "c")] == FilePosition(4, 6)
+    assert document.values[("b", 1, "c")] == FilePosition(4, 9)
+    assert document.values[("e",)] == FilePosition(5, 4)
+    assert document.values[("f",)] == FilePosition(8, 3)
 
 
 def test_columns_count_characters() -> None:
     document = read('{😀: "ü", b: 1}', "f")
-    assert document.keys[("b",)] == Position(1, 10)
+    assert document.keys[("b",)] == FilePosition(1, 10)
 
 
 def test_a_fault_points_as_rfc_6901_says() -> None:
@@ -99,7 +99,7 @@ def test_the_second_of_two_keys_is_reported_and_the_first_kept() -> None:
         ("duplicate-key", 3, 1, "/a")
     ]
     assert "line 1" in document.faults[0].message
-    assert document.values[("a",)] == Position(1, 4)
+    assert document.values[("a",)] == FilePosition(1, 4)
     assert ("a", "y") not in document.values
 
 

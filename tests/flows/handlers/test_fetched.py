@@ -13,7 +13,7 @@ import pytest
 from domain.rules.addresses import AddressPolicy
 from domain.rules.sources import SourcePolicy
 from flows.handlers import origins, quarantine
-from flows.handlers.quarantine import Guard
+from flows.handlers.quarantine import FetchLimits
 from tests.support import hostile, worked
 from tests.support.receiver import Received, Reply, running_receiver
 
@@ -29,7 +29,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Production's guard, but for plain http on loopback."""
     addresses = AddressPolicy(https_only=False, ports=None, networks=(IPv4Network("127.0.0.1/32"),))
     policy = SourcePolicy(frozenset({HOST}), addresses)
-    guard = Guard(policy, 10_000_000, 20.0, ssl.create_default_context(), lambda *_: [ip_address("127.0.0.1")])
+    guard = FetchLimits(policy, 10_000_000, 20.0, ssl.create_default_context(), lambda *_: [ip_address("127.0.0.1")])
     monkeypatch.setattr(quarantine, "_guard_of_settings", lambda: guard)
 
 

@@ -16,7 +16,7 @@ from domain.rules.sources import SourcePolicy
 from flows.handlers import quarantine
 from flows.handlers.context import Context
 from flows.handlers.errors import HandlerError, InvalidInput, Stopped, Transient
-from flows.handlers.quarantine import Guard
+from flows.handlers.quarantine import FetchLimits
 from flows.handlers.raster.tile_declarations import BlobToMountParams, blob_to_mount
 from tests.support import hostile
 from tests.support.certificates import certificates
@@ -40,11 +40,11 @@ class Resolver:
 
 
 @pytest.fixture
-def guard() -> Guard:
+def guard() -> FetchLimits:
     """Production's, but for plain http on loopback."""
     addresses = AddressPolicy(https_only=False, ports=None, networks=(HERE,))
     policy = SourcePolicy(frozenset({HOST, OTHER}), addresses)
-    return Guard(policy, 10_000_000, 20.0, ssl.create_default_context(), Resolver(["127.0.0.1"]))
+    return FetchLimits(policy, 10_000_000, 20.0, ssl.create_default_context(), Resolver(["127.0.0.1"]))
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def gives(status: int = 200, body: bytes = RASTER, headers: dict[str, str] | Non
     return lambda _request: Reply(status, headers or {}, body)
 
 
-async def fetched(context: Context, guard: Guard, reply: Any, path: str = "/a/dem.tif?sig=canary") -> str:
+async def fetched(context: Context, guard: FetchLimits, reply: Any, path: str = "/a/dem.tif?sig=canary") -> str:
     """Fetch from a real server that answers so."""
     async with running_receiver() as server:
         server.reply = reply
@@ -64,7 +64,7 @@ async def fetched(context: Context, guard: Guard, reply: Any, path: str = "/a/de
         return await asyncio.to_thread(quarantine.fetch, url, context, guard)
 
 
-async def test_what_lies_there_becomes_a_blob_of_a_generated_name(context: Context, guard: Guard) -> None:
+async def test_what_lies_there_becomes_a_blob_of_a_generated_name(context: Context, guard: FetchLimits) -> None:
     name = await fetched(context, guard, gives())
     assert name.startswith("quarantine/assets/a/0-r1/a2/")
     assert name.endswith(".tif")
@@ -75,7 +75,7 @@ async def test_what_lies_there_becomes_a_blob_of_a_generated_name(context: Conte
 
 
 async def test_the_first_step_of_a_raster_fetches_what_lies_at_an_address(
-    context: Context, guard: Guard, monkeypatch: pytest.MonkeyPatch
+    context: Context, guard: FetchLimits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(quarantine, "_guard_of_settings", lambda: guard)
     async with running_receiver() as server:
@@ -87,7 +87,7 @@ async def test_the_first_step_of_a_raster_fetches_what_lies_at_an_address(
     assert "canary" not in made.model_dump_json()
 
 
-async def test_nothing_of_ours_is_told_to_the_host(context: Context, guard: Guard) -> None:
+async def test_nothing_of_ours_is_told_to_the_host(context: Context, guard: FetchLimits) -> None:
     seen: list[Received] = []
 
     def reply(request: Received) -> Reply:
@@ -117,7 +117,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("reply", "words"), REFUSED)
 async def test_refused_with_a_sentence_that_keeps_the_secret(
-    reply: Any, words: str, context: Context, guard: Guard
+    reply: Any, words: str, context: Context, guard: FetchLimits
 ) -> None:
     with pytest.raises(InvalidInput, match=words) as refusal:
         await fetched(context, guard, reply)
@@ -130,17 +130,17 @@ async def test_refused_with_a_sentence_that_keeps_the_secret(
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
-async def test_a_host_in_trouble_is_asked_again_later(status: int, context: Context, guard: Guard) -> None:
+async def test_a_host_in_trouble_is_asked_again_later(status: int, context: Context, guard: FetchLimits) -> None:
     with pytest.raises(Transient, match=f"status {status}"):
         await fetched(context, guard, gives(status=status))
 
 
-async def test_an_empty_or_broken_answer_is_asked_again_later(context: Context, guard: Guard) -> None:
+async def test_an_empty_or_broken_answer_is_asked_again_later(context: Context, guard: FetchLimits) -> None:
     with pytest.raises(Transient, match="incomplete"):
         await fetched(context, guard, gives(body=b""))
 
 
-async def test_a_redirect_to_an_allowed_host_is_followed(context: Context, guard: Guard) -> None:
+async def test_a_redirect_to_an_allowed_host_is_followed(context: Context, guard: FetchLimits) -> None:
     async with running_receiver() as second:
         second.reply = gives()
         away = second.url.replace("127.0.0.1", OTHER)
@@ -148,25 +148,25 @@ async def test_a_redirect_to_an_allowed_host_is_followed(context: Context, guard
     assert context.storage.bronze.read_bytes(name) == RASTER
 
 
-async def test_a_name_that_leads_inside_is_not_called(context: Context, guard: Guard) -> None:
+async def test_a_name_that_leads_inside_is_not_called(context: Context, guard: FetchLimits) -> None:
     for answers in (["10.0.0.1"], ["127.0.0.1", "169.254.169.254"], ["::1"], ["168.63.129.16"]):
         with pytest.raises(InvalidInput, match="is not a public address"):
             await fetched(context, replace(guard, resolver=Resolver(answers)), gives())
 
 
-async def test_a_name_is_resolved_once(context: Context, guard: Guard) -> None:
+async def test_a_name_is_resolved_once(context: Context, guard: FetchLimits) -> None:
     """A second answer, given between the check and the connection, would lead inside."""
     resolver = Resolver(["127.0.0.1"], ["10.0.0.1"])
     await fetched(context, replace(guard, resolver=resolver), gives())
     assert resolver.asked == 1
 
 
-async def test_too_slow_is_given_up(context: Context, guard: Guard) -> None:
+async def test_too_slow_is_given_up(context: Context, guard: FetchLimits) -> None:
     with pytest.raises(Transient, match="did not arrive within"):
         await fetched(context, replace(guard, seconds=0.0), gives())
 
 
-async def test_leaves_when_asked_to_stop(context: Context, guard: Guard) -> None:
+async def test_leaves_when_asked_to_stop(context: Context, guard: FetchLimits) -> None:
     context.stop_event.set()
     with pytest.raises(Stopped):
         await fetched(context, guard, gives())
@@ -177,7 +177,7 @@ async def test_without_a_listed_host_nothing_is_fetched(context: Context) -> Non
         await asyncio.to_thread(quarantine.fetch, "https://data.example.org/a.tif", context)
 
 
-async def test_a_certificate_of_nobody_is_not_trusted(context: Context, guard: Guard, tmp_path: Path) -> None:
+async def test_a_certificate_of_nobody_is_not_trusted(context: Context, guard: FetchLimits, tmp_path: Path) -> None:
     server, trusting = certificates(tmp_path, HOST)
     async with running_receiver(tls=server) as receiver:
         receiver.reply = gives()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.memory.large_values import RESULT_BYTES, DamagedValue, Values, plain, result_fault, to_json
+from flows.memory.large_values import RESULT_BYTES, DamagedValue, KeptValues, plain, result_fault, to_json
 from flows.storage import LocalStore
 
 FITS = RESULT_BYTES - len(to_json(""))
@@ -25,7 +25,7 @@ def test_what_is_too_much_is_named(outputs: dict[str, str]) -> None:
 @pytest.mark.parametrize("damage", [b"", b"{}", None])
 def test_kept_value_that_is_not_what_was_kept_is_never_taken_for_it(tmp_path: Path, damage: bytes | None) -> None:
     store = LocalStore(tmp_path)
-    values, value = Values(store, "run/m1"), {"words": "x" * RESULT_BYTES}
+    values, value = KeptValues(store, "run/m1"), {"words": "x" * RESULT_BYTES}
     told = values.told(value)
     if damage is None:
         store.delete(told["stored"])
@@ -38,7 +38,7 @@ def test_kept_value_that_is_not_what_was_kept_is_never_taken_for_it(tmp_path: Pa
 
 
 def test_it_is_the_content_that_counts_wherever_a_value_is_kept(tmp_path: Path) -> None:
-    values = Values(LocalStore(tmp_path), "run/m1")
+    values = KeptValues(LocalStore(tmp_path), "run/m1")
     kept = values.heard(values.told({"words": "x" * RESULT_BYTES}))
     assert result_fault(plain({"a": kept})) is not None
     small = values.heard(values.told({"words": ["x" * 100] * 400}))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flows.compiler import State
-from flows.memory.ledger import NODES, Entry, Ledger, digest, latest, read
+from flows.memory.ledger import NODES, Ledger, LedgerEntry, digest, latest, read
 from flows.storage import LocalStore
 
 MEMORY = "run/m1"
@@ -15,8 +15,8 @@ MEMORY = "run/m1"
 
 def entry(
     node: str = "n", index: int | None = None, state: State = State.COMPLETED, at: float = 1.0, **params: int
-) -> Entry:
-    return Entry(
+) -> LedgerEntry:
+    return LedgerEntry(
         node=node,
         digest=digest("echo", params),
         state=state.value,

@@ -13,9 +13,9 @@ from prefect.client.schemas.objects import State as PrefectState
 from prefect.client.schemas.objects import StateType
 
 from domain.contracts.runs import RunFacts
-from flows.compiler import Outcome, RunError, State
+from flows.compiler import NodeOutcome, RunError, State
 from flows.handlers.errors import Stopped, Transient
-from flows.memory.large_values import Values, plain
+from flows.memory.large_values import KeptValues, plain
 from flows.memory.ledger import Ledger
 from flows.runs.child_flow_runs import liveness, prefect_states
 from flows.runs.child_flow_runs.liveness import ChildRun, Life, showing_life, tell_hand_over
@@ -239,14 +239,14 @@ async def test_word_to_stop_is_left_once_storage_takes_it(account: Account) -> N
 @pytest.mark.parametrize(
     "outcome",
     [
-        Outcome(State.COMPLETED, {"a": [1, None, "x"]}),
-        Outcome(State.COMPLETED, {"large": ["x" * 100] * 1000}),
-        Outcome(State.SKIPPED),
-        Outcome(State.FAILED, None, RunError("invalid-input", "no", "n", partner_may_read=True)),
+        NodeOutcome(State.COMPLETED, {"a": [1, None, "x"]}),
+        NodeOutcome(State.COMPLETED, {"large": ["x" * 100] * 1000}),
+        NodeOutcome(State.SKIPPED),
+        NodeOutcome(State.FAILED, None, RunError("invalid-input", "no", "n", partner_may_read=True)),
     ],
 )
-def test_an_outcome_is_the_same_after_its_trip(outcome: Outcome, tmp_path: Path) -> None:
-    values = Values(LocalStore(tmp_path), "run/m1")
+def test_an_outcome_is_the_same_after_its_trip(outcome: NodeOutcome, tmp_path: Path) -> None:
+    values = KeptValues(LocalStore(tmp_path), "run/m1")
     told = json.loads(json.dumps(outcome_json(outcome, values)))
     back = outcome_from_json(told, values)
-    assert Outcome(back.state, plain(back.output), back.error) == outcome
+    assert NodeOutcome(back.state, plain(back.output), back.error) == outcome

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from domain.contracts.artifacts import Artifact
 from domain.contracts.runs import NodeEvent, RunFacts
-from flows.compiler import Finished, Node, Outcome, Plan, Schedule, State
+from flows.compiler import Finished, Node, NodeOutcome, Plan, Schedule, State
 from flows.handlers import registry
 from flows.handlers.context import Context
 from flows.handlers.errors import HandlerError
@@ -259,9 +259,9 @@ SKIPPED = f"""
 class Elsewhere:
     """A child run, which has shown what it skipped."""
 
-    async def stretch(self, pool: str, place: PlanPath, nodes: Sequence[str], *_: Any) -> Mapping[str, Outcome]:
+    async def stretch(self, pool: str, place: PlanPath, nodes: Sequence[str], *_: Any) -> Mapping[str, NodeOutcome]:
         assert nodes == ["a", "b"]
-        return {"a": Outcome(State.COMPLETED, {"size": 0}), "b": Outcome(State.SKIPPED)}
+        return {"a": NodeOutcome(State.COMPLETED, {"size": 0}), "b": NodeOutcome(State.SKIPPED)}
 
 
 @pytest.mark.usefixtures("calls")

@@ -18,7 +18,7 @@ from prefect.client.schemas.objects import StateType
 from prefect.states import Failed as FailedState
 
 from domain.contracts.runs import RunFacts
-from flows.compiler import Cancelled, Failed, Item, Outcome, RunError, Schedule, State
+from flows.compiler import Cancelled, Failed, Item, NodeOutcome, RunError, Schedule, State
 from flows.handlers.errors import InvalidInput, Stopped, Transient
 from flows.memory.large_values import to_json
 from flows.memory.ledger import Ledger
@@ -84,7 +84,7 @@ async def share_done(
     heard: set[int] = set()
 
     async def unseen(executor: NodeExecutor, share: Share, tell: Tell, *, visible: bool) -> None:
-        async def hear(index: int, outcome: Outcome) -> None:
+        async def hear(index: int, outcome: NodeOutcome) -> None:
             await tell(index, outcome)
             heard.add(index)
 

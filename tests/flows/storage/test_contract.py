@@ -15,7 +15,7 @@ import pytest
 
 from flows.handlers.errors import InvalidInput, SourceChanged, Stopped
 from flows.storage import LocalStore, Store, Zones
-from flows.storage.protocol import Listed
+from flows.storage.protocol import ListedBlob
 from flows.storage.readers import chunks
 from tests.support.azurite import Azurite
 
@@ -194,6 +194,6 @@ def test_all_that_lies_below_a_folder_is_listed_and_what_was_listed_is_removed(s
     listed = {one.name: one for one in store.listed("run")}
     assert {name: one.size_bytes for name, one in listed.items()} == {"run/a.json": 10, "run/deeper/c.json": 17}
     assert all(before < one.written_at < before + 3600 for one in listed.values())
-    store.remove([listed["run/deeper/c.json"], Listed("run/nothing.json", 1, 0)])
+    store.remove([listed["run/deeper/c.json"], ListedBlob("run/nothing.json", 1, 0)])
     assert sorted(one.name for one in store.listed()) == ["run/a.json", "runner/d.json"]
     assert list(store.listed("nothing")) == []

@@ -7,7 +7,7 @@ import pytest
 
 from flows.handlers.errors import InvalidInput
 from flows.storage import LocalStore
-from flows.storage.protocol import Listed
+from flows.storage.protocol import ListedBlob
 
 
 def test_half_written_files_are_listed_and_removed_with_their_folders(tmp_path: Path) -> None:
@@ -33,7 +33,7 @@ def test_nothing_outside_of_the_zone_is_removed(tmp_path: Path, name: str) -> No
     store.write_bytes("a/x", b"ours")
     (store.root / "link").symlink_to(other.parent)
     with pytest.raises(InvalidInput):
-        store.remove([Listed(name, 1, 0)])
+        store.remove([ListedBlob(name, 1, 0)])
     assert other.read_bytes() == b"theirs"
 
 
@@ -43,7 +43,7 @@ def test_whoever_writes_makes_the_folder_again_that_was_removed_before_them(tmp_
 
     def empties() -> None:
         while not over.is_set():
-            store.remove([Listed("a/b/other", 1, 0)])
+            store.remove([ListedBlob("a/b/other", 1, 0)])
 
     thread = Thread(target=empties)
     thread.start()
@@ -51,7 +51,7 @@ def test_whoever_writes_makes_the_folder_again_that_was_removed_before_them(tmp_
         for number in range(300):
             store.write_bytes("a/b/x", b"content")
             store.append("a/c/y", b"line")
-            store.remove([Listed("a/b/x", 7, 0), Listed("a/c/y", 4, 0)])
+            store.remove([ListedBlob("a/b/x", 7, 0), ListedBlob("a/c/y", 4, 0)])
             assert not (tmp_path / "a/b/x").exists(), number
     finally:
         over.set()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from domain.contracts.names import Named
-from flows.handlers.errors import Crashed, Forbidden, ForeignProduct
+from flows.handlers.errors import Crashed, ForeignProduct, StorageForbidden
 from flows.handlers.registry import registry
 from flows.storage import Zones
 from flows.tries import one_try, storage_broker
@@ -54,7 +54,7 @@ def test_a_try_hands_over_its_own_files_and_nothing_that_is_anothers(tmp_path: P
     assert {seen[what] for what in honest} == {"taken"}
     refused = {what: told for what, told in seen.items() if what not in honest}
     assert len(refused) == 11
-    assert set(refused.values()) <= {"Forbidden", "PermissionError"}
+    assert set(refused.values()) <= {"StorageForbidden", "PermissionError"}
     assert stored(tmp_path) == [b"own", b"own"]
     assert secret.read_bytes() == SECRET
 
@@ -139,14 +139,14 @@ OTHERS: dict[str, Callable[[Path], int]] = {
 def test_other_files_are_refused(own: Path, bounds: Bounds, opened: Callable[[Path], int]) -> None:
     file = opened(own)
     try:
-        with pytest.raises(Forbidden):
+        with pytest.raises(StorageForbidden):
             HandedFile(file, bounds)
     finally:
         os.close(file)
 
 
 def test_a_call_without_its_file_is_refused(bounds: Bounds) -> None:
-    with pytest.raises(Forbidden):
+    with pytest.raises(StorageForbidden):
         HandedFile(None, bounds)
 
 
@@ -159,7 +159,7 @@ def test_a_file_that_shrinks_or_grows_while_it_is_read_becomes_no_blob(
         handed = HandedFile(file.fileno(), bounds)
         assert handed.read(10)
         os.truncate(own, size)
-        with pytest.raises(Forbidden, match="must not change"):
+        with pytest.raises(StorageForbidden, match="must not change"):
             store.put_stream("a/b", handed, handed.size)
     assert store.size_bytes("a/b") is None
     assert not any(path.is_file() for path in (tmp_path / "zones").rglob("*"))

@@ -11,7 +11,7 @@ import pytest
 
 from domain.contracts.names import Named
 from domain.contracts.runs import RunFacts
-from flows.handlers.errors import Crashed, Forbidden, HandlerError, InvalidInput, SourceChanged
+from flows.handlers.errors import Crashed, HandlerError, InvalidInput, SourceChanged, StorageForbidden
 from flows.handlers.registry import registry
 from flows.storage import Zones
 from flows.storage.lines import BYTES
@@ -113,10 +113,10 @@ def test_a_try_reads_and_writes_zones_it_has_no_credential_for(zones: Zones, sta
 @pytest.mark.parametrize(
     ("what", "error", "message"),
     [
-        ("read another's", Forbidden, "may not open 'in/b.bin' in 'bronze'"),
-        ("write bronze", Forbidden, "may not put 'in/a.bin' in 'bronze'"),
+        ("read another's", StorageForbidden, "may not open 'in/b.bin' in 'bronze'"),
+        ("write bronze", StorageForbidden, "may not put 'in/a.bin' in 'bronze'"),
         ("ask without waiting", Crashed, "without waiting for answers"),
-        ("send a pipe", Forbidden, "Content goes through a file"),
+        ("send a pipe", StorageForbidden, "Content goes through a file"),
         ("read nothing", InvalidInput, "There is no blob 'in/a.bin'"),
     ],
 )
@@ -140,7 +140,7 @@ def test_a_line_gives_bounded_answers_about_its_blob_and_lines_are_few(zones: Zo
         f"8,{2**40}": [BYTES, 2],
         f"{2**63},4": [BYTES, 0],
         f"0,{2**63}": [BYTES, 10],
-        "refused": ["Forbidden", MOST_LINES],
+        "refused": ["StorageForbidden", MOST_LINES],
         "again": "0123",
     }
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as some
 from flows.handlers.errors import Stopped, TimedOut
 from flows.runs.stopping import Reason
 from flows.tries import time_budget
-from flows.tries.time_budget import TimeBudget, Waiting, grace_seconds
+from flows.tries.time_budget import TimeBudget, WaitStep, grace_seconds
 
 moments = some.lists(some.tuples(some.floats(0, 100), some.booleans()), min_size=1).map(
     lambda looks: sorted(looks, key=lambda look: look[0])
@@ -21,12 +21,12 @@ def test_asked_once_and_given_up_after_the_grace(looks: list[tuple[float, bool]]
     for now, stopping in looks:
         step = waiting.look(now, stopping)
         if asked_at is None:
-            assert (step is Waiting.ASK) == (stopping or now >= timeout)
-            asked_at = now if step is Waiting.ASK else None
+            assert (step is WaitStep.ASK) == (stopping or now >= timeout)
+            asked_at = now if step is WaitStep.ASK else None
             if asked_at is not None:
                 assert isinstance(waiting.why, Stopped if stopping else TimedOut)
         else:
-            assert step is (Waiting.GIVE_UP if now >= asked_at + grace else Waiting.WAIT)
+            assert step is (WaitStep.GIVE_UP if now >= asked_at + grace else WaitStep.WAIT)
         assert 0 <= waiting.pause(now) <= 0.2
 
 
@@ -46,11 +46,11 @@ def test_a_stop_shortens_what_a_timeout_allows_and_never_lengthens_it() -> None:
     for stopped_at, given_up_at in ((6.0, 10.0), (14.0, 15.0)):
         reason = "timeout"
         waiting = TimeBudget(0.0, 5.0, lambda: graces[reason])  # noqa: B023 - asked within this round
-        assert waiting.look(5.0, stopping=False) is Waiting.ASK
+        assert waiting.look(5.0, stopping=False) is WaitStep.ASK
         reason = "stop"
-        assert waiting.look(stopped_at, stopping=True) is Waiting.WAIT
-        assert waiting.look(given_up_at - 0.1, stopping=True) is Waiting.WAIT
-        assert waiting.look(given_up_at, stopping=True) is Waiting.GIVE_UP
+        assert waiting.look(stopped_at, stopping=True) is WaitStep.WAIT
+        assert waiting.look(given_up_at - 0.1, stopping=True) is WaitStep.WAIT
+        assert waiting.look(given_up_at, stopping=True) is WaitStep.GIVE_UP
 
 
 TELLING_SECONDS = 1.0  # what a flow run needs at least to tell the domain and Prefect how it ended

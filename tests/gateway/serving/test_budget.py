@@ -6,7 +6,7 @@ import random
 import pytest
 
 from gateway.serving.budget import Budget
-from gateway.serving.problems import Problem
+from gateway.serving.problems import ReaderProblem
 
 LONG = 600.0
 
@@ -41,7 +41,7 @@ async def test_who_finds_no_room_waits_and_goes_on_in_turn() -> None:
 async def test_who_waits_too_long_is_told_to_ask_again_and_holds_up_nobody() -> None:
     budget = Budget(10, 10, 0)
     async with budget.share(6):
-        with pytest.raises(Problem) as told:
+        with pytest.raises(ReaderProblem) as told:
             async with budget.share(6):
                 raise AssertionError
         assert (told.value.status, told.value.code) == (503, "busy")
@@ -111,13 +111,13 @@ async def test_one_readers_queue_is_passed_by_others() -> None:
 async def test_large_requests_of_one_reader_come_one_by_one() -> None:
     budget = Budget(80, 60, 0, at_a_time=9)
     async with budget.share(60, "a"):  # one alone may need more than an eighth
-        with pytest.raises(Problem):
+        with pytest.raises(ReaderProblem):
             async with budget.share(1, "a"):
                 raise AssertionError
         async with budget.share(20, "b"):
             pass
     async with budget.share(5, "a"), budget.share(5, "a"):
-        with pytest.raises(Problem):
+        with pytest.raises(ReaderProblem):
             async with budget.share(1, "a"):
                 raise AssertionError
     async with budget.share(60), budget.share(20):  # nobody says who reads: all do

@@ -19,7 +19,7 @@ from domain.rules.clearance import may_read
 from gateway.serving import access, catalog
 from gateway.serving.freshness import mark
 from gateway.serving.lookup import Product
-from gateway.serving.problems import Problem
+from gateway.serving.problems import ReaderProblem
 from tests.gateway.serving.promise import DOORS, OF_THE_CATALOGUE, ROLES, Asset, allowed, assets, collections_of, items
 from tests.support.acts import call, decide
 from tests.support.cluster import TestDatabase
@@ -161,7 +161,7 @@ async def test_nobody_gets_what_is_not_theirs(kind: str, made: Library) -> None:
 def _telling(*asked: Any) -> bool:
     """The rule, with a refusal of its own."""
     if not may_read(*asked):
-        raise Problem(HTTPStatus.NOT_FOUND, "not-found", "You may not read this.")
+        raise ReaderProblem(HTTPStatus.NOT_FOUND, "not-found", "You may not read this.")
     return True
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gateway.serving.downloads import MEDIA_TYPE, _sent, wanted_part
-from gateway.serving.problems import Problem
+from gateway.serving.problems import ReaderProblem
 
 
 @pytest.mark.parametrize(
@@ -50,6 +50,6 @@ def test_a_blob_that_is_gone_is_not_sent_as_an_empty_one() -> None:
     state = SimpleNamespace(zones=SimpleNamespace(silver=Emptied()))
     scope = {"state": {"freshness": ('"1"', True)}}
     request: Any = SimpleNamespace(app=SimpleNamespace(state=state), scope=scope, headers={})
-    with pytest.raises(Problem) as refusal:
+    with pytest.raises(ReaderProblem) as refusal:
         _sent(request, "a.tif", MEDIA_TYPE, "a.tif")
     assert (refusal.value.status, refusal.value.code) == (503, "storage-unavailable")

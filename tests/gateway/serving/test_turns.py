@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from gateway.serving.problems import Problem
+from gateway.serving.problems import ReaderProblem
 from gateway.serving.turns import Turns
 
 LONG = 600.0
@@ -73,12 +73,12 @@ async def test_as_many_go_on_as_there_are_places() -> None:
 async def test_who_waits_too_long_or_with_too_many_is_told_to_ask_again() -> None:
     turns = Turns(1, 0.0, most_waiting=1)
     async with turns.place("a"):
-        with pytest.raises(Problem, match="Ask again"):
+        with pytest.raises(ReaderProblem, match="Ask again"):
             async with turns.place("b"):
                 pass
     readers = Readers(Turns(1, LONG, most_waiting=2))
     await readers.ask("a1", "a2", "a3", "a4", "b1")
-    with pytest.raises(Problem, match="Ask again"):
+    with pytest.raises(ReaderProblem, match="Ask again"):
         await readers.tasks["a4"]
     assert await drained(readers) == ["a1", "a2", "b1", "a3"]
     assert (turns.free, readers.turns.free) == (1, 1)

@@ -16,7 +16,7 @@ from deployments.stack import run
 from deployments.stack import services as stack_services
 from deployments.stack.ports import HOST
 from deployments.stack.services import Layout
-from deployments.stack.supervisor import Service
+from deployments.stack.supervisor import StackService
 
 ORDER = "STORM_ORDER"
 
@@ -36,7 +36,7 @@ class Order:
         return json.dumps(asdict(self))
 
 
-def rerouted(service: Service, ports: Mapping[str, int], lines: Mapping[str, int]) -> Service:
+def rerouted(service: StackService, ports: Mapping[str, int], lines: Mapping[str, int]) -> StackService:
     """The service as it is; a worker with each address replaced by its line's."""
     if not service.name.startswith("worker-"):
         return service
@@ -56,7 +56,7 @@ def main() -> None:
         subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", place], check=True)
     declared = stack_services.services
 
-    def services(layout: Layout) -> list[Service]:
+    def services(layout: Layout) -> list[StackService]:
         ports = {**layout.ports, **order.elsewhere}
         return [rerouted(service, ports, order.lines) for service in declared(layout)]
 

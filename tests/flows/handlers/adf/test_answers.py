@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from flows.handlers.adf.answers import (
-    Busy,
+    FactoryBusy,
     FactoryRefused,
+    FactoryRunState,
     PipelineCancelled,
     PipelineFailed,
-    Stage,
     ended_badly,
     ours,
     refusal,
@@ -22,19 +22,19 @@ from flows.handlers.errors import HandlerError, InvalidInput
 @pytest.mark.parametrize(
     ("status", "expected"),
     [
-        ("Queued", Stage.UNDER_WAY),
-        ("InProgress", Stage.UNDER_WAY),
-        ("Canceling", Stage.UNDER_WAY),
-        ("Cancelling", Stage.UNDER_WAY),
-        ("Succeeded", Stage.SUCCEEDED),
-        ("Failed", Stage.FAILED),
-        ("Cancelled", Stage.CANCELLED),
-        ("Canceled", Stage.CANCELLED),
-        ("Pausing", Stage.UNDER_WAY),
-        (None, Stage.UNDER_WAY),
+        ("Queued", FactoryRunState.UNDER_WAY),
+        ("InProgress", FactoryRunState.UNDER_WAY),
+        ("Canceling", FactoryRunState.UNDER_WAY),
+        ("Cancelling", FactoryRunState.UNDER_WAY),
+        ("Succeeded", FactoryRunState.SUCCEEDED),
+        ("Failed", FactoryRunState.FAILED),
+        ("Cancelled", FactoryRunState.CANCELLED),
+        ("Canceled", FactoryRunState.CANCELLED),
+        ("Pausing", FactoryRunState.UNDER_WAY),
+        (None, FactoryRunState.UNDER_WAY),
     ],
 )
-def test_status_words(status: str | None, expected: Stage) -> None:
+def test_status_words(status: str | None, expected: FactoryRunState) -> None:
     assert stage({"status": status}) is expected
 
 
@@ -45,11 +45,11 @@ def test_status_words(status: str | None, expected: Stage) -> None:
         (401, FactoryRefused, False),
         (403, FactoryRefused, False),
         (404, FactoryRefused, False),
-        (408, Busy, True),
+        (408, FactoryBusy, True),
         (409, FactoryRefused, False),
-        (429, Busy, True),
-        (500, Busy, True),
-        (503, Busy, True),
+        (429, FactoryBusy, True),
+        (500, FactoryBusy, True),
+        (503, FactoryBusy, True),
     ],
 )
 @pytest.mark.parametrize("body", [{"error": {"code": "Code", "message": "Why."}}, {"error": "x"}, [], None, "<html>"])

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from deployments.stack.owner import tied
 from domain.contracts.artifacts import Artifact
 from flows.handlers.adf import running
-from flows.handlers.adf.answers import Busy, FactoryRefused, PipelineCancelled, PipelineFailed, RunGone
+from flows.handlers.adf.answers import FactoryBusy, FactoryRefused, PipelineCancelled, PipelineFailed, RunGone
 from flows.handlers.adf.settings import AdfSettings
 from flows.handlers.context import Context
 from flows.handlers.errors import HandlerError, InvalidInput, Stopped
@@ -125,7 +125,7 @@ def test_a_run_whose_id_never_arrived_is_found(
 
 def test_a_run_that_was_never_made_is_made(factory: StandIn, tmp_path: Path) -> None:
     factory.refuse("start", 503)
-    with pytest.raises(Busy):
+    with pytest.raises(FactoryBusy):
         export(tmp_path)
     assert export(tmp_path).adf_run_id in factory.runs
     assert factory.calls.count("start") == 2
@@ -143,7 +143,7 @@ def test_a_factory_that_does_not_answer_any_more_fails_the_try_and_keeps_the_run
     factory: StandIn, tmp_path: Path
 ) -> None:
     factory.refuse("run", 500, times=running.PATIENCE)
-    with pytest.raises(Busy):
+    with pytest.raises(FactoryBusy):
         export(tmp_path)
     assert export(tmp_path).adf_run_id in factory.runs
     assert factory.calls.count("start") == 1

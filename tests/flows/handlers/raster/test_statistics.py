@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from flows.handlers.raster.statistics import Tally
+from flows.handlers.raster.statistics import BandTally
 
 WHOLE = ["uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64"]
 
@@ -14,7 +14,7 @@ WHOLE = ["uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64
 @pytest.mark.parametrize("largest", [1.0, 2.0**53, 1e200, 1.7e308])
 def test_no_amount_is_too_large(largest: float) -> None:
     values = np.array([[-largest, largest], [0.0, largest / 2]])
-    tally = Tally()
+    tally = BandTally()
     for row in values:
         tally.add(row, np.ones(2, bool))
     wide = values.astype(np.longdouble)
@@ -30,7 +30,7 @@ def test_whole_numbers_are_added_up_over_their_whole_range(dtype: str) -> None:
     values[0, 0], values[3, 0] = ends.min, ends.max
     allowed = values % 3 > 0
     allowed[[0, 3], 0] = True
-    tally = Tally()
+    tally = BandTally()
     for row, valid in zip(values, allowed, strict=True):
         tally.add(row, valid)
     counted = [int(value) for value in values[allowed]]

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from flows.handlers.raster.verdict import Facts, judge
+from flows.handlers.raster.verdict import HeaderFacts, judge
 
-Laws = dict[str, Callable[[Facts], bool]]
-GOOD = Facts(
+Laws = dict[str, Callable[[HeaderFacts], bool]]
+GOOD = HeaderFacts(
     dtypes=("uint16",), block_width=512, block_height=512, epsg=32633, names_crs=True, crs_given=False, is_placed=True,
     control_points=0, is_north_up=True, is_on_earth=True, nodata=0.0, has_own_mask=False,
 )  # fmt: skip

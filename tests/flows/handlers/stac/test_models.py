@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from flows.handlers.stac.models import Asset, Band, Item, Properties
+from flows.handlers.stac.models import Properties, StacAsset, StacBand, StacItem
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 POLYGON = {"type": "Polygon", "coordinates": [[[0, 0], [1, 0], [1, 1], [0, 1], [0, 0]]]}
@@ -20,11 +20,11 @@ DOCUMENT: dict[str, Any] = {
 }
 
 
-def item(**changes: Any) -> Item:
-    return Item.model_validate(DOCUMENT | changes)
+def item(**changes: Any) -> StacItem:
+    return StacItem.model_validate(DOCUMENT | changes)
 
 
-def properties(**more: Any) -> Item:
+def properties(**more: Any) -> StacItem:
     return item(properties={"datetime": NOW, **more})
 
 
@@ -85,15 +85,15 @@ def test_a_broken_item_is_refused(changes: dict[str, Any]) -> None:
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), "none"])
 def test_numbers_that_json_has_not_are_refused(value: object) -> None:
     with pytest.raises(ValidationError):
-        Band.model_validate({"name": "b1", "nodata": value})
+        StacBand.model_validate({"name": "b1", "nodata": value})
     with pytest.raises(ValidationError):
-        Band.model_validate({"name": "b1", "statistics": {"mean": value}})
+        StacBand.model_validate({"name": "b1", "statistics": {"mean": value}})
 
 
 def test_bands_of_one_name_are_refused() -> None:
     bands = [{"name": "b1"}, {"name": "b1"}]
     with pytest.raises(ValidationError, match="one name"):
-        Asset.model_validate({"href": "x", "roles": ["data"], "bands": bands})
+        StacAsset.model_validate({"href": "x", "roles": ["data"], "bands": bands})
 
 
 def test_a_table_may_be_described() -> None:

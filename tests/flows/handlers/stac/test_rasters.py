@@ -11,12 +11,12 @@ from pydantic import BaseModel
 
 from flows.handlers.errors import HandlerError
 from flows.handlers.raster.declarations import COG, COG_CREATED, CogResult
-from flows.handlers.stac.items import Facts, Source, item, plain_text
+from flows.handlers.stac.items import DerivedFrom, MadeVersion, item, plain_text
 from flows.handlers.stac.rasters import raster_product
 from tests.support.stac import judge_item
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-FACTS = Facts(asset_id="a" * 32, version_ordinal=0, revision=1, version_label="1", request_id="request")
+FACTS = MadeVersion(asset_id="a" * 32, version_ordinal=0, revision=1, version_label="1", request_id="request")
 THUMBNAIL = COG.model_copy(update={"role": "thumbnail", "name": "x/thumbnail.png", "media_type": "image/png"})
 
 
@@ -72,7 +72,7 @@ references = st.dictionaries(st.from_regex(r"[a-z][a-z_]{0,20}", fullmatch=True)
 
 
 def document(told: BaseModel, **facts: Any) -> dict[str, Any]:
-    made = item(raster_product(told), Source("up/dem.tif"), FACTS.model_copy(update=facts), NOW)
+    made = item(raster_product(told), DerivedFrom("up/dem.tif"), FACTS.model_copy(update=facts), NOW)
     return made.document()
 
 
