@@ -28,6 +28,6 @@ async def visit(request: Request, state: Annotated[Gateway, Depends(gateway)]) -
     """Pass a page, a form or a stream of events on, and its answer back."""
     said = [
         (b"x-forwarded-for", address_of(request).encode("latin-1")),
-        (b"x-forwarded-proto", request.url.scheme.encode()),
+        (b"x-forwarded-proto", request.scope["scheme"].encode()),
     ]
     return await forward(request, state.console, CONSOLE, added=said, unavailable=AWAY)

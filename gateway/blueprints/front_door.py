@@ -3,6 +3,7 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, status
+from starlette.datastructures import URL
 
 from domain.rules.guesses import place_of
 from gateway.auth import address_of
@@ -37,20 +38,20 @@ async def read_data(request: Request, state: Annotated[Gateway, Depends(gateway)
 
 def _said(request: Request) -> Headers:
     """What we say of the request: who reads by a session, where it came to (links lead back there), and from where."""
-    session = session_of(request)
+    session, reached = session_of(request), request.base_url  # `url` would read the query as text
     return [
         *([(b"authorization", f"Bearer {session}".encode("latin-1"))] if session is not None else []),
-        (b"host", request.url.netloc.encode("latin-1")),
-        (b"x-forwarded-proto", request.url.scheme.encode()),
-        (b"x-forwarded-port", str(_port(request)).encode()),
+        (b"host", reached.netloc.encode("latin-1")),
+        (b"x-forwarded-proto", reached.scheme.encode()),
+        (b"x-forwarded-port", str(_port(reached)).encode()),
         (READER.encode(), place_of(address_of(request)).encode()),
     ]
 
 
-def _port(request: Request) -> int:
+def _port(reached: URL) -> int:
     """Where the caller reached us, by a host that need be none."""
     try:
-        port = request.url.port
+        port = reached.port
     except ValueError:
         port = None
-    return port or {"https": 443}.get(request.url.scheme, 80)
+    return port or {"https": 443}.get(reached.scheme, 80)

@@ -94,6 +94,19 @@ async def test_who_is_gone_before_the_answer_begins_keeps_no_connection(platform
         assert (await caller.get(path)).status_code == 200
 
 
+@pytest.mark.parametrize("path", DOORS)
+async def test_a_query_that_is_no_text_passes_as_it_came(platform: Platform, inside: Receiver, path: str) -> None:
+    heard: list[Message] = []
+
+    async def hear(message: Message) -> None:
+        heard.append(message)
+
+    await platform.gateway.app(scope_of(path) | {"query_string": b"a=\xfc&b=%41"}, nothing, hear)  # type: ignore[attr-defined]
+    assert heard[0]["status"] == 200
+    [seen] = inside.received
+    assert seen.path.endswith("?a=%FC&b=%41")
+
+
 async def test_an_address_that_grows_too_long_when_it_is_escaped_is_nobodys(platform: Platform) -> None:
     heard: list[Message] = []
 
