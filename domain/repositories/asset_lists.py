@@ -9,7 +9,7 @@ from sqlalchemy.orm import aliased
 
 from domain.models import Artifact, Asset, AssetVersion, Platform, Revision
 from domain.models.assets import STANDINGS
-from domain.repositories.assets import partners_only
+from domain.repositories.assets import IS_SERVED, partners_only
 from domain.repositories.looks import Listed, by_index
 from domain.rules import paging
 
@@ -18,15 +18,8 @@ FEW = 500  # assets of the same references that a query may name one by one
 
 def _latest(asset: type[Asset]) -> ScalarSelect[int | None]:
     """The asset's latest served ordinal."""
-    return (
-        select(func.max(AssetVersion.ordinal))
-        .where(
-            AssetVersion.asset_id == asset.asset_id,
-            AssetVersion.served_revision.is_not(None),
-            AssetVersion.deleted_at.is_(None),
-        )
-        .scalar_subquery()
-    )
+    latest = select(func.max(AssetVersion.ordinal)).where(AssetVersion.asset_id == asset.asset_id, IS_SERVED)
+    return latest.scalar_subquery()
 
 
 @dataclass(frozen=True)

@@ -4,19 +4,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, select, update
+from sqlalchemy import ColumnElement, and_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import InstrumentedAttribute
 
 from domain.models import Artifact, Asset, AssetVersion, Request, Revision
 from domain.models.base import FRESH
 from domain.rules import scratch
+from domain.rules.clearance import ORDER, may_read
 from domain.rules.control import RevisionFacts
+
+# Of a version, whether one of its revisions is served.
+IS_SERVED = and_(AssetVersion.deleted_at.is_(None), AssetVersion.served_revision.is_not(None))
+EVERYBODYS = [level for level in ORDER if may_read(None, level, "", approved=True)]
 
 
 def partners_only(platform_id: InstrumentedAttribute[str]) -> ColumnElement[bool]:
     """The rule of `rules.scratch` as a condition: lists of what is to be decided hold no scratch."""
     return platform_id != scratch.PLATFORM
+
+
+def is_public() -> ColumnElement[bool]:
+    """The rule of `rules.exports.exposed` as a condition on the asset: everybody may read something of it."""
+    serves = select(AssetVersion.ordinal).where(AssetVersion.asset_id == Asset.asset_id, IS_SERVED)
+    return and_(Asset.deleted_at.is_(None), Asset.clearance.in_(EVERYBODYS), serves.exists())
 
 
 @dataclass(frozen=True)
@@ -77,20 +88,17 @@ class Assets:
         newest = version is not None and version.newest_revision == request.revision
         return None if revision is None else RevisionFacts(revision.approval, newest, version is not None)
 
-    async def served_ordinals(self, asset_id: str) -> Sequence[int]:
-        query = select(AssetVersion.ordinal).where(
-            AssetVersion.asset_id == asset_id,
-            AssetVersion.served_revision.is_not(None),
-            AssetVersion.deleted_at.is_(None),
-        )
-        return (await self.session.scalars(query)).all()
+    async def served(self, asset_id: str) -> dict[int, int]:
+        """The served revision of each version that has one, oldest version first."""
+        query = select(AssetVersion.ordinal, AssetVersion.served_revision)
+        query = query.where(AssetVersion.asset_id == asset_id, IS_SERVED).order_by(AssetVersion.ordinal)
+        return {row[0]: row[1] or 0 for row in await self.session.execute(query)}
 
     async def served_revisions(self, asset_id: str) -> Sequence[Revision]:
-        """The revision of each version that is served."""
+        """The same as rows."""
         place = (AssetVersion.asset_id == Revision.asset_id) & (AssetVersion.ordinal == Revision.ordinal)
         query = select(Revision).join(AssetVersion, place & (AssetVersion.served_revision == Revision.revision))
-        query = query.where(AssetVersion.asset_id == asset_id, AssetVersion.deleted_at.is_(None))
-        return (await self.session.scalars(query)).all()
+        return (await self.session.scalars(query.where(AssetVersion.asset_id == asset_id, IS_SERVED))).all()
 
     async def request_of(self, asset_id: str, ordinal: int, revision: int) -> UUID | None:
         found = await self.revision(asset_id, ordinal, revision)

@@ -12,6 +12,8 @@ from typing import Any
 from sqlalchemy import RowMapping, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from domain.repositories.controls import Controls, is_held
+from domain.rules.control import scope_name
 from domain.rules.fairness import Lane, Load, PoolRoom, Terms, Waiting, room
 from flows.compiler.partition import LIGHT
 
@@ -21,6 +23,7 @@ COLUMNS = "pool, work_pool, priority, platform_id, workflow_id"
 SINCE = "coalesce(a.not_before, a.created_at)"  # as the index of lanes has it; what rests comes last in its lane
 IS_IN_LINE = "a.state = 'ready' and a.awaits is null"
 IS_DUE = f"{IS_IN_LINE} and {SINCE} <= statement_timestamp()"
+IS_OVERDUE = "a.state = 'sending' and a.lease_until < clock_timestamp()"  # a relay took it and did not send it in time
 OF_LANE = (
     "a.pool = l.pool and a.work_pool = l.work_pool and a.priority = l.priority"
     " and a.platform_id = l.platform_id and a.workflow_id = l.workflow_id"
@@ -72,7 +75,6 @@ IN_FLIGHT = text(f"""
     where a.state in ('sending', 'sent', 'started')
     group by {", ".join(f"a.{name}" for name in COLUMNS.split(", "))}
 """)  # noqa: S608 - the parts are the constants above
-SETTINGS = text("select kind, name, value from app.settings where kind in ('pause', 'in_flight')")
 SHARES = text("select platform_id, share from app.platforms where share <> 1")
 # Where no worker is heard of now, the pool is as large as by the one that was heard of last.
 WORKERS = text("""
@@ -113,10 +115,7 @@ TAKE = text(f"""
 TAKE_AGAIN = text(f"""
     with due as (
         select a.run_id, a.number, 0 as place from app.attempts a
-        where a.state = 'sending' and a.lease_until < clock_timestamp() and not exists (
-            select from app.settings s where s.kind = 'pause'
-            and s.name in ('*', 'workflow:' || a.workflow_id, 'platform:' || a.platform_id)
-        )
+        where {IS_OVERDUE} and not {is_held("a.workflow_id", "a.platform_id")}
         limit :batch for update skip locked
     ) {TAKEN}
 """)  # noqa: S608 - the parts are the constants above
@@ -142,12 +141,11 @@ class Backlog:
 
     async def terms(self, pools: Sequence[str], in_flight: int) -> Terms:
         """What operators and workers say now."""
-        settings = (await self.session.execute(SETTINGS)).all()
-        limits = {row.name: int(row.value) for row in settings if row.kind == "in_flight"}
+        paused, limits = await Controls(self.session).of_dispatch()
         shares = {row.platform_id: row.share for row in await self.session.execute(SHARES)}
         return Terms(
             rooms=await self._rooms(pools, in_flight, limits),
-            paused=frozenset(row.name for row in settings if row.kind == "pause"),
+            paused=paused,
             limits=limits,
             shares=shares,
         )
@@ -169,10 +167,8 @@ class Backlog:
 
     async def _rooms(self, pools: Sequence[str], in_flight: int, limits: Mapping[str, int]) -> dict[str, PoolRoom]:
         rows = (await self.session.execute(WORKERS, {"pools": list(pools), "heard": HEARD_SECONDS})).mappings().all()
-        return {
-            pool: room(limits.get(f"pool:{pool}", in_flight), _at_once([row for row in rows if row["pool"] == pool]))
-            for pool in pools
-        }
+        of_pool = {pool: _at_once([row for row in rows if row["pool"] == pool]) for pool in pools}
+        return {pool: room(limits.get(scope_name(pool=pool), in_flight), at_once) for pool, at_once in of_pool.items()}
 
 
 def _at_once(workers: Sequence[RowMapping]) -> list[int | None]:

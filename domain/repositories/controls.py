@@ -4,13 +4,32 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import delete, func, select
+from sqlalchemy import delete, func, select, text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.models import Request, Setting
-from domain.rules.control import Kind, scopes_of
+from domain.rules.control import EVERYTHING, Kind, scope_name
 from domain.rules.lifecycle import RequestState
+
+OF_WORKFLOW, OF_PLATFORM = scope_name(workflow_id=""), scope_name(platform_id="")
+
+
+def pauses_of(workflow_id: str, platform_id: str) -> str:
+    """A query for the names of the pauses that hold a run of this workflow and platform: two expressions of SQL."""
+    return f"""
+        select name from app.settings where kind = 'pause' and name in (
+            '{EVERYTHING}', '{OF_WORKFLOW}' || {workflow_id}, '{OF_PLATFORM}' || nullif({platform_id}, '')
+        )"""  # noqa: S608 - our own words
+
+
+def is_held(workflow_id: str, platform_id: str) -> str:
+    """The rule `rules.control.is_held` as a condition on two expressions of SQL, as they are called outside of it."""
+    return f"exists ({pauses_of(workflow_id, platform_id)})"
+
+
+OF_DISPATCH = text("select kind, name, value from app.settings where kind in ('pause', 'in_flight')")
+PAUSES_OF_ONE = text(f"{pauses_of('cast(:workflow_id as text)', 'cast(:platform_id as text)')} limit 1")
 
 
 @dataclass(frozen=True)
@@ -32,9 +51,14 @@ class Controls:
 
     async def paused(self, workflow_id: str, platform_id: str | None) -> str | None:
         """The name of a pause that holds such a run, if there is one."""
-        names = scopes_of(workflow_id, platform_id)
-        query = select(Setting.name).where(Setting.kind == "pause", Setting.name.in_(names)).limit(1)
-        return await self.session.scalar(query)
+        values = {"workflow_id": workflow_id, "platform_id": platform_id}
+        return await self.session.scalar(PAUSES_OF_ONE, values)
+
+    async def of_dispatch(self) -> tuple[frozenset[str], dict[str, int]]:
+        """The names of all pauses, and the limits of what is in flight by their names."""
+        rows = (await self.session.execute(OF_DISPATCH)).all()
+        limits = {row.name: int(row.value) for row in rows if row.kind == "in_flight"}
+        return frozenset(row.name for row in rows if row.kind == "pause"), limits
 
     async def limit(self, kind: Kind, name: str) -> int | None:
         value = await self.session.scalar(select(Setting.value).where(Setting.kind == kind, Setting.name == name))

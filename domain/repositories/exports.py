@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.contracts.artifacts import STAGED_ITEMS, STAGED_WORDS
 from domain.models import Artifact, Asset, Export
-from domain.repositories.layers import Layers
+from domain.repositories.assets import Assets
 from domain.rules.exports import Publicity, Served
 
 # Copies are told apart by what they hold, and count only below the destination that this export was given.
@@ -30,7 +30,7 @@ class Exports:
 
     async def publicity(self, asset: Asset) -> Publicity:
         """How public the asset is now. Its lock is held."""
-        served = dict(await Layers(self.session).served(asset.asset_id))
+        served = await Assets(self.session).served(asset.asset_id)
         return Publicity(asset.clearance, asset.exposure, asset.deleted_at is not None, served)  # type: ignore[arg-type]
 
     async def live(self, asset_id: str) -> dict[Served, Export]:

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from sqlalchemy import TextClause, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from domain.repositories.backlog import IS_DUE, IS_OVERDUE, SINCE
+from domain.repositories.controls import is_held
+
 Row = tuple[str, float]
 AGE = "extract(epoch from clock_timestamp() - {0})::float"
 
@@ -19,18 +22,11 @@ LIVE = text("""
 """)
 # Of a queue that was paused nothing is late: people hold it. Nor is what rests after an attempt that was lost.
 WAITING = text(f"""
-    select r.pool, max({AGE.format("greatest(a.created_at, a.not_before)")})
-    from app.attempts a join app.runs r using (run_id) join app.requests q using (request_id)
-    where (a.state = 'ready' or (a.state = 'sending' and a.lease_until < clock_timestamp()))
-    and a.awaits is null and coalesce(a.not_before <= clock_timestamp(), true) and not exists (
-        select from app.settings s where s.kind = 'pause'
-        and s.name in ('*', 'workflow:' || r.workflow_id, 'platform:' || q.platform_id)
-    )
+    select a.pool, max({AGE.format(SINCE)}) from app.attempts a
+    where ({IS_DUE} or {IS_OVERDUE}) and not {is_held("a.workflow_id", "a.platform_id")}
     group by 1
 """)  # noqa: S608 - our own words
-OVERDUE = text("""
-    select '', count(*)::float from app.attempts where state = 'sending' and lease_until < clock_timestamp()
-""")
+OVERDUE = text(f"select '', count(*)::float from app.attempts a where {IS_OVERDUE}")  # noqa: S608 - our own words
 ENDED = text("""
     select a.state, count(*)::float from app.attempts a join app.runs r using (run_id)
     where r.created_at > now() - make_interval(secs => 3600) and a.state in ('committed', 'failed', 'fenced')

@@ -9,8 +9,8 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.contracts.news import CACHE_CHANNEL
-from domain.models import Asset, AssetVersion, LayerCatalog, LayerMetadata
-from domain.repositories.assets import partners_only
+from domain.models import Asset, LayerCatalog, LayerMetadata
+from domain.repositories.assets import is_public, partners_only
 
 
 @dataclass(frozen=True)
@@ -37,35 +37,12 @@ class Layers:
 
         They go out again by command only, also where the asset becomes public once more.
         """
-        serves = select(AssetVersion.ordinal).where(
-            AssetVersion.asset_id == Asset.asset_id,
-            AssetVersion.deleted_at.is_(None),
-            AssetVersion.served_revision.is_not(None),
-        )
-        may_stand = and_(
-            Asset.deleted_at.is_(None),
-            Asset.clearance == "public",
-            serves.exists(),
-            LayerCatalog.external_at.is_not(None),
-        )
+        may_stand = and_(is_public(), LayerCatalog.external_at.is_not(None))
         query = select(Asset.asset_id).outerjoin(LayerCatalog, LayerCatalog.asset_id == Asset.asset_id)
         recalled = (await self.session.scalars(query.where(Asset.asset_id.in_(standing), ~may_stand))).all()
         noted = update(LayerCatalog).where(LayerCatalog.asset_id.in_(recalled), LayerCatalog.external_at.is_not(None))
         await self.session.execute(noted.values(external_at=None))
         return recalled
-
-    async def served(self, asset_id: str) -> Sequence[tuple[int, int]]:
-        """(ordinal, revision) of all that is served of an asset."""
-        query = (
-            select(AssetVersion.ordinal, AssetVersion.served_revision)
-            .where(
-                AssetVersion.asset_id == asset_id,
-                AssetVersion.deleted_at.is_(None),
-                AssetVersion.served_revision.is_not(None),
-            )
-            .order_by(AssetVersion.ordinal)
-        )
-        return [(row[0], row[1] or 0) for row in await self.session.execute(query)]
 
     async def assets(self, after: str | None, limit: int) -> Sequence[str]:
         """Those that may have something in the catalogue."""

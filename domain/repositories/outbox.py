@@ -85,7 +85,7 @@ async def claim_in_turn(database: Database, batch: int, in_flight: int, lease_se
         waiting = await backlog.waiting(batch) if len(rows) < batch else []
         if waiting:
             terms = await backlog.terms(POOLS, in_flight)
-            waiting = [one for one in waiting if one.waited_seconds and not terms.pause(one.lane)]
+            waiting = terms.in_line(waiting)
             chosen = choose(waiting, await backlog.loads(), terms, turns, batch - len(rows), time.monotonic())
             rows += await backlog.take(chosen, lease_seconds) if chosen else []
         after_commit(session).failpoint = "claim" if rows else ""

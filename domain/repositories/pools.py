@@ -8,6 +8,7 @@ from sqlalchemy import RowMapping, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.contracts.pools import Beacon
+from domain.repositories.controls import is_held
 from domain.rules.listening import Moment
 
 KEEP_SECONDS = 3600.0  # how long a worker that left is listed
@@ -35,7 +36,7 @@ PRUNE = text("delete from app.pool_workers where seen_at < clock_timestamp() - m
 # of nobody knows. What a pause holds waits for people. Runs that are marked are looked at until their mark is gone,
 # whatever became of them. How long one is marked counts from when we listened again: a worker that came before could
 # not say so.
-WAITING = """
+WAITING = f"""
     with served as (
         select pool, worker, handlers from app.pool_workers
         where seen_at > cast(:now as timestamptz) - make_interval(secs => :silence)
@@ -56,11 +57,8 @@ WAITING = """
         where not exists (
             select from served b where b.pool = w.pool
             and (w.awaits is null or b.handlers @> w.awaits
-                 or (b.handlers is null and starts_with(b.worker, 'prefect/')))
-        ) and not exists (
-            select from app.settings s where s.kind = 'pause'
-            and s.name in ('*', 'workflow:' || r.workflow_id, 'platform:' || q.platform_id)
-        )
+                 or (b.handlers is null and starts_with(b.worker, '{OF_PREFECT}')))
+        ) and not {is_held("r.workflow_id", "q.platform_id")}
         group by w.run_id
     ), looked_at as (
         select run_id from in_vain union select run_id from app.runs where unroutable_since is not null
@@ -71,7 +69,7 @@ WAITING = """
     )::float end as marked_seconds,
         (select w.awaits from waiting w where w.run_id = r.run_id and w.awaits is not null limit 1) as awaits
     from looked_at join app.runs r using (run_id) left join in_vain v using (run_id)
-"""
+"""  # noqa: S608 - our own words
 ALL = text(f"{WAITING} order by r.created_at limit :limit")
 ONE = text(f"{WAITING} where r.run_id = :run_id")
 
@@ -122,25 +120,12 @@ class Pools:
 
     async def waiting(self, silence_seconds: float, moment: Moment, limit: int = 1000) -> Sequence[Waits]:
         """Runs whose pool nobody serves and runs already marked for it, the oldest first, as they stood then."""
-        values = {
-            "silence": silence_seconds,
-            "now": moment.now,
-            "since": moment.since,
-            "prefix": OF_PREFECT,
-            "limit": limit,
-        }
-        return [Waits(*row) for row in await self.session.execute(ALL, values)]
+        rows = await self.session.execute(ALL, _then(silence_seconds, moment) | {"limit": limit})
+        return [Waits(*row) for row in rows]
 
     async def waits(self, run_id: UUID, silence_seconds: float, moment: Moment) -> Waits:
         """How the one run stands."""
-        values = {
-            "silence": silence_seconds,
-            "now": moment.now,
-            "since": moment.since,
-            "prefix": OF_PREFECT,
-            "run_id": run_id,
-        }
-        row = (await self.session.execute(ONE, values)).first()
+        row = (await self.session.execute(ONE, _then(silence_seconds, moment) | {"run_id": run_id})).first()
         return Waits(*row) if row else Waits(run_id)
 
     async def figures(self, silence_seconds: float) -> Sequence[RowMapping]:
@@ -148,5 +133,5 @@ class Pools:
         return (await self.session.execute(POOLS, {"silence": silence_seconds})).mappings().all()
 
 
-def _facts(silence_seconds: float, moment: Moment) -> dict[str, object]:
+def _then(silence_seconds: float, moment: Moment) -> dict[str, object]:
     return {"silence": silence_seconds, "now": moment.now, "since": moment.since}

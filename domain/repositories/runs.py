@@ -16,20 +16,17 @@ from domain.contracts.artifacts import Artifact as ArtifactModel
 from domain.contracts.runs import NodeEvent, RunStart
 from domain.models import Artifact, Attempt, AttemptFlowRun, Request, Run, RunNode, WorkflowDefinition
 from domain.models.base import FRESH
+from domain.repositories.controls import is_held
 from domain.rules.fairness import priority_in_line
 from domain.rules.lifecycle import AttemptState, RunState
 
 # A child run's beat shows that the child lives, and says nothing of its parent, which alone can hand in the outcome.
-BEAT = text("""
+BEAT = text(f"""
     update app.attempts a set heartbeat_at = case when :of_child then a.heartbeat_at else clock_timestamp() end,
         news = a.news + cast(:news as int)
-    from app.runs r join app.requests q using (request_id)
-    where a.run_id = :run_id and a.token = :token and a.state = 'started' and r.run_id = a.run_id
-    returning exists (
-        select from app.settings s where s.kind = 'pause'
-        and s.name in ('*', 'workflow:' || r.workflow_id, 'platform:' || q.platform_id)
-    ) as paused, a.news
-""")
+    where a.run_id = :run_id and a.token = :token and a.state = 'started'
+    returning {is_held("a.workflow_id", "a.platform_id")} as paused, a.news
+""")  # noqa: S608 - our own words
 
 
 class Noted(NamedTuple):

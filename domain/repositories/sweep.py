@@ -9,6 +9,8 @@ from uuid import UUID
 from sqlalchemy import RowMapping, TextClause, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from domain.repositories.backlog import IS_OVERDUE
+from domain.repositories.controls import is_held
 from domain.repositories.listening import ListeningSpans
 from domain.rules.lifecycle import AttemptState
 from domain.rules.listening import Moment
@@ -16,27 +18,24 @@ from domain.rules.reconcile import AttemptFacts, Patience
 
 # `quiet` counts from what an attempt did last, and not before we listened without a gap. A heartbeat that never came
 # counts from its beginning. `:now` is when that was looked up: what froze the database since is no silence.
-FACTS = """
+FACTS = f"""
     select a.run_id, a.number, a.token, a.state, a.flow_run_id, r.workflow_id, r.pool,
            extract(epoch from cast(:now as timestamptz) - greatest(last.at, cast(:since as timestamptz)))::float
                as quiet,
            last.at >= cast(:since as timestamptz) as spoke,
-           coalesce(a.lease_until < clock_timestamp(), false) as lease_expired,
-           exists (
-               select from app.settings s where s.kind = 'pause'
-               and s.name in ('*', 'workflow:' || r.workflow_id, 'platform:' || q.platform_id)
-           ) as paused,
+           coalesce({IS_OVERDUE}, false) as lease_expired,
+           {is_held("a.workflow_id", "a.platform_id")} as paused,
            r.state = 'cancelled' as cancelled, last.at
-    from app.attempts a join app.runs r using (run_id) join app.requests q using (request_id)
+    from app.attempts a join app.runs r using (run_id)
     cross join lateral (select case
         when a.state in ('committed', 'failed', 'fenced') then a.finished_at
         when a.state = 'started' then coalesce(a.heartbeat_at, a.sent_at, a.created_at)
         else coalesce(greatest(a.sent_at, a.heartbeat_at), a.created_at) end as at) last
-"""
+"""  # noqa: S608 - our own words
 # Of each state in turns: many that wait in Prefect's queues must not keep one from sight whose worker is gone.
 QUIET = text(f"""
     select * from ({FACTS} where a.state in ('sending', 'sent', 'started')) live
-    where case when state = 'sending' then lease_expired else quiet >= :quiet end
+    where lease_expired or (state <> 'sending' and quiet >= :quiet)
     order by row_number() over (partition by state order by quiet desc), quiet desc limit :limit
 """)  # noqa: S608 - no value is spliced in
 # A flow run that was retried in Prefect's UI may be at work for a newer attempt: then it is left alone. Of the fenced

@@ -7,7 +7,8 @@ Role = Literal["partner", "reviewer", "operator", "admin", "worker", "gateway"]
 Clearance = Literal["uncleared", "ouo", "public"]
 Exposure = Literal["latest_only", "all_versions"]
 
-ORDER: tuple[Clearance, ...] = ("uncleared", "ouo", "public")
+PUBLIC: Clearance = "public"
+ORDER: tuple[Clearance, ...] = ("uncleared", "ouo", PUBLIC)
 STAFF: frozenset[Role] = frozenset({"reviewer", "operator", "admin"})
 REVIEWERS: frozenset[Role] = frozenset({"reviewer", "admin"})
 REVIEW_SCOPE = "review"
@@ -41,6 +42,21 @@ def may_read(identity: Identity | None, clearance: Clearance, platform_id: str, 
 def may_see_version(identity: Identity | None, exposure: Exposure, platform_id: str, is_latest: bool) -> bool:
     """True if this version is offered to the reader: an asset may expose its latest version only."""
     return is_latest or exposure == "all_versions" or _is_staff(identity) or _owns(identity, platform_id)
+
+
+def may_have(
+    identity: Identity | None,
+    clearance: Clearance,
+    exposure: Exposure,
+    platform_id: str,
+    *,
+    approved: bool,
+    is_latest: bool,
+) -> bool:
+    """True if this reader may have the product and is offered its version. Asked for nobody: whether it is public."""
+    return may_read(identity, clearance, platform_id, approved) and may_see_version(
+        identity, exposure, platform_id, is_latest
+    )
 
 
 def may_review(identity: Identity, platform_id: str | None) -> bool:

@@ -1,6 +1,6 @@
 """What operators' pauses and limits are about, and what may be run again. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import Literal
 
@@ -23,9 +23,14 @@ def scope_name(*, workflow_id: str | None = None, platform_id: str | None = None
 
 
 def scopes_of(workflow_id: str, platform_id: str | None) -> tuple[str, ...]:
-    """Every name under which a pause would hold this run."""
-    about = [EVERYTHING, scope_name(workflow_id=workflow_id)]
-    return (*about, scope_name(platform_id=platform_id)) if platform_id else tuple(about)
+    """The names by which an order about one thing is about this run. No platform, or an empty one, has none."""
+    of_workflow = scope_name(workflow_id=workflow_id)
+    return (of_workflow, scope_name(platform_id=platform_id)) if platform_id else (of_workflow,)
+
+
+def is_held(pauses: Set[str], workflow_id: str, platform_id: str | None) -> bool:
+    """Whether one of the pauses of these names holds the run. In SQL: `repositories.controls.is_held`."""
+    return not pauses.isdisjoint((EVERYTHING, *scopes_of(workflow_id, platform_id)))
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from enum import StrEnum
 
-from domain.rules.clearance import Clearance, Exposure
+from domain.rules.clearance import Clearance, Exposure, may_have
 from domain.rules.versions import latest
 
 Served = tuple[int, int]  # ordinal, revision
@@ -28,13 +28,12 @@ class ExportOrder(StrEnum):
 
 def exposed(asset: Publicity) -> frozenset[Served]:
     """The revisions that everybody may read: approved, of a public asset, and offered by its exposure."""
-    if asset.deleted or asset.clearance != "public":
-        return frozenset()
-    newest = latest(list(asset.served))
+    newest = latest(asset.served)
     return frozenset(
         (ordinal, revision)
         for ordinal, revision in asset.served.items()
-        if asset.exposure == "all_versions" or ordinal == newest
+        if not asset.deleted
+        and may_have(None, asset.clearance, asset.exposure, "", approved=True, is_latest=ordinal == newest)
     )
 
 

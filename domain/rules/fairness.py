@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from domain.rules.control import EVERYTHING, scope_name
+from domain.rules.control import EVERYTHING, is_held, scopes_of
 
 URGENT = "urgent"  # the service's own high-priority work: takebacks of what may be read no more
 RANKS = {URGENT: 0, "high": 1, "normal": 2, "low": 3}
@@ -31,8 +31,7 @@ class Lane:
     @property
     def names(self) -> tuple[str, ...]:
         """What operators may have limited."""
-        of_workflow = scope_name(workflow_id=self.workflow)
-        return (of_workflow, scope_name(platform_id=self.platform)) if self.platform else (of_workflow,)
+        return scopes_of(self.workflow, self.platform)
 
     @property
     def pools(self) -> tuple[str, ...]:
@@ -86,9 +85,13 @@ class Terms:
     def share(self, platform: str) -> int:
         return self.shares.get(platform, 1)
 
-    def pause(self, lane: Lane) -> bool:
-        """Whether an operator's pause holds the lane."""
-        return not self.paused.isdisjoint((EVERYTHING, *lane.names))
+    def in_line(self, waiting: Sequence[Waiting]) -> list[Waiting]:
+        """Those in which something has waited and which no operator's pause holds."""
+        return [
+            one
+            for one in waiting
+            if one.waited_seconds and not is_held(self.paused, one.lane.workflow, one.lane.platform)
+        ]
 
 
 Queue = tuple[str, str, str]  # what a platform has waiting for a pool by one priority: pool, platform, priority
@@ -170,7 +173,7 @@ def choose(
     Of a priority, the platform goes first that has the fewest runs at work for its share; of several, the one whose
     turn it is. Of its own, a platform's higher priority goes first, then what has waited longest.
     """
-    open_lanes = [one for one in waiting if one.waited_seconds and not terms.pause(one.lane)]
+    open_lanes = terms.in_line(waiting)
     desk, taken, chosen = _Desk(terms), Counter[Lane](), list[Lane]()
     ranks = _ranks(open_lanes, turns, now)
     for lane, load in loads.items():

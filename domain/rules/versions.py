@@ -1,6 +1,6 @@
 """Which version a submission is: a new one, a resubmission, a duplicate, or one that must wait its turn."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from domain.rules.lifecycle import Approval, RequestState
@@ -76,6 +76,6 @@ def _again(version: VersionFacts, fingerprint: str) -> Placement:
     return Resubmission(version.ordinal, version.revision + 1, version.processing in IN_FLIGHT)
 
 
-def latest(served_ordinals: Sequence[int]) -> int | None:
+def latest(served_ordinals: Iterable[int]) -> int | None:
     """The highest ordinal that has an approved, undeleted revision."""
     return max(served_ordinals, default=None)

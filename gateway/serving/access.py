@@ -5,7 +5,7 @@ from typing import Annotated, Final
 
 from fastapi import Path, Query, Request
 
-from domain.rules.clearance import STAFF, Identity, may_read, may_see_version
+from domain.rules.clearance import STAFF, Identity, may_have
 from domain.shared.authentication import Authentication, IssuerUnavailable, Unauthenticated, shown_credential
 from gateway.serving.freshness import mark
 from gateway.serving.links import PARAMETER, Links
@@ -55,8 +55,13 @@ async def _of_link(request: Request) -> Identity | None:
 
 
 def is_readable(product: Product, identity: Identity | None) -> bool:
-    return may_read(identity, product.clearance, product.platform_id, product.approved) and may_see_version(
-        identity, product.exposure, product.platform_id, product.is_latest
+    return may_have(
+        identity,
+        product.clearance,
+        product.exposure,
+        product.platform_id,
+        approved=product.approved,
+        is_latest=product.is_latest,
     )
 
 

@@ -14,7 +14,7 @@ from domain.repositories.layers import Layers
 from domain.repositories.leftovers import Leftovers
 from domain.repositories.requests import Requests
 from domain.rules import versions
-from domain.rules.clearance import ORDER, Clearance
+from domain.rules.clearance import ORDER, PUBLIC, Clearance
 from domain.rules.locking import Precondition, check
 from domain.rules.quorum import agreed
 from domain.security import Identity
@@ -130,7 +130,7 @@ def set_clearance(asset: Asset, level: Clearance, who: Identity) -> None:
         asset.cleared_at, asset.cleared_by = None, None
     elif asset.clearance == "uncleared":
         asset.cleared_at, asset.cleared_by = func.clock_timestamp(), who.client_id
-    if level == "public":
+    if level == PUBLIC:
         asset.made_public_at, asset.made_public_by = func.clock_timestamp(), who.client_id
     else:
         asset.made_public_at, asset.made_public_by = None, None
@@ -164,5 +164,5 @@ async def view(session: AsyncSession, asset: Asset) -> AssetView:
     """The asset as it is after the change."""
     await session.flush()
     await session.refresh(asset)
-    latest = versions.latest(await Assets(session).served_ordinals(asset.asset_id))
+    latest = versions.latest(await Assets(session).served(asset.asset_id))
     return AssetView.model_validate(asset).model_copy(update={"latest_ordinal": latest})

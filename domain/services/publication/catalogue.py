@@ -91,8 +91,9 @@ class ServedCatalogue:
 
     async def _called(self, asset_id: str) -> dict[str, str] | None:
         """What the newest served revision's workflow called the collection."""
-        for ordinal, revision in reversed(await Layers(self.session).served(asset_id)):
-            found = await Assets(self.session).artifacts(asset_id, ordinal, revision, (STAGED_WORDS,))
+        assets = Assets(self.session)
+        for ordinal, revision in reversed((await assets.served(asset_id)).items()):
+            found = await assets.artifacts(asset_id, ordinal, revision, (STAGED_WORDS,))
             if found:
                 text = self.files.content_if_sound(committed(found[0]))
                 said: dict[str, str] = json.loads(text) if text is not None else {}

@@ -8,6 +8,7 @@ from domain.after_commit import after_commit
 from domain.errors import NotPublishable
 from domain.failpoints import hit
 from domain.models import Asset
+from domain.repositories.assets import Assets
 from domain.repositories.layers import Layers
 from domain.rules.publication import item_id
 from domain.services.lookups import locked_asset
@@ -54,25 +55,24 @@ class LayerDesk:
     async def enter(self, asset_id: str, who: str) -> None:
         """With the first version that is served, show the kept words too; later ones change nothing about them."""
         layers = Layers(self.session)
-        words = await layers.kept(asset_id) if len(await layers.served(asset_id)) == 1 else None
+        words = await layers.kept(asset_id) if len(await Assets(self.session).served(asset_id)) == 1 else None
         if words is not None and await layers.published(asset_id) is None:
             layers.add_published(asset_id, words, who)
             await self.session.flush()
 
     async def leave(self, asset_id: str) -> None:
         """With the last version, its words leave too. They are kept for the next one."""
-        layers = Layers(self.session)
-        row = None if await layers.served(asset_id) else await layers.published(asset_id)
+        row = None if await Assets(self.session).served(asset_id) else await Layers(self.session).published(asset_id)
         if row is not None:
             await self.session.delete(row)
             await self.session.flush()
 
     async def rebuild(self, asset: Asset) -> int:
         """Write the asset's items anew from what is stored, and take out what is not served; returns how many stay."""
-        layers, kept = Layers(self.session), []
-        for ordinal, revision in await layers.served(asset.asset_id):
+        kept = []
+        for ordinal, revision in (await Assets(self.session).served(asset.asset_id)).items():
             if await self.catalogue.put(asset, ordinal, revision):
                 kept.append(item_id(asset.asset_id, ordinal, revision))
-        await layers.withdraw_others(asset.asset_id, kept)
+        await Layers(self.session).withdraw_others(asset.asset_id, kept)
         await self.catalogue.describe(asset)
         return len(kept)

@@ -193,7 +193,7 @@ class Reviews:
             revision=revision.revision,
             approval=Approval(revision.approval).value,
             clearance=asset.clearance,
-            latest_ordinal=versions.latest(await Assets(self.session).served_ordinals(asset.asset_id)),
+            latest_ordinal=versions.latest(await Assets(self.session).served(asset.asset_id)),
             **counted,
         )
 

@@ -34,7 +34,7 @@ def test_what_opens_with_a_run(states: list[RunState], data: st.DataObject) -> N
 def test_a_setting_is_about_one_thing() -> None:
     assert scope_name() == "*"
     assert scope_name(pool="gdal") == "pool:gdal"
-    assert scopes_of("w", "p") == ("*", "workflow:w", "platform:p")
-    assert scopes_of("w", None) == ("*", "workflow:w")
+    assert scopes_of("w", "p") == ("workflow:w", "platform:p")
+    assert scopes_of("w", None) == scopes_of("w", "") == ("workflow:w",)
     with pytest.raises(ValueError, match="about one thing"):
         scope_name(workflow_id="w", platform_id="p")
