@@ -52,7 +52,8 @@ class Controls:
     async def paused(self, workflow_id: str, platform_id: str | None) -> str | None:
         """The name of a pause that holds such a run, if there is one."""
         values = {"workflow_id": workflow_id, "platform_id": platform_id}
-        return await self.session.scalar(PAUSES_OF_ONE, values)
+        name: str | None = await self.session.scalar(PAUSES_OF_ONE, values)
+        return name
 
     async def of_dispatch(self) -> tuple[frozenset[str], dict[str, int]]:
         """The names of all pauses, and the limits of what is in flight by their names."""
