@@ -6,6 +6,10 @@ SEED ?= 7
 # Tests side by side: each of these processes starts servers of its own. Files stay whole, those that share a server together.
 JOBS ?= 2
 BIN := .venv/bin
+# What `make quick` runs. `make coverage` runs what it is told, or all: TESTS='$(QUICK)'.
+QUICK := tests/flows/compiler tests/flows/memory tests/flows/handlers/stac tests/domain/rules tests/test_docs.py \
+	tests/architecture/test_{rooms,sizes,statements,table_of_knowledge,attended,tied,coverage_table}.py
+TESTS ?=
 
 help:  ## Show what can be made
 	@grep -hE '^[a-z-]+:.*  ## ' $(MAKEFILE_LIST) | sed -E 's/:.*  ## /\t/' | expand -t 12
@@ -29,9 +33,10 @@ test: setup-dev  ## Run all tests, real servers included
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 quick: setup-dev  ## The pure core and the laws of the tree, without any server: under a minute
-	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile tests/flows/compiler tests/flows/memory \
-		tests/flows/handlers/stac tests/domain/rules tests/test_docs.py \
-		tests/architecture/test_{rooms,sizes,statements,table_of_knowledge,attended,tied}.py
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile $(QUICK)
+
+coverage: setup-dev  ## Run all tests (or TESTS=tests/domain) and show how much of each room they pass through: an hour
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m tests.support.measured -q -n $(JOBS) --dist loadfile --no-loadscope-reorder $(TESTS)
 
 check: setup-dev  ## Style, types, architecture: under a minute
 	@$(BIN)/ruff format --check --quiet .
@@ -84,8 +89,8 @@ bill: setup-dev  ## Write what each image is made of, with versions, licences an
 audit: setup-dev  ## Ask a public list what is known of every package that images install
 	@$(BIN)/python -m deployments.audit
 
-clean: down  ## Delete everything that was made here: .venv, .cairn, caches
+clean: down  ## Delete everything that was made here: .venv, .cairn, .coverage, caches
 	@[ ! -x $(BIN)/cairn ] || $(BIN)/cairn down --wipe >/dev/null
-	rm -rf tests/support/tools/node_modules domain/console/web/node_modules domain/console/static/vendor .venv .cairn .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf tests/support/tools/node_modules domain/console/web/node_modules domain/console/static/vendor .venv .cairn .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: help setup setup-dev demo up down test quick check bench chaos machines hostile fuzz images lock bill audit fairness outages storms clean
+.PHONY: help setup setup-dev demo up down test quick coverage check bench chaos machines hostile fuzz images lock bill audit fairness outages storms clean
