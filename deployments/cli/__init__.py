@@ -60,6 +60,7 @@ class Verbs(click.Group):
 
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(package_name="cairn-platform", message="cairn %(version)s")
 def cairn() -> None:
     """Cairn: partners submit geodata, workflows process it, people approve it, and only that is served.
 
