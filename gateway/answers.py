@@ -16,8 +16,6 @@ from domain.rules.publication import item_id
 from gateway import translate
 from gateway.reads.queries import AssetRow, RequestRow, VersionRow
 
-OPEN: frozenset[RequestState] = frozenset({"pending", "processing"})
-
 
 class Progress(BaseModel):
     """100 % is said of completed requests only. Items are those of the nodes that work through lists."""

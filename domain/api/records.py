@@ -24,7 +24,7 @@ from domain.contracts.records import (
 from domain.contracts.statistics import Statistics
 from domain.contracts.submissions import RequestState as RequestStateName
 from domain.repositories.records import Records
-from domain.rules.lifecycle import RequestState, RunState
+from domain.rules.lifecycle import OPEN_REQUESTS, OPEN_RUNS, RequestState, RunState
 from domain.rules.paging import MAX_PAGE
 from domain.security import STAFF
 from domain.services.operations.records import RecordDesk
@@ -53,7 +53,7 @@ async def list_runs(
     """Runs, newest first. `active` are those that are pending or running."""
     states: tuple[RunState, ...] = ()
     if status is not None:
-        states = (RunState.PENDING, RunState.RUNNING) if status == "active" else (RunState(status),)
+        states = OPEN_RUNS if status == "active" else (RunState(status),)
     return await desk.runs(limit, after, states, workflow_id, platform_id)
 
 
@@ -86,8 +86,7 @@ async def list_requests(
     """Requests, newest first. `active` are those that are pending or processing."""
     states: tuple[RequestState, ...] = ()
     if status is not None:
-        active = (RequestState.PENDING, RequestState.PROCESSING)
-        states = active if status == "active" else (RequestState(status),)
+        states = OPEN_REQUESTS if status == "active" else (RequestState(status),)
     return await desk.requests(limit, after, states, platform_id, asset_id)
 
 

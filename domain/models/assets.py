@@ -8,14 +8,15 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from domain.models.base import Base, CreatedAt, EnumText, Json, Moment
 from domain.models.platforms import Platform
-from domain.rules.lifecycle import Approval, RequestState
+from domain.rules.lifecycle import ENDED_REQUESTS, OPEN_REQUESTS, REQUEST, REVIEW, Approval, RequestState, sql_list
 
+ENDED_BADLY = [state for state in ENDED_REQUESTS if state is not RequestState.COMPLETED]
 # What lists of versions ask for, newest first.
 STANDINGS = {
     "listed": "is_listed",
     "waiting": "is_listed and approval = 'pending_review' and processing = 'completed'",
-    "working": "is_listed and processing in ('pending', 'processing')",
-    "ended_badly": "is_listed and processing in ('failed', 'cancelled')",
+    "working": f"is_listed and processing in {sql_list(OPEN_REQUESTS)}",
+    "ended_badly": f"is_listed and processing in {sql_list(ENDED_BADLY)}",
     "rejected": "is_listed and approval = 'rejected'",
 }
 
@@ -84,8 +85,8 @@ class Revision(Base):
     revision: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     request_id: Mapped[UUID]
     fingerprint: Mapped[str]
-    approval: Mapped[Approval] = mapped_column(EnumText(Approval), server_default=Approval.PENDING_REVIEW.value)
-    processing: Mapped[RequestState] = mapped_column(EnumText(RequestState), server_default=RequestState.PENDING.value)
+    approval: Mapped[Approval] = mapped_column(EnumText(Approval), server_default=REVIEW.initial.value)
+    processing: Mapped[RequestState] = mapped_column(EnumText(RequestState), server_default=REQUEST.initial.value)
     decided_by: Mapped[str | None]
     decided_at: Mapped[datetime | None]
     reason: Mapped[str | None]

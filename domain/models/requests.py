@@ -7,7 +7,9 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from domain.models.base import Base, CreatedAt, EnumText, Json, Moment
 from domain.models.platforms import Client, Platform
-from domain.rules.lifecycle import RequestState
+from domain.rules.lifecycle import OPEN_REQUESTS, REQUEST, RequestState, sql_list
+
+IS_OPEN = f"status in {sql_list(OPEN_REQUESTS)}"
 
 
 class Request(Base):
@@ -22,12 +24,12 @@ class Request(Base):
             unique=True,
             postgresql_where=text("idempotency_key is not null"),
         ),
-        Index("ix_requests_open", "platform_id", postgresql_where=text("status in ('pending', 'processing')")),
+        Index("ix_requests_open", "platform_id", postgresql_where=text(IS_OPEN)),
         Index(
             "ix_requests_active",
             "created_at",
             "request_id",
-            postgresql_where=text("status in ('pending', 'processing')"),
+            postgresql_where=text(IS_OPEN),
         ),
         Index("ix_requests_asset_id_ordinal", "asset_id", "ordinal"),
         Index("ix_requests_created_at", "created_at"),
@@ -56,7 +58,7 @@ class Request(Base):
     ordinal: Mapped[int | None]
     revision: Mapped[int | None]
     plan: Mapped[Json | None]  # of a request with several runs: the pinned plan and its inputs
-    status: Mapped[RequestState] = mapped_column(EnumText(RequestState), server_default=RequestState.PENDING.value)
+    status: Mapped[RequestState] = mapped_column(EnumText(RequestState), server_default=REQUEST.initial.value)
     result: Mapped[Json | None]
     problem: Mapped[Json | None]
     created_at: Mapped[CreatedAt]

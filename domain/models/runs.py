@@ -8,10 +8,20 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from domain.models.base import Base, CreatedAt, EnumText, Json, Moment
 from domain.models.requests import Request
-from domain.rules.lifecycle import AttemptState, RunState
+from domain.rules.lifecycle import (
+    ATTEMPT,
+    ATTEMPTS_IN_FLIGHT,
+    ENDED_ATTEMPTS,
+    LIVE_ATTEMPTS,
+    OPEN_RUNS,
+    RUN,
+    AttemptState,
+    RunState,
+    sql_list,
+)
 
 UNLINKED = "disposed_at is null and flow_run_id is null and lease_until is not null and state = 'fenced'"
-TO_DISPOSE = "disposed_at is null and flow_run_id is not null and state in ('committed', 'failed', 'fenced')"
+TO_DISPOSE = f"disposed_at is null and flow_run_id is not null and state in {sql_list(ENDED_ATTEMPTS)}"
 TO_STOP = "disposed_at is null and flow_run_id is not null and state = 'fenced'"
 LANE = ("pool", "work_pool", "priority", "platform_id", "workflow_id")
 
@@ -37,7 +47,7 @@ class Run(Base):
         ForeignKeyConstraint(["workflow_id", "version"], [WorkflowDefinition.workflow_id, WorkflowDefinition.version]),
         Index("ix_runs_request_id", "request_id"),
         Index("ix_runs_created_at_run_id", "created_at", "run_id"),
-        Index("ix_runs_open", "created_at", "run_id", postgresql_where=text("state in ('pending', 'running')")),
+        Index("ix_runs_open", "created_at", "run_id", postgresql_where=text(f"state in {sql_list(OPEN_RUNS)}")),
         Index("ix_runs_unroutable", "unroutable_since", postgresql_where=text("unroutable_since is not null")),
         Index("ix_runs_started_at", "started_at", postgresql_where=text("started_at is not null")),
     )
@@ -58,7 +68,7 @@ class Run(Base):
     memory: Mapped[int] = mapped_column(server_default="1")  # generation: a higher one remembers nothing
     first_attempt: Mapped[int] = mapped_column(server_default="1")  # of this opening: attempts are counted from here
     hand_overs: Mapped[int] = mapped_column(server_default="0")  # attempts of this opening that do not count
-    state: Mapped[RunState] = mapped_column(EnumText(RunState), server_default=RunState.PENDING.value)
+    state: Mapped[RunState] = mapped_column(EnumText(RunState), server_default=RUN.initial.value)
     reason: Mapped[str | None]
     unroutable_pool: Mapped[str | None]
     unroutable_since: Mapped[Moment]
@@ -81,7 +91,7 @@ class Attempt(Base):
             text("coalesce(not_before, created_at)"),
             postgresql_where=text("state = 'ready' and awaits is null"),
         ),
-        Index("ix_attempts_in_flight", "pool", postgresql_where=text("state in ('sending', 'sent', 'started')")),
+        Index("ix_attempts_in_flight", "pool", postgresql_where=text(f"state in {sql_list(ATTEMPTS_IN_FLIGHT)}")),
         Index("ix_attempts_alive", "heartbeat_at", postgresql_where=text("state = 'started'")),
         Index("ix_attempts_awaiting", "run_id", postgresql_where=text("awaits is not null and state = 'ready'")),
         Index("ix_attempts_flow_run_id", "flow_run_id"),
@@ -94,7 +104,7 @@ class Attempt(Base):
             "uq_attempts_live",
             "run_id",
             unique=True,
-            postgresql_where=text("state in ('ready', 'sending', 'sent', 'started')"),
+            postgresql_where=text(f"state in {sql_list(LIVE_ATTEMPTS)}"),
         ),
     )
 
@@ -107,7 +117,7 @@ class Attempt(Base):
     priority: Mapped[str] = mapped_column(server_default="normal")  # `urgent` too
     platform_id: Mapped[str] = mapped_column(server_default="")  # empty where no partner asked
     workflow_id: Mapped[str] = mapped_column(server_default="")
-    state: Mapped[AttemptState] = mapped_column(EnumText(AttemptState), server_default=AttemptState.READY.value)
+    state: Mapped[AttemptState] = mapped_column(EnumText(AttemptState), server_default=ATTEMPT.initial.value)
     not_before: Mapped[Moment]  # it rests until then: what ended the one before may not be over
     awaits: Mapped[list[str] | None] = mapped_column(ARRAY(Text))  # handlers that some worker must have first
     lease_until: Mapped[Moment]

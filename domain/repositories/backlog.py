@@ -12,18 +12,21 @@ from typing import Any
 from sqlalchemy import RowMapping, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from domain.models.transitions import sql_after
 from domain.repositories.controls import Controls, is_held
 from domain.rules.control import scope_name
 from domain.rules.fairness import Lane, Load, PoolRoom, Terms, Waiting, room
+from domain.rules.lifecycle import ATTEMPT, ATTEMPTS_IN_FLIGHT, AttemptEvent, sql_list
 from flows.compiler.partition import LIGHT
 
 SOON_SECONDS = 30.0  # a light run that began longer ago waits for something, or keeps one thread busy
 HEARD_SECONDS = 25.0
 COLUMNS = "pool, work_pool, priority, platform_id, workflow_id"
 SINCE = "coalesce(a.not_before, a.created_at)"  # as the index of lanes has it; what rests comes last in its lane
-IS_IN_LINE = "a.state = 'ready' and a.awaits is null"
+READY, SENDING = ATTEMPT.sources(AttemptEvent.CLAIMED)
+IS_IN_LINE = f"a.state = '{READY}' and a.awaits is null"
 IS_DUE = f"{IS_IN_LINE} and {SINCE} <= statement_timestamp()"
-IS_OVERDUE = "a.state = 'sending' and a.lease_until < clock_timestamp()"  # a relay took it and did not send it in time
+IS_OVERDUE = f"a.state = '{SENDING}' and a.lease_until < clock_timestamp()"  # a relay took it and did not send it
 OF_LANE = (
     "a.pool = l.pool and a.work_pool = l.work_pool and a.priority = l.priority"
     " and a.platform_id = l.platform_id and a.workflow_id = l.workflow_id"
@@ -72,7 +75,7 @@ IN_FLIGHT = text(f"""
         a.state <> 'started'
             or coalesce(a.started_at > clock_timestamp() - make_interval(secs => :soon), false) as is_new
     ) judged
-    where a.state in ('sending', 'sent', 'started')
+    where a.state in {sql_list(ATTEMPTS_IN_FLIGHT)}
     group by {", ".join(f"a.{name}" for name in COLUMNS.split(", "))}
 """)  # noqa: S608 - the parts are the constants above
 SHARES = text("select platform_id, share from app.platforms where share <> 1")
@@ -81,10 +84,10 @@ WORKERS = text("""
     select pool, at_once, seen_at > clock_timestamp() - make_interval(secs => :heard) as is_here
     from app.pool_workers where pool = any(cast(:pools as text[])) order by seen_at desc
 """)
-TAKEN = """
+TAKEN = f"""
     , taken as (
         update app.attempts a
-        set state = 'sending', dispatch_tries = dispatch_tries + 1,
+        set state = {sql_after(ATTEMPT, AttemptEvent.CLAIMED, "a.state")}, dispatch_tries = dispatch_tries + 1,
             lease_until = clock_timestamp() + make_interval(secs => :lease)
         from due where a.run_id = due.run_id and a.number = due.number
         returning a.run_id, a.number, a.token, due.place
@@ -94,7 +97,7 @@ TAKEN = """
     from taken t join app.runs r using (run_id) join app.requests q using (request_id)
     left join app.asset_versions v on v.asset_id = q.asset_id and v.ordinal = q.ordinal
     order by t.place
-"""
+"""  # noqa: S608 - our own words
 # Relays that chose at once need not find the same ones locked: what one holds, the next passes over. No row stays
 # locked while Prefect is asked.
 TAKE = text(f"""

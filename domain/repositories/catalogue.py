@@ -6,11 +6,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from psycopg import AsyncConnection, sql
+from psycopg import sql
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.adapters.catalog import COLUMNS, BaseItem, Rows
+from domain.db import driver
 from domain.rules.publication import Holdings
 
 COPY: Final = sql.SQL("copy pgstac.items ({}) from stdin").format(sql.SQL(", ").join(map(sql.Identifier, COLUMNS)))
@@ -45,7 +46,7 @@ class Catalogue:
         span = {"collection": collection_id, "since": rows.since, "until": rows.until}
         async with self._found():
             await self.session.execute(PARTITION, span)
-            async with (await self._driver()).cursor() as cursor, cursor.copy(COPY) as copy:
+            async with (await driver(self.session)).cursor() as cursor, cursor.copy(COPY) as copy:
                 await copy.write(rows.copied)
 
     async def describe(self, collection: dict[str, Any]) -> None:
@@ -72,9 +73,3 @@ class Catalogue:
         await self.session.execute(text("set local search_path to pgstac, public"))
         yield
         await self.session.execute(text("set local search_path to default"))
-
-    async def _driver(self) -> AsyncConnection[Any]:
-        """The connection below the session: only it can copy. It is in the session's transaction."""
-        below = (await (await self.session.connection()).get_raw_connection()).driver_connection
-        assert isinstance(below, AsyncConnection)  # noqa: S101 - a fault of wiring, not of input
-        return below

@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.models import Request, Setting
 from domain.rules.control import EVERYTHING, Kind, scope_name
-from domain.rules.lifecycle import RequestState
+from domain.rules.lifecycle import OPEN_REQUESTS
 
 OF_WORKFLOW, OF_PLATFORM = scope_name(workflow_id=""), scope_name(platform_id="")
 
@@ -67,6 +67,5 @@ class Controls:
 
     async def open_requests(self, platform_id: str, up_to: int) -> int:
         """How many requests of the platform are open, counted no further than needed."""
-        states = (RequestState.PENDING, RequestState.PROCESSING)
-        found = select(Request.request_id).where(Request.platform_id == platform_id, Request.status.in_(states))
+        found = select(Request.request_id).where(Request.platform_id == platform_id, Request.status.in_(OPEN_REQUESTS))
         return await self.session.scalar(select(func.count()).select_from(found.limit(up_to).subquery())) or 0

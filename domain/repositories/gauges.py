@@ -11,15 +11,16 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.repositories.backlog import IS_DUE, IS_OVERDUE, SINCE
 from domain.repositories.controls import is_held
+from domain.rules.lifecycle import ENDED_ATTEMPTS, LIVE_ATTEMPTS, OPEN_REQUESTS, sql_list
 
 Row = tuple[str, float]
 AGE = "extract(epoch from clock_timestamp() - {0})::float"
 
-OPEN = text("select status, count(*)::float from app.requests where status in ('pending', 'processing') group by 1")
-LIVE = text("""
+OPEN = text(f"select status, count(*)::float from app.requests where status in {sql_list(OPEN_REQUESTS)} group by 1")  # noqa: S608 - our own words
+LIVE = text(f"""
     select state, count(*)::float from app.attempts
-    where state in ('ready', 'sending', 'sent', 'started') group by 1
-""")
+    where state in {sql_list(LIVE_ATTEMPTS)} group by 1
+""")  # noqa: S608 - our own words
 # Of a queue that was paused nothing is late: people hold it. Nor is what rests after an attempt that was lost.
 WAITING = text(f"""
     select a.pool, max({AGE.format(SINCE)}) from app.attempts a
@@ -27,11 +28,11 @@ WAITING = text(f"""
     group by 1
 """)  # noqa: S608 - our own words
 OVERDUE = text(f"select '', count(*)::float from app.attempts a where {IS_OVERDUE}")  # noqa: S608 - our own words
-ENDED = text("""
+ENDED = text(f"""
     select a.state, count(*)::float from app.attempts a join app.runs r using (run_id)
-    where r.created_at > now() - make_interval(secs => 3600) and a.state in ('committed', 'failed', 'fenced')
+    where r.created_at > now() - make_interval(secs => 3600) and a.state in {sql_list(ENDED_ATTEMPTS)}
     group by 1
-""")
+""")  # noqa: S608 - our own words
 CALLBACKS = text("select state, count(*)::float from app.callbacks where state in ('ready', 'sending') group by 1")
 CALLBACK_AGE = text(f"""
     select '', coalesce(max({AGE.format("next_at")}), 0) from app.callbacks

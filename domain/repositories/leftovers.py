@@ -11,12 +11,12 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.models import Request, Run
 from domain.rules.leftovers import EndedRequest, Place, Retention
-from domain.rules.lifecycle import RequestState
+from domain.rules.lifecycle import ENDED_REQUESTS, LIVE_ATTEMPTS, OPEN_RUNS, RequestState, sql_list
 from domain.rules.scratch import is_scratch
 
 TEXTS_IN = ("silver", "bronze")  # the zones whose files outputs may name without saying the zone
-LIVES = """
-    a.state in ('ready', 'sending', 'sent', 'started')
+LIVES = f"""
+    a.state in {sql_list(LIVE_ATTEMPTS)}
     or (a.disposed_at is null and (a.flow_run_id is not null or a.lease_until is not null))
 """
 # Oldest first, those aside that somebody is at, or was until lately: what could not be removed waits for its turn.
@@ -28,7 +28,7 @@ DUE = text(f"""
       and coalesce(q.collecting_at < now() - make_interval(secs => :lease), true)
       and not exists (
           select from app.runs r left join app.attempts a using (run_id)
-          where r.request_id = q.request_id and (r.state in ('pending', 'running') or {LIVES})
+          where r.request_id = q.request_id and (r.state in {sql_list(OPEN_RUNS)} or {LIVES})
       )
     order by q.finished_at limit :limit
 """)  # noqa: S608 - our own words
@@ -42,7 +42,7 @@ ENDED = text(f"""
     left join app.asset_versions v on v.asset_id = q.asset_id and v.ordinal = q.ordinal
     left join app.revisions rev on rev.asset_id = q.asset_id and rev.ordinal = q.ordinal and rev.revision = q.revision
     cross join lateral (
-        select bool_or(r.state in ('pending', 'running') or coalesce({LIVES}, false)) as is_at_work,
+        select bool_or(r.state in {sql_list(OPEN_RUNS)} or coalesce({LIVES}, false)) as is_at_work,
                max(a.number) as attempts, max(greatest(r.finished_at, a.finished_at)) as ended_at
         from app.runs r left join app.attempts a using (run_id) where r.request_id = q.request_id
     ) work
@@ -73,7 +73,6 @@ WAITING = text("""
            min(finished_at) as oldest
     from app.requests where collected_at is null and finished_at is not null group by 1 order by 1
 """)
-FINISHED = (RequestState.COMPLETED, RequestState.FAILED, RequestState.CANCELLED)
 
 
 @dataclass(frozen=True)
@@ -83,7 +82,7 @@ class Leftovers:
     async def due(self, patience: Retention, lease_seconds: float, limit: int) -> list[UUID]:
         """Requests that seem to be due, so many of each way to end."""
         found: list[UUID] = []
-        for status in FINISHED:
+        for status in ENDED_REQUESTS:
             after = patience.after_success if status is RequestState.COMPLETED else patience.after_failure
             values = {"status": status.value, "after": after, "lease": lease_seconds, "limit": limit}
             found += (await self.session.scalars(DUE, values)).all()

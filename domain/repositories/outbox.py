@@ -15,8 +15,10 @@ from sqlalchemy import text
 
 from domain.after_commit import after_commit
 from domain.db import Database
+from domain.models.transitions import sql_after
 from domain.repositories.backlog import Backlog
 from domain.rules.fairness import Turns, choose
+from domain.rules.lifecycle import ATTEMPT, AttemptEvent, sql_list
 from domain.shared.database_address import DatabaseAddress
 from flows.compiler.partition import GDAL, LIGHT
 
@@ -29,15 +31,15 @@ POOLS = (LIGHT, GDAL)
 
 # `sending` becomes `sent` only if the flow has not reported first; its id is written where none is known, for an
 # attempt that was fenced meanwhile too: only what is linked is stopped.
-SENT = text("""
+SENT = text(f"""
     update app.attempts
     set flow_run_id = coalesce(flow_run_id, :flow_run_id),
-        state = case when state = 'sending' then 'sent' else state end,
+        state = {sql_after(ATTEMPT, AttemptEvent.SENT, "state")},
         sent_at = clock_timestamp(),
         lease_until = null,
         disposed_at = null
-    where run_id = :run_id and number = :number and state in ('sending', 'started', 'fenced')
-""")
+    where run_id = :run_id and number = :number and state in {sql_list(ATTEMPT.sources(AttemptEvent.SENT))}
+""")  # noqa: S608 - our own words
 
 LATER = text("""
     update app.attempts set lease_until = clock_timestamp() + make_interval(secs => :seconds)

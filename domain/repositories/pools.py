@@ -9,6 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.contracts.pools import Beacon
 from domain.repositories.controls import is_held
+from domain.rules.lifecycle import UNSTARTED_ATTEMPTS, sql_list
 from domain.rules.listening import Moment
 
 KEEP_SECONDS = 3600.0  # how long a worker that left is listed
@@ -73,7 +74,7 @@ WAITING = f"""
 ALL = text(f"{WAITING} order by r.created_at limit :limit")
 ONE = text(f"{WAITING} where r.run_id = :run_id")
 
-POOLS = text("""
+POOLS = text(f"""
     select pool, count(distinct worker) filter (where worker is not null) as workers,
         coalesce(max(waiting), 0) as waiting, coalesce(max(unroutable), 0) as unroutable, max(loop_lag) as loop_lag
     from (
@@ -81,13 +82,13 @@ POOLS = text("""
         from app.pool_workers where seen_at > clock_timestamp() - make_interval(secs => :silence)
         union all
         select r.pool, null, count(*), null, null from app.attempts a join app.runs r using (run_id)
-        where a.state in ('ready', 'sending', 'sent') group by r.pool
+        where a.state in {sql_list(UNSTARTED_ATTEMPTS)} group by r.pool
         union all
         select unroutable_pool, null, null, count(*), null from app.runs where unroutable_since is not null
         group by unroutable_pool
     ) facts
     group by pool order by pool
-""")
+""")  # noqa: S608 - our own words
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.models import Artifact, Attempt, AttemptFlowRun, Request, Run, RunNode, WorkflowDefinition
 from domain.repositories.looks import Listed, Look, by_index
-from domain.rules.lifecycle import RequestState, RunState
+from domain.rules.lifecycle import OPEN_REQUESTS, OPEN_RUNS, RequestState, RunState
 from domain.rules.paging import Position
-
-OPEN_RUNS = {RunState.PENDING, RunState.RUNNING}
-OPEN_REQUESTS = {RequestState.PENDING, RequestState.PROCESSING}
 
 # One list of all that happened. Entries of one moment keep the order of their source's own numbers: `place` is
 # the source and that number, written as a uuid so that a page can begin after it.
@@ -82,7 +79,7 @@ class Records:
     ) -> Listed[tuple[Run, Request], Position]:
         """Newest first. No states means all."""
         await by_index(self.session)
-        has_index = bool(states) and set(states) <= OPEN_RUNS
+        has_index = bool(states) and set(states) <= set(OPEN_RUNS)
         look = Look(Run, Run.created_at, Run.run_id, after, [Run.state.in_(states)] if has_index else [])
         shown = look.shown()
         query = select(shown, Request).join(Request, Request.request_id == shown.request_id)
@@ -108,7 +105,7 @@ class Records:
         """Newest first. No states means all."""
         await by_index(self.session)
         conditions = [
-            *([Request.status.in_(states)] if states and set(states) <= OPEN_REQUESTS else []),
+            *([Request.status.in_(states)] if states and set(states) <= set(OPEN_REQUESTS) else []),
             *([Request.asset_id == asset_id] if asset_id is not None else []),
         ]
         of = None if platform_id is None else (Request.platform_id, platform_id)

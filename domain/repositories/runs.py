@@ -16,9 +16,10 @@ from domain.contracts.artifacts import Artifact as ArtifactModel
 from domain.contracts.runs import NodeEvent, RunStart
 from domain.models import Artifact, Attempt, AttemptFlowRun, Request, Run, RunNode, WorkflowDefinition
 from domain.models.base import FRESH
+from domain.models.transitions import transition
 from domain.repositories.controls import is_held
 from domain.rules.fairness import priority_in_line
-from domain.rules.lifecycle import AttemptState, RunState
+from domain.rules.lifecycle import ATTEMPT, LIVE_ATTEMPTS, AttemptEvent, AttemptState, RunState
 
 # A child run's beat shows that the child lives, and says nothing of its parent, which alone can hand in the outcome.
 BEAT = text(f"""
@@ -136,7 +137,7 @@ class Runs:
             run_id=run_id,
             number=number,
             token=secrets.token_urlsafe(32),
-            state=AttemptState.READY,
+            state=ATTEMPT.initial,
             pool=run.pool,
             work_pool=run.work_pool,
             priority=priority_in_line(run.priority, of_the_service=request.is_of_the_service),
@@ -144,6 +145,13 @@ class Runs:
             workflow_id=run.workflow_id,
         )
         self.session.add(attempt)
+        return attempt
+
+    async def adopted_attempt(self, run_id: UUID, number: int, flow_run_id: UUID) -> Attempt:
+        """An attempt of a flow run that Prefect has begun already: nothing is left to send."""
+        attempt = await self.new_attempt(run_id, number)
+        transition(attempt, AttemptEvent.ADOPTED)
+        attempt.flow_run_id = flow_run_id
         return attempt
 
     async def prefer(self, request: Request, priority: str) -> None:
@@ -228,8 +236,7 @@ class Runs:
         return (await self.session.scalars(query)).all()
 
     async def live_attempt(self, run_id: UUID) -> Attempt | None:
-        live = (AttemptState.READY, AttemptState.SENDING, AttemptState.SENT, AttemptState.STARTED)
-        query = select(Attempt).where(Attempt.run_id == run_id, Attempt.state.in_(live)).with_for_update()
+        query = select(Attempt).where(Attempt.run_id == run_id, Attempt.state.in_(LIVE_ATTEMPTS)).with_for_update()
         return await self.session.scalar(query.execution_options(**FRESH))
 
     async def definition(self, workflow_id: str, version: str) -> WorkflowDefinition | None:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from sqlalchemy import RowMapping, TextClause, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from domain.rules.lifecycle import UNSENT_ATTEMPTS, sql_list
+
 STORM_ATTEMPTS = 10
 STILL_SECONDS = 300.0
 MOST_LISTED = 50
@@ -99,7 +101,7 @@ QUEUES = text(f"""
     select priority, {SPREAD.format("age")}
     from (select r.priority, extract(epoch from now() - a.created_at)::float as age
           from app.attempts a join app.runs r using (run_id)
-          where a.state in ('ready', 'sending')) q
+          where a.state in {sql_list(UNSENT_ATTEMPTS)}) q
     group by priority order by priority
 """)  # noqa: S608 - our own words
 

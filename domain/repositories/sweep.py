@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from domain.repositories.backlog import IS_OVERDUE
 from domain.repositories.controls import is_held
 from domain.repositories.listening import ListeningSpans
-from domain.rules.lifecycle import AttemptState
+from domain.rules.lifecycle import ATTEMPTS_IN_FLIGHT, ENDED_ATTEMPTS, LIVE_ATTEMPTS, AttemptState, sql_list
 from domain.rules.listening import Moment
 from domain.rules.reconcile import AttemptFacts, Patience
 
@@ -28,13 +28,13 @@ FACTS = f"""
            r.state = 'cancelled' as cancelled, last.at
     from app.attempts a join app.runs r using (run_id)
     cross join lateral (select case
-        when a.state in ('committed', 'failed', 'fenced') then a.finished_at
+        when a.state in {sql_list(ENDED_ATTEMPTS)} then a.finished_at
         when a.state = 'started' then coalesce(a.heartbeat_at, a.sent_at, a.created_at)
         else coalesce(greatest(a.sent_at, a.heartbeat_at), a.created_at) end as at) last
 """  # noqa: S608 - our own words
 # Of each state in turns: many that wait in Prefect's queues must not keep one from sight whose worker is gone.
 QUIET = text(f"""
-    select * from ({FACTS} where a.state in ('sending', 'sent', 'started')) live
+    select * from ({FACTS} where a.state in {sql_list(ATTEMPTS_IN_FLIGHT)}) live
     where lease_expired or (state <> 'sending' and quiet >= :quiet)
     order by row_number() over (partition by state order by quiet desc), quiet desc limit :limit
 """)  # noqa: S608 - no value is spliced in
@@ -49,11 +49,11 @@ ENDED = f"""
               > (cast(:after_at as timestamptz), cast(:after as uuid), :after_number))
       and not exists (
           select from app.attempts b
-          where b.flow_run_id = a.flow_run_id and b.state in ('ready', 'sending', 'sent', 'started')
+          where b.flow_run_id = a.flow_run_id and b.state in {sql_list(LIVE_ATTEMPTS)}
       )
     order by a.finished_at, a.run_id, a.number limit :limit
 """
-ALL_ENDED = text(ENDED.format(ended="a.state in ('committed', 'failed', 'fenced')"))
+ALL_ENDED = text(ENDED.format(ended=f"a.state in {sql_list(ENDED_ATTEMPTS)}"))
 FENCED = text(ENDED.format(ended="a.state = 'fenced'"))
 # Fenced while it was being sent: a sender that died may have left a flow run that nobody knows of.
 UNLINKED = text(f"""
@@ -79,14 +79,14 @@ FLOW_RUNS = text("""
     join unnest(cast(:run_ids as uuid[]), cast(:numbers as int[])) as ended (run_id, number) using (run_id, number)
 """)
 # A child run names itself to us when it begins. One that is to begin still is answered that its attempt is over.
-UNHEARD = text("""
+UNHEARD = text(f"""
     select child.flow_run_id
     from unnest(cast(:flow_run_ids as uuid[]), cast(:tokens as text[])) as child (flow_run_id, token)
     join app.attempts a on a.token = child.token
-    where a.state in ('committed', 'failed', 'fenced')
+    where a.state in {sql_list(ENDED_ATTEMPTS)}
       and a.finished_at < statement_timestamp() - make_interval(secs => :seconds)
       and not exists (select from app.attempt_flow_runs f where f.flow_run_id = child.flow_run_id)
-""")
+""")  # noqa: S608 - our own words
 
 # All at once: one by one, each is a transaction. What another sweep has in hand it disposes of itself.
 DISPOSE = text("""

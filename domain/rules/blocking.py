@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from domain.rules.lifecycle import Approval, RequestState
-from domain.rules.versions import IN_FLIGHT
+from domain.rules.lifecycle import OPEN_REQUESTS, Approval, RequestState
 
 
 class Way(StrEnum):
@@ -29,7 +28,7 @@ class Standing:
 
     @property
     def words(self) -> str:
-        if self.processing in IN_FLIGHT:
+        if self.processing in OPEN_REQUESTS:
             return "being processed"
         if self.processing is not RequestState.COMPLETED:
             return self.processing.value
@@ -60,7 +59,7 @@ def ways(standing: Standing, asker: Asker) -> tuple[Way, ...]:
     forward: tuple[Way, ...] = ()
     if standing.awaits_review:
         forward = (Way.APPROVE if asker.may_approve(standing.asset_is_cleared) else Way.WAIT,)
-    elif standing.processing in IN_FLIGHT:
+    elif standing.processing in OPEN_REQUESTS:
         forward = (Way.WAIT,)
     return (*forward, Way.RESUBMIT, Way.DELETE if asker.may_delete else Way.ASK)
 
@@ -68,9 +67,9 @@ def ways(standing: Standing, asker: Asker) -> tuple[Way, ...]:
 def advice(label: str, standing: Standing, open_ways: tuple[Way, ...]) -> str:
     """The ways in one sentence."""
     until = "until a reviewer has approved it"
-    if standing.processing in IN_FLIGHT:
+    if standing.processing in OPEN_REQUESTS:
         until = "until it has been processed and approved"
-    changed = " with what has changed" if standing.awaits_review or standing.processing in IN_FLIGHT else ""
+    changed = " with what has changed" if standing.awaits_review or standing.processing in OPEN_REQUESTS else ""
     said = {
         Way.WAIT: f"wait {until}",
         Way.APPROVE: "approve it",

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from domain.rules import leftovers
-from domain.rules.lifecycle import Approval, RequestState, RunState
+from domain.rules.lifecycle import ENDED_RUNS, OPEN_RUNS, Approval, RequestState, RunState
 
 EVERYTHING = "*"
 Kind = Literal["pause", "open_requests", "in_flight"]
 Scope = Literal["failed", "all"]
-ENDED_EARLY = (RunState.FAILED, RunState.CANCELLED)
+ENDED_EARLY = tuple(state for state in ENDED_RUNS if state is not RunState.COMPLETED)
 
 
 def scope_name(*, workflow_id: str | None = None, platform_id: str | None = None, pool: str | None = None) -> str:
@@ -54,7 +54,7 @@ def rerun_refusal(
     `before` are the states of the request's runs before this one: it would wait for ever for one that has ended.
     `collected` is how the request ended, once what it had made is being removed.
     """
-    if state in {RunState.PENDING, RunState.RUNNING}:
+    if state in OPEN_RUNS:
         return f"The run is {state.value}. Cancel it first, or wait for its end."
     if scope == "failed" and state is RunState.COMPLETED:
         return "The run is completed. Rerun it with scope `all` to do its work again."

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-from domain.rules.lifecycle import RequestState
+from domain.rules.lifecycle import OPEN_REQUESTS, RequestState
 from domain.rules.places import revision_home
 
 QUARANTINE: Final = "quarantine/"
@@ -54,7 +54,7 @@ class EndedRequest:
 
 def fate(request: EndedRequest, patience: Retention) -> Fate:
     """What may be done about the request's files and tables now."""
-    if request.is_at_work or request.status in {RequestState.PENDING, RequestState.PROCESSING}:
+    if request.is_at_work or request.status in OPEN_REQUESTS:
         return Fate.LEAVE
     succeeded = request.status is RequestState.COMPLETED
     if request.quiet_seconds < (patience.after_success if succeeded else patience.after_failure):

@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 
-from domain.rules.lifecycle import AttemptState
+from domain.rules.lifecycle import UNSTARTED_ATTEMPTS, AttemptState
 
 GAPS_UNTIL_LOST = 6
 LONGEST_QUEUE = 9.0  # times the start's patience: what has no process is found in the end, however slow the pool is
@@ -103,7 +103,7 @@ class AttemptFacts:
     @property
     def has_begun(self) -> bool:
         """Whether a flow run has taken the attempt's work."""
-        return self.state not in {AttemptState.READY, AttemptState.SENDING, AttemptState.SENT}
+        return self.state not in UNSTARTED_ATTEMPTS
 
 
 OVER = frozenset({FlowState.COMPLETED, FlowState.FAILED, FlowState.CRASHED, FlowState.CANCELLED, FlowState.MISSING})

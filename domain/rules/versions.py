@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from domain.rules.lifecycle import Approval, RequestState
+from domain.rules.lifecycle import OPEN_REQUESTS, Approval, RequestState
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,6 @@ class Blocked:
 
 
 Placement = NewVersion | Resubmission | Duplicate | Blocked
-IN_FLIGHT = (RequestState.PENDING, RequestState.PROCESSING)
 
 
 def place(label: str, fingerprint: str, versions: Sequence[VersionFacts], next_ordinal: int) -> Placement:
@@ -71,9 +70,9 @@ def _again(version: VersionFacts, fingerprint: str) -> Placement:
     """
     awaits_review = version.processing is RequestState.COMPLETED and version.approval is Approval.PENDING_REVIEW
     awaits_first_review = awaits_review and not version.decided  # one that was unpublished has had its review
-    if version.fingerprint == fingerprint and (version.processing in IN_FLIGHT or awaits_first_review):
+    if version.fingerprint == fingerprint and (version.processing in OPEN_REQUESTS or awaits_first_review):
         return Duplicate(version.ordinal, version.revision)
-    return Resubmission(version.ordinal, version.revision + 1, version.processing in IN_FLIGHT)
+    return Resubmission(version.ordinal, version.revision + 1, version.processing in OPEN_REQUESTS)
 
 
 def latest(served_ordinals: Iterable[int]) -> int | None:

@@ -27,8 +27,12 @@ def no_request(request_id: UUID) -> NotFound:
 async def found_run(session: AsyncSession, run_id: UUID) -> Run:
     run = await Runs(session).get(run_id)
     if run is None:
-        raise NotFound(f"There is no run {run_id}.")
+        raise no_run(run_id)
     return run
+
+
+def no_run(run_id: UUID) -> NotFound:
+    return NotFound(f"There is no run {run_id}.")
 
 
 async def locked_asset(session: AsyncSession, asset_id: str) -> Asset:

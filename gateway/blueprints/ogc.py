@@ -9,8 +9,8 @@ from fastapi import APIRouter, Body, Depends, Header, Query, Request, Response
 from domain.contracts.offers import Offer
 from domain.contracts.platforms import PlatformRow
 from domain.rules.clearance import Identity
+from domain.rules.lifecycle import OPEN_REQUESTS
 from domain.rules.paging import to_token
-from gateway.answers import OPEN
 from gateway.auth import Partner, partner
 from gateway.blueprints.platform import ClientKey, platform_of
 from gateway.edge.conditional_answers import private
@@ -129,7 +129,7 @@ async def jobs(
 async def job(job_id: UUID, caller: Partner, state: State, base: Base, response: Response) -> StatusInfo:
     """How a job stands."""
     row = await _job(job_id, caller, state)
-    if row.status in OPEN:
+    if row.status in OPEN_REQUESTS:
         response.headers["Retry-After"] = "2"
     return descriptions.job(row, base)
 

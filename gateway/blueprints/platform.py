@@ -12,6 +12,7 @@ from domain.contracts.platforms import PlatformRow
 from domain.contracts.submissions import Priority, RequestState
 from domain.rules.clearance import Identity
 from domain.rules.keys import chosen
+from domain.rules.lifecycle import OPEN_REQUESTS
 from domain.shared.notices import happens
 from gateway import answers, translate
 from gateway.auth import Partner, Reader, Secret
@@ -99,7 +100,7 @@ async def status(
 ) -> Response:
     """How a request of yours stands. With `wait` the answer comes once its status changes, or the time is over."""
     answer = await _awaited(request_id, caller, state, wait, if_none_match)
-    is_open = answer.status in answers.OPEN
+    is_open = answer.status in OPEN_REQUESTS
     return conditional(answer, if_none_match, {"Retry-After": str(ASK_AGAIN_SECONDS)} if is_open else {})
 
 
@@ -129,7 +130,7 @@ async def _awaited(
             answer = answers.request_status(row, await _words_of(row, state), caller)
             before, rest = before or row.status, deadline - time.monotonic()
             is_news = if_none_match is not None and not knows(if_none_match, tag_of(answer.model_dump_json().encode()))
-            is_over = row.status != before or row.status not in answers.OPEN
+            is_over = row.status != before or row.status not in OPEN_REQUESTS
             if is_over or is_news or rest <= 0 or state.notices.closed:
                 return answer
             await happens(changed, rest)

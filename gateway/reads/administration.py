@@ -10,6 +10,7 @@ from uuid import UUID
 from pydantic import BaseModel, HttpUrl, SecretStr
 from pydantic_settings import BaseSettings
 
+from domain.rules.lifecycle import OPEN_RUNS, sql_list
 from gateway.reads.operations import JOB_COLUMNS, Job
 from gateway.reads.queries import EVERYBODYS, Queries
 
@@ -69,10 +70,10 @@ class OfferedWorkflows(BaseModel):
 
 
 ACTIVE: Final = f"""
-    select {JOB_COLUMNS} from api.jobs where state in ('pending', 'running')
+    select {JOB_COLUMNS} from api.jobs where state in {sql_list(OPEN_RUNS)}
     order by created_at, run_id limit %(limit)s
 """  # noqa: S608 - our own names
-ACTIVE_TOTAL: Final = "select count(*) as total from api.jobs where state in ('pending', 'running')"
+ACTIVE_TOTAL: Final = f"select count(*) as total from api.jobs where state in {sql_list(OPEN_RUNS)}"  # noqa: S608 - our own names
 RECENT: Final = """
     select event_id, at, kind, actor, request_id, run_id as job_id, details from api.recent_events
     order by event_id desc limit %(limit)s

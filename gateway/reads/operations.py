@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field
 from domain.contracts.runs import RunProblem
 from domain.contracts.submissions import Priority
 from domain.rules import paging
+from domain.rules.lifecycle import OPEN_RUNS, sql_list
 from domain.rules.paging import Position
 from gateway.reads.queries import EVERYBODYS, Queries
 
@@ -137,7 +138,7 @@ JOBS: Final = """
 """
 END: Final = "select created_at as at, run_id as id from ({looked_at}) looked_at offset %(look)s - 1"
 OF_ANY: Final = LOOKED_AT.format(open="")
-OF_OPEN: Final = LOOKED_AT.format(open="and state in ('pending', 'running')")
+OF_OPEN: Final = LOOKED_AT.format(open=f"and state in {sql_list(OPEN_RUNS)}")
 NODES: Final = f"""
     select {NODE_COLUMNS} from api.job_nodes
     where run_id = %(id)s and position > %(after)s order by position limit %(limit)s
@@ -166,7 +167,7 @@ class Operations:
         self, state: str | None, workflow_id: str | None, platform_id: str | None, after: Position | None, limit: int
     ) -> tuple[Sequence[Job], Position | None]:
         """One page, newest first, and where the next one begins."""
-        looked_at: LiteralString = OF_OPEN if state in {"pending", "running"} else OF_ANY
+        looked_at: LiteralString = OF_OPEN if state in OPEN_RUNS else OF_ANY
         place = {"at": after.at if after else None, "after": after.id if after else None, "look": paging.LOOK}
         wanted = {"state": state, "workflow_id": workflow_id, "platform_id": platform_id, "limit": limit} | place
         page = JOBS.format(columns=JOB_COLUMNS, looked_at=looked_at)

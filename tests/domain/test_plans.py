@@ -111,6 +111,22 @@ async def test_a_result_that_the_next_step_cannot_take_fails_the_request(domain:
     assert domain.rows("select status from app.requests") == [("failed",)]
 
 
+async def test_a_rerun_that_fails_at_once_ends_the_request_once_more(domain: Domain) -> None:
+    """What ends is finished: nobody waits for it, its leftovers are due, and its partner is told."""
+    validate = await begin(domain)
+    await validate.commit(VALIDATED | {"crs": "somewhere"})
+    [(process,)] = domain.rows("select run_id from app.runs where step_id = 'process'")
+    answer = await call(domain, "operator", "POST", f"/runs/{process}/rerun", {"scope": "failed"})
+    assert (answer.status_code, answer.json()["status"]) == (202, "failed")
+    assert states(domain) == [("validate", "completed"), ("process", "failed"), ("catalogue", "cancelled")]
+    assert domain.rows("select status, finished_at is not null, problem->>'code' from app.requests") == [
+        ("failed", True, "processing-failed")
+    ]
+    assert domain.rows("select processing from app.revisions") == [("failed",)]
+    told = domain.rows("select kind from app.events where starts_with(kind, 'request.') order by event_id")
+    assert [str(kind) for (kind,) in told][-3:] == ["request.reopened", "request.pending", "request.failed"]
+
+
 async def test_a_large_result_is_what_the_next_step_and_the_partner_are_given(domain: Domain) -> None:
     """Whole, as the run returned it, and not where some process has put it."""
     validation = {"sha256": "a" * 64, "notes": ["n" * 100] * 400}
@@ -183,11 +199,25 @@ steps:
 """
 
 
+FORKED = """
+plan_id: forked
+version: 1
+accepts: {data_type: [raster], operation: [fork]}
+inputs: {source: {type: string, required: true}}
+steps:
+  - {id: one, workflow: echo_test}
+  - {id: two, workflow: echo_test, depends_on: one, inputs: {message: "{{ steps.one.outputs.echoed_params }}"}}
+  - {id: three, workflow: echo_test, depends_on: one, inputs: {message: "{{ steps.one.outputs.echoed_params }}"}}
+  - {id: four, workflow: echo_test, depends_on: one}
+"""
+
+
 @pytest.fixture
 async def parallel(shared_database: TestDatabase, tmp_path: Path) -> AsyncIterator[Domain]:
     folder = tmp_path / "workflows"
     shutil.copytree(REPOSITORY / "workflows", folder)
     (folder / "plans" / "parallel.yaml").write_text(PARALLEL)
+    (folder / "plans" / "forked.yaml").write_text(FORKED)
     async with running_domain(shared_database, tmp_path, workflows_dir=folder, quota_cache_seconds=0) as running:
         yield running
 
@@ -241,3 +271,15 @@ async def test_of_steps_that_both_failed_the_first_brings_the_others_back(parall
         await flow.start()
         assert (await flow.commit({})).is_success
     assert parallel.rows("select status, finished_at is not null from app.requests") == [("completed", True)]
+
+
+async def test_of_steps_that_cannot_be_given_their_inputs_each_fails_and_says_why(parallel: Domain) -> None:
+    assert (await submit(parallel, operation="fork")).status_code == 202
+    [one] = await dispatched(parallel)
+    await one.start()
+    assert (await one.commit({"echoed_params": {}})).json()["state"] == "completed"
+    assert states(parallel) == [("one", "completed"), ("two", "failed"), ("three", "failed"), ("four", "cancelled")]
+    told = parallel.rows("select problem->>'code' from app.runs where state = 'failed'")
+    assert told == [("step-inputs-invalid",)] * 2
+    assert parallel.rows("select count(*) from app.events where kind = 'request.failed'") == [(1,)]
+    assert await dispatched(parallel) == []

@@ -10,11 +10,12 @@ from domain.after_commit import after_commit
 from domain.contracts.reviews import Approve, Decision, Reject, Unpublish, Withdraw
 from domain.errors import Forbidden, NotFound, NotReviewable, StaleRevision
 from domain.models import Asset, AssetVersion, Revision
+from domain.models.transitions import transition
 from domain.repositories.assets import Assets
 from domain.repositories.requests import Requests
 from domain.rules import versions
 from domain.rules.clearance import Clearance, after_approval
-from domain.rules.lifecycle import REVIEW, Approval, RequestState, ReviewEvent, next_state
+from domain.rules.lifecycle import REVIEW, Approval, RequestState, ReviewEvent
 from domain.rules.quorum import Tally
 from domain.security import Identity
 from domain.services.lookups import refuse_scratch
@@ -41,13 +42,13 @@ class Reviews:
         """Add an approval. With the last one that the platform asks for, the revision is served from now on."""
         after_commit(self.session).failpoint = "approve"
         asset, version, revision = await self._reviewable(asset_id, ordinal, decision.revision, reviewer)
-        decided = self._after(revision, ReviewEvent.APPROVED)
+        self._refuse_unless(revision, ReviewEvent.APPROVED)
         if after_approval(cast("Clearance", asset.clearance), decision.clearance_level) != asset.clearance:
             await refuse_requester(self.session, asset_id, reviewer)  # it is raised for every version
         tally = await Ballot(self.session, asset, revision).approve(decision, reviewer)
         version.lock_version += 1
         if tally.is_enough:
-            self._decide(revision, decided, reviewer, decision.comment)
+            self._decide(revision, ReviewEvent.APPROVED, reviewer, decision.comment)
             revision.approved_until = tally.until
             set_clearance(asset, after_approval(cast("Clearance", asset.clearance), tally.level), reviewer)
             await self._publisher().serve(asset, version, revision, reviewer)
@@ -69,7 +70,7 @@ class Reviews:
         """Refuse this revision; whatever was served before goes on being served."""
         after_commit(self.session).failpoint = "reject"
         asset, version, revision = await self._reviewable(asset_id, ordinal, decision.revision, reviewer)
-        self._decide(revision, self._after(revision, ReviewEvent.REJECTED), reviewer, decision.reason)
+        self._decide(revision, ReviewEvent.REJECTED, reviewer, decision.reason)
         version.lock_version += 1
         ballot = Ballot(self.session, asset, revision)
         await ballot.close(decision.reason)
@@ -113,7 +114,7 @@ class Reviews:
         keep_votes: bool = False,
     ) -> None:
         """Serve the revision no more. What others said about it counts on only where nobody decided against it."""
-        self._decide(revision, self._after(revision, ReviewEvent.UNPUBLISHED), who, reason)
+        self._decide(revision, ReviewEvent.UNPUBLISHED, who, reason)
         revision.approved_until = None
         if not keep_votes:
             await Ballot(self.session, asset, revision).close(reason)
@@ -157,15 +158,13 @@ class Reviews:
         revision = await assets.revision(asset_id, ordinal, number) if version else None
         return None if asset is None or version is None or revision is None else (asset, version, revision)
 
-    def _after(self, revision: Revision, event: ReviewEvent) -> Approval:
-        """What the revision becomes, where that may happen to it now."""
-        after = next_state(REVIEW, revision.approval, event)
-        if after is None:
+    def _refuse_unless(self, revision: Revision, event: ReviewEvent) -> None:
+        if REVIEW.after(revision.approval, event) is None:
             raise NotReviewable(f"This revision is {revision.approval.value} already.")
-        return after
 
-    def _decide(self, revision: Revision, decided: Approval, who: Identity, reason: str | None) -> None:
-        revision.approval = decided
+    def _decide(self, revision: Revision, event: ReviewEvent, who: Identity, reason: str | None) -> None:
+        self._refuse_unless(revision, event)
+        transition(revision, event)
         revision.decided_by = who.client_id
         revision.decided_at = func.clock_timestamp()
         revision.reason = reason

@@ -11,20 +11,19 @@ from domain.models import Request, Run
 from domain.repositories.assets import Assets
 from domain.repositories.controls import Controls
 from domain.repositories.platforms import Platforms
-from domain.repositories.requests import Requests
 from domain.repositories.runs import Runs
 from domain.rules.control import reopened, rerun_refusal, scope_name
-from domain.rules.lifecycle import RUN, RequestState, RunEvent, RunState, next_state
+from domain.rules.lifecycle import OPEN_REQUESTS, OPEN_RUNS, IllegalTransition, RequestState
 from domain.security import Identity
 from domain.services.lookups import found_request, found_run, no_request
 from domain.services.operations.audit import record
 from domain.services.operations.workflow_definitions import Definitions
 from domain.services.publication.approvals import Ballot
 from domain.services.runs.endings import RunLifecycle
+from domain.services.runs.fence import reopen
 from domain.services.runs.queueing import node_rows
 from flows.compiler import InputFault, Plan
 
-OPEN = (RequestState.PENDING, RequestState.PROCESSING)
 AGAIN = "It was processed again."
 
 
@@ -47,7 +46,7 @@ class Control:
         failed_at_work = request.status is RequestState.FAILED and await self._is_at_work(request)
         if request.status in {RequestState.COMPLETED, RequestState.FAILED} and not failed_at_work:
             raise _nothing_to_cancel(request)
-        if request.status in OPEN or failed_at_work:
+        if request.status in OPEN_REQUESTS or failed_at_work:
             await RunLifecycle(self.session).cancel_request(request, actor=order.client_id or self.who.client_id)
             record(
                 self.session,
@@ -61,7 +60,7 @@ class Control:
 
     async def _is_at_work(self, request: Request) -> bool:
         runs = await Runs(self.session).of_request(request.request_id)
-        return any(run.state in {RunState.PENDING, RunState.RUNNING} for run in runs)
+        return any(run.state in OPEN_RUNS for run in runs)
 
     async def rerun(self, run_id: UUID, order: Rerun) -> RequestStands:
         """Open a finished run again, and the later ones that its end had cancelled."""
@@ -83,10 +82,7 @@ class Control:
             if one.sequence in again:
                 await self._reopen(one, order)
         await self._void_votes(request)
-        request.problem = request.result = request.finished_at = None
-        Requests(self.session).add_event(
-            request.request_id, "request.reopened", actor=self.who.client_id, run_id=run_id, scope=order.scope
-        )
+        await RunLifecycle(self.session).reopen(request, run, self.who.client_id, scope=order.scope)
         record(self.session, self.who, "rerun", f"run/{run_id}", scope=order.scope, definition=order.definition)
         await RunLifecycle(self.session).go_on(request)
         return _stands(request)
@@ -141,11 +137,12 @@ class Control:
 
     async def _reopen(self, run: Run, order: Rerun) -> None:
         """Back to pending. What the engine remembers stays only for what failed, on the definition it ran by."""
-        state = next_state(RUN, run.state, RunEvent.REOPENED)
-        if state is None:
-            raise NotRerunnable(f"Run {run.sequence} of the request is {run.state.value}. Wait for its end first.")
-        run.state = state
-        run.outputs = run.problem = run.reason = run.started_at = run.finished_at = None
+        try:
+            reopen(run)
+        except IllegalTransition as refused:
+            told = f"Run {run.sequence} of the request is {run.state.value}. Wait for its end first."
+            raise NotRerunnable(told) from refused
+        run.started_at = None
         asked = (await found_request(self.session, run.request_id)).asked_nodes
         changed = order.definition == "current" and self._repin(run, asked)
         if order.scope == "failed" and not changed:

@@ -17,6 +17,7 @@ from domain.contracts.runs import (
     RunProblem,
 )
 from domain.models import Attempt, Request, Run
+from domain.models.transitions import follow, transition
 from domain.repositories.assets import Assets
 from domain.repositories.callbacks import Callbacks
 from domain.repositories.exports import Exports
@@ -26,19 +27,22 @@ from domain.repositories.sweep import Suspect, Sweep
 from domain.rules.backoff import FIRST_SECONDS, pause_seconds
 from domain.rules.blame import is_given_up
 from domain.rules.lifecycle import (
+    ENDED_REQUESTS,
+    REQUEST,
     RUN,
     AttemptEvent,
     AttemptState,
+    RequestEvent,
     RequestState,
     RunEvent,
     RunState,
-    next_state,
-    request_state,
+    request_event,
 )
 from domain.rules.places import foreign_artifact, foreign_output, home
 from domain.rules.reconcile import Action, FlowState, Patience, decide
+from domain.services.lookups import found_request
 from domain.services.operations.audit import PREFECT, THE_SERVICE, record
-from domain.services.runs.fence import end_attempt, fenced, taken_request, tell
+from domain.services.runs.fence import end_attempt, fenced, tell
 from domain.services.runs.steps import queue_ready, result_of
 from domain.services.runs.wording import EXHAUSTED, NO_OUTCOME, partner_problem, why_lost
 from domain.services.runs.work_order import needed_handlers, run_facts
@@ -61,9 +65,12 @@ class RunLifecycle:
     async def go_on(self, request: Request) -> None:
         """Queue what waits for nothing any more, then bring the request to what its runs say. Its lock is held."""
         await self.session.flush()
-        for refused in await queue_ready(self.session, request):
-            problem = RunProblem(code="step-inputs-invalid", message=f"Step {refused.run.step_id}: {refused.reason}")
-            await self._fail_run(refused.run, problem)
+        refused = await queue_ready(self.session, request)
+        for unfit in refused:
+            problem = RunProblem(code="step-inputs-invalid", message=f"Step {unfit.run.step_id}: {unfit.reason}")
+            self._failed(unfit.run, problem)
+        for unfit in refused:
+            await self._cancel_later(unfit.run)
         await self.settle(request)
 
     async def commit(self, run_id: UUID, message: Commit) -> Outcome:
@@ -72,11 +79,11 @@ class RunLifecycle:
         run, attempt = await fenced(self.session, run_id, message.attempt_token)
         if attempt.state is AttemptState.COMMITTED:  # the answer was lost on its way: say it again
             return Outcome(run_id=run_id, state=run.state.value)
-        request = await taken_request(self.session, run)
+        request = await found_request(self.session, run.request_id)
         if problem := _foreign(run, request, attempt, message):
             return await self._refuse(run, attempt, problem)
         end_attempt(self.session, attempt, AttemptEvent.COMMITTED)
-        run.state = RunState.COMPLETED
+        transition(run, RunEvent.COMMITTED)
         run.reason = run.unroutable_pool = run.unroutable_since = None  # it found its pool after all
         run.outputs = message.outputs
         run.finished_at = func.clock_timestamp()
@@ -163,20 +170,15 @@ class RunLifecycle:
         """Cancel what is still open of a request and fence its attempts. Nothing happens to a finished request."""
         current = await Requests(self.session).get(request.request_id, lock=True)  # it may have ended since it was read
         for run in await Runs(self.session).locked_of_request(request.request_id):
-            cancelled = next_state(RUN, run.state, RunEvent.CANCELLED)
-            if cancelled is None:
-                continue
-            if attempt := await Runs(self.session).live_attempt(run.run_id):
-                end_attempt(self.session, attempt, AttemptEvent.FENCED)
-            run.state = cancelled
-            run.finished_at = func.clock_timestamp()
-            tell(self.session, run, "run.cancelled", actor=actor)
-        if current and current.status in {RequestState.PENDING, RequestState.PROCESSING}:
-            await self.enter(current, RequestState.CANCELLED)
+            if RUN.after(run.state, RunEvent.CANCELLED) is not None:
+                await self._cancel(run)
+                tell(self.session, run, "run.cancelled", actor=actor)
+        if current and REQUEST.after(current.status, RequestEvent.CANCELLED) is not None:
+            await self.enter(current, RequestEvent.CANCELLED)
 
     async def _cancelled_in_prefect(self, run: Run) -> None:
         """An operator cancelled the flow run where Prefect shows it: the request is cancelled as if ordered here."""
-        request = await taken_request(self.session, run)
+        request = await found_request(self.session, run.request_id)
         await self.session.flush()  # an attempt that has said its last word is no live one
         await self.cancel_request(request, actor=PREFECT.client_id)
         record(self.session, PREFECT, "cancel", f"request/{request.request_id}", run_id=str(run.run_id))
@@ -249,58 +251,75 @@ class RunLifecycle:
         pause_seconds: float = 0,
         awaits: Sequence[str] | None = None,
     ) -> None:
-        run.state = RunState.PENDING
+        transition(run, RunEvent.ATTEMPT_LOST)
         tell(self.session, run, event, attempt=attempt.number, why=why)
         await self.session.flush()  # the old attempt must have left the live ones before the next one joins them
         await Runs(self.session).reset_unfinished(run.run_id)
         await Runs(self.session).add_attempt(run.run_id, attempt.number + 1, pause_seconds, awaits)
 
-    async def _fail_run(self, run: Run, problem: RunProblem) -> None:
-        run.state = RunState.FAILED
+    async def _fail_run(self, run: Run, problem: RunProblem, event: RunEvent = RunEvent.FAILED) -> None:
+        self._failed(run, problem, event)
+        await self._cancel_later(run)
+        await self.settle(await found_request(self.session, run.request_id))
+
+    def _failed(self, run: Run, problem: RunProblem, event: RunEvent = RunEvent.FAILED) -> None:
+        transition(run, event)
         run.problem = problem.model_dump(mode="json")
         run.finished_at = func.clock_timestamp()
         tell(self.session, run, "run.failed", code=problem.code, message=problem.message, node_id=problem.node_id)
-        await self._cancel_later(run)
-        await self.settle(await taken_request(self.session, run))
 
     async def _cancel_later(self, run: Run) -> None:
         """Cancel what was queued or waits behind a run whose request has failed. What runs already may end."""
         for later in await Runs(self.session).pending_after(run.request_id, run.sequence):
-            if attempt := await Runs(self.session).live_attempt(later.run_id):
-                end_attempt(self.session, attempt, AttemptEvent.FENCED)
-            later.state = RunState.CANCELLED
-            later.finished_at = func.clock_timestamp()
+            await self._cancel(later)
+
+    async def _cancel(self, run: Run) -> None:
+        if attempt := await Runs(self.session).live_attempt(run.run_id):
+            end_attempt(self.session, attempt, AttemptEvent.FENCED)
+        transition(run, RunEvent.CANCELLED)
+        run.finished_at = func.clock_timestamp()
+
+    async def reopen(self, request: Request, run: Run, actor: str, **details: str) -> None:
+        """Have a request that has ended be worked on again, as runs of it are: this one, and what ended with it."""
+        request.problem = request.result = request.finished_at = None
+        tell(self.session, run, "request.reopened", actor=actor, **details)
+        await self.enter(request, RequestEvent.REOPENED)
 
     async def settle(self, request: Request) -> None:
         """Bring the request to what its runs say. Its lock is held: two runs that end together take turns."""
         await self.session.flush()
         runs = await Runs(self.session).of_request(request.request_id)
-        status = request_state([run.state for run in runs])
-        if status is RequestState.COMPLETED:
+        event = request_event(run.state for run in runs)
+        if event is RequestEvent.COMPLETED:
             try:
                 request.result = result_of(request, runs)
             except ExpressionError as error:
                 message = f"What the request returns cannot be made of what its runs returned: {error}"
-                await self._fail_run(runs[-1], RunProblem(code="plan-outputs-invalid", message=message))
+                problem = RunProblem(code="plan-outputs-invalid", message=message)
+                await self._fail_run(runs[-1], problem, RunEvent.RESULT_REFUSED)
                 return
-        if status is RequestState.FAILED:
+        if event is RequestEvent.FAILED:
             request.problem = partner_problem([run for run in runs if run.state is RunState.FAILED])
-        if status is not request.status:
-            await self.enter(request, status)
+        if event is not None:
+            await self.enter(request, event)
 
-    async def enter(self, request: Request, status: RequestState) -> None:
-        request.status = status
+    async def enter(self, request: Request, event: RequestEvent) -> None:
+        """Let the event happen to the request, and tell all who wait for it, if that changes how it stands."""
+        before = request.status
+        transition(request, event)
+        if request.status is before:
+            return
         Requests(self.session).tell_changed(request.request_id)
-        if status not in {RequestState.PENDING, RequestState.PROCESSING}:
+        if request.status in ENDED_REQUESTS:
             request.finished_at = func.clock_timestamp()
             await Callbacks(self.session).enqueue(request)
-        Requests(self.session).add_event(request.request_id, f"request.{status.value}")
+        Requests(self.session).add_event(request.request_id, f"request.{request.status.value}")
         if request.asset_id is None or request.ordinal is None or request.revision is None:
             return
         revision = await Assets(self.session).revision(request.asset_id, request.ordinal, request.revision)
         if revision is not None:
-            revision.processing = status
-            if status is RequestState.COMPLETED and request.result is not None:
+            follow(revision, request)
+            if request.status is RequestState.COMPLETED and request.result is not None:
                 revision.outputs = request.result
                 revision.content_hash = (request.result.get("validation") or {}).get("sha256")
 

@@ -10,11 +10,13 @@ from uuid import UUID
 from sqlalchemy import func
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from domain.errors import Fenced, NotFound
+from domain.errors import Fenced
 from domain.models import Attempt, Request, Run
+from domain.models.transitions import transition
 from domain.repositories.requests import Requests
 from domain.repositories.runs import Runs
-from domain.rules.lifecycle import ATTEMPT, AttemptEvent, AttemptState, next_state
+from domain.rules.lifecycle import AttemptEvent, AttemptState, IllegalTransition, RunEvent
+from domain.services.lookups import no_run
 
 
 async def locked_run(session: AsyncSession, run_id: UUID) -> tuple[Request, Run]:
@@ -22,16 +24,8 @@ async def locked_run(session: AsyncSession, run_id: UUID) -> tuple[Request, Run]
     request = await Requests(session).of_run(run_id)
     run = await Runs(session).get(run_id, lock=True) if request else None
     if request is None or run is None:
-        raise NotFound(f"There is no run {run_id}.")
+        raise no_run(run_id)
     return request, run
-
-
-async def taken_request(session: AsyncSession, run: Run) -> Request:
-    """The request of a run that this transaction has locked, and so has locked itself."""
-    request = await Requests(session).get(run.request_id)
-    if request is None:
-        raise NotFound(f"Run {run.run_id} belongs to no request.")
-    return request
 
 
 async def fenced(session: AsyncSession, run_id: UUID, token: str) -> tuple[Run, Attempt]:
@@ -44,13 +38,19 @@ async def fenced(session: AsyncSession, run_id: UUID, token: str) -> tuple[Run, 
 
 
 def end_attempt(session: AsyncSession, attempt: Attempt, event: AttemptEvent) -> None:
-    ended = next_state(ATTEMPT, attempt.state, event)
-    if ended is None:
-        raise Fenced(f"This attempt is {attempt.state.value}; its outcome is not taken.")
-    attempt.state = ended
+    try:
+        transition(attempt, event)
+    except IllegalTransition as refused:
+        raise Fenced(f"This attempt is {attempt.state.value}; its outcome is not taken.") from refused
     attempt.finished_at = func.clock_timestamp()
-    if ended is not AttemptState.COMMITTED:
+    if attempt.state is not AttemptState.COMMITTED:
         Runs(session).tell_fenced(attempt.run_id)
+
+
+def reopen(run: Run) -> None:
+    """Have a run that has ended wait again. What it made is no outcome any more."""
+    transition(run, RunEvent.REOPENED)
+    run.outputs = run.problem = run.reason = run.finished_at = None
 
 
 def tell(session: AsyncSession, run: Run, kind: str, **details: Any) -> None:

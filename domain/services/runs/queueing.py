@@ -14,7 +14,7 @@ from domain.repositories.intake import FirstRun
 from domain.repositories.requests import Requests
 from domain.repositories.runs import Runs
 from domain.rules import identity
-from domain.rules.lifecycle import AttemptState, RequestState, RunState
+from domain.rules.lifecycle import REQUEST, RUN
 from domain.security import Identity
 from domain.services.operations.audit import THE_SERVICE, record
 from domain.services.operations.workflow_definitions import Definition, Definitions
@@ -83,7 +83,7 @@ async def add_run(
         pins=dict(definition.pins),
         priority=priority_of(request.priority, plan.type),
         inputs=inputs,
-        state=RunState.PENDING,
+        state=RUN.initial,
     )
     session.add(run)
     await session.flush()
@@ -144,9 +144,7 @@ class InternalRuns:
         await self.session.flush()
         accept(self.session, request)
         run = await add_run(self.session, request, definition, inputs)
-        attempt = await runs.new_attempt(run.run_id, 1)
-        attempt.state = AttemptState.SENT
-        attempt.flow_run_id = order.flow_run_id
+        attempt = await runs.adopted_attempt(run.run_id, 1, order.flow_run_id)
         return Registered(run_id=run.run_id, attempt_token=attempt.token)
 
     async def _queued(self, request: Request, definition: Definition, inputs: dict[str, Any]) -> Run:
@@ -172,7 +170,7 @@ class InternalRuns:
             fingerprint=identity.fingerprint(content),
             priority=priority,
             callback_url=callback_url,
-            status=RequestState.PENDING,
+            status=REQUEST.initial,
         )
         self.session.add(request)
         return request

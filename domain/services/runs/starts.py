@@ -10,6 +10,7 @@ from domain.after_commit import after_commit
 from domain.contracts.runs import RunStart, WorkOrder
 from domain.errors import Fenced, Paused, Reopened
 from domain.models import Attempt, Run
+from domain.models.transitions import transition
 from domain.repositories.assets import Assets
 from domain.repositories.controls import Controls
 from domain.repositories.requests import Requests
@@ -20,15 +21,16 @@ from domain.rules.lifecycle import (
     RUN,
     AttemptEvent,
     AttemptState,
+    RequestEvent,
     RequestState,
     RunEvent,
     RunState,
-    next_state,
     starts_in_vain,
 )
+from domain.services.lookups import found_request
 from domain.services.operations.audit import PREFECT, record
 from domain.services.runs.endings import RunLifecycle
-from domain.services.runs.fence import end_attempt, fenced, taken_request, tell
+from domain.services.runs.fence import end_attempt, fenced, reopen, tell
 from domain.services.runs.work_order import work_order
 
 HOLD_SECONDS = 5
@@ -63,9 +65,9 @@ class RunStarts:
         await Runs(self.session).link_flow_run(attempt, message)
         if message.segment is not None:
             Runs(self.session).note_child(attempt)
-        request = await taken_request(self.session, run)
+        request = await found_request(self.session, run.request_id)
         if request.status is RequestState.PENDING:
-            await RunLifecycle(self.session).enter(request, RequestState.PROCESSING)
+            await RunLifecycle(self.session).enter(request, RequestEvent.STARTED)
         return await work_order(self.session, run, request, attempt, heartbeat_seconds)
 
     async def _held(self, run: Run, attempt: Attempt) -> Paused | None:
@@ -104,9 +106,7 @@ class RunStarts:
             return None
         tell(self.session, run, "attempt.retried", attempt=attempt.number, actor=PREFECT.client_id)
         await self.session.flush()  # the old attempt must have left the live ones before the next one joins them
-        new = await runs.new_attempt(run.run_id, attempt.number + 1)
-        new.state = AttemptState.SENT
-        new.flow_run_id = message.flow_run_id
+        new = await runs.adopted_attempt(run.run_id, attempt.number + 1, message.flow_run_id)
         await self.session.flush()
         return new
 
@@ -134,21 +134,18 @@ class RunStarts:
 
     async def _reopen_for_retry(self, run: Run, attempt: Attempt) -> None:
         """Bring a failed run and the later ones that ended early back to pending, with what they remember."""
-        asked = await Requests(self.session).get(run.request_id)
-        facts = await Assets(self.session).revision_facts(asked) if asked else None
+        request = await found_request(self.session, run.request_id)
+        facts = await Assets(self.session).revision_facts(request)
         runs = await Runs(self.session).of_request(run.request_id)
         before = [one.state for one in runs if one.sequence < run.sequence]
-        if refusal := rerun_refusal("failed", run.state, facts, before, asked.collected if asked else None):
+        if refusal := rerun_refusal("failed", run.state, facts, before, request.collected):
             raise Fenced(refusal)
         again = reopened("failed", run.sequence, [(one.sequence, one.state) for one in runs])
         for one in (one for one in runs if one.sequence in again):
-            one.state = RunState.PENDING
-            one.problem = one.reason = one.finished_at = None
+            reopen(one)
             await Runs(self.session).reset_unfinished(one.run_id)
         await Runs(self.session).count_anew(run, attempt.number + 1)
-        request = await taken_request(self.session, run)
-        request.problem = request.finished_at = None
-        tell(self.session, run, "request.reopened", actor=PREFECT.client_id)
+        await RunLifecycle(self.session).reopen(request, run, PREFECT.client_id)
         record(self.session, PREFECT, "rerun", f"run/{run.run_id}", scope="failed", definition="pinned")
         await RunLifecycle(self.session).settle(request)
 
@@ -156,15 +153,14 @@ class RunStarts:
         """The fence: one flow run per attempt. The same one may ask again where it never heard the answer."""
         if attempt.state is AttemptState.STARTED and attempt.flow_run_id == message.flow_run_id:
             return
-        started = next_state(ATTEMPT, attempt.state, AttemptEvent.STARTED)
-        running = next_state(RUN, run.state, RunEvent.STARTED)
-        if started is None or running is None or attempt.flow_run_id not in {None, message.flow_run_id}:
+        is_open = RUN.after(run.state, RunEvent.STARTED) and ATTEMPT.after(attempt.state, AttemptEvent.STARTED)
+        if not is_open or attempt.flow_run_id not in {None, message.flow_run_id}:
             raise Fenced(await self._why_not(run, attempt))
-        attempt.state = started
+        transition(attempt, AttemptEvent.STARTED)
         attempt.flow_run_id = message.flow_run_id
         attempt.run_count = message.run_count
         attempt.heartbeat_at = attempt.started_at = func.clock_timestamp()
-        run.state = running
+        transition(run, RunEvent.STARTED)
         run.started_at = run.started_at or func.clock_timestamp()
         if run.unroutable_since is not None:
             run.reason = run.unroutable_pool = run.unroutable_since = None

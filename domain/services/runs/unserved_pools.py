@@ -14,7 +14,7 @@ from domain.repositories.listening import ListeningSpans
 from domain.repositories.pools import Pools, Waits
 from domain.repositories.requests import Requests
 from domain.repositories.runs import Runs
-from domain.rules.lifecycle import RunState
+from domain.rules.lifecycle import OPEN_RUNS
 from domain.rules.listening import Moment
 from domain.rules.routing import PoolNotice, gap_seconds, judge, may_judge
 from domain.services.runs.endings import HANDLER_MISSING, RunLifecycle
@@ -22,7 +22,6 @@ from domain.services.runs.fence import locked_run
 
 UNROUTABLE = "unroutable"
 MOST_NAMED = 20
-OPEN = (RunState.PENDING, RunState.RUNNING)
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ class Routing:
         return await ListeningSpans(self.session).moment(gap_seconds(self.silence_seconds))
 
     def _clear(self, run: Run) -> None:
-        if run.state in OPEN:
+        if run.state in OPEN_RUNS:
             self._tell(run, "run.routable")
             run.reason = None
         elif run.reason == UNROUTABLE:  # it ended as something else while it waited

@@ -18,7 +18,7 @@ from domain.repositories.precedents import LockedAsset, Precedent, Precedents, R
 from domain.repositories.requests import Requests
 from domain.rules import identity, keys, versions
 from domain.rules.fairness import capped
-from domain.rules.lifecycle import RequestState
+from domain.rules.lifecycle import REQUEST
 from domain.rules.sources import RefusedSource, SourcePolicy, check
 from domain.services.operations.workflow_definitions import Definitions
 from domain.services.publication.assets import revive
@@ -94,7 +94,7 @@ class Submissions:
         else:
             definition = self.definitions.named(plan.workflow_id)
             await self._write(accepted, first_run(definition, inputs, priority))
-        return SubmissionAnswer(request_id=submission.request_id, status=RequestState.PENDING.value, priority=priority)
+        return SubmissionAnswer(request_id=submission.request_id, status=REQUEST.initial.value, priority=priority)
 
     async def _known(self, submission: SubmissionCreate, precedents: Precedents, wait_seconds: float) -> References:
         """What is known of the platform. One that is not there is refused, and references that are not its own."""
