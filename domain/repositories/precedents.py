@@ -4,10 +4,12 @@ Run for every submission, so the driver runs it: through the session each statem
 """
 
 import json
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from psycopg.types.numeric import Int4, Int8
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.contracts.submissions import Priority, SubmissionCreate
@@ -17,18 +19,16 @@ from domain.rules.keys import common
 from domain.rules.lifecycle import Approval, RequestState
 from domain.rules.versions import VersionFacts
 
-# On the way, how long locks are waited for and what this transaction is about, for who waits for it: another trip to
-# the database would cost as much as reading.
+# On the way, how long locks are waited for, and two locks named by the halves of the request's id: nobody waits for
+# these, but who waits for us reads in them whose turn it is. Another trip would cost as much as reading.
 PLATFORM = """
     select required_refs, optional_refs, source_prefixes, priority_cap, set_config('lock_timeout', %(wait)s, true),
-           set_config('application_name', %(about)s, true)
+           pg_advisory_xact_lock_shared(%(half)s), pg_advisory_xact_lock_shared(%(third_quarter)s, %(last_quarter)s)
     from app.platforms where platform_id = %(platform_id)s and is_active
 """
 # The platform's id has no space in it, so no two platforms' keys are the same words.
 TAKE_KEY = "select pg_advisory_xact_lock(hashtextextended(%s || ' ' || %s, 0))"
 KEEP_KEY = "insert into app.later_keys (platform_id, idempotency_key, request_id) values (%s, %s, %s)"
-# Who was accepted meanwhile; else whose transaction is about the same, by its key's lock or by its name, and waits for
-# nobody itself; who began first is ahead.
 STORED = """
     (select request_id from app.requests where platform_id = %(platform_id)s and idempotency_key = %(key)s)
     union all
@@ -36,19 +36,31 @@ STORED = """
      order by created_at desc limit 1)
     limit 1
 """
+# Who has the turn of this key or this asset, and waits for nobody itself: else it may yet be another's duplicate. The
+# key's first, which is waited for first.
 AHEAD = """
-    select right(a.application_name, 32)::uuid from pg_stat_activity a
-    where a.datname = current_database() and a.pid <> pg_backend_pid() and a.application_name like 'cairn-domain %%'
-      and a.wait_event_type is distinct from 'Lock'
-      and (starts_with(a.application_name, %(about)s) or exists (
-          select from pg_locks l
-          where l.pid = a.pid and l.locktype = 'advisory' and l.granted and l.objsubid = 1
-            and (l.classid::bigint << 32) + l.objid::bigint = hashtextextended(%(platform_id)s || ' ' || %(key)s, 0)))
-    order by a.xact_start limit 1
+    with locks as materialized (
+        select pid, granted, mode, objsubid, classid::bigint as high, objid::bigint as low, locktype = 'advisory'
+               and database = (select oid from pg_database where datname = current_database()) as is_ours
+        from pg_locks
+    )
+    select (lpad(to_hex(half.high), 8, '0') || lpad(to_hex(half.low), 8, '0')
+            || lpad(to_hex(rest.high), 8, '0') || lpad(to_hex(rest.low), 8, '0'))::uuid
+    from unnest(array[hashtextextended(%(platform_id)s || ' ' || %(key)s, 0), hashtextextended(%(asset_id)s, 0)])
+        with ordinality as named (name, place)
+    join locks turn on (turn.high << 32) + turn.low = named.name and turn.is_ours and turn.granted
+        and turn.mode = 'ExclusiveLock' and turn.objsubid = 1
+    join locks half on half.pid = turn.pid and half.is_ours and half.mode = 'ShareLock' and half.objsubid = 1
+    join locks rest on rest.pid = turn.pid and rest.is_ours and rest.mode = 'ShareLock' and rest.objsubid = 2
+    where not exists (select from locks waiting where waiting.pid = turn.pid and not waiting.granted)
+    order by named.place limit 1
 """
-# The update changes nothing, but locks and returns what is there.
+# Submissions take turns by the lock that others can read of; decisions lock the row alone. The update changes nothing,
+# but locks and returns what is there.
 TAKE_ASSET = """
-    insert into app.assets (asset_id, platform_id, refs, data_type) values (%s, %s, %s, %s)
+    insert into app.assets (asset_id, platform_id, refs, data_type)
+    select %(asset_id)s, %(platform_id)s, cast(%(refs)s as jsonb), %(data_type)s
+    from pg_advisory_xact_lock(hashtextextended(%(asset_id)s, 0))
     on conflict (asset_id) do update set asset_id = excluded.asset_id
     returning deleted_at is not null, data_type
 """
@@ -128,8 +140,8 @@ class Precedents:
 
     async def begin(self, submission: SubmissionCreate, wait_seconds: float) -> References | None:
         """What the platform's assets are named by and made from, if it is active. No lock is waited for longer."""
-        about = {"about": f"{_about(submission)}{submission.request_id.hex}", "wait": f"{1000 * wait_seconds:.0f}ms"}
-        values = about | {"platform_id": submission.platform_id}
+        values = {"platform_id": submission.platform_id, "wait": f"{1000 * wait_seconds:.0f}ms"}
+        values |= _named_by(submission.request_id)
         found = await (await (await driver(self.session)).execute(PLATFORM, values)).fetchone()
         return None if found is None else References(*found[:4])
 
@@ -140,9 +152,8 @@ class Precedents:
         """
         connection = await driver(self.session)
         await connection.rollback()
-        key = submission.idempotency_key or ""
         place = {"asset_id": identity.asset_id(submission.platform_id, submission.refs)}
-        values = place | {"about": _about(submission), "platform_id": submission.platform_id, "key": key}
+        values = place | {"platform_id": submission.platform_id, "key": submission.idempotency_key}
         found = await (await connection.execute(STORED, values | {"label": submission.version_label})).fetchone()
         found = found or await (await connection.execute(AHEAD, values)).fetchone()
         return None if found is None else found[0]
@@ -167,7 +178,8 @@ class Precedents:
 
         Only what is read after this is what the turn before left behind.
         """
-        values = [asset_id, submission.platform_id, json.dumps(submission.refs), submission.data_type]
+        place = {"asset_id": asset_id, "platform_id": submission.platform_id}
+        values = place | {"refs": json.dumps(submission.refs), "data_type": submission.data_type}
         taken = await (await (await driver(self.session)).execute(TAKE_ASSET, values)).fetchone()
         return LockedAsset(*taken) if taken else LockedAsset(False, submission.data_type)
 
@@ -183,9 +195,10 @@ class Precedents:
         return Precedent(seen, [_facts(*row[:-1]) for row in found if row[-1]], found[-1][0] + 1 if found else 0)
 
 
-def _about(submission: SubmissionCreate) -> str:
-    """Names a transaction by its asset. A name has 63 letters at most, and the request's id comes behind this."""
-    return f"cairn-domain {identity.asset_id(submission.platform_id, submission.refs)[:16]} "
+def _named_by(request_id: UUID) -> dict[str, Int8 | Int4]:
+    """The names of the two locks that say which request is being accepted: one is a long number, one two short ones."""
+    half, third, last = struct.unpack(">qii", request_id.bytes)
+    return {"half": Int8(half), "third_quarter": Int4(third), "last_quarter": Int4(last)}
 
 
 def _facts(

@@ -13,12 +13,18 @@ import pytest
 from domain.repositories.intake import Accepted, FirstRun, Intake
 from domain.rules import identity
 from tests.support.acts import submit
+from tests.support.clock import eventually
 from tests.support.cluster import TestDatabase
 from tests.support.platform import Domain, another_domain, running_domain, submission
 
 SHORT: dict[str, Any] = {"submission_wait_seconds": 0.5, "pool_size": 3}
 LONG: dict[str, Any] = {"submission_wait_seconds": 20.0, "pool_size": 3}
 OTHER = {"dataset_id": "elevation", "resource_id": "another"}
+SESSIONS = """
+    select distinct application_name from pg_stat_activity
+    where datname = current_database() and application_name like 'cairn-domain%%'
+"""
+WAITING = "select count(*) from pg_locks where not granted and locktype in ('transactionid', 'tuple')"
 
 
 @asynccontextmanager
@@ -81,16 +87,47 @@ async def test_duplicates_learn_the_id_of_the_first_that_hangs(
         assert (again.status_code, again.json()["request_id"]) == (200, first)
 
 
+@pytest.mark.parametrize(
+    "request_id",
+    [
+        "00000000-0000-0000-0000-000000000000",
+        "7fffffff-8000-4000-8000-0000ffffffff",
+        "80000001-0000-4000-ffff-ffff00000001",
+        "ffffffff-ffff-ffff-ffff-ffffffffffff",
+    ],
+)
 async def test_duplicates_learn_it_from_another_process_too(
-    shared_database: TestDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shared_database: TestDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request_id: str
 ) -> None:
     async with (
         running_domain(shared_database, tmp_path, **SHORT) as domain,
         another_domain(shared_database, tmp_path, **SHORT) as other,
-        hanging(domain, monkeypatch, idempotency_key="one") as (first, _),
+        hanging(domain, monkeypatch, idempotency_key="one", request_id=request_id) as (first, _),
+        hanging(domain, monkeypatch, refs=OTHER, idempotency_key="another"),
     ):
+        assert first == request_id
         assert refused(await submit(other)) == first, "by its asset"
         assert refused(await submit(other, idempotency_key="one", refs=OTHER)) == first, "by its key"
+        assert domain.rows(SESSIONS) == [("cairn-domain",)], "sessions are called by their service, not by requests"
+
+
+async def test_who_waits_for_a_decision_is_not_told_of_as_the_first(
+    shared_database: TestDatabase, tmp_path: Path
+) -> None:
+    """It has the turn, and may be found to be a duplicate itself: its id may never be anybody's."""
+    asset_id = identity.asset_id("ddh", submission()["refs"])
+    async with (
+        running_domain(shared_database, tmp_path, **LONG) as domain,
+        another_domain(shared_database, tmp_path, **SHORT) as other,
+    ):
+        assert (await submit(domain)).status_code == 202
+        with psycopg.connect(shared_database.url()) as connection:
+            connection.execute("select from app.assets where asset_id = %s for update", [asset_id])
+            first = asyncio.create_task(submit(domain, version_label="2"))
+            await eventually(lambda: domain.rows(WAITING) == [(1,)])
+            assert refused(await submit(other, version_label="3")) is None
+            connection.rollback()
+        assert (await first).status_code == 409, "blocked by the version that waits for its review"
 
 
 async def test_duplicates_wait_without_connections_and_get_the_first_s_answer(
