@@ -178,7 +178,7 @@ async def _commit(bench: Bench, database: Database, request_id: UUID, run_id: UU
 
 
 async def _approve(bench: Bench, database: Database, asset_id: str) -> None:
-    began, checks = time.perf_counter(), FileChecks(bench.zones.silver, wait_seconds=60)
+    began, checks = time.perf_counter(), FileChecks(bench.zones.of_service("silver"), wait_seconds=60)
 
     async def act(session: AsyncSession, files: FilesRead) -> None:
         catalogue, asset = ServedCatalogue(session, files, PUBLIC_URL), await session.get_one(Asset, asset_id)

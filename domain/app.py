@@ -130,7 +130,7 @@ async def _service(config: DomainSettings, database: Database, fences: Notices) 
         database,
         await _library(config, database),
         zones,
-        FileChecks(zones.silver, config.file_check_seconds),
+        FileChecks(zones.of_service("silver"), config.file_check_seconds),
         Quotas(config.open_requests_per_platform, config.quota_cache_seconds),
         await _vault(config, database),
         Authentication(config.token_verifier()),

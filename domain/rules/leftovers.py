@@ -4,19 +4,14 @@ Runs name their files after the revision or the run, and after the attempt (`rul
 them lie. What is removed belongs to attempts of the past: an attempt that is opened later has a higher number.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final
 
 from domain.rules.lifecycle import OPEN_REQUESTS, RequestState
-from domain.rules.places import revision_home
+from domain.rules.places import QUARANTINE, attempt_in, generation_in, revision_home, run_home
+from flows.storage.protocol import is_partial
 
-QUARANTINE: Final = "quarantine/"
-PARTIAL: Final = ".partial-"  # how names of half-written files begin
-_ATTEMPT: Final = re.compile(r"a([1-9][0-9]{0,8})/.")
-_MEMORY: Final = re.compile(r"m([1-9][0-9]{0,8})/.")
 Place = tuple[str, str]  # a zone, and a folder or a name in it
 
 
@@ -88,7 +83,7 @@ class Making:
     @property
     def homes(self) -> list[str]:
         """The folders of what it makes: of its revision, or of each run where it makes none."""
-        return [revision_home(*self.revision)] if self.revision else [f"runs/{run}" for run in self.memories]
+        return [revision_home(*self.revision)] if self.revision else [run_home(run) for run in self.memories]
 
     def folders(self) -> Iterator[Place]:
         """Every folder in which something of it may lie."""
@@ -108,20 +103,14 @@ class Making:
         )
 
     def _is_to_go(self, zone: str, folder: str, name: str) -> bool:
-        rest = name[len(folder) + 1 :]
         if zone == "external":
             return self._is_unwanted(zone, name)
-        if attempt := _ATTEMPT.match(rest):
-            return int(attempt[1]) <= self.attempts and self._is_unwanted(zone, name)
-        memory, newest = _MEMORY.match(rest), self.memories.get(folder, 0)
-        if memory is None or int(memory[1]) > newest:
+        if attempt := attempt_in(folder, name):
+            return attempt <= self.attempts and self._is_unwanted(zone, name)
+        generation, newest = generation_in(folder, name), self.memories.get(folder, 0)
+        if generation is None or generation > newest:
             return False
-        return self.fate is Fate.COLLECT or int(memory[1]) < newest or is_partial(name)
+        return self.fate is Fate.COLLECT or generation < newest or is_partial(name)
 
     def _is_unwanted(self, zone: str, name: str) -> bool:
         return self.fate is Fate.COLLECT or (zone, name) not in self.named
-
-
-def is_partial(name: str) -> bool:
-    """Whether it is a file that was being written: it is no blob, and never becomes one once its writer is gone."""
-    return name.rpartition("/")[2].startswith(PARTIAL)

@@ -10,11 +10,12 @@ from itertools import permutations
 
 from domain.contracts.names import is_inside
 from domain.rules.addresses import AddressPolicy, RefusedAddress, Target, parse
+from domain.rules.places import QUARANTINE
 from flows.handlers.errors import InvalidInput
 from flows.storage.protocol import checked_name
 
 # Folders of bronze that runs write: what lies there is one platform's, and no name in it tells whose.
-INTERNAL = ("quarantine/",)
+INTERNAL = (QUARANTINE,)
 _ADDRESS = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:")
 
 

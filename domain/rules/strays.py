@@ -4,19 +4,14 @@ All names are generated but those of sources in bronze, which whoever uploads ch
 of no use to anybody: its rows were lost, as where an older copy of the database was restored, or never written.
 """
 
-import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from domain.rules.leftovers import QUARANTINE, is_partial
+from domain.rules import places
+from domain.rules.places import QUARANTINE
+from flows.storage.protocol import is_partial
 
-_RUN: Final = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-_REVISION: Final = re.compile(r"assets/([0-9a-f]{32}/[0-9]{1,9}-r[0-9]{1,9})/a[0-9]+/.")
-_OF_RUN: Final = re.compile(rf"runs/({_RUN})/a[0-9]+/.")
-_MEMORY: Final = re.compile(rf"(?:trials/)?({_RUN})/.")
-_MARK: Final = re.compile(r"(?:withdrawn|pipeline-runs)/([0-9a-f]{32}/[0-9]{1,9}-r[0-9]{1,9}/[0-9a-f]{32})")
-_COPY: Final = re.compile(r"([0-9a-f]{32}/[0-9]{1,9}-r[0-9]{1,9}/[0-9a-f]{32})/.")
 PARTIAL_SECONDS: Final = 86_400.0  # longer than a file is written
 
 
@@ -39,15 +34,14 @@ class Owner:
 def owner(zone: str, name: str) -> Owner | None:
     """Whose the file is, as its name says; None where such names belong to nobody, or to who uploads."""
     if zone == "external":
-        return _found(OwnerKind.EXPORT, _COPY, name)
+        return _found(OwnerKind.EXPORT, places.copies_of(name))
     if zone == "bronze" and not name.startswith(QUARANTINE):
         return None
     own = name.removeprefix(QUARANTINE) if zone == "bronze" else name
-    made = _found(OwnerKind.REVISION, _REVISION, own) or _found(OwnerKind.RUN, _OF_RUN, own)
+    made = _found(OwnerKind.REVISION, places.revision_of(own)) or _found(OwnerKind.RUN, places.run_of(own))
     if made or zone != "runs":
         return made
-    mark = _MARK.fullmatch(name)
-    return Owner(OwnerKind.EXPORT, mark[1]) if mark else _found(OwnerKind.RUN, _MEMORY, name)
+    return _found(OwnerKind.EXPORT, places.noted_copies_of(name)) or _found(OwnerKind.RUN, places.rememberer_of(name))
 
 
 def why_unowned(zone: str, name: str, age_seconds: float) -> str | None:
@@ -58,6 +52,5 @@ def why_unowned(zone: str, name: str, age_seconds: float) -> str | None:
     return None if is_source else "no file of ours is called so"
 
 
-def _found(kind: OwnerKind, pattern: re.Pattern[str], name: str) -> Owner | None:
-    match = pattern.match(name)
-    return Owner(kind, match[1]) if match else None
+def _found(kind: OwnerKind, key: str | None) -> Owner | None:
+    return Owner(kind, key) if key else None

@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from domain.contracts.artifacts import Artifact
+from domain.rules.places import withdrawal_note
 from flows.handlers.context import Context
 from flows.handlers.errors import HandlerError, Stopped
 from flows.handlers.raster.declarations import COG
@@ -106,13 +107,8 @@ def _chunks(store: Store, name: str, context: Context) -> Iterator[bytes]:
         yield chunk
 
 
-def _mark(destination: str) -> str:
-    """In run storage: what says that nothing may be below this destination any more."""
-    return f"withdrawn/{destination}"
-
-
 def _refuse_withdrawn(destination: str, target: str, context: Context) -> None:
-    if context.storage.runs.size_bytes(_mark(destination)) is not None:
+    if context.storage.runs.size_bytes(withdrawal_note(destination)) is not None:
         context.storage.external.delete(target)
         raise Withdrawn("This export was withdrawn. What is public again is exported anew.")
 
@@ -175,7 +171,7 @@ class WithdrawResult(BaseModel):
 def withdraw(params: WithdrawParams, context: Context) -> WithdrawResult:
     """Remove an export's copies from the external zone. What is gone already is no error."""
     destination = params.external_blob_path
-    context.storage.runs.write_bytes(_mark(destination), b"")
+    context.storage.runs.write_bytes(withdrawal_note(destination), b"")
     removed = context.storage.external.delete_below(destination)
     if _pipeline_was_stopped(destination, context):
         removed += context.storage.external.delete_below(destination)

@@ -8,6 +8,7 @@ from prefect.context import FlowRunContext, SyncClientContext
 from prefect.runtime import flow_run
 
 from domain.contracts.runs import RunStart, WorkOrder
+from domain.rules.places import memory_folder
 from domain.shared.together import together
 from flows.compiler import Plan
 from flows.handlers.availability import missing_handlers
@@ -71,7 +72,7 @@ def refusal_of(order: WorkOrder) -> str | None:
 async def run_context_of(line: AttemptClient, settings: WorkerSettings, order: WorkOrder, pool: str) -> RunContext:
     zones = await _zones(settings, line.stop)
     runs = PatientStore(zones.runs, line.stop.event, settings.outage_seconds)
-    ledger = Ledger(runs, f"{order.facts.id}/m{order.memory}", f"{flow_run_id()}-{flow_run.run_count or 1}")
+    ledger = Ledger(runs, memory_folder(order.facts.id, order.memory), f"{flow_run_id()}-{flow_run.run_count or 1}")
     async with get_client(sync_client=False) as prefect:
         await together(in_storage_thread(ledger.recall), tag_limits.learn(prefect))
     return RunContext(

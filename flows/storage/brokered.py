@@ -9,7 +9,7 @@ import os
 import socket
 import stat
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol
 from flows.handlers.errors import InvalidInput, StorageForbidden
 from flows.storage.lines import LineReader
 from flows.storage.off_loop import off_the_loop
-from flows.storage.protocol import CHUNK_BYTES, Check, ListedBlob, Store, Stream, checked_name, go_on
+from flows.storage.protocol import CHUNK_BYTES, Check, Store, Stream, checked_name, go_on
 from flows.storage.readers import FileReader, Reader, chunks
 
 
@@ -105,13 +105,6 @@ class BrokeredStore:
 
     def delete_below(self, folder: str) -> list[str]:
         return list(self._ask("delete_below", folder))
-
-    def listed(self, folder: str | None = None) -> Iterator[ListedBlob]:
-        """A try knows what it has made."""
-        raise StorageForbidden("What lies in a zone is no try's business.")
-
-    def remove(self, listed: Iterable[ListedBlob]) -> None:
-        raise StorageForbidden("What is left over in a zone is no try's business.")
 
     def _send(self, act: str, name: str, content: bytes) -> None:
         with tempfile.TemporaryFile() as file:

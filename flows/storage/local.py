@@ -17,10 +17,9 @@ from uuid import uuid4
 
 from flows.handlers.errors import InvalidInput
 from flows.storage.off_loop import off_the_loop
-from flows.storage.protocol import CHUNK_BYTES, Check, ListedBlob, Store, Stream, checked_name, go_on, missing
+from flows.storage.protocol import CHUNK_BYTES, PARTIAL, Check, ListedBlob, Store, Stream, checked_name, go_on, missing
 from flows.storage.readers import FileReader
 
-_PARTIAL = ".partial-"
 _MAKINGS = 100  # of a folder that somebody removes because it is empty
 Made = TypeVar("Made")
 # Even a slow disk takes so much in a fraction of the two seconds in which a stop is heard.
@@ -127,7 +126,7 @@ class LocalStore:
 
     def delete_below(self, folder: str) -> list[str]:
         place = self._path(folder)
-        files = [path for path in place.rglob("*") if path.is_file() and not path.name.startswith(_PARTIAL)]
+        files = [path for path in place.rglob("*") if path.is_file() and not path.name.startswith(PARTIAL)]
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(place)
             _to_disk(place.parent)
@@ -176,7 +175,7 @@ class LocalStore:
     def _made(self, name: str) -> Iterator[Path]:
         """A fresh file beside the blob's place, which becomes the blob in one step when the block ends well."""
         path = self._path(name)
-        handle, temporary = _in_folder(path.parent, lambda: tempfile.mkstemp(prefix=_PARTIAL, dir=path.parent))
+        handle, temporary = _in_folder(path.parent, lambda: tempfile.mkstemp(prefix=PARTIAL, dir=path.parent))
         os.close(handle)
         try:
             yield Path(temporary)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 CHUNK_BYTES = 4 * 1024 * 1024
 _SEGMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._ +=@-]{0,199}")
 _MAX_NAME = 900
+PARTIAL = ".partial-"  # how names of half-written files begin
 
 # Is told now and then how many bytes of a transfer are through, and may raise: what was moved so far becomes no blob.
 Check = Callable[[int], None]
@@ -28,6 +29,11 @@ def checked_name(name: str) -> str:
             "no empty part and none that starts with a dot."
         )
     return name
+
+
+def is_partial(name: str) -> bool:
+    """Whether it is a file that was being written: it is no blob, and never becomes one once its writer is gone."""
+    return name.rpartition("/")[2].startswith(PARTIAL)
 
 
 def missing(name: str) -> InvalidInput:
@@ -128,16 +134,16 @@ class Store(RangeStore, Protocol):
     def delete_below(self, folder: str) -> list[str]:
         """Remove all blobs whose names begin with this folder, half-written ones too; returns their names."""
 
+
+@runtime_checkable
+class StampedStore(Store, Protocol):
+    """A zone as services have it. A try compares nothing with what was there before it, and knows what it has made."""
+
+    def stamp(self, name: str) -> str | None:
+        """What is another whenever the blob was written, known without reading it; None where there is no such blob."""
+
     def listed(self, folder: str | None = None) -> Iterator[ListedBlob]:
         """All that lies below the folder, or in the zone, in no order: half-written files too."""
 
     def remove(self, listed: Iterable[ListedBlob]) -> None:
         """Remove what was listed, and the folders that this empties. What is gone already is no error."""
-
-
-@runtime_checkable
-class StampedStore(Store, Protocol):
-    """A zone as services have it. A try compares nothing with what was there before it: its stores have no stamps."""
-
-    def stamp(self, name: str) -> str | None:
-        """What is another whenever the blob was written, known without reading it; None where there is no such blob."""

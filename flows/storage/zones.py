@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from flows.storage.local import LocalStore
-from flows.storage.protocol import Store
+from flows.storage.protocol import StampedStore, Store
 
 ZONES: Final = ("bronze", "silver", "external", "runs")
 
@@ -24,6 +24,13 @@ class Zones:
         """What GDAL must find in its environment to open what these zones give."""
         file: str | None = getattr(self.silver, "ca_file", None)
         return {"GDAL_CURL_CA_BUNDLE": file} if file else {}
+
+    def of_service(self, zone: str) -> StampedStore:
+        """The zone of this name, as services have it: who is given a try's zones has no such one."""
+        store = getattr(self, zone)
+        if not isinstance(store, StampedStore):
+            raise TypeError(f"The zone {zone} is a try's, which tells neither what lies in it nor when it was written.")
+        return store
 
     @classmethod
     def local(cls, root: Path) -> "Zones":

@@ -19,6 +19,11 @@ SPELLINGS = {
         r"\bserved_revision(\.is_not\(None\)| is not null)",
         {"domain/repositories/assets.py", "domain/repositories/precedents.py"},  # there, row by row, as it is
     ),
+    "where files lie": (
+        r"""f"(assets|runs|withdrawn|pipeline-runs)/[{(]|/[am]\{(?!\{)|"quarantine/""",
+        {"domain/rules/places.py"},
+    ),
+    "what is half-written": (r"\"\.partial-", {"flows/storage/protocol.py"}),
     "what a relay left lying": (r"\blease_until\s*<\s*clock_timestamp\(\)", {"domain/repositories/backlog.py"}),
 }
 

@@ -14,6 +14,7 @@ from domain.repositories.assets import Assets
 from domain.repositories.leftovers import Leftovers
 from domain.repositories.requests import Requests
 from domain.rules import scratch
+from domain.rules.places import asset_home
 from domain.security import Identity
 from domain.services.lookups import no_asset
 from domain.services.operations.audit import record
@@ -38,7 +39,7 @@ class Removal:
     def _remove_files(self, asset_id: str) -> None:
         with storage_answers():
             for zone in (self.zones.silver, self.zones.runs):  # in `runs` lie the parts of what is joined
-                zone.delete_below(f"assets/{asset_id}")
+                zone.delete_below(asset_home(asset_id))
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from domain.contracts.items import ItemPage, ItemRecord, ItemState
 from domain.db import Database
 from domain.errors import NotFound
 from domain.models import Run, RunNode
+from domain.rules.places import memory_folder
 from domain.services.reading import storage_answers
 from flows.memory.ledger import LedgerEntry, latest, read
 from flows.storage import Store
@@ -24,7 +25,7 @@ class ItemDesk:
     async def page(self, run_id: UUID, path: str, after: int, limit: int, state: ItemState | None) -> ItemPage:
         """Items behind this index. A path is a node's id, within sub-workflows led by those of their nodes."""
         memory, total = await self._place(run_id, path)
-        entries = await in_storage_thread(self._entries, f"{run_id}/m{memory}", path)
+        entries = await in_storage_thread(self._entries, memory_folder(run_id, memory), path)
         wanted = [entry for entry in entries if (entry.index or 0) > after and state in {None, entry.state}]
         shown = [_record(entry) for entry in wanted[:limit]]
         return ItemPage(

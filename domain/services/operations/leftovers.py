@@ -19,7 +19,7 @@ from domain.repositories.requests import Requests
 from domain.repositories.runs import Runs
 from domain.rules.leftovers import Fate, Making, Retention, fate
 from domain.services.reading import storage_answers
-from flows.storage import Store, Zones
+from flows.storage import Zones
 from flows.storage.protocol import ListedBlob
 from flows.storage.threads import in_storage_thread
 
@@ -114,7 +114,7 @@ class Collecting:
         """Remove so many files, and return them; none where none is left."""
         with storage_answers():
             for zone, folder in making.folders():
-                store: Store = getattr(self.zones, zone)
+                store = self.zones.of_service(zone)
                 left = (one for one in store.listed(folder) if making.is_left_over(zone, one.name))
                 if piece := list(islice(left, FILES_AT_ONCE)):
                     store.remove(piece)

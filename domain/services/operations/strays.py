@@ -12,12 +12,11 @@ from uuid import UUID
 from domain.contracts.leftovers import Looked, Stray
 from domain.db import Database
 from domain.repositories.strays import Owned, Owners
-from domain.rules.leftovers import is_partial
 from domain.rules.strays import Owner, owner, why_unowned
 from domain.services.operations.leftovers import Collecting
 from domain.services.reading import storage_answers
-from flows.storage import ZONES, Store, Zones
-from flows.storage.protocol import ListedBlob
+from flows.storage import ZONES, StampedStore, Zones
+from flows.storage.protocol import ListedBlob, is_partial
 from flows.storage.threads import in_storage_thread
 
 FILES_AT_ONCE = 1000
@@ -38,7 +37,7 @@ class Looking:
     async def strays(self) -> AsyncIterator[Stray | Looked]:
         """Every file that no row needs, as it is found; at the end how many there were."""
         for zone in ZONES:
-            store: Store = getattr(self.zones, zone)
+            store = self.zones.of_service(zone)
             listed = await in_storage_thread(store.listed)
             while piece := await in_storage_thread(_some, listed):
                 self._files += len(piece)
@@ -47,7 +46,7 @@ class Looking:
                     yield stray
         yield Looked(files=self._files, strays=len(self._found), stray_bytes=sum(self._found), removed=self._removed)
 
-    async def _of_piece(self, zone: str, store: Store, piece: Sequence[ListedBlob]) -> list[Stray]:
+    async def _of_piece(self, zone: str, store: StampedStore, piece: Sequence[ListedBlob]) -> list[Stray]:
         whose = {one.name: owner(zone, one.name) for one in piece}
         async with self.database.transaction() as session:
             known = await Owners(session).of({each for each in whose.values() if each is not None})
@@ -79,7 +78,7 @@ class Looking:
                     await Owners(session).look_again(request_id)
         return late
 
-    async def _remove(self, store: Store, alone: Sequence[ListedBlob]) -> None:
+    async def _remove(self, store: StampedStore, alone: Sequence[ListedBlob]) -> None:
         def remove() -> None:
             with storage_answers():
                 store.remove(alone)

@@ -11,6 +11,7 @@ from domain.repositories.assets import Assets
 from domain.repositories.exports import Exports
 from domain.repositories.requests import Requests
 from domain.rules.exports import ExportOrder, Served, orders
+from domain.rules.places import copies_folder
 from domain.security import Identity
 from domain.services.operations.workflow_definitions import Definitions
 from domain.services.runs.endings import RunLifecycle
@@ -47,7 +48,7 @@ class ExportDesk:
         if not artifacts:  # not every workflow makes files
             return
         ordinal, number = revision
-        destination = f"{asset_id}/{ordinal}-r{number}/{uuid4().hex}"
+        destination = copies_folder(asset_id, ordinal, number, uuid4().hex)
         inputs = {"destination": destination, "artifacts": [_words(artifact) for artifact in artifacts]}
         run = await InternalRuns(self.session, self.definitions).queue(self.workflow_id, inputs, who)
         exports.add(run.request_id, asset_id, revision, destination)

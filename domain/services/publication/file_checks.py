@@ -19,7 +19,7 @@ from cachetools import LRUCache
 from domain.errors import ContentDiffers, FilesBeingRead, StorageUnavailable
 from domain.services.reading import lost, storage_answers
 from domain.shared.together import together
-from flows.storage import StampedStore, Store
+from flows.storage import StampedStore
 
 log = logging.getLogger("cairn.file_checks")
 Result = TypeVar("Result")
@@ -49,9 +49,7 @@ class SeenFile:
 class FileChecks:
     """The checks of one process."""
 
-    def __init__(self, silver: Store, wait_seconds: float) -> None:
-        if not isinstance(silver, StampedStore):
-            raise TypeError("Files are checked in a store that tells when they were written. A try's own does not.")
+    def __init__(self, silver: StampedStore, wait_seconds: float) -> None:
         self._silver, self._wait_seconds = silver, wait_seconds
         self._threads = ThreadPoolExecutor(THREADS, "file-check")
         self._under_way: dict[frozenset[Committed], asyncio.Task[None]] = {}

@@ -1,20 +1,17 @@
 """Which pipeline run an export has, kept in run storage: its checkpoint is not for its withdrawal to read."""
 
+from domain.rules.places import pipeline_note
 from flows.handlers.context import Context
 
 
 def note_run(context: Context, destination: str, run_id: str) -> None:
     """Leave the run's id where a withdrawal of this export looks for it."""
-    context.storage.runs.write_bytes(_name(destination), run_id.encode())
+    context.storage.runs.write_bytes(pipeline_note(destination), run_id.encode())
 
 
 def noted_run(context: Context, destination: str) -> str | None:
     """The last pipeline run that was started for this destination; None where there was none."""
-    name = _name(destination)
+    name = pipeline_note(destination)
     if context.storage.runs.size_bytes(name) is None:
         return None
     return context.storage.runs.read_bytes(name).decode()
-
-
-def _name(destination: str) -> str:
-    return f"pipeline-runs/{destination}"

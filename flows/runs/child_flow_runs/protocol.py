@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from domain.contracts.runs import RunFacts
+from domain.rules.places import attempt_folder
 from flows.compiler import Item, NodeOutcome, RunError, State
 from flows.memory.large_values import KeptValues, to_json
 from flows.memory.ledger import error_json
@@ -17,7 +18,7 @@ from flows.storage import SmallStore
 
 def segment_name(facts: RunFacts, number: int) -> str:
     """Where a child run's order and outcome lie in run storage."""
-    return f"{facts.id}/a{facts.attempt}/segment-{number}"
+    return f"{attempt_folder(str(facts.id), facts.attempt)}/segment-{number}"
 
 
 def sign_of_life(place: str) -> str:

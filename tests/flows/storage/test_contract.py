@@ -14,7 +14,7 @@ from uuid import uuid4
 import pytest
 
 from flows.handlers.errors import InvalidInput, SourceChanged, Stopped
-from flows.storage import LocalStore, Store, Zones
+from flows.storage import LocalStore, StampedStore, Store, Zones
 from flows.storage.protocol import ListedBlob
 from flows.storage.readers import chunks
 from tests.support.azurite import Azurite
@@ -64,7 +64,7 @@ def test_a_blob_that_is_not_there_is_said_to_be_missing(store: Store) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "../x", "a//b", "a/../b", ".hidden", "a?b", "a%2fb", "/etc/passwd"])
-def test_hostile_names_are_refused_before_anything_is_asked(store: Store, name: str) -> None:
+def test_hostile_names_are_refused_before_anything_is_asked(store: StampedStore, name: str) -> None:
     acts: list[Callable[[str], object]] = [
         store.readable_path, store.reader, store.size_bytes, store.read_bytes, store.delete, store.names,
         store.delete_below, lambda name: store.write_bytes(name, b""), lambda name: store.append(name, b""),
@@ -187,7 +187,7 @@ def test_a_folder_is_deleted_with_all_below_it_and_nothing_beside_it(store: Stor
     assert store.names("runner") == ["runner/d.json"]
 
 
-def test_all_that_lies_below_a_folder_is_listed_and_what_was_listed_is_removed(store: Store) -> None:
+def test_all_that_lies_below_a_folder_is_listed_and_what_was_listed_is_removed(store: StampedStore) -> None:
     before = time.time() - 60
     for name in ("run/a.json", "run/deeper/c.json", "runner/d.json"):
         store.write_bytes(name, name.encode())

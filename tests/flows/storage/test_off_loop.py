@@ -9,8 +9,7 @@ from threading import Event, current_thread
 
 import pytest
 
-from domain.services.publication.file_checks import FileChecks
-from flows.storage import LocalStore, StampedStore, Store, off_loop
+from flows.storage import ZONES, LocalStore, StampedStore, Store, Zones, off_loop
 from flows.storage.azure import AzureStore
 from flows.storage.brokered import BrokeredStore
 from flows.storage.off_loop import CALLS, StoreCalledOnLoop, nobody_is_excused
@@ -31,14 +30,17 @@ def test_every_call_of_a_store_is_guarded() -> None:
     assert set(CALLS) == {name for name, _ in calls if not name.startswith("_")}
 
 
-def test_stores_of_services_have_stamps_and_those_of_tries_have_none() -> None:
+def test_stores_of_services_are_stamped_and_those_of_tries_are_not() -> None:
     has = {kind: isinstance(object.__new__(kind), StampedStore) for kind in KINDS}
     assert has == {LocalStore: True, AzureStore: True, BrokeredStore: False}
 
 
-def test_files_are_not_checked_in_a_store_without_stamps() -> None:
-    with pytest.raises(TypeError, match="tells when they were written"):
-        FileChecks(BrokeredStore("silver", lambda *_: pytest.fail("nobody is asked")), 1)
+def test_zones_of_tries_are_refused_to_services() -> None:
+    zones = Zones(*(BrokeredStore(zone, lambda *_: pytest.fail("nobody is asked")) for zone in ZONES))
+    for zone in ZONES:
+        with pytest.raises(TypeError, match=f"The zone {zone} is a try's"):
+            zones.of_service(zone)
+        assert not any(hasattr(getattr(zones, zone), call) for call in ("stamp", "listed", "remove"))
 
 
 @pytest.mark.usefixtures("nobody_excused")
