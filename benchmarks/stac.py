@@ -27,7 +27,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from benchmarks._flow_runs import figure
 from benchmarks._load import this_machine
 from benchmarks._servers import Postgres, postgres
-from domain.contracts.artifacts import Artifact as ArtifactModel
+from domain.contracts.artifacts import Artifact
 from domain.db import Database
 from domain.models import Asset, Request, Run
 from domain.repositories.runs import Runs
@@ -95,7 +95,7 @@ async def _round(bench: Bench, asset_id: str) -> None:
         await asyncio.to_thread(_load, bench, f"{asset_id}{method}", staged, method)
 
 
-def _stage(bench: Bench, asset_id: str) -> ArtifactModel:
+def _stage(bench: Bench, asset_id: str) -> Artifact:
     """What the run's last node does: it writes an item for each of its tiles."""
     facts: dict[str, object] = {"asset_id": asset_id, "version_ordinal": 0, "revision": 1}
     facts |= {"version_label": "1", "request_id": "bench"}
@@ -166,7 +166,7 @@ def _add_request(connection: psycopg.Connection, asset_id: str, request_id: UUID
     )
 
 
-async def _commit(bench: Bench, database: Database, request_id: UUID, run_id: UUID, staged: ArtifactModel) -> None:
+async def _commit(bench: Bench, database: Database, request_id: UUID, run_id: UUID, staged: Artifact) -> None:
     """The part of a commit that grows with the tiles: it records their files, and the one that holds their items."""
     tile = TILE_DONE.artifacts[0]
     files = [tile.model_copy(update={"role": "tile", "name": f"tiles/{number}.tif"}) for number in range(bench.items)]
@@ -191,7 +191,7 @@ async def _approve(bench: Bench, database: Database, asset_id: str) -> None:
     _expect(bench, asset_id)
 
 
-def _load(bench: Bench, asset_id: str, staged: ArtifactModel, method: str) -> None:
+def _load(bench: Bench, asset_id: str, staged: Artifact, method: str) -> None:
     """The same items by pypgstac: read from a file, into a collection that is there."""
     from pypgstac.db import PgstacDB
     from pypgstac.load import Loader, Methods

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sqlalchemy.exc import SQLAlchemyError
 
 from domain.db import sparing
-from domain.repositories.external import ExternalUnavailable
+from domain.repositories.external import ForeignDatabaseFailed
 from domain.services.publication.external_metadata import OutsideWords
 
 log = logging.getLogger("cairn.recall")
@@ -26,7 +26,7 @@ class ExternalMetadataSweep:
             with sparing(log, "words outside cannot be looked at"):
                 try:
                     await self.words.recall()
-                except (ExternalUnavailable, SQLAlchemyError, OSError) as error:
+                except (ForeignDatabaseFailed, SQLAlchemyError, OSError) as error:
                     facts = {"error": type(error.__cause__ or error).__name__}
                     log.warning("a look for words outside failed", extra=facts)
             await asyncio.sleep(self.every_seconds)

@@ -1,6 +1,6 @@
 """The tables of schema `app`. Importing this package registers all of them on `Base.metadata`."""
 
-from domain.models.approvals import Approval
+from domain.models.approvals import GivenApproval
 from domain.models.assets import Asset, AssetVersion, Revision
 from domain.models.audit import AuditEntry, AuditSeal
 from domain.models.base import Base
@@ -13,12 +13,11 @@ from domain.models.platforms import Client, Platform
 from domain.models.pools import PoolWorker
 from domain.models.processes import Process
 from domain.models.requests import Event, Request
-from domain.models.runs import Artifact, Attempt, AttemptFlowRun, Run, RunNode, WorkflowDefinition
+from domain.models.runs import ArtifactRow, Attempt, AttemptFlowRun, Run, RunNode, WorkflowDefinition
 from domain.models.settings import Setting
 
 __all__ = [
-    "Approval",
-    "Artifact",
+    "ArtifactRow",
     "Asset",
     "AssetVersion",
     "Attempt",
@@ -34,6 +33,7 @@ __all__ = [
     "ConsoleSession",
     "Event",
     "Export",
+    "GivenApproval",
     "LayerCatalog",
     "LayerMetadata",
     "ListeningSpan",

@@ -7,7 +7,7 @@ from domain.models.assets import Revision
 from domain.models.base import Base, CreatedAt, Moment
 
 
-class Approval(Base):
+class GivenApproval(Base):
     """What one reviewer said yes to: a revision with this content, for these readers, until then. Never changed but
     to be withdrawn.
     """

@@ -178,7 +178,7 @@ class RunNode(Base):
     lost_at: Mapped[int] = mapped_column(server_default="0")  # how many items were done when the last of them did
 
 
-class Artifact(Base):
+class ArtifactRow(Base):
     """A file that a committed run left behind."""
 
     __tablename__ = "artifacts"

@@ -7,7 +7,7 @@ from datetime import datetime
 from sqlalchemy import func, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from domain.models import Approval, AssetVersion, Revision
+from domain.models import AssetVersion, GivenApproval, Revision
 
 
 @dataclass(frozen=True)
@@ -19,34 +19,34 @@ class Approvals:
         moment: datetime = (await self.session.execute(select(func.clock_timestamp()))).scalar_one()
         return moment
 
-    def add(self, approval: Approval) -> None:
+    def add(self, approval: GivenApproval) -> None:
         self.session.add(approval)
 
-    async def given(self, *revisions: Revision) -> Sequence[Approval]:
+    async def given(self, *revisions: Revision) -> Sequence[GivenApproval]:
         """Those of these revisions that were not withdrawn, oldest first."""
         wanted = [(each.asset_id, each.ordinal, each.revision) for each in revisions]
-        place = tuple_(Approval.asset_id, Approval.ordinal, Approval.revision)
-        query = select(Approval).where(place.in_(wanted), Approval.withdrawn_at.is_(None))
-        return (await self.session.scalars(query.order_by(Approval.approval_id))).all()
+        place = tuple_(GivenApproval.asset_id, GivenApproval.ordinal, GivenApproval.revision)
+        query = select(GivenApproval).where(place.in_(wanted), GivenApproval.withdrawn_at.is_(None))
+        return (await self.session.scalars(query.order_by(GivenApproval.approval_id))).all()
 
-    async def of_version(self, asset_id: str, ordinal: int) -> Sequence[Approval]:
+    async def of_version(self, asset_id: str, ordinal: int) -> Sequence[GivenApproval]:
         """All that were ever given, oldest first."""
-        query = select(Approval).where(Approval.asset_id == asset_id, Approval.ordinal == ordinal)
-        return (await self.session.scalars(query.order_by(Approval.approval_id))).all()
+        query = select(GivenApproval).where(GivenApproval.asset_id == asset_id, GivenApproval.ordinal == ordinal)
+        return (await self.session.scalars(query.order_by(GivenApproval.approval_id))).all()
 
     async def withdraw(self, revision: Revision, reason: str | None, reviewer: str | None = None) -> int:
         """Take back all that hold, or one reviewer's; returns how many did."""
         statement = (
-            update(Approval)
+            update(GivenApproval)
             .where(
-                Approval.asset_id == revision.asset_id,
-                Approval.ordinal == revision.ordinal,
-                Approval.revision == revision.revision,
-                Approval.withdrawn_at.is_(None),
-                *([Approval.reviewer == reviewer] if reviewer is not None else []),
+                GivenApproval.asset_id == revision.asset_id,
+                GivenApproval.ordinal == revision.ordinal,
+                GivenApproval.revision == revision.revision,
+                GivenApproval.withdrawn_at.is_(None),
+                *([GivenApproval.reviewer == reviewer] if reviewer is not None else []),
             )
             .values(withdrawn_at=func.clock_timestamp(), withdrawn_reason=reason)
-            .returning(Approval.approval_id)
+            .returning(GivenApproval.approval_id)
         )
         return len((await self.session.scalars(statement)).all())
 

@@ -7,7 +7,7 @@ from sqlalchemy import ScalarSelect, Select, func, select, text, tuple_
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
-from domain.models import Artifact, Asset, AssetVersion, Platform, Revision
+from domain.models import ArtifactRow, Asset, AssetVersion, Platform, Revision
 from domain.models.assets import STANDINGS
 from domain.repositories.assets import IS_SERVED, partners_only
 from domain.repositories.looks import Listed, by_index
@@ -122,12 +122,12 @@ class AssetLists:
         query = select(Revision).where(Revision.asset_id == asset_id, Revision.ordinal == ordinal)
         return (await self.session.scalars(query.order_by(Revision.revision))).all()
 
-    async def artifacts(self, asset_id: str, ordinal: int, after: int, limit: int) -> Sequence[Artifact]:
+    async def artifacts(self, asset_id: str, ordinal: int, after: int, limit: int) -> Sequence[ArtifactRow]:
         """The files of all revisions of a version, in the order they were recorded."""
-        query = select(Artifact).where(
-            Artifact.asset_id == asset_id, Artifact.ordinal == ordinal, Artifact.artifact_id > after
+        query = select(ArtifactRow).where(
+            ArtifactRow.asset_id == asset_id, ArtifactRow.ordinal == ordinal, ArtifactRow.artifact_id > after
         )
-        return (await self.session.scalars(query.order_by(Artifact.artifact_id).limit(limit))).all()
+        return (await self.session.scalars(query.order_by(ArtifactRow.artifact_id).limit(limit))).all()
 
     async def platform(self, platform_id: str) -> Platform | None:
         return await self.session.get(Platform, platform_id)

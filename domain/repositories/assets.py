@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, and_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import InstrumentedAttribute
 
-from domain.models import Artifact, Asset, AssetVersion, Request, Revision
+from domain.models import ArtifactRow, Asset, AssetVersion, Request, Revision
 from domain.models.base import FRESH
 from domain.rules import scratch
 from domain.rules.clearance import ORDER, may_read
@@ -104,22 +104,24 @@ class Assets:
         found = await self.revision(asset_id, ordinal, revision)
         return found.request_id if found else None
 
-    async def artifacts(self, asset_id: str, ordinal: int, revision: int, roles: Sequence[str]) -> Sequence[Artifact]:
+    async def artifacts(
+        self, asset_id: str, ordinal: int, revision: int, roles: Sequence[str]
+    ) -> Sequence[ArtifactRow]:
         """A revision's files in these roles, oldest first."""
-        query = select(Artifact).where(
-            Artifact.asset_id == asset_id,
-            Artifact.ordinal == ordinal,
-            Artifact.revision == revision,
-            Artifact.role.in_(roles),
+        query = select(ArtifactRow).where(
+            ArtifactRow.asset_id == asset_id,
+            ArtifactRow.ordinal == ordinal,
+            ArtifactRow.revision == revision,
+            ArtifactRow.role.in_(roles),
         )
-        return (await self.session.scalars(query.order_by(Artifact.artifact_id))).all()
+        return (await self.session.scalars(query.order_by(ArtifactRow.artifact_id))).all()
 
-    async def files(self, asset_id: str, ordinal: int, revision: int) -> Sequence[Artifact]:
+    async def files(self, asset_id: str, ordinal: int, revision: int) -> Sequence[ArtifactRow]:
         """All files of a revision in our own zone, oldest first."""
-        query = select(Artifact).where(
-            Artifact.asset_id == asset_id,
-            Artifact.ordinal == ordinal,
-            Artifact.revision == revision,
-            Artifact.zone == "silver",
+        query = select(ArtifactRow).where(
+            ArtifactRow.asset_id == asset_id,
+            ArtifactRow.ordinal == ordinal,
+            ArtifactRow.revision == revision,
+            ArtifactRow.zone == "silver",
         )
-        return (await self.session.scalars(query.order_by(Artifact.artifact_id))).all()
+        return (await self.session.scalars(query.order_by(ArtifactRow.artifact_id))).all()

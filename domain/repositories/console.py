@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, TextClause, and_, cast, func, literal, or_
 from sqlalchemy.dialects.postgresql import JSONPATH
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from domain.models import Artifact, Asset, AssetVersion, AuditEntry, Request, Revision
+from domain.models import ArtifactRow, Asset, AssetVersion, AuditEntry, Request, Revision
 from domain.models.assets import STANDINGS
 from domain.repositories.looks import Listed, Look, by_index
 from domain.rules.console import Filter, Shown
@@ -180,14 +180,14 @@ class ConsoleLists:
 
     async def item_name(self, asset_id: str, ordinal: int, revision: int) -> str | None:
         """Where the catalogue item of a revision lies in the silver zone."""
-        query = select(Artifact.name).where(
-            Artifact.asset_id == asset_id,
-            Artifact.ordinal == ordinal,
-            Artifact.revision == revision,
-            Artifact.role == "stac_item",
-            Artifact.zone == "silver",
+        query = select(ArtifactRow.name).where(
+            ArtifactRow.asset_id == asset_id,
+            ArtifactRow.ordinal == ordinal,
+            ArtifactRow.revision == revision,
+            ArtifactRow.role == "stac_item",
+            ArtifactRow.zone == "silver",
         )
-        name: str | None = await self.session.scalar(query.order_by(Artifact.artifact_id.desc()).limit(1))
+        name: str | None = await self.session.scalar(query.order_by(ArtifactRow.artifact_id.desc()).limit(1))
         return name
 
     async def mark(self, page: str, asset_id: str = "", ordinal: int = 0) -> str:

@@ -9,7 +9,7 @@ from sqlalchemy import func, select, text, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.contracts.artifacts import STAGED_ITEMS, STAGED_WORDS
-from domain.models import Artifact, Asset, Export
+from domain.models import ArtifactRow, Asset, Export
 from domain.repositories.assets import Assets
 from domain.rules.exports import Publicity, Served
 
@@ -38,16 +38,16 @@ class Exports:
         query = select(Export).where(Export.asset_id == asset_id, Export.withdrawn_at.is_(None))
         return {(export.ordinal, export.revision): export for export in await self.session.scalars(query)}
 
-    async def artifacts(self, asset_id: str, revision: Served) -> Sequence[Artifact]:
+    async def artifacts(self, asset_id: str, revision: Served) -> Sequence[ArtifactRow]:
         """A revision's files that may go out. What is staged for the catalogue names internal places and may not."""
-        query = select(Artifact).where(
-            Artifact.asset_id == asset_id,
-            Artifact.ordinal == revision[0],
-            Artifact.revision == revision[1],
-            Artifact.zone == "silver",
-            Artifact.role.not_in((*STAGED_ITEMS, STAGED_WORDS)),
+        query = select(ArtifactRow).where(
+            ArtifactRow.asset_id == asset_id,
+            ArtifactRow.ordinal == revision[0],
+            ArtifactRow.revision == revision[1],
+            ArtifactRow.zone == "silver",
+            ArtifactRow.role.not_in((*STAGED_ITEMS, STAGED_WORDS)),
         )
-        return (await self.session.scalars(query.order_by(Artifact.artifact_id))).all()
+        return (await self.session.scalars(query.order_by(ArtifactRow.artifact_id))).all()
 
     def add(self, request_id: UUID, asset_id: str, revision: Served, destination: str) -> None:
         ordinal, number = revision
@@ -69,9 +69,9 @@ class Exports:
         """Take the addresses away. The export's run is over: it was cancelled, or had ended."""
         export.withdrawn_at = func.clock_timestamp()
         export.withdrawal_id = withdrawal_id
-        addresses = update(Artifact).where(
-            Artifact.asset_id == export.asset_id,
-            Artifact.ordinal == export.ordinal,
-            Artifact.revision == export.revision,
+        addresses = update(ArtifactRow).where(
+            ArtifactRow.asset_id == export.asset_id,
+            ArtifactRow.ordinal == export.ordinal,
+            ArtifactRow.revision == export.revision,
         )
         await self.session.execute(addresses.values(external_blob_path=None, adf_run_id=None))

@@ -27,7 +27,7 @@ returning 1
 REMOVE = "delete from cairn_layers where asset_id = any(%s) returning asset_id"
 
 
-class ExternalUnavailable(Exception):
+class ForeignDatabaseFailed(Exception):
     """The foreign database did not take it."""
 
 
@@ -65,4 +65,4 @@ async def _connection(url: str) -> AsyncIterator[psycopg.AsyncConnection]:
         ) as connection:
             yield connection
     except psycopg.Error as error:
-        raise ExternalUnavailable(type(error).__name__) from error
+        raise ForeignDatabaseFailed(type(error).__name__) from error

@@ -140,8 +140,8 @@ class Precedents:
 
     async def begin(self, submission: SubmissionCreate, wait_seconds: float) -> References | None:
         """What the platform's assets are named by and made from, if it is active. No lock is waited for longer."""
-        values = {"platform_id": submission.platform_id, "wait": f"{1000 * wait_seconds:.0f}ms"}
-        values |= _named_by(submission.request_id)
+        terms = {"platform_id": submission.platform_id, "wait": f"{1000 * wait_seconds:.0f}ms"}
+        values = terms | _named_by(submission.request_id)
         found = await (await (await driver(self.session)).execute(PLATFORM, values)).fetchone()
         return None if found is None else References(*found[:4])
 

@@ -7,7 +7,7 @@ from uuid import UUID
 from sqlalchemy import RowMapping, func, select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from domain.models import Artifact, Attempt, AttemptFlowRun, Request, Run, RunNode, WorkflowDefinition
+from domain.models import ArtifactRow, Attempt, AttemptFlowRun, Request, Run, RunNode, WorkflowDefinition
 from domain.repositories.looks import Listed, Look, by_index
 from domain.rules.lifecycle import OPEN_REQUESTS, OPEN_RUNS, RequestState, RunState
 from domain.rules.paging import Position
@@ -143,7 +143,7 @@ class Records:
     async def counts(self, run_id: UUID) -> tuple[int, int]:
         """How many nodes and how many artifacts."""
         nodes = select(func.count()).select_from(RunNode).where(RunNode.run_id == run_id).scalar_subquery()
-        artifacts = select(func.count()).select_from(Artifact).where(Artifact.run_id == run_id).scalar_subquery()
+        artifacts = select(func.count()).select_from(ArtifactRow).where(ArtifactRow.run_id == run_id).scalar_subquery()
         row = (await self.session.execute(select(nodes, artifacts))).one()
         return row[0], row[1]
 

@@ -12,9 +12,9 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.after_commit import after_commit
-from domain.contracts.artifacts import Artifact as ArtifactModel
+from domain.contracts.artifacts import Artifact
 from domain.contracts.runs import NodeEvent, RunStart
-from domain.models import Artifact, Attempt, AttemptFlowRun, Request, Run, RunNode, WorkflowDefinition
+from domain.models import ArtifactRow, Attempt, AttemptFlowRun, Request, Run, RunNode, WorkflowDefinition
 from domain.models.base import FRESH
 from domain.models.transitions import transition
 from domain.repositories.controls import is_held
@@ -221,13 +221,13 @@ class Runs:
             place = (RunNode.run_id == run_id, RunNode.node_id == node_id)
             await self.session.execute(update(RunNode).where(*place).values(**values))
 
-    async def put_artifacts(self, run: Run, request: Request, artifacts: Iterable[ArtifactModel]) -> None:
+    async def put_artifacts(self, run: Run, request: Request, artifacts: Iterable[Artifact]) -> None:
         """Record what the run left behind, in place of what an earlier outcome of it did."""
-        await self.session.execute(delete(Artifact).where(Artifact.run_id == run.run_id))
+        await self.session.execute(delete(ArtifactRow).where(ArtifactRow.run_id == run.run_id))
         place: dict[str, Any] = {"run_id": run.run_id, "asset_id": request.asset_id}
         place |= {"ordinal": request.ordinal, "revision": request.revision}
         if left := [{**artifact.model_dump(), **place} for artifact in artifacts]:
-            await self.session.execute(insert_rows(Artifact), left)
+            await self.session.execute(insert_rows(ArtifactRow), left)
 
     async def pending_after(self, request_id: UUID, sequence: int) -> Sequence[Run]:
         """Pending runs behind this one, locked in their order."""

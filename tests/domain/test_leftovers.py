@@ -119,9 +119,9 @@ async def test_files_of_a_lost_attempt_go_once_another_has_committed(stored: Dom
     done = await swept(stored)
     assert alone(stored) == []
     assert (done.tables, done.files) == (1, len(found) - 1)
-    assert [one.name for one in zones.silver.listed()] == [worker.product]
+    assert [one.name for one in zones.of_service("silver").listed()] == [worker.product]
     assert zones.runs.names(f"{flow.run_id}/m1/ledger/_nodes")
-    assert [one.name for one in zones.bronze.listed()] == ["uploads/fields.geojson"]
+    assert [one.name for one in zones.of_service("bronze").listed()] == ["uploads/fields.geojson"]
     assert stored.rows(counted) == before == [(120,)]
     assert stored.rows("select product from api.served_products join geo.layers using (table_name)") == [
         (worker.product,)
@@ -131,12 +131,12 @@ async def test_files_of_a_lost_attempt_go_once_another_has_committed(stored: Dom
 async def test_fetched_source_that_the_result_names_stays(domain: Domain, tmp_path: Path) -> None:
     worker = await working(domain, tmp_path)
     worker.fetches()
-    [kept] = [one.name for one in domain.service.zones.bronze.listed()]
+    [kept] = [one.name for one in domain.service.zones.of_service("bronze").listed()]
     assert (await worker.flow.commit({"validation": {"sha256": "f" * 64, "source": kept}})).json()[
         "state"
     ] == "completed"
     await swept(domain)
-    assert [one.name for one in domain.service.zones.bronze.listed()] == [kept]
+    assert [one.name for one in domain.service.zones.of_service("bronze").listed()] == [kept]
 
 
 async def test_files_stay_while_a_run_or_a_rerun_may_need_them(domain: Domain, tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ async def test_files_stay_while_a_run_or_a_rerun_may_need_them(domain: Domain, t
     worker = await working(domain, tmp_path)
     worker.plants()
     before = len(alone(domain))
-    everything = sorted(one.name for one in domain.service.zones.silver.listed())
+    everything = sorted(one.name for one in domain.service.zones.of_service("silver").listed())
     assert await swept(domain) == Collected(), "it is at work"
     await worker.flow.fail()
     assert await swept(domain, Retention(0, 3600)) == Collected(), "it may be rerun"
@@ -153,7 +153,7 @@ async def test_files_stay_while_a_run_or_a_rerun_may_need_them(domain: Domain, t
     answer = await call(domain, "operator", "POST", f"/runs/{worker.flow.run_id}/rerun", {"scope": "failed"})
     assert answer.status_code == 202, answer.text
     assert await swept(domain) == Collected(), "it is to be done again"
-    assert sorted(one.name for one in domain.service.zones.silver.listed()) == everything
+    assert sorted(one.name for one in domain.service.zones.of_service("silver").listed()) == everything
     assert before == 0
 
 
@@ -186,7 +186,7 @@ async def test_collected_request_is_rerun_from_the_beginning_or_not_at_all(domai
     await committed(again, again.plants())
     await swept(domain)
     assert alone(domain) == []
-    assert [one.name for one in domain.service.zones.silver.listed()] == [again.product]
+    assert [one.name for one in domain.service.zones.of_service("silver").listed()] == [again.product]
 
 
 async def test_files_of_a_rerun_stay_while_what_was_before_is_still_being_removed(
@@ -212,12 +212,12 @@ async def test_files_of_a_rerun_stay_while_what_was_before_is_still_being_remove
     [flow] = await dispatched(domain)
     again = await at_work(flow, tmp_path)
     again.plants()
-    made = sorted(one.name for one in domain.service.zones.silver.listed())
+    made = sorted(one.name for one in domain.service.zones.of_service("silver").listed())
     assert made
     while collecting(domain)._remove_some(begun.making):
         pass
     await collecting(domain)._end(begun, Collected())
-    assert sorted(one.name for one in domain.service.zones.silver.listed()) == made
+    assert sorted(one.name for one in domain.service.zones.of_service("silver").listed()) == made
     assert domain.service.zones.runs.names(f"{flow.run_id}/m2/ledger/_nodes")
     assert not domain.service.zones.runs.names(f"{first.prefix}/parts")
     assert domain.rows("select collecting_at, collected_at from app.requests") == [(None, None)]
@@ -296,7 +296,7 @@ async def test_discarded_scratch_leaves_nothing(domain: Domain, tmp_path: Path) 
     assert (await call(domain, "operator", "DELETE", path, headers={"If-Match": "*"})).is_success
     await swept(domain)
     zones = domain.service.zones
-    assert [*zones.silver.listed(), *zones.runs.listed()] == []
+    assert [*zones.of_service("silver").listed(), *zones.of_service("runs").listed()] == []
     assert domain.rows(TABLES) == [(0,)]
 
 
@@ -323,4 +323,4 @@ async def test_copies_of_an_export_that_failed_go_and_those_that_are_out_stay(do
     assert len(alone(domain)) == 1
     await swept(domain)
     assert alone(domain) == []
-    assert [one.name for one in zones.external.listed()] == [kept]
+    assert [one.name for one in zones.of_service("external").listed()] == [kept]

@@ -89,7 +89,7 @@ class Commands:
         changed, is_outside = await self._decided(act)
         url = self.service.settings.external_database_url
         if is_outside and url is not None:
-            with contextlib.suppress(external.ExternalUnavailable):
+            with contextlib.suppress(external.ForeignDatabaseFailed):
                 await OutsideWords(self.service.database, url.get_secret_value()).recall()
         return changed, {"asset_id": given.asset_id}
 
@@ -107,7 +107,7 @@ class Commands:
             content = await self._leaving(session, await locked_asset(session, given.asset_id))
         try:
             changed = await external.put_layer(url.get_secret_value(), given.asset_id, content)
-        except external.ExternalUnavailable as error:
+        except external.ForeignDatabaseFailed as error:
             raise ExternalUnavailable(f"The external database did not take it ({error}). Try again later.") from error
         async with self.service.database.transaction() as session:
             self._audit(session, "metadata.publish_external", f"asset/{given.asset_id}", changed=changed)

@@ -8,7 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.contracts.reviews import Approve
 from domain.errors import InvalidDecision, NotReviewable, StaleRevision
-from domain.models import Approval, Asset, Platform, Revision
+from domain.models import Asset, GivenApproval, Platform, Revision
 from domain.repositories.approvals import Approvals
 from domain.rules.clearance import Clearance
 from domain.rules.quorum import Tally, Vote, tally
@@ -38,7 +38,7 @@ class Ballot:
                 f"You approved this revision already; it has {len(before.reviewers)} of {before.required} approvals. "
                 "Withdraw yours to change it."
             )
-        given = Approval(
+        given = GivenApproval(
             asset_id=self.revision.asset_id,
             ordinal=self.revision.ordinal,
             revision=self.revision.revision,
@@ -74,5 +74,5 @@ class Ballot:
         return await self.session.get_one(Platform, self.asset.platform_id)
 
 
-def _vote(given: Approval) -> Vote:
+def _vote(given: GivenApproval) -> Vote:
     return Vote(given.reviewer, cast("Clearance", given.clearance_level), given.content_hash, given.expires_at)

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from domain.adapters.catalog import BaseItem, Rows, rows
 from domain.contracts.artifacts import STAGED_ITEMS, STAGED_WORDS
 from domain.errors import NotPublishable
-from domain.models import Artifact, Asset, Platform
+from domain.models import ArtifactRow, Asset, Platform
 from domain.repositories.assets import Assets
 from domain.repositories.catalogue import Catalogue
 from domain.repositories.layers import Layers
@@ -71,7 +71,7 @@ class ServedCatalogue:
         held = await catalogue.holdings(asset.asset_id)
         await catalogue.describe(await self._collection(asset, held, await self._words(asset)))
 
-    def _staged(self, found: Sequence[Artifact]) -> list[tuple[str, bytes]]:
+    def _staged(self, found: Sequence[ArtifactRow]) -> list[tuple[str, bytes]]:
         """The staged files with what they hold."""
         files = [committed(each) for each in found]
         self.files.require((), files)
@@ -105,7 +105,7 @@ class ServedCatalogue:
         return published.content if published else None
 
 
-def committed(artifact: Artifact) -> Committed:
+def committed(artifact: ArtifactRow) -> Committed:
     return Committed(artifact.name, artifact.sha256, artifact.size_bytes)
 
 
