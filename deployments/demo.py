@@ -15,6 +15,8 @@ import httpx
 from deployments import sample
 from deployments.cli.clients import StackClients
 from deployments.cli.partner import Watcher, follow, put_in_bronze, send
+from flows.handlers.registry import registry
+from flows.pools import POOLS
 
 PLATFORM = "ddh"
 TILE_ZOOM = 11
@@ -40,7 +42,7 @@ class Demo:
         with self.stack.partner(PLATFORM) as partner, self.stack.anonymous() as public:
             with self._part("submission", "gateway"):
                 accepted = self._submit(partner)
-            with self._part("processing", "worker-gdal"):
+            with self._part("processing", POOLS[registry()["raster.create_cog"].pool].worker):
                 with self.progress() as watcher:
                     status = follow(partner, accepted["request_id"], watcher, TIMEOUT_SECONDS)
                 self._show_status(status)

@@ -8,13 +8,12 @@ from typing import Any
 import yaml
 
 from flows.compiler import Plan, compile_files
-from flows.compiler.partition import GDAL, LIGHT, home_pool, priority_of
+from flows.compiler.partition import home_pool, priority_of
 from flows.handlers.availability import unready
 from flows.handlers.registry import registry
+from flows.pools import POOLS, SEGMENT_FLOW
 
 OURS = "cairn"  # the tag of all that we deploy
-POOLS = {LIGHT: "Small handlers, waiting parents", GDAL: "Raster and vector work"}
-SEGMENT = "segment"
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ class FlowDeployment:
 
 
 def targets(plans: Sequence[Plan]) -> Iterator[FlowDeployment]:
-    """What is deployed: every workflow that can run, and the stretches of both pools."""
+    """What is deployed: every workflow that can run, and the stretches of each pool."""
     for plan in plans:
         pool = home_pool(plan)
         yield FlowDeployment(
@@ -60,7 +59,14 @@ def targets(plans: Sequence[Plan]) -> Iterator[FlowDeployment]:
     for pool in POOLS:
         description = "A stretch of a run on this pool. Started by its run, never by hand."
         yield FlowDeployment(
-            SEGMENT, pool, pool, priority_of("normal"), f"flows.catalog.{SEGMENT}", description, "1", (OURS, "segment")
+            SEGMENT_FLOW,
+            pool,
+            pool,
+            priority_of("normal"),
+            f"flows.catalog.{SEGMENT_FLOW}",
+            description,
+            "1",
+            (OURS, "segment"),
         )
 
 

@@ -16,11 +16,14 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from flows.pools import POOLS
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 LOCKED = REPOSITORY / "deployments" / "locked"
 OURS = "cairn-platform"
+SERVICES = ("domain", "gateway", "serving", "prefect-server")
 # What the images install; see Dockerfile, Dockerfile.worker and docs/how-to/run-the-gateway-as-a-function.md.
-EXTRAS = ("domain", "gateway", "serving", "prefect-server", "light", "gdal", "functions")
+EXTRAS = tuple(dict.fromkeys([*SERVICES, *(pool.extra for pool in POOLS.values()), "functions"]))
 _HASH = re.compile(r"sha256:[0-9a-f]{64}")
 _HEAD = "# Written by `make lock`: what pip may install here, and the content of each file that it may download.\n"
 

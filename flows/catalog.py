@@ -13,12 +13,12 @@ from prefect import Flow
 
 from flows.compiler import Plan, compile_files
 from flows.handlers.registry import registry
+from flows.pools import SEGMENT_FLOW
 from flows.runs.flow_factory import build_bare_flow, build_flow, build_segment_flow
 
 log = logging.getLogger("cairn.catalog")
 WORKFLOWS = Path(os.environ.get("CAIRN_WORKFLOWS_DIR") or Path(__file__).resolve().parent.parent / "workflows")
 KEPT = 256
-SEGMENT = "segment"
 
 
 class BrokenWorkflow(ValueError):
@@ -35,12 +35,12 @@ def plan_of(workflow_id: str) -> Plan:
 
 def flow(name: str) -> Flow[..., Any]:
     """The flow of this workflow, or the one for stretches. A process that lives long sees when its file changes."""
-    return _built(name, None if name == SEGMENT else _written(name))
+    return _built(name, None if name == SEGMENT_FLOW else _written(name))
 
 
 @lru_cache(maxsize=KEPT)
 def _built(name: str, _: tuple[int, int] | None) -> Flow[..., Any]:
-    if name == SEGMENT:
+    if name == SEGMENT_FLOW:
         return build_segment_flow()
     try:
         return build_flow(plan_of(name))
@@ -56,6 +56,6 @@ def _written(name: str) -> tuple[int, int]:
 
 
 def __getattr__(name: str) -> Any:
-    if name == SEGMENT or (WORKFLOWS / f"{name}.yaml").is_file():
+    if name == SEGMENT_FLOW or (WORKFLOWS / f"{name}.yaml").is_file():
         return flow(name)
     raise AttributeError(f"There is no workflow {name!r} in {WORKFLOWS}.")

@@ -11,14 +11,12 @@ from deployments.cli.aim import aim
 from deployments.cli.output import fail, json_option, print_json
 from deployments.cli.publishing import ADDRESS, Domain, DomainUnanswered, differing, known_domain, refuse_reused
 from deployments.stack.state import REPOSITORY
+from flows.pools import POOLS
 
 if TYPE_CHECKING:
     from deployments.rollout.apply import Options
     from deployments.rollout.report import Change
     from flows.compiler import Plan
-
-POOLS = ("light", "gdal")
-QUEUES = ("high", "normal", "low")
 
 
 class Choices(click.ParamType[object]):
@@ -50,7 +48,8 @@ class Limits(Choices):
         return {name: None if number == "none" else int(number) for name, number in chosen.items()}
 
 
-LIMITED = (*POOLS, *(f"{pool}/{queue}" for pool in POOLS for queue in QUEUES))
+NAMES = tuple(POOLS)
+LIMITED = (*NAMES, *(f"{name}/{queue}" for name, pool in POOLS.items() for queue in pool.queues))
 
 
 @click.command()
@@ -76,21 +75,21 @@ LIMITED = (*POOLS, *(f"{pool}/{queue}" for pool in POOLS for queue in QUEUES))
 )
 @click.option(
     "--pool-type",
-    type=Choices("type", POOLS),
+    type=Choices("type", NAMES),
     envvar="CAIRN_POOL_TYPES",
-    help="Which workers serve the pools, as in light=process,gdal=kubernetes.",
+    help=f"Which workers serve the pools {' and '.join(NAMES)}, as in {NAMES[0]}=process,{NAMES[-1]}=kubernetes.",
 )
 @click.option(
     "--image",
-    type=Choices("image", POOLS),
+    type=Choices("image", NAMES),
     envvar="CAIRN_POOL_IMAGES",
-    help="Images for pools whose workers start containers, as in gdal=registry/cairn-worker-gdal:1.4.",
+    help=f"Images for pools whose workers start containers, as in {NAMES[-1]}=registry/{POOLS[NAMES[-1]].image}:1.4.",
 )
 @click.option(
     "--limit",
     type=Limits("number", LIMITED),
     envvar="CAIRN_POOL_LIMITS",
-    help="Most runs at once of a pool or a queue, as in gdal=8,gdal/low=2; none takes a limit away.",
+    help=f"Most runs at once of a pool or a queue, as in {NAMES[-1]}=8,{NAMES[-1]}/low=2; none takes a limit away.",
 )
 @click.option("--replace-pools", is_flag=True, help="Delete and make anew a pool whose type is another.")
 @click.option("--prune", is_flag=True, help="Remove deployments whose workflow is gone.")

@@ -5,6 +5,7 @@ import os
 import click
 
 from deployments.cli.output import fail, json_option, print_json
+from flows.pools import POOLS
 
 # What a worker of ours runs with unless its environment says otherwise. Prefect reads them when it is imported.
 DEFAULTS = {
@@ -24,7 +25,7 @@ def worker() -> None:
 
 
 @worker.command()
-@click.option("--pool", type=click.Choice(["light", "gdal"]), required=True, help="The pool to serve.")
+@click.option("--pool", type=click.Choice(list(POOLS)), required=True, help="The pool to serve.")
 @click.option("--name", help="How operators know this worker; else pool and host.")
 @click.option("--limit", type=click.IntRange(min=1), help="Most runs at once.")
 @click.option("--with-healthcheck", is_flag=True, help="Answer GET /health at PREFECT_WORKER_WEBSERVER_PORT (8080).")
@@ -40,7 +41,7 @@ def start(pool: str, name: str | None, limit: int | None, with_healthcheck: bool
     for variable, value in DEFAULTS.items():
         os.environ.setdefault(variable, value)
 
-    if pool == "gdal":
+    if POOLS[pool].is_confined:
         from deployments.workers import confining
 
         try:

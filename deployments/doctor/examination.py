@@ -11,9 +11,8 @@ from deployments.doctor import database, folder, machine, running
 from deployments.doctor.finding import Finding
 from deployments.stack.ports import PREFERRED, is_free
 from deployments.stack.state import StackState
+from flows.pools import POOLS
 from flows.tries.confinement import held_here
-
-POOLS = ("light", "gdal")
 
 
 def examine(state: StackState) -> Iterator[Finding]:
@@ -37,7 +36,7 @@ def examine(state: StackState) -> Iterator[Finding]:
     if facts is not None and is_ready:
         yield from running.services(_report(state, facts), str(state.logs))
     if url := database_url(facts if is_ready else None, own_database):
-        yield from database.examine(url, POOLS if is_ready else ())
+        yield from database.examine(url, list(POOLS) if is_ready else ())
 
 
 def database_url(facts: dict[str, Any] | None, own: str | None) -> str | None:

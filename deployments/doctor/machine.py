@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from deployments.doctor.finding import Finding, ok, warning, wrong
+from flows.pools import POOLS
 from flows.tries.confinement import fault
 
 OLDEST_PYTHON = (3, 11)
@@ -84,7 +85,8 @@ def confinement(held: set[str], wanted: str) -> Finding:
     if lacking := fault(held):
         advice = "Use a kernel of 5.13 or newer, with Landlock switched on, and a container that allows both."
         if wanted == "required":
-            return wrong("confinement", f"{lacking} Workers of the gdal pool refuse to start.", advice)
+            pools = " and ".join(POOLS.confined())
+            return wrong("confinement", f"{lacking} Workers of the {pools} pool refuse to start.", advice)
         return warning("confinement", f"{lacking} Tries run without it.", advice)
     if wanted == "required":
         return ok("confinement", "GDAL tries are kept to their files, or refused")

@@ -8,17 +8,9 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from flows.compiler.partition import GDAL, LIGHT
+from flows.pools import POOLS
 
-PREFERRED = {LIGHT: "cairn-inline", GDAL: "process"}
-# What a flow run gets, by type of worker and by pool. The files hold the sizes of `gdal`.
-SMALL: dict[str, dict[str, Any]] = {
-    "cairn-inline": {},
-    "process": {},
-    "docker": {"mem_limit": "1g"},
-    "kubernetes": {"cpu_request": "250m", "cpu_limit": "1", "memory_request": "512Mi", "memory_limit": "1Gi"},
-    "azure-container-instance": {"cpu": 1.0, "memory": 1.5},
-}
+KINDS = ("cairn-inline", "process", "docker", "kubernetes", "azure-container-instance")
 # What a flow run tells the domain of where it runs; read by `flows.settings`.
 JOB_TEMPLATE, IMAGE = "CAIRN_JOB_TEMPLATE", "CAIRN_IMAGE"
 CONFINEMENT = "CAIRN_TRY_CONFINEMENT"
@@ -47,16 +39,17 @@ def template(kind: str, pool: str, *, image: str | None = None, warm: bool = Fal
     With `warm`, process workers of this machine fork runs through the launcher. A container of its own has nothing to
     fork from: there a run starts as its worker says.
     """
-    if kind not in SMALL:
-        raise UnknownType(f"There is no template for pools of type {kind!r}. Known types: {', '.join(SMALL)}.")
+    if kind not in KINDS:
+        raise UnknownType(f"There is no template for pools of type {kind!r}. Known types: {', '.join(KINDS)}.")
+    wanted = POOLS[pool]
     content: dict[str, Any] = json.loads((Path(__file__).parent / f"{kind}.json").read_text())
     variables = content["variables"]["properties"]
-    for name, value in (SMALL[kind] if pool == LIGHT else {}).items():
+    for name, value in wanted.sizes.get(kind, {}).items():
         variables[name]["default"] = value
     told = {JOB_TEMPLATE: kind}
     if "image" in variables:
-        variables["image"]["default"] = told[IMAGE] = image or f"cairn-worker-{pool}"
-        if pool == GDAL:
+        variables["image"]["default"] = told[IMAGE] = image or wanted.image
+        if wanted.is_confined:
             told[CONFINEMENT] = "required"
     if "env" in variables:
         variables["env"]["default"] = variables["env"].get("default", {}) | told

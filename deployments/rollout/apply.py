@@ -7,12 +7,13 @@ from prefect.client.orchestration import get_client
 
 from deployments import pools
 from deployments.automations import remove_retired
-from deployments.deploy import POOLS, targets
+from deployments.deploy import targets
 from deployments.rollout.blocks import AzurePlace, ensure_azure, ensure_local
 from deployments.rollout.pools import WantedPool, ensure_pool
 from deployments.rollout.report import Change
 from deployments.rollout.workflows import ensure_deployment, leftovers
 from flows.compiler import Plan
+from flows.pools import POOLS
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,8 @@ async def apply(plans: Sequence[Plan], options: Options) -> list[Change]:
 
 
 def _pool(name: str, options: Options) -> WantedPool:
-    kind = options.types.get(name, pools.PREFERRED[name])
+    kind = options.types.get(name, POOLS[name].worker_type)
     template = pools.template(kind, name, image=options.images.get(name), warm=bool(options.warm))
     unsaid = [("command", options.warm is None), ("image", name not in options.images)]
     kept = tuple(variable for variable, is_unsaid in unsaid if is_unsaid)
-    return WantedPool(name, kind, POOLS[name], template, options.limits, kept)
+    return WantedPool(name, kind, POOLS[name].description, template, options.limits, POOLS[name].queues, kept)

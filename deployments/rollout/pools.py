@@ -19,7 +19,6 @@ from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 
 from deployments import pools
 from deployments.rollout.report import Change, Difference, differing
-from flows.compiler.partition import QUEUES
 
 UNDER_WAY = [StateType.SCHEDULED, StateType.PENDING, StateType.RUNNING, StateType.CANCELLING, StateType.PAUSED]
 
@@ -40,6 +39,7 @@ class WantedPool:
     description: str
     template: Mapping[str, Any]
     limits: Mapping[str, int | None]
+    queues: Mapping[str, int]
     unsaid: tuple[str, ...] = ()
 
     def beside(self, found: WorkPool) -> "WantedPool":
@@ -76,7 +76,7 @@ async def ensure_pool(client: PrefectClient, wanted: WantedPool, *, replace: boo
         yield Change(Difference.CHANGED, "pool", wanted.name, ", ".join(changed))
     else:
         yield Change(Difference.UNCHANGED, "pool", wanted.name)
-    for queue, priority in QUEUES.items():
+    for queue, priority in wanted.queues.items():
         yield await _ensure_queue(client, wanted, queue, priority)
 
 

@@ -3,9 +3,9 @@
 from typing import Any
 
 from deployments.stack import health
-from deployments.stack.services import POOLS
 from deployments.stack.state import StackState
 from domain.shared.together import together
+from flows.pools import POOLS
 
 
 async def report(state: StackState, facts: dict[str, Any]) -> dict[str, Any]:
@@ -17,25 +17,26 @@ async def report(state: StackState, facts: dict[str, Any]) -> dict[str, Any]:
     checks = [health.http_ok(f"{found[name]['url']}/readyz") for name in web]
     checks.append(health.http_ok(f"{api}/health", basic=auth))
     checks.append(health.redis_answers(int(facts["ports"]["redis"]), state.secrets["redis"]))
-    checks += [health.worker_online(api, pool, basic=auth) for pool in POOLS]
+    pools = {pool.worker: name for name, pool in POOLS.items() if pool.worker in found}
+    checks += [health.worker_online(api, pool, basic=auth) for pool in pools.values()]
     answers = await together(*checks)
-    healthy = dict(zip([*web, "prefect", "redis", *(f"worker-{pool}" for pool in POOLS)], answers, strict=True))
+    healthy = dict(zip([*web, "prefect", "redis", *pools], answers, strict=True))
     # Whoever is ready has just asked PostgreSQL: three services that are cannot be without it.
     healthy["postgres"] = any(answers[: len(web)])
     services = {
         name: {"url": service["url"], "healthy": healthy[name], "log": service["log"], **_condition(service)}
         for name, service in found.items()
-        if name in healthy and not name.startswith("worker-")
+        if name in healthy and name not in pools
     }
     workers = [
         {
-            "name": f"worker-{pool}",
+            "name": name,
             "pool": pool,
-            "healthy": healthy[f"worker-{pool}"],
-            "log": found[f"worker-{pool}"]["log"],
-            **_condition(found[f"worker-{pool}"]),
+            "healthy": healthy[name],
+            "log": found[name]["log"],
+            **_condition(found[name]),
         }
-        for pool in POOLS
+        for name, pool in pools.items()
     ]
     return {"services": services, "workers": workers, "ready_seconds": facts["ready_seconds"]}
 

@@ -19,12 +19,10 @@ from deployments.stack.postgres import ADMIN, LOGIN_ROLES, Cluster, as_user, fin
 from deployments.stack.prefect_events import EVENT_SETTINGS
 from deployments.stack.state import REPOSITORY, StackState, read_json
 from deployments.stack.supervisor import StackService
+from flows.pools import POOLS, Pool
 from flows.tries.fork_client import ADDRESS
 
-POOLS = ("light", "gdal")
 PASSED_ON = ("PATH", "HOME", "LANG", "TZ")
-# A gdal run may take half a gigabyte and every core; what waits beyond the limit waits in Prefect's queues.
-GDAL_LIMIT = max(4, 2 * (os.cpu_count() or 1))
 OURS_ALONE = ("CAIRN_STATE", "CAIRN_DATABASE_URL", OWNER)
 
 
@@ -90,7 +88,7 @@ def services(layout: Layout) -> list[StackService]:
     if not layout.external_database:
         made.insert(0, _postgres(layout))
     made += [_domain(layout), _gateway(layout), _serving(layout)]
-    return made + [_worker(layout, pool) for pool in POOLS]
+    return made + [_worker(layout, pool) for pool in POOLS.values()]
 
 
 def base_environment(layout: Layout) -> dict[str, str]:
@@ -240,7 +238,8 @@ def _deploy(layout: Layout) -> StackService:
     zones = storage.settings_of(layout.state)
     block = ("--storage-root", str(zones.storage_root)) if zones.storage_root else ()
     command = _python("-m", "deployments.cli", "deploy", "--warm", "--replace-pools", "--spare-faulty", *block)
-    environment = {"CAIRN_POOL_LIMITS": f"gdal={GDAL_LIMIT}"} | prefect_client_environment(layout)
+    limits = ",".join(f"{name}={pool.stack_limit}" for name, pool in POOLS.items() if pool.stack_limit)
+    environment = {"CAIRN_POOL_LIMITS": limits} | prefect_client_environment(layout)
     return StackService("deploy", command, environment, needs=("prefect",))
 
 
@@ -296,21 +295,21 @@ def zygote_name(state: StackState, pool: str) -> str:
     return f"cairn-zygote-{hashlib.sha256(str(state.root).encode()).hexdigest()[:16]}-{pool}"
 
 
-def _worker(layout: Layout, pool: str) -> StackService:
+def _worker(layout: Layout, pool: Pool) -> StackService:
     environment = prefect_client_environment(layout) | {
         "CAIRN_DOMAIN_URL": layout.url("domain"),
         "CAIRN_WORKER_TOKEN": layout.state.secrets["worker"],
         **storage.environment(layout.state),
-        ADDRESS: zygote_name(layout.state, pool),
+        ADDRESS: zygote_name(layout.state, pool.name),
     }
-    if pool == "light":  # where GDAL opens senders' files there is no credential to steal
+    if pool.is_told_database:  # where GDAL opens senders' files there is no credential to steal
         environment["CAIRN_DATABASE_LOADER_URL"] = layout.role_url("cairn_loader", "role_loader")
 
     async def ready() -> bool:
-        return await health.worker_online(layout.prefect_api, pool, basic=layout.prefect_auth)
+        return await health.worker_online(layout.prefect_api, pool.name, basic=layout.prefect_auth)
 
-    command = _python("-m", "deployments.cli", "worker", "start", "--pool", pool, "--name", f"{pool}-1")
-    return StackService(f"worker-{pool}", command, environment, needs=("deploy", "schema"), ready=ready)
+    command = _python("-m", "deployments.cli", "worker", "start", "--pool", pool.name, "--name", f"{pool.name}-1")
+    return StackService(pool.worker, command, environment, needs=("deploy", "schema"), ready=ready)
 
 
 def _with(url: str, *, user: str | None = None, password: str | None = None, database: str | None = None) -> str:

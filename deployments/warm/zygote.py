@@ -34,6 +34,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from flows.handlers.registry import registry
+from flows.pools import POOLS
 from flows.tries import process_child
 from flows.tries.fork_client import ADDRESS, FLOW, STREAMS, TRY, peer
 
@@ -48,7 +49,6 @@ PRELOADED = (
     "anyio._backends._asyncio", "anyio.streams.tls", "encodings.idna", "prefect._internal.observers",
     "pydantic.v1.main", "rich._emoji_codes",
 )  # fmt: skip
-GDAL_FAMILIES = ("flows.handlers.raster", "flows.handlers.vector")
 KEPT = (
     "PATH",
     "HOME",
@@ -321,8 +321,10 @@ def main() -> None:
     code = code_version()
     with _low_numbers_taken():
         before = _open_files()
-        for name in (*PRELOADED, *(GDAL_FAMILIES if "gdal" in sys.argv[1:] else ())):
-            _import(name)
+        for name in PRELOADED:
+            import_module(name)
+        for package in (name for pool in sys.argv[1:] if pool in POOLS for name in POOLS[pool].preloads):
+            _import_all_of(package)
         registry()
         _held.update(_open_files() - before)
     if threading.active_count() > 1 or len(list(Path("/proc/self/task").iterdir())) > 1:
@@ -358,12 +360,9 @@ def _forget_environment() -> None:
     os.environ |= {"JE_ARROW_MALLOC_CONF": "background_thread:false"}
 
 
-def _import(name: str) -> None:
-    """A module; of a package of handlers, everything in it."""
-    module = import_module(name)
-    if name in GDAL_FAMILIES:
-        for found in pkgutil.iter_modules(module.__path__):
-            import_module(f"{name}.{found.name}")
+def _import_all_of(package: str) -> None:
+    for found in pkgutil.iter_modules(import_module(package).__path__):
+        import_module(f"{package}.{found.name}")
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ from prefect.workers.base import BaseJobConfiguration, BaseWorkerResult
 from deployments import pools
 from deployments.workers.draining import AS_A_RULE, Draining
 from domain.shared.together import together
-from flows.compiler.partition import LIGHT
+from flows.pools import INLINE, POOLS
 from flows.prefect_engine.inline_flow_run import InlineEngine, handlers_left
 from flows.prefect_engine.patient_client import patient
 from flows.runs import stopping
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun
     from prefect.client.schemas.responses import WorkerFlowRunResponse
 
-TYPE = "cairn-inline"
 AT_ONCE = "CAIRN_RUNS_AT_ONCE"
 RUNS_AT_ONCE = 500
 DRAIN_LOOK_SECONDS = 0.5
@@ -75,7 +74,7 @@ class _Running:
 class InlineWorker(Draining):
     """Runs flows in its own event loop."""
 
-    type = TYPE
+    type = INLINE
     job_configuration = InlineJobConfiguration
     _description = "Runs flows of its own image inside the worker's process: for small work and waiting parents."
     _display_name = "Cairn, in process"
@@ -97,7 +96,7 @@ class InlineWorker(Draining):
     @classmethod
     def get_default_base_job_template(cls) -> dict[str, Any]:
         """No variables: what a template offers is refused here, not ignored."""
-        return pools.template(cls.type, LIGHT)
+        return pools.template(cls.type, POOLS.home)
 
     # --- the worker's life ---
 
@@ -295,5 +294,5 @@ def _load(entrypoint: str) -> Flow[..., Any]:
             f"This worker has no flow {entrypoint} ({error}). Run workers and `cairn deploy` from the same release."
         ) from error
     if not isinstance(flow, Flow) or not flow.isasync:
-        raise MissingFlow(f"{entrypoint} is no async flow; a worker of type {TYPE} runs no other.")
+        raise MissingFlow(f"{entrypoint} is no async flow; a worker of type {INLINE} runs no other.")
     return flow

@@ -1,4 +1,4 @@
-"""What `cairn worker start` runs: the pool's worker, its beacon to the domain, and for gdal the zygote to fork from."""
+"""What `cairn worker start` runs: the worker of a pool, its beacon to the domain, and the zygote that forks runs."""
 
 import asyncio
 import logging
@@ -18,8 +18,8 @@ from deployments.stack.postgres import as_user
 from deployments.stack.supervisor import MARKER
 from deployments.workers.draining import Draining
 from domain.shared.loop_lag import LoopLag
-from flows.compiler.partition import GDAL, LIGHT
 from flows.handlers.registry import registry
+from flows.pools import INLINE, POOLS, PROCESS
 from flows.runs.domain_client import domain_http
 from flows.settings import WorkerSettings
 from flows.tries.fork_client import ADDRESS
@@ -46,16 +46,17 @@ async def serve(pool: str, name: str, limit: int | None, *, with_healthcheck: bo
     """Work until told to end."""
     settings = WorkerSettings()
     settings.refuse_plain_http("PREFECT_API_URL", os.environ.get("PREFECT_API_URL", ""))
-    if pool == GDAL:
+    is_forking = POOLS[pool].worker_type == PROCESS
+    if is_forking:
         os.environ.setdefault(ADDRESS, f"cairn-zygote-{uuid4().hex}")
     worker = _worker(pool, name, limit)
     lag = LoopLag()
     beside: list[Coroutine[Any, Any, None]] = [lag.watch(), send_beacons(worker, pool, settings, lag), keep_swept()]
-    if pool == GDAL:
-        beside.append(keep_zygote())
+    if is_forking:
+        beside.append(keep_zygote(pool))
     tasks = [asyncio.create_task(work) for work in beside]
     try:
-        if pool == GDAL:
+        if is_forking:
             await _until_zygote()
         await worker.start(with_healthcheck=with_healthcheck)
     finally:
@@ -67,7 +68,7 @@ async def serve(pool: str, name: str, limit: int | None, *, with_healthcheck: bo
 def _worker(pool: str, name: str, limit: int | None) -> Draining:
     """`cairn deploy` makes the pools: a worker that made one would not know its template."""
     given: dict[str, Any] = {"name": name, "limit": limit, "create_pool_if_not_found": False}
-    if pool == LIGHT:
+    if POOLS[pool].worker_type == INLINE:
         from deployments.workers.inline import InlineWorker
 
         os.environ.setdefault(JOB_TEMPLATE, InlineWorker.type)  # its runs have the worker's environment
@@ -118,7 +119,7 @@ async def _until_zygote() -> None:
     log.warning("the zygote did not come up; runs start cold")
 
 
-async def keep_zygote() -> None:
+async def keep_zygote(pool: str) -> None:
     """Keep one zygote up. It ends by itself when the code changes; runs start cold while there is none.
 
     In a session of its own, with its forks: a Ctrl-C at the terminal is for the worker, which drains them.
@@ -129,7 +130,7 @@ async def keep_zygote() -> None:
         began = time.monotonic()
         process = await asyncio.create_subprocess_exec(
             *as_user(None, "KILL"),
-            *(sys.executable, "-m", "deployments.warm.zygote", "gdal"),
+            *(sys.executable, "-m", "deployments.warm.zygote", pool),
             env=environment,
             start_new_session=True,
         )

@@ -27,7 +27,7 @@ from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.states import Cancelled, Cancelling, Crashed
 
 from domain.rules.reconcile import FlowState
-from flows.compiler.partition import SEGMENT_FLOW
+from flows.pools import SEGMENT_FLOW
 
 PERMANENT = range(400, 500)
 RETRYABLE_CLIENT_ERRORS = {408, 425, 429}

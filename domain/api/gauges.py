@@ -19,7 +19,7 @@ from domain.repositories.listening import ListeningSpans
 from domain.repositories.pools import Pools
 from domain.shared.loop_lag import LoopLag
 from domain.shared.metrics import connections
-from flows.compiler.partition import GDAL, LIGHT
+from flows.pools import POOLS
 
 log = logging.getLogger("cairn.metrics")
 FRESH_SECONDS = 10.0
@@ -39,7 +39,7 @@ FIGURES: tuple[tuple[str, str, str, Callable[[Gauges], Awaitable[Sequence[Row]]]
     ),
     (
         "cairn_queue_oldest_seconds", "Age of the oldest attempt that waits to be sent", "pool",
-        Gauges.oldest_waiting, (LIGHT, GDAL),
+        Gauges.oldest_waiting, tuple(POOLS),
     ),
     ("cairn_relay_leases_overdue", "Attempts that a relay took and did not send", "", Gauges.overdue_leases, ()),
     (

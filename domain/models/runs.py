@@ -19,6 +19,7 @@ from domain.rules.lifecycle import (
     RunState,
     sql_list,
 )
+from flows.pools import POOLS
 
 UNLINKED = "disposed_at is null and flow_run_id is null and lease_until is not null and state = 'fenced'"
 TO_DISPOSE = f"disposed_at is null and flow_run_id is not null and state in {sql_list(ENDED_ATTEMPTS)}"
@@ -59,8 +60,9 @@ class Run(Base):
     version: Mapped[str]
     digest: Mapped[str]
     priority: Mapped[str]
-    pool: Mapped[str] = mapped_column(server_default="light")
-    work_pool: Mapped[str] = mapped_column(server_default="light")  # whose places it needs: gdal's if any node does
+    pool: Mapped[str] = mapped_column(server_default=POOLS.home)
+    # Whose places it needs: of the pools that its nodes run on, the scarcest.
+    work_pool: Mapped[str] = mapped_column(server_default=POOLS.home)
     step_id: Mapped[str | None]
     depends_on: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default="{}")
     inputs: Mapped[Json]
@@ -112,8 +114,8 @@ class Attempt(Base):
     number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     token: Mapped[str] = mapped_column(unique=True)
     # Of its run and request, as the relay asks for them.
-    pool: Mapped[str] = mapped_column(server_default="light")
-    work_pool: Mapped[str] = mapped_column(server_default="light")
+    pool: Mapped[str] = mapped_column(server_default=POOLS.home)
+    work_pool: Mapped[str] = mapped_column(server_default=POOLS.home)
     priority: Mapped[str] = mapped_column(server_default="normal")  # `urgent` too
     platform_id: Mapped[str] = mapped_column(server_default="")  # empty where no partner asked
     workflow_id: Mapped[str] = mapped_column(server_default="")

@@ -17,9 +17,9 @@ from domain.repositories.controls import Controls, is_held
 from domain.rules.control import scope_name
 from domain.rules.fairness import Lane, Load, PoolRoom, Terms, Waiting, room
 from domain.rules.lifecycle import ATTEMPT, ATTEMPTS_IN_FLIGHT, AttemptEvent, sql_list
-from flows.compiler.partition import LIGHT
+from flows.pools import INLINE, POOLS
 
-SOON_SECONDS = 30.0  # a light run that began longer ago waits for something, or keeps one thread busy
+SOON_SECONDS = 30.0  # a run inside a worker that began longer ago waits for something, or keeps one thread busy
 HEARD_SECONDS = 25.0
 COLUMNS = "pool, work_pool, priority, platform_id, workflow_id"
 SINCE = "coalesce(a.not_before, a.created_at)"  # as the index of lanes has it; what rests comes last in its lane
@@ -61,7 +61,7 @@ WAITING = text(f"""
 IN_FLIGHT = text(f"""
     select {", ".join(f"a.{name}" for name in COLUMNS.split(", "))}, count(*) as in_flight,
         count(*) filter (where not away) as at_home,
-        count(*) filter (where not away and (is_new or a.pool <> :light)) as busy,
+        count(*) filter (where not away and (is_new or a.pool <> all(cast(:inline as text[])))) as busy,
         count(*) filter (where is_new or coalesce(n.there, false)) as at_work
     from app.attempts a
     left join lateral (
@@ -139,7 +139,8 @@ class Backlog:
 
     async def loads(self) -> dict[Lane, Load]:
         """What is in flight, by lane."""
-        rows = await self.session.execute(IN_FLIGHT, {"light": LIGHT, "soon": SOON_SECONDS})
+        inline = [name for name, pool in POOLS.items() if pool.worker_type == INLINE]
+        rows = await self.session.execute(IN_FLIGHT, {"inline": inline, "soon": SOON_SECONDS})
         return {Lane(*row[:5]): Load(*row[5:]) for row in rows}
 
     async def terms(self, pools: Sequence[str], in_flight: int) -> Terms:

@@ -20,14 +20,13 @@ from domain.repositories.backlog import Backlog
 from domain.rules.fairness import Turns, choose
 from domain.rules.lifecycle import ATTEMPT, AttemptEvent, sql_list
 from domain.shared.database_address import DatabaseAddress
-from flows.compiler.partition import GDAL, LIGHT
+from flows.pools import POOLS
 
 DISPATCH_CHANNEL = "cairn_dispatch"
 LEASE_SECONDS = 60
 IN_FLIGHT = (
     200  # Prefect looks at 200 waiting runs at a time; more than that delays runs that have nothing to do with it
 )
-POOLS = (LIGHT, GDAL)
 
 # `sending` becomes `sent` only if the flow has not reported first; its id is written where none is known, for an
 # attempt that was fenced meanwhile too: only what is linked is stopped.
@@ -86,7 +85,7 @@ async def claim_in_turn(database: Database, batch: int, in_flight: int, lease_se
         rows = [*await backlog.take_again(batch, lease_seconds)]
         waiting = await backlog.waiting(batch) if len(rows) < batch else []
         if waiting:
-            terms = await backlog.terms(POOLS, in_flight)
+            terms = await backlog.terms(list(POOLS), in_flight)
             waiting = terms.in_line(waiting)
             chosen = choose(waiting, await backlog.loads(), terms, turns, batch - len(rows), time.monotonic())
             rows += await backlog.take(chosen, lease_seconds) if chosen else []

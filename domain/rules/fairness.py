@@ -43,8 +43,8 @@ class Lane:
 class Load:
     """How many of a lane are in flight.
 
-    `at_home` leaves out those that only wait for another pool; `busy`, of these, those that need a worker's time: on
-    the light pool what began a while ago does not. `at_work` are those that need the other pool now or soon.
+    `at_home` leaves out those that only wait for another pool; `busy`, of these, those that need a worker's time: of
+    runs inside a worker, what began a while ago does not. `at_work` are those that need the other pool now or soon.
     """
 
     in_flight: int = 1

@@ -31,7 +31,7 @@ CODES: dict[str, str] = {
     "unknown-handler": "a handler that is named is declared",
     "unknown-queue": "a queue that is named exists",
     "unknown-workflow": "a sub-workflow that is named exists",
-    "queue-mismatch": "a handler that needs GDAL is routed to a pool that has it",
+    "queue-mismatch": "a handler is routed to a pool that has what it needs",
     "missing-param": "every required parameter is given",
     "unknown-param": "only declared parameters are given",
     "bad-param": "a literal parameter satisfies its declaration",

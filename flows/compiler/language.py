@@ -27,13 +27,12 @@ from flows.compiler.kinds import (
     with_code,
 )
 from flows.compiler.patterns import BadPattern, compile_pattern
+from flows.pools import POOLS
 
 # Names a node may give its pool. The old queue names stay understood; None means the handler's own pool.
-POOLS: dict[str, str | None] = {
-    "light": "light",
-    "gdal": "gdal",
-    "functionapp-tasks": "light",
-    "container-tasks": "gdal",
+POOL_NAMES: dict[str, str | None] = {
+    **{name: name for name in POOLS},
+    **{old: pool.name for pool in POOLS.values() for old in pool.old_names},
     "dag-worker-tasks": None,
 }
 
@@ -50,7 +49,7 @@ VERSION = either(
 IDENTITY = with_code(text("lower-case letters, digits and _"), "bad-workflow-id")
 NODE_NAME = text("the id of a node")
 TARGETS = either("the id of a node, or a list of ids", NODE_NAME, list_of(NODE_NAME, "a list of node ids"))
-POOL = one_of(tuple(POOLS), "a queue", code="unknown-queue")
+POOL = one_of(tuple(POOL_NAMES), "a queue", code="unknown-queue")
 _CONDITION_HINT = 'write it as text: "{{ nodes.a.output.b }} > 3"'
 CONDITION = either("an expression", TEXT, BOOLEAN, code="bad-condition", hint=_CONDITION_HINT)
 

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, get_args
 
 from flows.compiler.checks.subject import Subject
-from flows.compiler.language import POOLS
+from flows.compiler.language import POOL_NAMES
 from flows.compiler.model import NodeModel
 from flows.compiler.plan import Arm, Choice, FanIn, FanOut, Node, NodeType, Plan, Resources, with_successors
 from flows.compiler.request_plan import RequestPlan, Step
@@ -78,7 +78,7 @@ def _work(subject: Subject, node: NodeModel) -> dict[str, Any]:
     return {
         "handler": task.get("handler"),
         "workflow": task.get("workflow"),
-        "pool": (POOLS.get(queue) or handler.pool) if handler else None,
+        "pool": (POOL_NAMES.get(queue) or handler.pool) if handler else None,
         "params": task.get(node.params_key, {}),
         "retry": Retry.of(merged(subject.model.fields.get("retry", {}), task.get("retry", {}))),
         "timeout_seconds": timeout,

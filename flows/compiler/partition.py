@@ -3,12 +3,10 @@
 from collections.abc import Collection, Iterable, Iterator
 
 from flows.compiler import Expand, Node, Plan
+from flows.pools import POOLS
 
-LIGHT, GDAL = "light", "gdal"
-SEGMENT_FLOW = "segment"  # how the flow of child runs is called
 ITEMS_PER_SHARD = 16  # a child run more should save more than the second that starting it costs
 LEAST_GROUP = 50  # items that share a task run: of fewer, the task run costs more than they do
-QUEUES = {"high": 1, "normal": 2, "low": 3}  # of each pool, with the order in which workers look at them
 
 
 def priority_of(asked: str, kind: str = "offline") -> str:
@@ -17,18 +15,19 @@ def priority_of(asked: str, kind: str = "offline") -> str:
 
 
 def home_pool(plan: Plan) -> str:
-    """Where the workflow's own flow run lives: on `gdal` only if it does nothing but GDAL work itself.
+    """Where the workflow's own flow run lives: on the one pool that all its handlers run on, else at home.
 
-    What waits for others lives on `light`: it must not hold a place of the pool that its shards or sub-workflows need.
+    What waits for others lives at home: it must not hold a place of the pool that its shards or sub-workflows need.
     """
     nodes = plan.nodes.values()
     waits = any(node.workflow or (node.fan_out and (node.fan_out.shards or 1) > 1) for node in nodes)
-    return GDAL if {node.pool for node in nodes if node.handler} == {GDAL} and not waits else LIGHT
+    pool, *others = {node.pool for node in nodes if node.pool} or {POOLS.home}
+    return POOLS.home if others or waits or pool not in POOLS else pool
 
 
 def work_pool(plans: Iterable[Plan]) -> str:
-    """Whose places a run needs that comes to these plans: those of `gdal` where any node does, for there are fewer."""
-    return GDAL if any(node.pool == GDAL for plan in plans for node in plan.nodes.values()) else LIGHT
+    """Whose places a run needs that comes to these plans: of the pools that its nodes run on, the scarcest."""
+    return POOLS.scarcest({node.pool for plan in plans for node in plan.nodes.values() if node.pool})
 
 
 def split(count: int, parts: int) -> Iterator[range]:

@@ -86,7 +86,7 @@ class Node:
     successors: tuple[str, ...] = ()
     handler: str | None = None
     workflow: str | None = None
-    pool: Literal["light", "gdal"] | None = None
+    pool: str | None = None
     params: Mapping[str, Any] = field(default_factory=dict)
     retry: Retry = NO_RETRY
     timeout_seconds: float | None = None

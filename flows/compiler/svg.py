@@ -7,6 +7,7 @@ from html import escape
 from flows.compiler.layers import Spot, laid_out
 from flows.compiler.plan import Node, Plan
 from flows.compiler.render import DrawnEdge, caption, links
+from flows.pools import POOLS
 
 BOX_WIDTH, BOX_HEIGHT = 190, 46
 GAP_X, GAP_Y, MARGIN = 36, 54, 24
@@ -15,10 +16,11 @@ _LONGEST_TEXT = 27
 _STYLE = """
     text { font: 12px sans-serif; text-anchor: middle; fill: #1d2733 }
     .name { font-weight: 600 } .what, .label { font-size: 10px; fill: #51606f }
-    .box { fill: #fff; stroke: #51606f } .gdal .box { fill: #fdf1e3 } .stack { fill: #e8eef4; stroke: #51606f }
+    .box { fill: #fff; stroke: #51606f } .stack { fill: #e8eef4; stroke: #51606f }
     .edge { fill: none; stroke: #51606f; marker-end: url(#arrow) } .any { stroke-dasharray: 5 4 }
     .label { paint-order: stroke; stroke: #fff; stroke-width: 4px }
 """
+_AWAY = " .{name} .box {{ fill: #fdf1e3 }}"  # what is done on another pool than the run's usual one
 _ARROW = (
     '<marker id="arrow" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
     '<path d="M0 0 8 4 0 8z" fill="#51606f"/></marker>'
@@ -40,9 +42,10 @@ def svg(plan: Plan) -> str:
     width = 2 * MARGIN + layout.longest * (BOX_WIDTH + GAP_X)
     height = 2 * MARGIN + layout.layers * (BOX_HEIGHT + GAP_Y)
     size = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
+    style = _STYLE + "".join(_AWAY.format(name=name) for name in POOLS if name != POOLS.home)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">',
-        f"<title>{escape(plan.name)}</title><style>{_STYLE}</style><defs>{_ARROW}</defs>",
+        f"<title>{escape(plan.name)}</title><style>{style}</style><defs>{_ARROW}</defs>",
         *(_edge(link, centres) for link in links(plan)),
         *(_node(node, centres[node.id]) for node in plan.nodes.values()),
         "</svg>",

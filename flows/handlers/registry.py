@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from types import MappingProxyType
-from typing import Any, Generic, Literal, TypeVar, get_type_hints
+from typing import Any, Generic, TypeVar, get_type_hints
 
 from pydantic import BaseModel
 
 from flows.handlers.context import Context
+from flows.pools import POOLS
 
-Pool = Literal["light", "gdal"]
 DEFAULT_TIMEOUT_SECONDS = 3600.0
 
 # Where declarations live. A new family is one line here.
@@ -39,7 +39,7 @@ class Handler(Generic[Params, Result]):
     """One handler: what it takes, what it returns, where and how long it may run."""
 
     name: str
-    pool: Pool
+    pool: str
     timeout_seconds: float
     params: type[Params]
     result: type[Result]
@@ -66,7 +66,7 @@ _declared: dict[str, AnyHandler] = {}
 def handler(
     name: str,
     *,
-    pool: Pool,
+    pool: str,
     example: Result,
     timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
     planned: bool = False,
@@ -75,11 +75,14 @@ def handler(
 ) -> Callable[[Callable[[Params, Context], Result]], Handler[Params, Result]]:
     """Declare the function as the handler of this name. `example` is a result that simulations may use.
 
-    `database` handlers are given a credential, so they are light: a process that opens senders' files has none.
+    `database` handlers are given a credential, so their pool is told it: a process that opens senders' files has none.
     `publishes` handlers put something where everybody may read it: only the service orders runs of them.
     """
-    if database and pool != "light":
-        raise ValueError(f"Handler {name!r} asks for the database: only light handlers are given a credential.")
+    if pool not in POOLS:
+        raise ValueError(f"Handler {name!r} names the pool {pool!r}; flows/pools.py has {', '.join(POOLS)}.")
+    if database and not POOLS[pool].is_told_database:
+        told = " and ".join(POOLS.told_database())
+        raise ValueError(f"Handler {name!r} asks for the database: only {told} handlers are given a credential.")
 
     def declare(function: Callable[[Params, Context], Result]) -> Handler[Params, Result]:
         hints = get_type_hints(function)

@@ -17,6 +17,7 @@ from flows.handlers.errors import Crashed, ForeignProduct, HandlerError, Invalid
 from flows.handlers.registry import AnyHandler, registry
 from flows.log_redaction import without_secrets
 from flows.memory.checkpoint import StoredCheckpoint, checkpoint_name
+from flows.pools import POOLS
 from flows.settings import LoaderSettings
 from flows.storage import Zones
 from flows.tries import light_threads, process_parent
@@ -97,9 +98,9 @@ class Care:
 
 
 def run(attempt: Try, care: Care) -> dict[str, Any]:
-    """Run the handler and return its result. GDAL handlers run in a process that can be killed."""
+    """Run the handler and return its result. Those of confined pools run in a process that can be killed."""
     handler = _begun(attempt, care)
-    if handler.pool != "gdal":
+    if not POOLS[handler.pool].is_confined:
         with _told_without_secrets():
             return light_threads.run(_light(handler, attempt, care), care.stop, _patience(attempt, care))
     named = Named()
@@ -119,7 +120,8 @@ async def run_light(attempt: Try, care: Care) -> dict[str, Any]:
 
 
 def is_light(handler: str) -> bool:
-    return registry()[handler].pool != "gdal"
+    """Whether its tries run in threads."""
+    return not POOLS[registry()[handler].pool].is_confined
 
 
 def _begun(attempt: Try, care: Care) -> AnyHandler:

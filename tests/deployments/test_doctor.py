@@ -20,6 +20,7 @@ from deployments.stack.ports import PREFERRED
 from deployments.stack.postgres import find_binaries
 from deployments.stack.state import StackState
 from domain.db import MIGRATIONS
+from flows.pools import POOLS
 from flows.tries.confinement import Confinement, held_here
 from tests.support.cluster import TestDatabase
 
@@ -154,7 +155,7 @@ def test_services_that_do_not_answer_are_named_with_their_log() -> None:
 
 
 def test_a_database_is_asked_for_schema_workers_and_clock(database: TestDatabase) -> None:
-    pools = examination.POOLS
+    pools = list(POOLS)
     with psycopg.connect(database.url(), autocommit=True) as connection:
         connection.execute("insert into app.pool_workers values ('light', 'w', clock_timestamp())")
         connection.execute("insert into app.pool_workers values ('gdal', 'w', clock_timestamp() - interval '1 hour')")

@@ -9,7 +9,7 @@ from prefect.states import Pending
 
 from domain.adapters.prefect_runs import PrefectRuns
 from domain.loops.relay import flow_run_name, flow_run_tags
-from flows.compiler.partition import SEGMENT_FLOW
+from flows.pools import SEGMENT_FLOW
 from tests.domain.test_flow_run_names import HOSTILE, dispatch
 from tests.support.prefect_server import PrefectServer
 

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from deployments import pools
-from deployments.deploy import POOLS
+from flows.pools import POOLS
 from tests.support.job_templates import INSTALLED
 from tests.support.prefect_server import PrefectServer
 
@@ -25,8 +25,8 @@ KUBERNETES = Path(pools.__file__).parents[1] / "kubernetes"
 PLACEHOLDER = re.compile(r"\{\{ (\w+) \}\}")
 NO_SECRETS = {pools.JOB_TEMPLATE, pools.IMAGE, pools.CONFINEMENT}
 REFERENCE = re.compile(r"\{\{ prefect\.(blocks|variables)\..+ \}\}")
-IN_A_CONTAINER = [kind for kind in pools.SMALL if kind not in {"process", "cairn-inline"}]
-EACH = pytest.mark.parametrize(("kind", "pool"), [(kind, pool) for kind in pools.SMALL for pool in POOLS])
+IN_A_CONTAINER = [kind for kind in pools.KINDS if kind not in {"process", "cairn-inline"}]
+EACH = pytest.mark.parametrize(("kind", "pool"), [(kind, pool) for kind in pools.KINDS for pool in POOLS])
 
 
 def own_template(kind: str) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def test_light_gets_less_than_gdal_and_each_its_image(kind: str) -> None:
     light, gdal = (pools.template(kind, pool)["variables"]["properties"] for pool in ("light", "gdal"))
     assert light["image"]["default"] == "cairn-worker-light"
     assert gdal["image"]["default"] == "cairn-worker-gdal"
-    for name, small in pools.SMALL[kind].items():
+    for name, small in POOLS["light"].sizes[kind].items():
         assert small != gdal[name]["default"]
     named = pools.template(kind, "gdal", image="registry/worker:2")
     assert named["variables"]["properties"]["image"]["default"] == "registry/worker:2"

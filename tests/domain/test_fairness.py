@@ -13,7 +13,9 @@ from domain.repositories import backlog, outbox
 from domain.rules.fairness import URGENT, Turns
 from domain.services.operations.audit import THE_SERVICE
 from domain.services.runs.queueing import InternalRuns
+from flows.pools import POOLS
 from tests.support.acts import call, dispatched, submit
+from tests.support.one_more_pool import GPU
 from tests.support.platform import Domain
 
 # As submissions leave them, but for what no dispatcher reads: many at once, and quickly.
@@ -108,6 +110,18 @@ async def test_workers_that_say_nothing_leave_the_limit(domain: Domain) -> None:
     await workers(domain, at_once=None)
     wait(domain, "ddh", 100)
     assert len(await dispatched(domain)) == 100
+
+
+async def test_a_pool_that_is_added_has_room_of_its_own(domain: Domain, monkeypatch: pytest.MonkeyPatch) -> None:
+    await workers(domain)
+    wait(domain, "ddh", 100, work_pool=GPU.name)
+    assert await dispatched(domain) == [], "nobody serves a pool that nobody knows"
+    monkeypatch.setitem(POOLS._by_name, GPU.name, GPU)
+    told = {"worker": "w", "at_once": 2}
+    assert (await call(domain, "worker", "POST", f"/pools/{GPU.name}/beacon", told)).status_code == 204
+    assert len(await dispatched(domain)) == 8, "of five times as many as are done at once, two places are kept"
+    wait(domain, "arcgis", 100)
+    assert len(await dispatched(domain)) == 10, "what needs another pool is not held up"
 
 
 async def test_shares_are_of_the_platforms_rows(domain: Domain) -> None:
@@ -214,7 +228,7 @@ async def read(domain: Domain) -> int:
     """How many blocks a claim of ten reads: its lanes, what is in flight, and the taking, which is undone."""
     claims: list[tuple[Any, dict[str, Any]]] = [
         (backlog.WAITING, {"batch": 10}),
-        (backlog.IN_FLIGHT, {"light": "light", "soon": 30}),
+        (backlog.IN_FLIGHT, {"inline": ["light"], "soon": 30}),
         (backlog.TAKE, _lane() | {"wanted": [10], "lease": 60}),
         (backlog.TAKE_AGAIN, {"batch": 10, "lease": 60}),
     ]

@@ -15,8 +15,8 @@ from prefect_azure.workers.container_instance import AzureContainerWorker
 from prefect_docker.worker import DockerWorker
 
 from deployments import pools
-from deployments.deploy import POOLS
 from deployments.workers.inline import InlineWorker
+from flows.pools import POOLS
 
 INSTALLED: dict[str, type[BaseWorker[Any, Any, Any]]] = {
     "cairn-inline": InlineWorker,

@@ -23,7 +23,7 @@ from domain.contracts.names import GivenName, MadeName
 from flows.handlers import registry
 from flows.handlers.context import LONGEST_LINE, MOST_LINES, Context
 from flows.handlers.errors import HandlerError
-from flows.handlers.registry import Pool, handler
+from flows.handlers.registry import handler
 from flows.storage.lines import ANSWER, QUESTION, LineReader, received
 from flows.storage.readers import Reader
 from flows.tries import process_child
@@ -353,7 +353,7 @@ ACTS: dict[str, Callable[[Act, Context], dict[str, Any] | None]] = {
 
 def declare() -> None:
     """Make the probes known to this process."""
-    pools: dict[str, Pool] = {"probe.gdal": "gdal", "probe.light": "light"}
+    pools = {"probe.gdal": "gdal", "probe.light": "light"}
     for name, pool in pools.items():
         handler(name, pool=pool, example=Seen())(act)
     handler("probe.claim", pool="gdal", example=Made(source="in/a.tif", product="assets/a/0-r1/a1/x"))(claim)

@@ -15,9 +15,10 @@ from domain.repositories.runs import Runs
 from domain.rules.offers import offers
 from domain.rules.workflows import reused_version
 from flows.compiler import Fault, Plan, RequestPlan, compile_files
-from flows.compiler.partition import LIGHT, work_pool
+from flows.compiler.partition import work_pool
 from flows.handlers.availability import unready
 from flows.handlers.registry import registry
+from flows.pools import POOLS
 
 GONE = "its file is gone, and the service cannot do without it"
 Pins = Mapping[str, Mapping[str, str]]
@@ -30,7 +31,7 @@ class Definition:
     plan: Plan
     source: str
     pins: Pins = field(default_factory=dict)
-    work_pool: str = LIGHT
+    work_pool: str = POOLS.home
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ LAWS: tuple[Law, ...] = (
     fans.a_field_is_read_by_sum_and_concat,
     handlers.every_handler_is_declared,
     handlers.every_sub_workflow_exists,
-    handlers.gdal_handlers_run_where_gdal_is,
+    handlers.handlers_run_where_their_needs_are,
     handlers.one_name_for_the_queue,
     parameters.required_parameters_are_given,
     parameters.given_parameters_are_declared,

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 from flows.compiler.checks.subject import Subject
 from flows.compiler.faults import Fault, did_you_mean, excerpt, listing, nearest
-from flows.compiler.language import POOLS
+from flows.compiler.language import POOL_NAMES
 from flows.compiler.model import NodeModel
+from flows.pools import POOLS
 
 QUEUE_KEYS = ("queue", "pool")
 
@@ -43,15 +44,16 @@ def every_sub_workflow_exists(subject: Subject) -> Iterator[Fault]:
             )
 
 
-def gdal_handlers_run_where_gdal_is(subject: Subject) -> Iterator[Fault]:
-    """A handler that needs GDAL is not routed to a pool without it."""
+def handlers_run_where_their_needs_are(subject: Subject) -> Iterator[Fault]:
+    """A handler is not routed to a pool that lacks what its own offers, as GDAL."""
     for node in subject.model.of_type("task", "fan_out"):
         handler = subject.handler(node)
         for key in QUEUE_KEYS:
             queue = node.task.get(key)
-            if handler and handler.pool == "gdal" and queue is not None and POOLS[queue] == "light":
-                message = f"{handler.name} needs GDAL, and {excerpt(queue)} has none"
-                hint = f"write {key}: gdal, or leave it out: the handler knows its pool"
+            place = POOL_NAMES.get(queue) if queue is not None else None
+            if handler and place and (lacking := POOLS.lacking(place, needed_by=handler.pool)):
+                message = f"{handler.name} needs {listing(lacking)}, and {excerpt(queue)} has none"
+                hint = f"write {key}: {handler.pool}, or leave it out: the handler knows its pool"
                 yield subject.model.document.at_value((*node.task_path, key), "queue-mismatch", message, hint)
 
 

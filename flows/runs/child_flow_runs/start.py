@@ -22,9 +22,9 @@ from prefect.states import Cancelled
 from domain.contracts.artifacts import Artifact
 from domain.shared.together import each_to_its_end
 from flows.compiler import Item, NodeOutcome, State
-from flows.compiler.partition import SEGMENT_FLOW
 from flows.handlers.errors import Broken, Stopped
 from flows.memory.ledger import latest, read
+from flows.pools import SEGMENT_FLOW
 from flows.prefect_engine.flow_run import answered
 from flows.runs.child_flow_runs.liveness import OVER, PROMPT_SECONDS, ChildRun, Life
 from flows.runs.child_flow_runs.prefect_states import ChildStates, Said, shared

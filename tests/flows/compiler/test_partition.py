@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flows.compiler import Expand, Item, Plan, compile_text
-from flows.compiler.partition import LEAST_GROUP, QUEUES, grouped, home_pool, priority_of, shards, split, stretch
+from flows.compiler.partition import LEAST_GROUP, grouped, home_pool, priority_of, shards, split, stretch
 from flows.handlers.registry import registry
+from flows.pools import QUEUES
 
 HEAD = "workflow_id: w\nversion: 1\nnodes:\n  start: {type: start, next: a}\n"
 VALIDATE = "handler: raster.validate, params: {source: x/y}"
