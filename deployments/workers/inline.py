@@ -1,6 +1,6 @@
 """The worker type `cairn-inline`: every flow run is a task of the worker's own event loop, no process of its own.
 
-For the light pool: small handlers, and parents that wait for other pools by the hundred. Flows come from this image's
+For small handlers, and parents that wait for other pools by the hundred. Flows come from this image's
 own modules, by the deployment's entrypoint; there is no pull step, no environment and no command for a run.
 """
 
