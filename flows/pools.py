@@ -20,7 +20,7 @@ class BadPool(ValueError):
 
 
 @dataclass(frozen=True)
-class Pool:
+class WorkPool:
     """One work pool. Whatever differs between pools is a field, and asked of the entry."""
 
     name: str
@@ -69,10 +69,10 @@ class Pool:
         return f"worker-{self.name}"
 
 
-class Pools(Mapping[str, Pool]):
+class WorkPools(Mapping[str, WorkPool]):
     """All pools by name, from the one with the most room to the one with the least."""
 
-    def __init__(self, *pools: Pool) -> None:
+    def __init__(self, *pools: WorkPool) -> None:
         self._by_name = {pool.name: pool for pool in pools}
         names = [name for pool in pools for name in (pool.name, *pool.old_names)]
         if len(set(names)) < len(names):
@@ -80,7 +80,7 @@ class Pools(Mapping[str, Pool]):
         if sum(pool.is_home for pool in pools) != 1:
             raise BadPool("One pool is home, and no more.")
 
-    def __getitem__(self, name: str) -> Pool:
+    def __getitem__(self, name: str) -> WorkPool:
         return self._by_name[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -111,8 +111,8 @@ class Pools(Mapping[str, Pool]):
         return [name for name, pool in self.items() if pool.is_told_database]
 
 
-POOLS = Pools(
-    Pool(
+POOLS = WorkPools(
+    WorkPool(
         "light",
         "Small handlers, waiting parents",
         INLINE,
@@ -127,7 +127,7 @@ POOLS = Pools(
             "azure-container-instance": {"cpu": 1.0, "memory": 1.5},
         },
     ),
-    Pool(
+    WorkPool(
         "gdal",
         "Raster and vector work",
         PROCESS,

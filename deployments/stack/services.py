@@ -19,7 +19,7 @@ from deployments.stack.postgres import ADMIN, LOGIN_ROLES, Cluster, as_user, fin
 from deployments.stack.prefect_events import EVENT_SETTINGS
 from deployments.stack.state import REPOSITORY, StackState, read_json
 from deployments.stack.supervisor import StackService
-from flows.pools import POOLS, Pool
+from flows.pools import POOLS, WorkPool
 from flows.tries.fork_client import ADDRESS
 
 PASSED_ON = ("PATH", "HOME", "LANG", "TZ")
@@ -295,7 +295,7 @@ def zygote_name(state: StackState, pool: str) -> str:
     return f"cairn-zygote-{hashlib.sha256(str(state.root).encode()).hexdigest()[:16]}-{pool}"
 
 
-def _worker(layout: Layout, pool: Pool) -> StackService:
+def _worker(layout: Layout, pool: WorkPool) -> StackService:
     environment = prefect_client_environment(layout) | {
         "CAIRN_DOMAIN_URL": layout.url("domain"),
         "CAIRN_WORKER_TOKEN": layout.state.secrets["worker"],

@@ -1,4 +1,4 @@
-"""The worker of pools whose runs are processes: Prefect's process worker, which a zygote forks runs for, and can be drained."""
+"""The worker of process pools: Prefect's process worker, which hands each run to a zygote, and can be drained."""
 
 import abc
 import asyncio

@@ -21,7 +21,7 @@ from deployments.stack.owner import tied
 from deployments.stack.ports import PREFERRED
 from deployments.stack.report import report
 from deployments.stack.services import Layout, services
-from deployments.stack.state import State
+from deployments.stack.state import StackState
 from deployments.workers import forking, serve
 from domain.adapters.prefect_runs import PrefectRuns
 from flows.compiler import Plan, compile_text
@@ -223,7 +223,7 @@ def test_cairn_worker_start_serves_it(rolled_out: PrefectServer) -> None:
 
 
 def test_the_stack_would_start_its_worker_and_limit_its_runs(gpu: None, tmp_path: Path) -> None:
-    state = State(tmp_path)
+    state = StackState(tmp_path)
     state.create()
     layout = Layout(state, dict(PREFERRED), "postgresql://admin:hidden@db.example/postgres")
     made = {service.name: service for service in services(layout)}
@@ -235,7 +235,7 @@ def test_the_stack_would_start_its_worker_and_limit_its_runs(gpu: None, tmp_path
 
 
 async def test_the_status_tells_of_its_worker(gpu: None, tmp_path: Path) -> None:
-    state = State(tmp_path)
+    state = StackState(tmp_path)
     state.create()
     names = ("gateway", "domain", "serving", "prefect", "worker-light", "worker-gdal")
     facts: dict[str, Any] = {
@@ -253,7 +253,7 @@ async def test_the_status_tells_of_its_worker(gpu: None, tmp_path: Path) -> None
 def test_the_doctor_asks_who_serves_it(
     gpu: None, database: TestDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Ready(State):
+    class Ready(StackState):
         def running(self) -> dict[str, Any]:
             return {"phase": "ready", "ready_seconds": 1, "services": {"postgres": {"url": database.url()}}}
 

@@ -14,7 +14,7 @@ import yaml
 
 from deployments import pools
 from deployments.pools import CONFINEMENT
-from flows.pools import INLINE, POOLS, SEGMENT_FLOW, Pool
+from flows.pools import INLINE, POOLS, SEGMENT_FLOW, WorkPool
 from tests.support.one_more_pool import GPU
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -30,7 +30,7 @@ def parsed(file: str) -> Any:
     return yaml.safe_load(text(file))
 
 
-def differences(entries: Iterable[Pool]) -> Iterator[str]:
+def differences(entries: Iterable[WorkPool]) -> Iterator[str]:
     """Where a file says something else of a pool than its entry does, or nothing."""
     for pool in entries:
         for file, is_so in said_of(pool):
@@ -38,7 +38,7 @@ def differences(entries: Iterable[Pool]) -> Iterator[str]:
                 yield f"{file}: {pool.name}"
 
 
-def said_of(pool: Pool) -> Iterator[tuple[str, bool]]:
+def said_of(pool: WorkPool) -> Iterator[tuple[str, bool]]:
     """Each file that must speak of the pool, and whether it says what the entry says."""
     yield (
         "prefect.yaml",
@@ -62,7 +62,7 @@ def said_of(pool: Pool) -> Iterator[tuple[str, bool]]:
         yield file, f"`{pool.name}`" in text(file)
 
 
-def _is_built(pool: Pool) -> bool:
+def _is_built(pool: WorkPool) -> bool:
     stages = re.split(r"^FROM .* AS ", text("Dockerfile.worker"), flags=re.MULTILINE)[1:]
     [stage] = [one for one in stages if one.partition("\n")[0] == pool.extra] or [""]
     starts = f'CMD ["cairn", "worker", "start", "--pool", "{pool.name}", "--with-healthcheck"]' in stage
@@ -70,7 +70,7 @@ def _is_built(pool: Pool) -> bool:
     return f"-r deployments/locked/{pool.extra}.txt" in stage and starts and is_confined is pool.is_confined
 
 
-def _is_composed(pool: Pool) -> bool:
+def _is_composed(pool: WorkPool) -> bool:
     services = parsed("compose.yaml")["services"]
     service = services.get(pool.worker, {})
     told = service.get("environment", {})
@@ -83,7 +83,7 @@ def _is_composed(pool: Pool) -> bool:
     )
 
 
-def _is_in_the_cluster(pool: Pool) -> bool:
+def _is_in_the_cluster(pool: WorkPool) -> bool:
     made = list(yaml.safe_load_all(text("deployments/kubernetes/workers.yaml")))
     [container] = [
         one["spec"]["template"]["spec"]["containers"][0]
@@ -110,7 +110,7 @@ def test_whoever_adds_an_entry_is_told_which_files_to_write() -> None:
 
 
 def test_a_file_that_contradicts_its_entry_is_found() -> None:
-    other = Pool("gdal", "", INLINE, image="cairn-worker-light", extra="gdal", is_told_database=True)
+    other = WorkPool("gdal", "", INLINE, image="cairn-worker-light", extra="gdal", is_told_database=True)
     assert {one.partition(":")[0] for one in differences([other])} == {
         "Dockerfile.worker", "compose.yaml", "deployments/kubernetes/workers.yaml", "docs/reference/settings.md"
     }  # fmt: skip

@@ -7,7 +7,7 @@ import pytest
 
 from flows.handlers.examples import EchoResult, echo
 from flows.handlers.registry import handler
-from flows.pools import INLINE, POOLS, PROCESS, QUEUES, BadPool, Pool, Pools
+from flows.pools import INLINE, POOLS, PROCESS, QUEUES, BadPool, WorkPool, WorkPools
 from tests.support.one_more_pool import GPU
 
 LIGHT, GDAL = POOLS["light"], POOLS["gdal"]
@@ -34,24 +34,24 @@ def test_pools_are_called_as_operators_and_workflows_know_them() -> None:
         (GDAL, {"queues": {"high": 1}}, "high, normal, low"),
     ],
 )
-def test_an_entry_that_cannot_be_is_refused(pool: Pool, change: dict[str, Any], told: str) -> None:
+def test_an_entry_that_cannot_be_is_refused(pool: WorkPool, change: dict[str, Any], told: str) -> None:
     with pytest.raises(BadPool, match=told):
         replace(pool, **change)
 
 
 def test_entries_that_contradict_each_other_are_refused() -> None:
     with pytest.raises(BadPool, match="same name"):
-        Pools(LIGHT, GDAL, replace(GPU, name="functionapp-tasks"))
+        WorkPools(LIGHT, GDAL, replace(GPU, name="functionapp-tasks"))
     with pytest.raises(BadPool, match="same name"):
-        Pools(LIGHT, GDAL, GDAL)
+        WorkPools(LIGHT, GDAL, GDAL)
     with pytest.raises(BadPool, match="One pool is home"):
-        Pools(GDAL)
+        WorkPools(GDAL)
     with pytest.raises(BadPool, match="One pool is home"):
-        Pools(LIGHT, replace(LIGHT, name="lighter", old_names=()))
+        WorkPools(LIGHT, replace(LIGHT, name="lighter", old_names=()))
 
 
 def test_the_scarcest_pool_stands_last_and_what_is_gone_counts_for_nothing() -> None:
-    pools = Pools(LIGHT, GDAL, GPU)
+    pools = WorkPools(LIGHT, GDAL, GPU)
     assert pools.scarcest({"gdal", "light"}) == "gdal"
     assert pools.scarcest({"gpu", "gdal", "light"}) == "gpu"
     assert pools.scarcest({"gone", "gdal"}) == "gdal"
@@ -59,7 +59,7 @@ def test_the_scarcest_pool_stands_last_and_what_is_gone_counts_for_nothing() -> 
 
 
 def test_what_a_pool_lacks_is_named() -> None:
-    pools = Pools(LIGHT, GDAL, GPU)
+    pools = WorkPools(LIGHT, GDAL, GPU)
     assert pools.lacking("light", needed_by="gdal") == ["GDAL"]
     assert pools.lacking("gdal", needed_by="gpu") == ["a GPU"]
     assert pools.lacking("gpu", needed_by="gdal") == pools.lacking("gdal", needed_by="light") == []

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from flows import pools
 from flows.handlers.context import Context
 
-GPU = pools.Pool(
+GPU = pools.WorkPool(
     "gpu",
     "Models, and pixels by the million",
     pools.PROCESS,
