@@ -139,7 +139,7 @@ class _Bench:
         """One try, as the engine makes it."""
         attempt = Try(handler, handler, params, facts, TIMEOUT_SECONDS)
         started = time.perf_counter()
-        result = one_try.run(attempt, Care(Zones.local(self.folder), Event(), lambda *_: None))
+        result = one_try.run_try(attempt, Care(Zones.local(self.folder), Event(), lambda *_: None))
         seconds[handler] = time.perf_counter() - started
         return result
 
@@ -170,7 +170,7 @@ def _zygote() -> Iterator[None]:
     process = subprocess.Popen(tied(sys.executable, "-m", "deployments.warm.zygote", "gdal"), cwd=REPOSITORY)
     try:
         deadline = time.monotonic() + WARM_SECONDS
-        while (connection := fork_client.connect(os.environ[fork_client.ADDRESS])) is None:
+        while (connection := fork_client.connect_to_zygote(os.environ[fork_client.ADDRESS])) is None:
             if process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError("The process that tries are forked from did not start.")
             time.sleep(0.05)

@@ -24,9 +24,9 @@ def main() -> None:
         os.setsid()
     # A signal that comes before there is somebody to pass it on to waits until there is.
     signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)
-    zygote = fork_client.connect(os.environ.get(fork_client.ADDRESS))
+    zygote = fork_client.connect_to_zygote(os.environ.get(fork_client.ADDRESS))
     order = {"environment": dict(os.environ), "folder": os.getcwd()}  # noqa: PTH109 - as above
-    pid = fork_client.ask(zygote, fork_client.FLOW, order, (0, 1, 2)) if zygote else None
+    pid = fork_client.ask_for_fork(zygote, fork_client.FLOW, order, (0, 1, 2)) if zygote else None
     if zygote is None or pid is None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
         os.execv(sys.executable, [sys.executable, "-m", "prefect.engine"])  # noqa: S606 - our own interpreter

@@ -240,7 +240,7 @@ def _be_flow(order: dict[str, Any]) -> int:
 
 def _be_try(order: dict[str, Any]) -> int:
     os.setsid()
-    process_child.live(order)
+    process_child.run_ordered_try(order)
     return 0
 
 

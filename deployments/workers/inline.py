@@ -121,7 +121,7 @@ class InlineWorker(Draining):
             while self._submitting_flow_run_ids:
                 for run in self._running.values():
                     run.engine.stopped = run.engine.stopped or "draining"
-                stopping.stop_all("draining")  # repeated: a run may have begun just now
+                stopping.stop_all_flow_runs("draining")  # repeated: a run may have begun just now
                 await asyncio.sleep(DRAIN_LOOK_SECONDS)
         for run in list(self._running.values()):
             run.scope.cancel()
@@ -190,7 +190,7 @@ class InlineWorker(Draining):
         running = self._running[flow_run.id] = _Running(engine)
         try:
             with running.scope:
-                await engine.run()
+                await engine.run_flow()
         finally:
             del self._running[flow_run.id]
             running.ended.set()
@@ -246,7 +246,7 @@ class InlineWorker(Draining):
         assert running.engine.flow_run is not None  # noqa: S101 - an engine has one
         with anyio.move_on_after(RUN_CANCEL_SECONDS):
             while not running.ended.is_set():
-                stopping.stop(running.engine.flow_run.id, "cancelled")  # repeated: it may have begun just now
+                stopping.stop_flow_run(running.engine.flow_run.id, "cancelled")  # repeated: it may have begun just now
                 with anyio.move_on_after(0.5):
                     await running.ended.wait()
         running.scope.cancel()

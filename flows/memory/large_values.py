@@ -33,8 +33,8 @@ class KeptValues:
     store: SmallStore
     memory: str
 
-    def told(self, value: Any) -> dict[str, Any]:
-        """The value as it travels: `{"value": …}`, or `{"stored": name}` where it is too large for that."""
+    def dump(self, value: Any) -> dict[str, Any]:
+        """Make of the value what travels: `{"value": …}`, or `{"stored": name}` where it is kept for its size."""
         if isinstance(value, Stored):
             return {"stored": value.name}
         text = to_json(value)
@@ -46,9 +46,9 @@ class KeptValues:
             self.store.write_bytes(name, content)
         return {"stored": name}
 
-    def heard(self, told: Mapping[str, Any]) -> Any:
-        """The value again. A kept mapping is read only if somebody looks into it."""
-        return Stored(self.store, told["stored"]) if "stored" in told else told["value"]
+    def load(self, dumped: Mapping[str, Any]) -> Any:
+        """Make the value again of what travelled. A kept mapping is read only if somebody looks into it."""
+        return Stored(self.store, dumped["stored"]) if "stored" in dumped else dumped["value"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,11 +60,11 @@ class Stored(Mapping[str, Any]):
 
     @cached_property
     def content(self) -> dict[str, Any]:
-        """Read once, for all that is given it: the items of a fan-out may be thousands."""
+        """The content, read once for all who are given this mapping: items of a fan-out may be thousands."""
         return self.read()
 
     def read(self) -> dict[str, Any]:
-        """For who looks once: nothing of it stays here."""
+        """Read the content for somebody who looks once; nothing of it stays here."""
         try:
             content = self.store.read_bytes(self.name)
         except InvalidInput:

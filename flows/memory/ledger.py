@@ -58,7 +58,7 @@ class Ledger:
     def values(self) -> KeptValues:
         return KeptValues(self.store, self.memory)
 
-    def recall(self) -> None:
+    def read_nodes(self) -> None:
         """Read what is remembered of nodes. Once is enough: what this process does from then on it notes itself."""
         self._nodes = {entry.node: entry for entry in self._entries(NODES) if entry.is_completed}
 
@@ -66,31 +66,31 @@ class Ledger:
         """Whether nothing is remembered of this node, as far as that is known without a look at storage."""
         return self._nodes is not None and path not in self._nodes
 
-    def node(self, path: str, digest: str) -> NodeOutcome | None:
+    def node_outcome(self, path: str, digest: str) -> NodeOutcome | None:
         """How this node ended if it has succeeded before, with the same work to do."""
         if self._nodes is None:
-            self.recall()
+            self.read_nodes()
         return self._outcome((self._nodes or {}).get(path), digest)
 
-    def completed(self) -> set[str]:
+    def completed_nodes(self) -> set[str]:
         """The nodes that have succeeded by now, in whatever process."""
         return {entry.node for entry in self._entries(NODES) if entry.is_completed}
 
-    def items(self, path: str) -> dict[str, LedgerEntry]:
+    def completed_items(self, path: str) -> dict[str, LedgerEntry]:
         """The items of a fan-out that have succeeded before, by key."""
         return {entry.key: entry for entry in self._entries(path) if entry.is_completed and entry.key is not None}
 
-    def item(self, entries: Mapping[str, LedgerEntry], key: str, digest: str) -> NodeOutcome | None:
+    def item_outcome(self, entries: Mapping[str, LedgerEntry], key: str, digest: str) -> NodeOutcome | None:
         """How this item ended if it has succeeded before, with the same work to do."""
         return self._outcome(entries.get(key), digest)
 
     def _outcome(self, entry: LedgerEntry | None, digest: str) -> NodeOutcome | None:
         if entry is None or entry.digest != digest or entry.output is None:
             return None
-        return NodeOutcome(State.COMPLETED, self.values.heard(entry.output))
+        return NodeOutcome(State.COMPLETED, self.values.load(entry.output))
 
     def record(self, entry: LedgerEntry) -> None:
-        """Remember. Once this returns, no attempt repeats what has succeeded."""
+        """Write the entry down. Once this returns, no attempt repeats what has succeeded."""
         place = NODES if entry.index is None else entry.node
         line = {name: value for name, value in entry.__dict__.items() if value is not None}
         self._lines[place] += 1

@@ -40,8 +40,8 @@ def is_outage(error: httpx.HTTPError) -> bool:
     return not isinstance(error, httpx.HTTPStatusError) or error.response.is_server_error
 
 
-async def answered(ask: Callable[[], Awaitable[Answer]], about: str, stop: Stop | None = None) -> Answer:
-    """Prefect's answer, be it after an outage. What is asked may be asked twice. A stop ends the waiting at once."""
+async def ask_until_answered(ask: Callable[[], Awaitable[Answer]], about: str, stop: Stop | None = None) -> Answer:
+    """Ask Prefect until it answers, through any outage. It may be asked twice. A stop ends the waiting at once."""
     deadline = time.monotonic() + OUTAGE_SECONDS
     while True:
         try:
@@ -80,8 +80,8 @@ def _end_now(bound: asyncio.Timeout) -> None:
 class QuietEngine(AsyncFlowRunEngine[..., Any]):
     """One flow run of a process that is not its own."""
 
-    async def run(self) -> None:
-        """From Pending to the end. What the flow raises becomes its state; only Prefect's own signals come out."""
+    async def run_flow(self) -> None:
+        """Run the flow from Pending to its end. What the flow raises becomes its state; Prefect's signals come out."""
         async with self.start():
             while self.is_running():
                 async with self.run_context():
@@ -103,11 +103,11 @@ class QuietEngine(AsyncFlowRunEngine[..., Any]):
         refused ends it so: there is nobody else who would.
         """
         ask = super().set_state
-        told = await answered(lambda: ask(state, force), f"the state {state.name}")
+        told = await ask_until_answered(lambda: ask(state, force), f"the state {state.name}")
         if not told.is_cancelling():
             return told
         ended: State[Any] = State(type=StateType.CANCELLED, message=f"It was cancelled before it was {state.name}.")
-        return await answered(lambda: ask(ended), "its cancellation")
+        return await ask_until_answered(lambda: ask(ended), "its cancellation")
 
     @asynccontextmanager
     async def initialize_run(self) -> AsyncGenerator[Any, None]:
@@ -164,10 +164,10 @@ class _InnerEngine(QuietEngine):
         tracking = Task(fn=self.flow.fn, name=self.flow.name, version=self.flow.version)
         vars(tracking)["_is_subflow_tracking_task"] = True
         # Made twice where an answer was lost on its way: the second of them is the one that is used.
-        shown = await answered(
+        shown = await ask_until_answered(
             lambda: tracking.create_run(client=client, flow_run_context=around, parameters={}), self.flow.name
         )
-        created = await answered(
+        created = await ask_until_answered(
             lambda: client.create_flow_run(self.flow, name=self.name, state=Pending(), parent_task_run_id=shown.id),
             self.flow.name,
         )
@@ -191,7 +191,7 @@ class _InnerEngine(QuietEngine):
             yield
 
 
-async def run_inside(
+async def run_as_inner_flow_run(
     body: Callable[[], Coroutine[Any, Any, State[Any]]], flow_name: str, version: str, run_name: str
 ) -> None:
     """Run this as a flow run inside the one around it; it ends in the state that the body returns.
@@ -202,6 +202,6 @@ async def run_inside(
         fn=body, name=flow_name, version=version, validate_parameters=False, persist_result=False, log_prints=False
     )
     engine = _InnerEngine(flow=flow, parameters={}, name=run_name)
-    await engine.run()
+    await engine.run_flow()
     if isinstance(engine._raised, BaseException):  # noqa: SLF001 - ours by inheritance
         raise engine._raised  # noqa: SLF001

@@ -32,8 +32,8 @@ class TaskRuns:
         may_retry = executor.may_retry if _prefect_retries(node) else None
         self._task = _prefect_task(node, self._body, name, may_retry)
 
-    async def run(self, work: Work, known: NodeOutcome | None = None) -> tuple[NodeOutcome, int]:
-        """One task run for this work, or to show that it was done before; how it ended, after how many tries."""
+    async def run_as_task(self, work: Work, known: NodeOutcome | None = None) -> tuple[NodeOutcome, int]:
+        """Do the work in a task run, or show that it was done before; return how it ended, after how many tries."""
         index = work.item.index if work.item else 0
         self._works[index] = work, known
         with self.executor.at_work():
@@ -44,7 +44,7 @@ class TaskRuns:
                 raise error
             if outcome is None:
                 assert error is not None  # noqa: S101 - a body leaves an outcome or raises
-                outcome = await self.executor.failed(work, made - 1, error)
+                outcome = await self.executor.outcome_of_failure(work, made - 1, error)
         del self._works[index]
         return outcome, made
 
@@ -55,16 +55,16 @@ class TaskRuns:
         if _prefect_retries(self.node):
             number = (task_run.run_count or 1) - 1
             self._tries[index] = number + 1
-            self._ended[index] = NodeOutcome(State.COMPLETED, await self.executor.once(work, number))
+            self._ended[index] = NodeOutcome(State.COMPLETED, await self.executor.try_through_outages(work, number))
         else:
-            self._ended[index] = outcome = await self.executor.perform(work)
+            self._ended[index] = outcome = await self.executor.run_with_retries(work)
             if outcome.error is not None:
                 return _prefect_state(StateType.FAILED, "Failed", outcome.error.message)
         return _prefect_state(StateType.COMPLETED, "Completed", _said(work))
 
 
 async def run_group(node: Node, name: str, perform: Callable[[], Coroutine[Any, Any, Sequence[bool]]]) -> None:
-    """One task run for several items, each with its own tries. It ends well; its message counts the failed."""
+    """Do several items in one task run, each with its own tries. It ends well; its message counts the failed."""
 
     async def body() -> "PrefectState[Any]":
         done = list(await perform())
@@ -75,7 +75,7 @@ async def run_group(node: Node, name: str, perform: Callable[[], Coroutine[Any, 
 
 
 async def show_skipped(node: Node) -> None:
-    """A task run that says that the node was skipped."""
+    """Show by a task run that the node was skipped."""
 
     async def body() -> "PrefectState[Any]":
         return _prefect_state(StateType.COMPLETED, "Skipped", "Not chosen by the workflow.")

@@ -32,7 +32,7 @@ _TAG = "tag:"
 
 
 async def run_task(task: Task[..., Any], **parameters: Any) -> BaseException | None:
-    """Run the task, whose function returns the state it ends in. What it raised at last, if it did."""
+    """Run the task, whose function returns the state it ends in; return what it raised at last, if it did."""
     engine = NodeEngine(task=task, parameters=parameters)
     async with engine.start():
         while engine.is_running():

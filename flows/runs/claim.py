@@ -14,7 +14,7 @@ from flows.compiler import Plan
 from flows.handlers.availability import missing_handlers
 from flows.log_redaction import strike_from_logs
 from flows.memory.ledger import Ledger
-from flows.prefect_engine.flow_run import answered
+from flows.prefect_engine.flow_run import ask_until_answered
 from flows.prefect_engine.patient_client import be_patient_as_a_run
 from flows.prefect_engine.task_run import tag_limits
 from flows.runs.domain_client import AttemptClient, domain_http
@@ -28,7 +28,7 @@ from flows.storage.threads import in_storage_thread
 from flows.tries.concurrency import Places, shared_room
 
 
-async def connect(stack: AsyncExitStack) -> tuple[WorkerSettings, Any]:
+async def connect_to_domain(stack: AsyncExitStack) -> tuple[WorkerSettings, Any]:
     settings = WorkerSettings()
     strike_from_logs()
     be_patient_as_a_run()
@@ -37,8 +37,8 @@ async def connect(stack: AsyncExitStack) -> tuple[WorkerSettings, Any]:
     return settings, await stack.enter_async_context(domain_http(settings))
 
 
-def claim(line: AttemptClient, settings: WorkerSettings, segment: int | None = None) -> RunStart:
-    """What this flow run tells the domain of itself."""
+def claim_message(line: AttemptClient, settings: WorkerSettings, segment: int | None = None) -> RunStart:
+    """Make the message by which this flow run claims its attempt."""
     context = FlowRunContext.get()
     pool = context.flow_run.work_pool_name if context and context.flow_run else None
     return RunStart(
@@ -69,12 +69,12 @@ def refusal_of(order: WorkOrder) -> str | None:
     return None
 
 
-async def run_context_of(line: AttemptClient, settings: WorkerSettings, order: WorkOrder, pool: str) -> RunContext:
+async def make_run_context(line: AttemptClient, settings: WorkerSettings, order: WorkOrder, pool: str) -> RunContext:
     zones = await _zones(settings, line.stop)
     runs = PatientStore(zones.runs, line.stop.event, settings.outage_seconds)
     ledger = Ledger(runs, memory_folder(order.facts.id, order.memory), f"{flow_run_id()}-{flow_run.run_count or 1}")
     async with get_client(sync_client=False) as prefect:
-        await together(in_storage_thread(ledger.recall), tag_limits.learn(prefect))
+        await together(in_storage_thread(ledger.read_nodes), tag_limits.learn(prefect))
     return RunContext(
         facts=order.facts,
         pool=pool,
@@ -101,4 +101,4 @@ async def _zones(settings: WorkerSettings, stop: Stop) -> Zones:
     from blocks.storage import load_zones
 
     block = settings.storage_block
-    return await answered(lambda: load_zones(block), "where the zones are", stop)
+    return await ask_until_answered(lambda: load_zones(block), "where the zones are", stop)

@@ -82,7 +82,7 @@ class AttemptClient:
     _sending: asyncio.Lock = field(default_factory=asyncio.Lock)
     _hearers: set[asyncio.Event] = field(default_factory=set)
 
-    async def start(self, message: RunStart) -> WorkOrder:
+    async def claim(self, message: RunStart) -> WorkOrder:
         """Claim the attempt and learn what to do. Raises HeldBack where the stop comes before an answer."""
         path, body = f"/api/v1/runs/{self.run_id}/start", message.model_dump(mode="json")
         order = WorkOrder.model_validate(await post(self.http, path, body, self.stop))
@@ -128,7 +128,10 @@ class AttemptClient:
     @asynccontextmanager
     async def beating(self, every_seconds: float) -> AsyncIterator[None]:
         """Send heartbeats and what is noted while the block runs."""
-        tasks = [asyncio.create_task(self._kept_up(each, every_seconds)) for each in (self._beat, self._send_noted)]
+        tasks = [
+            asyncio.create_task(self._go_on_after_faults(each, every_seconds))
+            for each in (self._beat, self._send_noted)
+        ]
         try:
             yield
         finally:
@@ -136,7 +139,7 @@ class AttemptClient:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _kept_up(self, work: Callable[[float], Awaitable[None]], every_seconds: float) -> None:
+    async def _go_on_after_faults(self, work: Callable[[float], Awaitable[None]], every_seconds: float) -> None:
         """Begin the work again where a fault ended it: an attempt that nobody speaks for would be taken for lost."""
         while True:
             try:
@@ -242,9 +245,9 @@ async def post(
             if answer.is_success:
                 with contextlib.suppress(ValueError):
                     return answer.json()
-            reason = f"status {answer.status_code}: {_detail(answer)}"
+            reason = f"status {answer.status_code}: {_problem_detail(answer)}"
             if answer.status_code == httpx.codes.CONFLICT:
-                raise Fenced(_detail(answer))
+                raise Fenced(_problem_detail(answer))
             if (held := _held_seconds(answer)) is not None:
                 await _wait(held, stop)
                 delay, heard_at = FIRST_DELAY_SECONDS, time.monotonic()
@@ -278,7 +281,7 @@ def _held_seconds(answer: httpx.Response) -> float | None:
         return None
 
 
-def _detail(answer: httpx.Response) -> str:
+def _problem_detail(answer: httpx.Response) -> str:
     try:
         return str(answer.json()["detail"])
     except (ValueError, KeyError, TypeError):
@@ -292,11 +295,11 @@ def domain_http(settings: WorkerSettings) -> httpx.AsyncClient:
         base_url=str(settings.domain_url),
         headers={"Authorization": f"Bearer {token}"},
         timeout=httpx.Timeout(ANSWER_SECONDS, read=ANSWER_SECONDS + LONGEST_HOLD_SECONDS),
-        verify=_trust(),
+        verify=_tls_context(),
     )
 
 
 @cache
-def _trust() -> ssl.SSLContext:
+def _tls_context() -> ssl.SSLContext:
     """Loading the authorities takes 16 ms and a megabyte: once for the process, which may run hundreds of flows."""
     return httpx.create_ssl_context()

@@ -34,7 +34,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Items:
-    """One share being done. `tell` hears how each item ended that was not stopped, as it ends."""
+    """Does one share's items. `tell` hears how each item ended that was not stopped, as it ends."""
 
     executor: NodeExecutor
     share: Share
@@ -42,72 +42,72 @@ class Items:
     gate: asyncio.Semaphore
     tell: Tell
 
-    async def each_visible(self, works: Sequence[Work]) -> None:
-        """A task run for every item."""
+    async def run_as_tasks(self, works: Sequence[Work]) -> None:
+        """Do each item in a task run of its own."""
         runs = TaskRuns(self.executor, self.share.node, of_items=True)
 
-        async def do(work: Work) -> None:
+        async def run_one(work: Work) -> None:
             async with self.gate:
                 if not self.executor.stop.is_set():
-                    outcome, _ = await runs.run(work, await self.executor.remembered_item(self.entries, work))
+                    outcome, _ = await runs.run_as_task(work, await self.executor.remembered_item(self.entries, work))
                     await self._tell(work, outcome)
 
-        await each_to_its_end(do(work) for work in works)
+        await each_to_its_end(run_one(work) for work in works)
 
-    async def in_groups(self, works: Sequence[Work], at_once: int) -> None:
-        """Never more task runs than the cap. Where more items than groups may run at once, a group runs several."""
+    async def run_in_grouped_tasks(self, works: Sequence[Work], at_once: int) -> None:
+        """Do the items in no more task runs than the cap, each for a group that may do several at once."""
         groups = [
             works[part.start : part.stop] for part in grouped(len(works), self.executor.run_context.task_runs_cap)
         ]
         groups_at_once = asyncio.Semaphore(at_once)
         node = self.share.node
 
-        async def do(group: Sequence[Work]) -> None:
+        async def run_one(group: Sequence[Work]) -> None:
             name = f"{node.id}__{_index(group[0])}-{_index(group[-1])}"
             async with groups_at_once:
                 if not self.executor.stop.is_set():
-                    await run_group(node, name, lambda: self.each(group, math.ceil(at_once / len(groups))))
+                    await run_group(node, name, lambda: self.run_without_tasks(group, math.ceil(at_once / len(groups))))
 
-        await each_to_its_end(do(group) for group in groups)
+        await each_to_its_end(run_one(group) for group in groups)
 
-    async def each(self, works: Sequence[Work], at_once: int) -> list[bool]:
-        """Items without task runs of their own; which of them ended well."""
+    async def run_without_tasks(self, works: Sequence[Work], at_once: int) -> list[bool]:
+        """Do items without task runs of their own; return which of them ended well."""
         places = asyncio.Semaphore(at_once)
 
-        async def do(work: Work) -> bool:
+        async def run_one(work: Work) -> bool:
             async with places, self.gate:
-                return await self._perform(work)
+                return await self._run_one(work)
 
         if at_once == 1:
-            return [await do(work) for work in works]
-        return await each_to_its_end(do(work) for work in works)
+            return [await run_one(work) for work in works]
+        return await each_to_its_end(run_one(work) for work in works)
 
-    async def _perform(self, work: Work) -> bool:
-        """Stopped work is neither done nor told."""
+    async def _run_one(self, work: Work) -> bool:
+        """Do one item, unless the run stops; return whether it ended well."""
         if self.executor.stop.is_set():
             return False
-        outcome = await self.executor.remembered_item(self.entries, work) or await self.executor.perform(work)
+        outcome = await self.executor.remembered_item(self.entries, work) or await self.executor.run_with_retries(work)
         await self._tell(work, outcome)
         return outcome.state is State.COMPLETED
 
     async def _tell(self, work: Work, outcome: NodeOutcome) -> None:
-        """Nothing of an item that a stop cut short: told as one that failed, it would hide why there was a stop."""
+        """Tell how the item ended, unless a stop cut it short: told as failed, it would hide why there was a stop."""
         if outcome.state is not State.CANCELLED:
             await self.tell(_index(work), outcome)
 
 
-async def do_items(executor: NodeExecutor, share: Share, tell: Tell, *, visible: bool) -> None:
+async def run_items(executor: NodeExecutor, share: Share, tell: Tell, *, visible: bool) -> None:
     """Do every item of the share."""
-    entries = await in_storage_thread(executor.run_context.ledger.items, share.path)
+    entries = await in_storage_thread(executor.run_context.ledger.completed_items, share.path)
     works = [Work(share.node, share.path, item.params, item) for item in share.items]
     at_once = share.at_once or AT_ONCE
     items = Items(executor, share, entries, asyncio.Semaphore(at_once), tell)
     if not visible:
-        await items.each(works, at_once)
+        await items.run_without_tasks(works, at_once)
     elif len(works) <= executor.run_context.task_runs_cap:
-        await items.each_visible(works)
+        await items.run_as_tasks(works)
     else:
-        await items.in_groups(works, at_once)
+        await items.run_in_grouped_tasks(works, at_once)
 
 
 def _index(work: Work) -> int:
@@ -140,7 +140,7 @@ class FanOutCounts:
             self.report()  # now: once the schedule has heard of this item, the node may have ended
 
     def set(self, done: int, failed: int) -> None:
-        """What other processes have counted."""
+        """Take over what other processes have counted."""
         self.done, self.failed = done, failed
         if self.is_over:
             self.report()

@@ -11,7 +11,7 @@ from prefect.client.schemas.objects import State as PrefectState
 
 from domain.contracts.runs import RunRegister
 from flows.compiler import Plan
-from flows.runs.claim import connect
+from flows.runs.claim import connect_to_domain
 from flows.runs.domain_client import AttemptClient, register
 from flows.runs.parent import run_attempt
 from flows.runs.segment import run_segment
@@ -35,9 +35,11 @@ OURS = ("run_id", "attempt_token")
 def build_flow(plan: Plan) -> Flow[..., Any]:
     """The flow of one workflow. Its form in Prefect's UI comes from the workflow's inputs."""
 
-    async def run(run_id: str | None = None, attempt_token: str | None = None, **inputs: Any) -> PrefectState[Any]:
+    async def run_workflow(
+        run_id: str | None = None, attempt_token: str | None = None, **inputs: Any
+    ) -> PrefectState[Any]:
         async with AsyncExitStack() as stack:
-            settings, http = await connect(stack)
+            settings, http = await connect_to_domain(stack)
             if run_id is None or attempt_token is None:
                 given = {name: value for name, value in inputs.items() if value is not None}
                 message = RunRegister(workflow_id=plan.workflow_id, inputs=given, flow_run_id=flow_run_id())
@@ -46,23 +48,23 @@ def build_flow(plan: Plan) -> Flow[..., Any]:
             line = AttemptClient(http, UUID(run_id), attempt_token)
             return await run_attempt(line, settings)
 
-    run.__name__ = run.__qualname__ = plan.workflow_id
+    run_workflow.__name__ = run_workflow.__qualname__ = plan.workflow_id
     signature = _signature(plan)
-    run.__signature__ = signature  # type: ignore[attr-defined]
-    run.__annotations__ = {name: parameter.annotation for name, parameter in signature.parameters.items()}
-    run.__doc__ = _docstring(plan)
-    return _flow(run, plan.workflow_id, str(plan.version), plan.description or plan.name)
+    run_workflow.__signature__ = signature  # type: ignore[attr-defined]
+    run_workflow.__annotations__ = {name: parameter.annotation for name, parameter in signature.parameters.items()}
+    run_workflow.__doc__ = _docstring(plan)
+    return _flow(run_workflow, plan.workflow_id, str(plan.version), plan.description or plan.name)
 
 
 def build_bare_flow(workflow_id: str) -> Flow[..., Any]:
     """The flow of a workflow whose file cannot be read now, for runs of the domain: they bring their plan along."""
 
-    async def run(run_id: str, attempt_token: str) -> PrefectState[Any]:
+    async def run_workflow(run_id: str, attempt_token: str) -> PrefectState[Any]:
         async with AsyncExitStack() as stack:
-            settings, http = await connect(stack)
+            settings, http = await connect_to_domain(stack)
             return await run_attempt(AttemptClient(http, UUID(run_id), attempt_token), settings)
 
-    return _flow(run, workflow_id, None, "Its file has faults; runs go by what was published.")
+    return _flow(run_workflow, workflow_id, None, "Its file has faults; runs go by what was published.")
 
 
 def build_segment_flow() -> Flow[..., Any]:
@@ -70,7 +72,7 @@ def build_segment_flow() -> Flow[..., Any]:
 
     async def segment(run_id: str, attempt_token: str, segment: int) -> PrefectState[Any]:
         async with AsyncExitStack() as stack:
-            settings, http = await connect(stack)
+            settings, http = await connect_to_domain(stack)
             return await run_segment(AttemptClient(http, UUID(run_id), attempt_token, segment), settings, segment)
 
     return _flow(segment, "segment", None, "A stretch of a run on another pool. Started by its run, never by hand.")

@@ -58,8 +58,8 @@ class Work:
 class Workflows(Protocol):
     """Runs sub-workflows."""
 
-    async def run(self, work: Work, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """The outputs of the sub-workflow; raises if it fails."""
+    async def run_workflow(self, work: Work, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Run the sub-workflow and return its outputs; raise if it fails."""
 
 
 @dataclass
@@ -91,12 +91,12 @@ class NodeExecutor:
             task.cancel()
         self.run_context.places.let_go()
 
-    async def once(self, work: Work, number: int) -> Mapping[str, Any]:
-        """One try, begun again for as long as it ends because something of ours is away."""
+    async def try_through_outages(self, work: Work, number: int) -> Mapping[str, Any]:
+        """Make one try, again for as long as it ends because something of ours is away."""
         waiting = Outlasting(self.run_context.outage_seconds)
         while True:
             try:
-                return await self._placed(work, number)
+                return await self._try_in_free_place(work, number)
             except Exception as error:
                 if (away := outage_of(error)) is None:
                     raise
@@ -117,63 +117,63 @@ class NodeExecutor:
                     return
                 await asyncio.sleep(LOOK_SECONDS)
 
-    async def _placed(self, work: Work, number: int) -> Mapping[str, Any]:
-        """One try, once there is room for it. What only waits for other work, a sub-workflow's, takes none."""
+    async def _try_in_free_place(self, work: Work, number: int) -> Mapping[str, Any]:
+        """Make one try once there is a place for it. A sub-workflow only waits for other work and takes none."""
         if work.node.workflow is not None and self.workflows is not None:
-            return await self._once(work, number)
+            return await self._try_and_remember(work, number)
         with self.at_work(self._busy):
-            async with self.run_context.places.one(self.stop.is_set):
-                return await self._once(work, number)
+            async with self.run_context.places.hold_place(self.stop.is_set):
+                return await self._try_and_remember(work, number)
 
-    async def _once(self, work: Work, number: int) -> Mapping[str, Any]:
-        """One try. What succeeded is remembered before anybody hears of it, and where it is large only there."""
+    async def _try_and_remember(self, work: Work, number: int) -> Mapping[str, Any]:
+        """Make one try. What succeeded is remembered before anybody hears of it, and where it is large only there."""
         if self.stop.is_set():
             raise Stopped("The run was asked to stop.")
         started = time.time()
         with self.at_work(self._busy):
             if work.node.workflow is not None and self.workflows is not None:
-                output = await self.workflows.run(work, await made_plain(work.params))
+                output = await self.workflows.run_workflow(work, await made_plain(work.params))
                 remember = partial(self._remember, work, number, started, output)
-                stored: Mapping[str, Any] = await in_storage_thread(self._outlast, remember)
+                stored: Mapping[str, Any] = await in_storage_thread(self._wait_out_storage, remember)
             else:
-                output, stored = await self._handle(work, number, started)
+                output, stored = await self._run_handler(work, number, started)
         self.run_context.artifacts += [Artifact.model_validate(each) for each in output.get("artifacts") or []]
         return stored
 
-    async def perform(self, work: Work) -> NodeOutcome:
-        """All its tries, without a task run of its own."""
+    async def run_with_retries(self, work: Work) -> NodeOutcome:
+        """Try the work until it succeeds or has no tries left, without a task run of its own."""
         with self.at_work():
-            return await self._perform(work)
+            return await self._retry_until_done(work)
 
-    async def _perform(self, work: Work) -> NodeOutcome:
+    async def _retry_until_done(self, work: Work) -> NodeOutcome:
         delays = work.node.retry.delays()
         number = 0
         while True:
             try:
-                return NodeOutcome(State.COMPLETED, await self.once(work, number))
+                return NodeOutcome(State.COMPLETED, await self.try_through_outages(work, number))
             except Broken:
                 raise
             except Exception as error:  # noqa: BLE001 - whatever a handler raises is its failure, not ours
                 if number >= len(delays) or not self.may_retry(error):
-                    return await self.failed(work, number, error)
+                    return await self.outcome_of_failure(work, number, error)
             await asyncio.sleep(work.node.retry.wait(number, random.random()))  # noqa: S311 - a spread, no secret
             number += 1
 
-    async def failed(self, work: Work, number: int, error: BaseException) -> NodeOutcome:
+    async def outcome_of_failure(self, work: Work, number: int, error: BaseException) -> NodeOutcome:
         """The outcome of work that failed for good, or was stopped."""
         told = run_error(error, work.node.id)
         if self._is_cut_short(work, number, error):  # it is to be done again, so nobody remembers how it ended
             return NodeOutcome(State.CANCELLED, None, told)
         remember = partial(self._remember, work, number, None, None, told)
         if outage_of(error) is None:
-            await in_storage_thread(self._outlast, remember)
+            await in_storage_thread(self._wait_out_storage, remember)
         else:  # what was away may be the very place where it would be remembered
             with contextlib.suppress(Exception):
                 await in_storage_thread(remember)
         return NodeOutcome(State.FAILED, None, told)
 
-    def _outlast(self, call: Callable[[], Any]) -> Any:
-        """In a thread: wait out an outage of run storage."""
+    def _wait_out_storage(self, call: Callable[[], Any]) -> Any:
+        """Make the call, waiting out an outage of run storage. Called in a thread."""
         return self.run_context.runs(self.stop).outlast(call)
 
     def may_retry(self, error: object) -> bool:
@@ -185,12 +185,12 @@ class NodeExecutor:
         has_tries_left = number < len(work.node.retry.delays()) and worth_another_try(error)
         return self.stop.is_set() and (isinstance(error, Stopped) or has_tries_left)
 
-    async def remembered(self, work: Work) -> NodeOutcome | None:
-        """How a node ended if an earlier attempt did it."""
+    async def remembered_node(self, work: Work) -> NodeOutcome | None:
+        """How the node ended, if an earlier attempt did it."""
         ledger = self.run_context.ledger
         if ledger.is_new(work.path):
             return None
-        return await in_storage_thread(lambda: self._taken(ledger.node(work.path, work.digest)))
+        return await in_storage_thread(lambda: self._if_undamaged(ledger.node_outcome(work.path, work.digest)))
 
     async def remembered_item(self, entries: Mapping[str, LedgerEntry], work: Work) -> NodeOutcome | None:
         """How an item ended if an earlier attempt did it."""
@@ -199,12 +199,12 @@ class NodeExecutor:
         key, is_kept = work.item.key, "stored" in (entry.output or {})
 
         def look() -> NodeOutcome | None:
-            return self._taken(self.run_context.ledger.item(entries, key, work.digest))
+            return self._if_undamaged(self.run_context.ledger.item_outcome(entries, key, work.digest))
 
         return await in_storage_thread(look) if is_kept or lies_in_storage(work.params) else look()
 
-    def _taken(self, outcome: NodeOutcome | None) -> NodeOutcome | None:
-        """What is remembered, unless it was kept and is damaged: then the work is done again, and kept anew."""
+    def _if_undamaged(self, outcome: NodeOutcome | None) -> NodeOutcome | None:
+        """Take what is remembered, unless it was kept and is damaged: then the work is done again, and kept anew."""
         if outcome is not None and isinstance(outcome.output, Mapping):
             try:
                 output = outcome.output.read() if isinstance(outcome.output, Stored) else outcome.output
@@ -214,8 +214,8 @@ class NodeExecutor:
             self.run_context.artifacts += [Artifact.model_validate(each) for each in output.get("artifacts") or []]
         return outcome
 
-    async def _handle(self, work: Work, number: int, started: float) -> tuple[dict[str, Any], Mapping[str, Any]]:
-        """Have the handler do it; its result, and that as it is kept: in the thread in which it was made."""
+    async def _run_handler(self, work: Work, number: int, started: float) -> tuple[dict[str, Any], Mapping[str, Any]]:
+        """Run the handler; return its result, and that as it was kept in the thread in which it was made."""
         handler = work.node.handler
         assert handler is not None  # noqa: S101 - what runs no workflow has a handler
         attempt = Try(
@@ -236,7 +236,7 @@ class NodeExecutor:
 
         def keep(output: dict[str, Any]) -> None:
             remember = partial(self._remember, work, number, started, output, metrics=metrics)
-            stored.append(self._outlast(remember))  # else the work would be done again
+            stored.append(self._wait_out_storage(remember))  # else the work would be done again
 
         care = Care(
             zones=self.run_context.zones,
@@ -247,13 +247,13 @@ class NodeExecutor:
             keep=keep,
         )
         if one_try.is_light(handler):
-            return await one_try.run_light(attempt, care), stored[0]
-        return await self._in_thread(partial(one_try.run, attempt, care)), stored[0]
+            return await one_try.run_light_try(attempt, care), stored[0]
+        return await self._in_thread(partial(one_try.run_try, attempt, care)), stored[0]
 
     # --- in threads ---
 
     async def _in_thread(self, call: Callable[[], Any]) -> Any:
-        """In a thread that logs as this run does."""
+        """Make the call in a thread that logs as this run does."""
         return await asyncio.get_running_loop().run_in_executor(self.run_context.threads, copy_context().run, call)
 
     def _remember(
@@ -265,9 +265,9 @@ class NodeExecutor:
         error: RunError | None = None,
         metrics: Mapping[str, float] | None = None,
     ) -> Any:
-        """Note how it ended; returns the output as later nodes are given it."""
+        """Write down how the work ended; return the output as later nodes are given it."""
         ledger, now = self.run_context.ledger, time.time()
-        told = None if output is None else ledger.values.told(output)
+        told = None if output is None else ledger.values.dump(output)
         ledger.record(
             LedgerEntry(
                 node=work.path,
@@ -284,7 +284,7 @@ class NodeExecutor:
                 metrics=metrics or None,
             )
         )
-        return told and ledger.values.heard(told)
+        return told and ledger.values.load(told)
 
     def _progress(self, work: Work) -> Callable[[float | None, str], None]:
         """Tells how far a node of the run is. Items and nodes of sub-workflows are counted instead."""

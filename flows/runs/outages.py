@@ -66,7 +66,7 @@ class PatientStore:
         return self.outlast(lambda: self.store.names(folder))
 
     def outlast(self, call: Callable[[], Result]) -> Result:
-        """What the call returns, asked again while what it needs is away."""
+        """Make the call, again while what it needs is away, and return what it returns."""
         waiting = Outlasting(self.allowed_seconds)
         while True:
             try:

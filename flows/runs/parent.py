@@ -18,14 +18,14 @@ from flows.compiler.partition import home_pool
 from flows.handlers.errors import InvalidOutput
 from flows.memory.large_values import made_plain, result_fault
 from flows.runs.child_flow_runs.start import HANDED_OVER, HANDLER_MISSING, ChildCancelled, ChildLost, SegmentRuns
-from flows.runs.claim import claim, queue_of_this, refusal_of, run_context_of
+from flows.runs.claim import claim_message, make_run_context, queue_of_this, refusal_of
 from flows.runs.domain_client import AttemptClient, DomainUnreachable, Fenced, HeldBack, Undelivered
 from flows.runs.events import run_problem
 from flows.runs.outages import outage_of
 from flows.runs.prefect_artifact import show_outline
 from flows.runs.run_context import RunContext
 from flows.runs.runner import Runner, Verdict
-from flows.runs.stop_signals import cancelled_state, heeding, is_being_cancelled, left_early
+from flows.runs.stop_signals import cancelled_state, heeding_stop_signals, is_being_cancelled, state_after_early_leave
 from flows.settings import WorkerSettings
 
 OUTLINE_SECONDS = 3.0
@@ -33,15 +33,15 @@ OUTLINE_SECONDS = 3.0
 
 async def run_attempt(line: AttemptClient, settings: WorkerSettings) -> PrefectState[Any]:
     """Claim the attempt, run the plan, hand in what came of it."""
-    with heeding(line.stop):
+    with heeding_stop_signals(line.stop):
         try:
-            order = await line.start(claim(line, settings))
+            order = await line.claim(claim_message(line, settings))
         except Fenced as fenced:
             return Completed(name="Superseded", message=f"Nothing was done: {fenced}")
         except HeldBack as held:
-            return await left_early(line.stop, AwaitingRetry(message=f"{held} Another worker takes it."))
+            return await state_after_early_leave(line.stop, AwaitingRetry(message=f"{held} Another worker takes it."))
         if refusal := refusal_of(order):
-            return await _refuse(line, refusal)
+            return await _leave_to_right_release(line, refusal)
         return await _run_plan(line, settings, order)
 
 
@@ -49,7 +49,7 @@ async def _run_plan(line: AttemptClient, settings: WorkerSettings, order: WorkOr
     """Do the plan's work and tell the domain how it ended. Heartbeats come first: storage may be long in answering."""
     async with line.beating(order.heartbeat_seconds), get_client(sync_client=False) as prefect:
         try:
-            return await _carry_out(line, settings, order, prefect)
+            return await _run_to_verdict(line, settings, order, prefect)
         except Fenced as fenced:
             return cancelled_state("Fenced", str(fenced))
         except ChildCancelled as cancelled:
@@ -67,39 +67,39 @@ async def _run_plan(line: AttemptClient, settings: WorkerSettings, order: WorkOr
             raise
 
 
-async def _carry_out(
+async def _run_to_verdict(
     line: AttemptClient, settings: WorkerSettings, order: WorkOrder, prefect: PrefectClient
 ) -> PrefectState[Any]:
     plan = Plan.from_json(order.plan)
-    with closing(await run_context_of(line, settings, order, home_pool(plan))) as run_context:
+    with closing(await make_run_context(line, settings, order, home_pool(plan))) as run_context:
         schedule = Schedule(plan, order.inputs, run_context.schedule_facts, order.only)
         run_context.children = SegmentRuns(prefect, run_context, settings.child_silence_seconds, queue_of_this())
-        async with _outlined(prefect, run_context, schedule, str(settings.domain_url)) as outline:
-            verdict = await Runner(run_context, schedule, line.stop).run()
+        async with _graph_shown(prefect, run_context, schedule, str(settings.domain_url)) as outline:
+            verdict = await Runner(run_context, schedule, line.stop).run_plan()
             outline(verdict)
             return await _hand_in(line, run_context, verdict, prefect)
 
 
 @asynccontextmanager
-async def _outlined(
+async def _graph_shown(
     prefect: PrefectClient, run_context: RunContext, schedule: Schedule, domain_url: str
 ) -> AsyncIterator[Callable[[Verdict], None]]:
     """Show the run's graph once it has run for a moment, and its outcome while that is handed in."""
     shown: UUID | None = None
 
-    async def soon() -> None:
+    async def show_soon() -> None:
         nonlocal shown
         await asyncio.sleep(OUTLINE_SECONDS)
         shown = await show_outline(prefect, run_context, schedule, None, domain_url)
 
-    async def at_last(verdict: Verdict) -> None:
+    async def show_verdict(verdict: Verdict) -> None:
         showing[0].cancel()
         await asyncio.gather(showing[0], return_exceptions=True)
         await show_outline(prefect, run_context, schedule, verdict, domain_url, shown)
 
-    showing = [asyncio.create_task(soon())]
+    showing = [asyncio.create_task(show_soon())]
     try:
-        yield lambda verdict: showing.append(asyncio.create_task(at_last(verdict)))
+        yield lambda verdict: showing.append(asyncio.create_task(show_verdict(verdict)))
     finally:
         showing[0].cancel()
         await asyncio.gather(*showing, return_exceptions=True)
@@ -137,7 +137,7 @@ async def _commit(line: AttemptClient, run_context: RunContext, finished: Finish
     return Completed(message="Committed.")
 
 
-async def _refuse(line: AttemptClient, refusal: str) -> PrefectState[Any]:
+async def _leave_to_right_release(line: AttemptClient, refusal: str) -> PrefectState[Any]:
     """Leave the attempt to a worker of the right release. Where none comes, the run is parked with this reason."""
     try:
         await line.fail(RunProblem(code=HANDLER_MISSING, message=refusal), "lost")

@@ -48,7 +48,7 @@ class CountedItems(Protocol):
 class ChildRuns(Protocol):
     """Has work done by flow runs on another pool, and says of each whether it waits there or is at work."""
 
-    async def stretch(
+    async def run_stretch(
         self,
         pool: str,
         place: PlanPath,
@@ -60,7 +60,7 @@ class ChildRuns(Protocol):
     ) -> Mapping[str, NodeOutcome]:
         """Execute these nodes; returns how each of them ended."""
 
-    async def items(
+    async def run_items(
         self,
         pool: str,
         place: PlanPath,
@@ -94,7 +94,7 @@ class RunContext:
     threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(THREADS, "cairn-work"))
 
     def runs(self, stop: Stop) -> PatientStore:
-        """Run storage, whose outages are waited out until this stop. In threads."""
+        """Run storage whose outages are waited out until this stop. For use in threads."""
         return PatientStore(self.zones.runs, stop.event, self.outage_seconds)
 
     @property

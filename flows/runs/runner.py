@@ -37,11 +37,11 @@ from flows.compiler import (
 from flows.compiler.partition import shards, stretch
 from flows.handlers.errors import Broken, InvalidInput, Nested, Stopped, Transient
 from flows.memory.large_values import Stored, made_plain
-from flows.prefect_engine.flow_run import run_inside
+from flows.prefect_engine.flow_run import run_as_inner_flow_run
 from flows.prefect_engine.node_tasks import TaskRuns, show_skipped
 from flows.runs.child_flow_runs.start import HANDED_OVER, NoWorker
 from flows.runs.events import item_event, node_event, run_problem, wait_seconds
-from flows.runs.fan_out import FanOutCounts, Share, do_items
+from flows.runs.fan_out import FanOutCounts, Share, run_items
 from flows.runs.node_executor import TIMEOUT_SECONDS, NodeExecutor, Work
 from flows.runs.pool_wait import PoolWait
 from flows.runs.run_context import PlanPath, RunContext
@@ -71,15 +71,15 @@ class Runner:
 
     def __post_init__(self) -> None:
         self.executor = NodeExecutor(self.run_context, self.stop, SubWorkflows(self))
-        self._looks_into_storage = any(_is_kept(known.output) for known in self.schedule.outcomes.values())
+        self._looks_into_storage = any(_lies_in_storage(known.output) for known in self.schedule.outcomes.values())
 
-    async def run(self) -> Verdict:
+    async def run_plan(self) -> Verdict:
         """Carry out decisions until the schedule says that the run is over."""
         stopped, loop = asyncio.Event(), asyncio.get_running_loop()
         self.stop.on_set(lambda: loop.call_soon_threadsafe(stopped.set))
         waiting = asyncio.create_task(stopped.wait())
         try:
-            await self._decided(self.schedule.begin)
+            await self._decide_and_carry_out(self.schedule.begin)
             while self._verdict is None:
                 await self._next_events(waiting)
         finally:
@@ -98,10 +98,10 @@ class Runner:
 
     async def apply(self, event: Event) -> None:
         """Tell the schedule, and do what it decides."""
-        self._looks_into_storage |= isinstance(event, NodeCompleted | ItemCompleted) and _is_kept(event.output)
-        await self._decided(partial(self.schedule.apply, event))
+        self._looks_into_storage |= isinstance(event, NodeCompleted | ItemCompleted) and _lies_in_storage(event.output)
+        await self._decide_and_carry_out(partial(self.schedule.apply, event))
 
-    async def _decided(self, decide: Callable[[], Iterable[Decision]]) -> None:
+    async def _decide_and_carry_out(self, decide: Callable[[], Iterable[Decision]]) -> None:
         """Have the schedule decide, and carry it out. One at a time: templates may look into what lies in storage."""
         async with self._turn:
             decisions = await in_storage_thread(decide) if self._looks_into_storage else decide()
@@ -121,11 +121,11 @@ class Runner:
         for decision in decisions:
             match decision:
                 case ExecuteNode() | Expand():
-                    self._begin(decision)
+                    self._begin_node(decision)
                 case Settled():
                     self._report(decision.node_id, decision.state.value, decision.error)
                 case Skipped():
-                    self._skipped(self.schedule.plan.nodes[decision.node_id])
+                    self._report_skipped(self.schedule.plan.nodes[decision.node_id])
                 case StopRunning():
                     self.stop.set("over")
                 case Finished() | Failed():
@@ -133,36 +133,36 @@ class Runner:
                 case _:
                     assert_never(decision)
 
-    def _begin(self, decision: ExecuteNode | Expand) -> None:
+    def _begin_node(self, decision: ExecuteNode | Expand) -> None:
         node = self.schedule.plan.nodes[decision.node_id]
         if node.id in self._elsewhere:  # a child run has it already; its end will be told with the stretch's
             return
         elsewhere = node.handler is not None and node.pool != self.run_context.pool
         if isinstance(decision, Expand):
-            activity = self._items_elsewhere(node, decision) if elsewhere else self._items_here(node, decision)
+            activity = self._order_items(node, decision) if elsewhere else self._run_items(node, decision)
         else:
-            activity = self._stretch_elsewhere(node) if elsewhere else self._node_here(node, decision)
-        self._activities.add(asyncio.create_task(_unless_stopped(activity)))
+            activity = self._order_stretch(node) if elsewhere else self._run_node(node, decision)
+        self._activities.add(asyncio.create_task(_nothing_if_stopped(activity)))
 
     # --- here ---
 
-    async def _node_here(self, node: Node, decision: ExecuteNode) -> list[Event]:
+    async def _run_node(self, node: Node, decision: ExecuteNode) -> list[Event]:
         await self.apply(NodeStarted(node.id))
         work = Work(node, self.place.of(node.id), decision.params)
-        known = await self.executor.remembered(work)
+        known = await self.executor.remembered_node(work)
         if known is None:
             self._note(node.id, "running", tries=1)
         tries = 0
         if self.visible and node.handler is not None:
-            outcome, tries = await TaskRuns(self.executor, node).run(work, known)
+            outcome, tries = await TaskRuns(self.executor, node).run_as_task(work, known)
         else:
-            outcome = known or await self.executor.perform(work)
+            outcome = known or await self.executor.run_with_retries(work)
         problem = None if outcome.state is State.CANCELLED else outcome.error
         self._report(node.id, outcome.state.value, problem, tries or None)
         return [node_event(node.id, outcome)]
 
-    async def _items_here(self, node: Node, decision: Expand) -> list[Event]:
-        """Every child of a fan-out, at most `max_concurrency` at once; each tells the schedule as it ends."""
+    async def _run_items(self, node: Node, decision: Expand) -> list[Event]:
+        """Run every item of a fan-out, at most `max_concurrency` at once; the schedule hears of each as it ends."""
         share = Share(node, self.place.of(node.id), decision.items, decision.max_concurrency)
         await self.apply(NodeStarted(node.id))
         async with self._counts(node, decision).reported() as counts:
@@ -171,7 +171,7 @@ class Runner:
                 counts.add(outcome)
                 await self.apply(item_event(node.id, index, outcome))
 
-            await do_items(self.executor, share, tell, visible=self.visible)
+            await run_items(self.executor, share, tell, visible=self.visible)
         return []
 
     def _counts(self, node: Node, decision: Expand) -> FanOutCounts:
@@ -179,7 +179,7 @@ class Runner:
         states = self.schedule.states
         return FanOutCounts(line, node.id, decision.count, lambda: states[node.id].is_terminal)
 
-    def _skipped(self, node: Node) -> None:
+    def _report_skipped(self, node: Node) -> None:
         self._report(node.id, "skipped", None)
         shown_there = node.id in self._elsewhere  # by the child run that has it
         if self.visible and not shown_there and (node.handler or node.workflow):
@@ -192,7 +192,7 @@ class Runner:
 
     # --- elsewhere ---
 
-    async def _stretch_elsewhere(self, node: Node) -> list[Event]:
+    async def _order_stretch(self, node: Node) -> list[Event]:
         """Have the whole stretch that begins here executed by one child run on its pool."""
         states = self.schedule.states  # of a part, where only that was asked for: the rest of the plan is settled
         settled = [name for name in self.schedule.plan.nodes if name not in states or states[name].is_terminal]
@@ -207,7 +207,7 @@ class Runner:
             known = dict(self.schedule.outcomes)
         seconds, wait = wait_seconds(node), PoolWait(partial(self._tell_waits, node, nodes), self._tell_top_begun)
         try:
-            outcomes = await self.run_context.children.stretch(
+            outcomes = await self.run_context.children.run_stretch(
                 node.pool, self.place, nodes, known, seconds, self.stop, wait
             )
         except NoWorker as nobody:
@@ -215,11 +215,11 @@ class Runner:
             return [NodeFailed(node.id, RunError("dispatch-timeout", str(nobody), node.id))]
         return [node_event(name, outcomes[name]) for name in nodes if name in outcomes]
 
-    async def _items_elsewhere(self, node: Node, decision: Expand) -> list[Event]:
-        """A large fan-out by several child runs that this run starts itself; a small one as part of a stretch."""
+    async def _order_items(self, node: Node, decision: Expand) -> list[Event]:
+        """Have a large fan-out executed by several child runs of this run; a small one as part of a stretch."""
         parts = shards(decision, self.run_context.shards_cap)
         if len(parts) <= 1 or self.run_context.children is None or node.pool is None:
-            return await self._stretch_elsewhere(node)
+            return await self._order_stretch(node)
         shares = [(decision.items[part.start : part.stop], at_once) for part, at_once in parts]
         await self.apply(NodeStarted(node.id))
         counts = self._counts(node, decision)
@@ -237,7 +237,7 @@ class Runner:
                 return node.on_failure == "continue" or _fan_out(node).tolerates(failed, decision.count)
 
             try:
-                ended = await self.run_context.children.items(
+                ended = await self.run_context.children.run_items(
                     node.pool, self.place, node.id, shares, wait_seconds(node), self.stop, wait, counted
                 )
             except NoWorker as nobody:
@@ -260,7 +260,7 @@ class Runner:
         waits = self.place.top or node.id
         if again and not self.place.path:  # a child run that was handed over may have done some of them
             with suppress(Transient):
-                ended = await in_storage_thread(self.run_context.ledger.completed)
+                ended = await in_storage_thread(self.run_context.ledger.completed_nodes)
                 waits = next((name for name in nodes if name not in ended), waits)
         self.run_context.line.note(NodeEvent(node_id=waits, state="dispatched", pool=node.pool))
 
@@ -285,7 +285,7 @@ class SubWorkflows:
 
     outer: Runner
 
-    async def run(self, work: Work, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    async def run_workflow(self, work: Work, inputs: Mapping[str, Any]) -> dict[str, Any]:
         run_context, name = self.outer.run_context, work.node.workflow or ""
         plan = run_context.plans[name]
         try:
@@ -302,7 +302,7 @@ class SubWorkflows:
         bound = work.node.timeout_seconds or TIMEOUT_SECONDS
         try:
             async with asyncio.timeout(bound):
-                verdict = await (_as_flow_run(inner, work) if inner.visible else inner.run())
+                verdict = await (_run_as_flow_run(inner, work) if inner.visible else inner.run_plan())
         except TimeoutError:
             raise Nested(f"Workflow {name} took longer than its {bound:.0f} s.", "timeout") from None
         if isinstance(verdict, Failed):
@@ -311,12 +311,12 @@ class SubWorkflows:
         return outputs
 
 
-async def _as_flow_run(inner: Runner, work: Work) -> Verdict:
-    """The sub-workflow as a flow run of its own inside ours, so that operators see its nodes together."""
+async def _run_as_flow_run(inner: Runner, work: Work) -> Verdict:
+    """Run the sub-workflow as a flow run of its own inside ours, so that operators see its nodes together."""
     ended: list[Verdict] = []
 
     async def body() -> PrefectState[Any]:
-        verdict = await inner.run()
+        verdict = await inner.run_plan()
         ended.append(verdict)
         if isinstance(verdict, Finished):
             return PrefectState(type=StateType.COMPLETED)
@@ -326,21 +326,21 @@ async def _as_flow_run(inner: Runner, work: Work) -> Verdict:
         return PrefectState(type=kind, message=verdict.error.message)
 
     plan = inner.schedule.plan
-    await run_inside(body, plan.workflow_id, str(plan.version), work.node.id)
+    await run_as_inner_flow_run(body, plan.workflow_id, str(plan.version), work.node.id)
     if not ended:
         raise Broken(f"Prefect did not let workflow {plan.workflow_id} run.")
     return ended[0]
 
 
-async def _unless_stopped(activity: Coroutine[Any, Any, list[Event]]) -> list[Event]:
-    """What the activity tells; nothing where it left because it was told to."""
+async def _nothing_if_stopped(activity: Coroutine[Any, Any, list[Event]]) -> list[Event]:
+    """Await the activity's events; there are none where it left because it was told to stop."""
     try:
         return await activity
     except Stopped:
         return []
 
 
-def _is_kept(output: Any) -> bool:
+def _lies_in_storage(output: Any) -> bool:
     return isinstance(output, Stored)
 
 

@@ -21,13 +21,13 @@ from flows.runs.child_flow_runs.protocol import (
     segment_name,
 )
 from flows.runs.child_flow_runs.start import HANDED_OVER, HANDLER_MISSING
-from flows.runs.claim import claim, refusal_of, run_context_of
+from flows.runs.claim import claim_message, make_run_context, refusal_of
 from flows.runs.domain_client import AttemptClient, Fenced, HeldBack, Undelivered
-from flows.runs.fan_out import FanOutCounts, Share, do_items
+from flows.runs.fan_out import FanOutCounts, Share, run_items
 from flows.runs.node_executor import NodeExecutor
 from flows.runs.run_context import PlanPath, RunContext
 from flows.runs.runner import Runner, Verdict
-from flows.runs.stop_signals import cancelled_state, heeding, left_early
+from flows.runs.stop_signals import cancelled_state, heeding_stop_signals, state_after_early_leave
 from flows.settings import WorkerSettings
 from flows.storage.threads import in_storage_thread
 
@@ -36,13 +36,13 @@ CUT_SHORT = RunError("cancelled", "The run was cancelled.")  # as the schedule s
 
 async def run_segment(line: AttemptClient, settings: WorkerSettings, number: int) -> PrefectState[Any]:
     """Do what the parent ordered, and leave the outcome where the parent looks for it."""
-    with heeding(line.stop):
+    with heeding_stop_signals(line.stop):
         try:
-            order = await line.start(claim(line, settings, segment=number))
+            order = await line.claim(claim_message(line, settings, segment=number))
         except Fenced as fenced:
             return Completed(name="Superseded", message=f"Nothing was done: {fenced}")
         except HeldBack:
-            return await left_early(line.stop, _handed_over())
+            return await state_after_early_leave(line.stop, _handed_over())
         if refusal := refusal_of(order):
             return FailedState(name=HANDLER_MISSING, message=refusal)
         return await _run_order(line, settings, order, number)
@@ -51,32 +51,32 @@ async def run_segment(line: AttemptClient, settings: WorkerSettings, number: int
 async def _run_order(line: AttemptClient, settings: WorkerSettings, order: WorkOrder, number: int) -> PrefectState[Any]:
     place = segment_name(order.facts, number)
     async with line.beating(order.heartbeat_seconds):  # before storage is asked, which may take its time
-        with closing(await run_context_of(line, settings, order, "")) as run_context:
-            outcome, verdict = await _done(run_context, order, place)
+        with closing(await make_run_context(line, settings, order, "")) as run_context:
+            outcome, verdict = await _carry_out(run_context, order, place)
             with suppress(Undelivered):  # what it did is in storage; its parent tells the domain how it ended
                 await line.flush()
             if line.stop.reason not in {None, "over"}:
-                ended = await left_early(line.stop, _handed_over())
+                ended = await state_after_early_leave(line.stop, _handed_over())
                 if ended.name == HANDED_OVER:
                     await tell_hand_over(run_context.zones.runs, place)
                 return ended
             outcome["artifacts"] = [artifact.model_dump(mode="json") for artifact in run_context.artifacts]
             await in_storage_thread(put_outcome, run_context.runs(line.stop), place, outcome)
             await line.tell_parent()
-            return _segment_end(verdict)
+            return _final_state(verdict)
 
 
-async def _done(run_context: RunContext, order: WorkOrder, place: str) -> tuple[dict[str, Any], Verdict]:
-    """Do what the order in this place asks for; how everything ended, as it is told, and how the whole did."""
+async def _carry_out(run_context: RunContext, order: WorkOrder, place: str) -> tuple[dict[str, Any], Verdict]:
+    """Do what the order in this place asks for; return how each part ended, as it is told, and how the whole did."""
     told = await in_storage_thread(read_order, run_context.runs(run_context.line.stop), place)
     plan = run_context.plans[told["workflow"]] if told["workflow"] else Plan.from_json(order.plan)
     where = PlanPath(told["path"], told["workflow"], told["inputs"] if told["workflow"] else order.inputs)
-    do = _do_share if "node" in told else _do_stretch
+    do = _run_share if "node" in told else _run_stretch
     return await do(run_context, plan, where, told, place)
 
 
-def _segment_end(verdict: Verdict) -> PrefectState[Any]:
-    """How a child run ends whose outcome is left. One that its run stopped reads the same, however it heard."""
+def _final_state(verdict: Verdict) -> PrefectState[Any]:
+    """The final state of a child run that has left its outcome: the same for a stop, however it was heard."""
     if not isinstance(verdict, Failed):
         return Completed(message="Done.")
     if verdict.error.code == CUT_SHORT.code:
@@ -88,7 +88,7 @@ def _handed_over() -> PrefectState[Any]:
     return cancelled_state(HANDED_OVER, "The worker was told to stop; another one goes on.")
 
 
-async def _do_stretch(
+async def _run_stretch(
     run_context: RunContext, plan: Plan, where: PlanPath, told: dict[str, Any], place: str
 ) -> tuple[dict[str, Any], Verdict]:
     values = run_context.ledger.values
@@ -96,12 +96,12 @@ async def _do_stretch(
     run_context.pool = plan.nodes[told["nodes"][0]].pool or home_pool(plan)
     schedule = Schedule(plan, where.inputs, run_context.schedule_facts, told["nodes"], known)
     async with showing_life(run_context.zones.runs, place, lambda: (0, 0), run_context.line.stop):
-        verdict = await Runner(run_context, schedule, run_context.line.stop, where).run()
+        verdict = await Runner(run_context, schedule, run_context.line.stop, where).run_plan()
     ended = {name: schedule.outcomes[name] for name in told["nodes"] if name in schedule.outcomes}
     return {"nodes": await in_storage_thread(outcomes_json, ended, values)}, verdict
 
 
-async def _do_share(
+async def _run_share(
     run_context: RunContext, plan: Plan, where: PlanPath, told: dict[str, Any], place: str
 ) -> tuple[dict[str, Any], Verdict]:
     node, values = plan.nodes[told["node"]], run_context.ledger.values
@@ -118,6 +118,6 @@ async def _do_share(
     executor = NodeExecutor(run_context, stop)
     stop.on_set(lambda: loop.call_soon_threadsafe(executor.cut_waits))
     async with showing_life(run_context.zones.runs, place, lambda: (counts.done, counts.failed), stop):
-        await do_items(executor, share, tell, visible=True)
+        await run_items(executor, share, tell, visible=True)
     verdict = Finished({}) if len(ended) == len(items) else Failed(CUT_SHORT)
     return {"items": await in_storage_thread(outcomes_json, ended, values)}, verdict

@@ -15,15 +15,15 @@ from prefect.client.schemas.objects import StateType
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.runtime import flow_run
 
-from flows.runs.stopping import Stop, listed, process_is_shared
+from flows.runs.stopping import Stop, process_is_shared, stoppable_by_id
 
 WHY_SECONDS = 1.0  # for Prefect to say whether a signal was meant for the run or for its worker
 
 
 @contextmanager
-def heeding(stop: Stop) -> Iterator[None]:
-    """Hear from anybody that we should stop, while the block runs."""
-    with listed(flow_run_id(), stop), _heeding_sigterm(stop):
+def heeding_stop_signals(stop: Stop) -> Iterator[None]:
+    """Let this flow run be stopped by its worker, a signal or Prefect while the block runs."""
+    with stoppable_by_id(flow_run_id(), stop), _heeding_sigterm(stop):
         yield
 
 
@@ -38,7 +38,7 @@ def _heeding_sigterm(stop: Stop) -> Iterator[None]:
         return
     before, loop = signal.getsignal(signal.SIGTERM), asyncio.get_running_loop()
     asking: set[asyncio.Task[None]] = set()
-    loop.add_signal_handler(signal.SIGTERM, lambda: asking.add(loop.create_task(_leave(stop))))
+    loop.add_signal_handler(signal.SIGTERM, lambda: asking.add(loop.create_task(_stop_as_signalled(stop))))
     try:
         yield
     finally:
@@ -48,7 +48,7 @@ def _heeding_sigterm(stop: Stop) -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-async def _leave(stop: Stop) -> None:
+async def _stop_as_signalled(stop: Stop) -> None:
     cancelled = False
     with suppress(TimeoutError):
         async with asyncio.timeout(WHY_SECONDS), get_client(sync_client=False) as prefect:
@@ -69,8 +69,8 @@ async def is_being_cancelled(prefect: PrefectClient) -> bool:
     return state is not None and state.type in {StateType.CANCELLING, StateType.CANCELLED}
 
 
-async def left_early(stop: Stop, drained: PrefectState[Any]) -> PrefectState[Any]:
-    """How a flow run ends that was told to stop and tells the domain nothing: a child, or what had not begun."""
+async def state_after_early_leave(stop: Stop, drained: PrefectState[Any]) -> PrefectState[Any]:
+    """The final state of a flow run that was told to stop and tells the domain nothing: a child, or one not begun."""
     if stop.reason == "draining":
         async with get_client(sync_client=False) as prefect:
             if not await is_being_cancelled(prefect):

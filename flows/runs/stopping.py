@@ -66,7 +66,7 @@ _shared = False
 
 
 @contextmanager
-def listed(flow_run_id: UUID, stop: Stop) -> Iterator[None]:
+def stoppable_by_id(flow_run_id: UUID, stop: Stop) -> Iterator[None]:
     """Let the flow run be stopped by its id while the block runs."""
     _stops[flow_run_id] = stop
     try:
@@ -75,7 +75,7 @@ def listed(flow_run_id: UUID, stop: Stop) -> Iterator[None]:
         _stops.pop(flow_run_id, None)
 
 
-def stop(flow_run_id: UUID, reason: Reason) -> bool:
+def stop_flow_run(flow_run_id: UUID, reason: Reason) -> bool:
     """Stop one flow run of this process. False where there is no such run."""
     flag = _stops.get(flow_run_id)
     if flag is not None:
@@ -83,7 +83,7 @@ def stop(flow_run_id: UUID, reason: Reason) -> bool:
     return flag is not None
 
 
-def stop_all(reason: Reason) -> int:
+def stop_all_flow_runs(reason: Reason) -> int:
     """Stop every flow run of this process; returns how many there were."""
     flags = list(_stops.values())
     for flag in flags:

@@ -44,7 +44,7 @@ class SharedTries:
 
 @dataclass(eq=False)
 class Places:
-    """Those of one run. What holds one never waits for another."""
+    """The places of one run. Whoever holds one never waits for another."""
 
     room: SharedTries = field(default_factory=SharedTries)
     most: int = TRIES_PER_RUN
@@ -56,7 +56,7 @@ class Places:
         return bool(self._waiting)
 
     @asynccontextmanager
-    async def one(self, is_stopped: Callable[[], bool]) -> AsyncIterator[None]:
+    async def hold_place(self, is_stopped: Callable[[], bool]) -> AsyncIterator[None]:
         """Hold a place while the block runs. Raises where the stop comes first."""
         while not self._take():
             if is_stopped():
@@ -115,5 +115,5 @@ _of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, SharedTries] = WeakKeyDi
 
 
 def shared_room(size: int) -> SharedTries:
-    """That of this process, in whose one event loop its runs are. The first to ask says how large it is."""
+    """The room of this process, whose runs are in one event loop. The first to ask says how large it is."""
     return _of_loops.setdefault(asyncio.get_running_loop(), SharedTries(size))

@@ -22,7 +22,7 @@ if False:  # TYPE_CHECKING, without what typing costs a launcher
     from typing import Any
 
 
-def connect(name: "str | None") -> "socket.socket | None":
+def connect_to_zygote(name: "str | None") -> "socket.socket | None":
     """The zygote of this worker, if it runs as the same user: it is about to be given our environment."""
     if not name:
         return None
@@ -45,13 +45,15 @@ def peer(connection: socket.socket) -> "tuple[int, int]":
     return pid, uid
 
 
-def ask(zygote: socket.socket, kind: bytes, order: "dict[str, Any]", streams: "tuple[int, int, int]") -> "int | None":
-    """Have it forked; the pid of the fork, or None if the zygote refuses or is gone."""
-    with held(order) as file:
+def ask_for_fork(
+    zygote: socket.socket, kind: bytes, order: "dict[str, Any]", streams: "tuple[int, int, int]"
+) -> "int | None":
+    """Ask the zygote for a fork; return its pid, or None if the zygote refuses or is gone."""
+    with in_nameless_file(order) as file:
         descriptors = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [*streams, file]))]
         try:
             zygote.sendmsg([kind], descriptors)
-            answer = line(zygote)
+            answer = read_line(zygote)
         except OSError:
             return None
     return json.loads(answer).get("pid") if answer else None
@@ -60,11 +62,11 @@ def ask(zygote: socket.socket, kind: bytes, order: "dict[str, Any]", streams: "t
 def exit_code(zygote: socket.socket) -> "int | None":
     """Wait for the end of the fork; None where the zygote died, and its forks with it."""
     zygote.settimeout(None)
-    answer = line(zygote)
+    answer = read_line(zygote)
     return int(json.loads(answer)["exit"]) if answer else None
 
 
-def line(zygote: socket.socket) -> bytes:
+def read_line(zygote: socket.socket) -> bytes:
     """One line of the zygote's answer; empty where it is gone."""
     received = b""
     with contextlib.suppress(InterruptedError, ConnectionError):
@@ -77,7 +79,7 @@ def line(zygote: socket.socket) -> bytes:
 
 
 @contextlib.contextmanager
-def held(content: "dict[str, Any]") -> "Any":
+def in_nameless_file(content: "dict[str, Any]") -> "Any":
     """A file without a name that holds the content: however long it is, nobody waits until somebody reads it."""
     file = os.memfd_create("order")
     try:

@@ -35,7 +35,7 @@ class ThreadCall:
     """One handler's call on its way through a thread."""
 
     work: Callable[["ThreadCall"], dict[str, Any]]
-    patience: TimeBudget
+    time_budget: TimeBudget
     tell_end: Callable[[], object]
     stop: Event = field(default_factory=Event)
     abandoned: bool = False
@@ -46,52 +46,52 @@ class ThreadCall:
     _context: contextvars.Context = field(default_factory=contextvars.copy_context)
     _judging: Lock = field(default_factory=Lock)
 
-    def do(self) -> None:
-        """In the thread that runs the handler."""
+    def run_work(self) -> None:
+        """Run the handler and keep what came of it. Called in the handler's thread."""
         try:
             self.result = self._context.run(self.work, self)
         except BaseException as error:  # noqa: BLE001 - raised again where the result is wanted
             self.error = error
 
     def end(self) -> None:
-        """Whoever waits may go on."""
+        """Tell whoever waits that the call has ended."""
         self.ended = True
         _overstaying.discard(self)
         self.tell_end()
 
     def settle(self) -> None:
-        """In the handler's thread: what it did counts from here on, unless it took too long."""
+        """Let what the handler did count from here on, unless it took too long. Called in the handler's thread."""
         with self._judging:
-            if self.abandoned or isinstance(self.patience.why, TimedOut):
+            if self.abandoned or isinstance(self.time_budget.why, TimedOut):
                 raise Stopped("The try was given up; nothing of it is taken any more.")
             self.settled = True
 
     def pause(self) -> float:
-        """How long to wait for the end before judging."""
-        return LOOK_SECONDS if self.settled else self.patience.pause(time.monotonic())
+        """How long to wait for the end before the next look at the time."""
+        return LOOK_SECONDS if self.settled else self.time_budget.pause(time.monotonic())
 
     def judge(self, *, stopping: bool) -> None:
-        """Ask it to leave where it is time to; raises where it had its time and has not left."""
+        """Ask the handler to leave when it is time; raise once it had its time to leave and has not left."""
         with self._judging:
-            step = WaitStep.WAIT if self.settled else self.patience.look(time.monotonic(), stopping)
+            step = WaitStep.WAIT if self.settled else self.time_budget.look(time.monotonic(), stopping)
             self.abandoned = step is WaitStep.GIVE_UP
         if step is WaitStep.ASK:
             self.stop.set()
-        elif self.abandoned and self.patience.why:
+        elif self.abandoned and self.time_budget.why:
             self.abandon()
-            raise self.patience.why
+            raise self.time_budget.why
 
     def abandon(self) -> None:
-        """Nobody waits for it any more."""
+        """Count the thread among those that nobody waits for any more."""
         self.abandoned = True
         _overstaying.add(self)
         if self.ended:  # it ended while it was being given up, and may have looked before it was in the set
             _overstaying.discard(self)
 
     def outcome(self) -> dict[str, Any]:
-        """What came of it, once it has ended."""
+        """The result, or the error raised, once the call has ended."""
         if not self.settled:
-            self.patience.check()
+            self.time_budget.check()
         if self.error is not None:
             raise self.error
         assert self.result is not None  # noqa: S101 - one of the two is set
@@ -122,22 +122,24 @@ class GuardedCheckpoint:
         self.job.guarded(self.kept.save)(state)
 
 
-def run(work: Callable[[ThreadCall], dict[str, Any]], stop: Event, patience: TimeBudget) -> dict[str, Any]:
-    """The work's result. It sees its own stop set when the run's is, or when its time is up."""
+def run_in_thread(work: Callable[[ThreadCall], dict[str, Any]], stop: Event, time_budget: TimeBudget) -> dict[str, Any]:
+    """Do the work in a thread and return its result. Its own stop is set with the run's, or when its time is up."""
     running = Lock()
     running.acquire()
-    job = ThreadCall(work, patience, running.release)
+    job = ThreadCall(work, time_budget, running.release)
     _hand_over(job)
     while not running.acquire(timeout=job.pause()):
         job.judge(stopping=stop.is_set())
     return job.outcome()
 
 
-async def awaited(work: Callable[[ThreadCall], dict[str, Any]], stop: Event, patience: TimeBudget) -> dict[str, Any]:
-    """The same without a thread that waits: of thousands of short tries, waking one more would be half the cost."""
+async def await_in_thread(
+    work: Callable[[ThreadCall], dict[str, Any]], stop: Event, time_budget: TimeBudget
+) -> dict[str, Any]:
+    """Do the same for an event loop. Of thousands of short tries, waking a thread that waits would be half the cost."""
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
-    job = ThreadCall(work, patience, lambda: _tell(loop, ended))
+    job = ThreadCall(work, time_budget, lambda: _tell(loop, ended))
     _hand_over(job)
     try:
         while not await _is_set(ended, job.pause()):
@@ -174,7 +176,7 @@ def _serve(inbox: "SimpleQueue[ThreadCall]") -> None:
     wanted = True
     while wanted:
         job = inbox.get()
-        job.do()
+        job.run_work()
         if wanted := len(_idle) < IDLE_AT_MOST:
             _idle.append(inbox)  # before anybody hears of the end, so that the next try needs no other thread
         job.end()

@@ -35,8 +35,8 @@ __all__ = [
     "is_light",
     "keep_nothing",
     "overstaying",
-    "run",
-    "run_light",
+    "run_light_try",
+    "run_try",
 ]
 
 Progress = Callable[[float, str], None]
@@ -79,12 +79,12 @@ class Try:
 
 
 def keep_nothing(_: dict[str, Any]) -> None:
-    """Where nobody needs to know of a result before who asked for it."""
+    """Keep nothing: nobody needs the result before whoever asked for it."""
 
 
 @dataclass(frozen=True)
 class Care:
-    """What goes on around a try: who may stop it, who hears of it, who keeps its result before anybody hears of that.
+    """What a try has around it: its zones, who may stop it, who hears of its progress, who keeps its result.
 
     A handler told to leave has its grace, asked for at that moment; then it is killed, a light one abandoned.
     """
@@ -97,26 +97,32 @@ class Care:
     keep: Keep = keep_nothing
 
 
-def run(attempt: Try, care: Care) -> dict[str, Any]:
+def run_try(attempt: Try, care: Care) -> dict[str, Any]:
     """Run the handler and return its result. Those of confined pools run in a process that can be killed."""
-    handler = _begun(attempt, care)
+    handler = _handler_to_run(attempt, care)
     if not POOLS[handler.pool].is_confined:
-        with _told_without_secrets():
-            return light_threads.run(_light(handler, attempt, care), care.stop, _patience(attempt, care))
+        with _errors_without_secrets():
+            return light_threads.run_in_thread(
+                _light_work(handler, attempt, care), care.stop, _time_budget(attempt, care)
+            )
     named = Named()
     check_params(handler, attempt.params, named)
-    ears = process_parent.Ears(care.progress, care.metric, checkpoint_of(attempt, care.zones))
-    claimed = process_parent.run(attempt, named.names, care.zones, care.stop, ears, _patience(attempt, care))
-    result = taken(handler, attempt, claimed, named)
+    listeners = process_parent.Listeners(care.progress, care.metric, checkpoint_of(attempt, care.zones))
+    claimed = process_parent.run_in_process(
+        attempt, named.names, care.zones, care.stop, listeners, _time_budget(attempt, care)
+    )
+    result = checked_result(handler, attempt, claimed, named)
     care.keep(result)
     return result
 
 
-async def run_light(attempt: Try, care: Care) -> dict[str, Any]:
-    """The same for a light handler, without a thread that only waits."""
-    handler = _begun(attempt, care)
-    with _told_without_secrets():
-        return await light_threads.awaited(_light(handler, attempt, care), care.stop, _patience(attempt, care))
+async def run_light_try(attempt: Try, care: Care) -> dict[str, Any]:
+    """Run a light handler and return its result, without a thread that only waits."""
+    handler = _handler_to_run(attempt, care)
+    with _errors_without_secrets():
+        return await light_threads.await_in_thread(
+            _light_work(handler, attempt, care), care.stop, _time_budget(attempt, care)
+        )
 
 
 def is_light(handler: str) -> bool:
@@ -124,7 +130,7 @@ def is_light(handler: str) -> bool:
     return not POOLS[registry()[handler].pool].is_confined
 
 
-def _begun(attempt: Try, care: Care) -> AnyHandler:
+def _handler_to_run(attempt: Try, care: Care) -> AnyHandler:
     handler = registry()[attempt.handler]
     if handler.planned:
         raise PlannedHandler(f"Handler {attempt.handler} is declared but not written yet.")
@@ -133,12 +139,12 @@ def _begun(attempt: Try, care: Care) -> AnyHandler:
     return handler
 
 
-def _patience(attempt: Try, care: Care) -> TimeBudget:
+def _time_budget(attempt: Try, care: Care) -> TimeBudget:
     return TimeBudget(time.monotonic(), attempt.timeout_seconds, care.grace_seconds)
 
 
-def _light(handler: AnyHandler, attempt: Try, care: Care) -> Callable[[ThreadCall], dict[str, Any]]:
-    """In a thread that may have to be abandoned: everything the handler reports goes through the job."""
+def _light_work(handler: AnyHandler, attempt: Try, care: Care) -> Callable[[ThreadCall], dict[str, Any]]:
+    """The work of a light handler's thread, which may have to be abandoned: all its reports go through the call."""
 
     def work(job: ThreadCall) -> dict[str, Any]:
         params = check_params(handler, attempt.params)
@@ -153,7 +159,7 @@ def _light(handler: AnyHandler, attempt: Try, care: Care) -> Callable[[ThreadCal
                 stop_event=job.stop,
                 database=LoaderSettings().database_loader_url if handler.database else None,
             )
-            result = call(handler, params, context)
+            result = call_handler(handler, params, context)
         job.settle()
         care.keep(result)
         return result
@@ -162,7 +168,7 @@ def _light(handler: AnyHandler, attempt: Try, care: Care) -> Callable[[ThreadCal
 
 
 @contextmanager
-def _told_without_secrets() -> Iterator[None]:
+def _errors_without_secrets() -> Iterator[None]:
     try:
         yield
     except Exception as error:
@@ -190,7 +196,7 @@ def facts_of(attempt: Try) -> dict[str, Any]:
     }
 
 
-def call(handler: AnyHandler, params: Any, context: Context) -> dict[str, Any]:
+def call_handler(handler: AnyHandler, params: Any, context: Context) -> dict[str, Any]:
     """Run the handler in this process and thread. What does not fit a model of its own is told in a sentence."""
     try:
         dumped: dict[str, Any] = handler(params, context).model_dump(mode="json")
@@ -199,8 +205,8 @@ def call(handler: AnyHandler, params: Any, context: Context) -> dict[str, Any]:
     return dumped
 
 
-def taken(handler: AnyHandler, attempt: Try, claimed: Mapping[str, Any], named: Named) -> dict[str, Any]:
-    """What a process that may have been taken over says came of it, as far as it can be the handler's result.
+def checked_result(handler: AnyHandler, attempt: Try, claimed: Mapping[str, Any], named: Named) -> dict[str, Any]:
+    """Check that what a process says came of it can be the handler's result. The process may have been taken over.
 
     Every blob that it names as made lies in the run's own folder, every source is one that the try was given: what
     follows in the run reads, loads, deletes and publishes by these names.

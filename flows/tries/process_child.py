@@ -144,11 +144,11 @@ def main() -> None:
     """A fresh interpreter: the order is all that standard input holds."""
     with os.fdopen(os.dup(0), "rb") as stdin:
         order = json.load(stdin)
-    live(order)
+    run_ordered_try(order)
     os._exit(0)  # GDAL has nothing worth a farewell, and its farewells have been known to crash
 
 
-def live(order: Mapping[str, Any]) -> None:
+def run_ordered_try(order: Mapping[str, Any]) -> None:
     """Run the ordered try in this process and answer. Whoever calls this ends the process afterwards."""
     channel = Channel(socket.socket(fileno=os.dup(1)))
     _close_standard_streams()
@@ -223,7 +223,7 @@ def _answer(order: Mapping[str, Any], channel: Channel) -> dict[str, Any]:
 
 def _run(order: Mapping[str, Any], channel: Channel) -> dict[str, Any]:
     from flows.handlers.registry import registry
-    from flows.tries.one_try import Try, call, check_params, facts_of
+    from flows.tries.one_try import Try, call_handler, check_params, facts_of
 
     attempt = Try.from_json(order["try"])
     handler = registry()[attempt.handler]
@@ -236,7 +236,7 @@ def _run(order: Mapping[str, Any], channel: Channel) -> dict[str, Any]:
         metric=lambda name, value: channel.tell(metric=[name, value]),
         stop_event=channel.stop,
     )
-    return call(handler, check_params(handler, attempt.params), context)
+    return call_handler(handler, check_params(handler, attempt.params), context)
 
 
 def _failure(error: BaseException) -> dict[str, Any]:

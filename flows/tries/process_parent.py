@@ -50,44 +50,46 @@ SEND_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
-class Ears:
-    """Who hears what the child tells on its way to the answer."""
+class Listeners:
+    """Who hears what the child reports before its answer."""
 
     progress: "Progress"
     metric: "Metric"
     checkpoint: Checkpoint
 
 
-def run(attempt: "Try", named: Set[str], zones: Zones, stop: Event, ears: Ears, patience: TimeBudget) -> dict[str, Any]:
+def run_in_process(
+    attempt: "Try", named: Set[str], zones: Zones, stop: Event, listeners: Listeners, time_budget: TimeBudget
+) -> dict[str, Any]:
     """Run the try in a child process and return what it says is its result. It may read the blobs that are named."""
     with Workdir() as workdir:
-        order = _order(attempt, ears.checkpoint, workdir.path())
+        order = _order(attempt, listeners.checkpoint, workdir.path())
         ours, theirs = socket.socketpair()
         ours.settimeout(SEND_SECONDS)  # a child that does not listen must not hold up who watches it
         with ours, theirs:
-            conversation = Conversation(ours, ears, ThreadBound(order["limits"]["threads"]))
+            conversation = Conversation(ours, listeners, ThreadBound(order["limits"]["threads"]))
             rights = Grants.of(named, attempt.output_prefix)
             bounds = Bounds.of(workdir.path(), order["limits"]["file_mb"] * MEGABYTE)
             broker = conversation.broker = StorageBroker(zones, rights, stop, conversation.tell, bounds)
-            complaints = Complaints()
+            error_output = ErrorOutput()
             try:
-                process = start(order, theirs, complaints.mouth)
+                process = start_process(order, theirs, error_output.write_end)
             finally:
-                complaints.listen()
+                error_output.listen()
             theirs.close()  # so that its end shows at ours
             try:
-                return conversation.until_answered(stop, patience)
+                return conversation.until_answered(stop, time_budget)
             except EOFError:
                 raise _crashed(process.end()) from None
             finally:
                 process.end()
                 broker.close()
                 conversation.close()
-                complaints.end()
+                error_output.end()
 
 
 def _order(attempt: "Try", checkpoint: Checkpoint, workdir: Path) -> dict[str, Any]:
-    """All that the child is told. Nothing of Prefect, the domain or any storage is in it, nor where a zone is."""
+    """Make the order, which is all the child is told: nothing of Prefect, the domain or where a zone is."""
     environment = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
     limits = TryLimits()
     return {
@@ -100,16 +102,16 @@ def _order(attempt: "Try", checkpoint: Checkpoint, workdir: Path) -> dict[str, A
     }
 
 
-class Complaints:
-    """The child's standard error on its way to ours, by way of somebody who strikes out what must not be read there."""
+class ErrorOutput:
+    """Passes the child's standard error on to ours, without what must not be read there."""
 
     def __init__(self) -> None:
-        self._ears, self.mouth = os.pipe()
+        self._read_end, self.write_end = os.pipe()
         self._thread = Thread(target=self._pass_on, name="complaints", daemon=True)
 
     def listen(self) -> None:
-        """The child has its end; ours is closed, so that its end shows."""
-        os.close(self.mouth)
+        """Close our copy of the write end, which the child has by now, and begin to read."""
+        os.close(self.write_end)
         self._thread.start()
 
     def end(self) -> None:
@@ -117,7 +119,7 @@ class Complaints:
         self._thread.join(LAST_WORDS_SECONDS)
 
     def _pass_on(self) -> None:
-        with os.fdopen(self._ears, "rb") as lines:
+        with os.fdopen(self._read_end, "rb") as lines:
             while line := lines.readline(LONGEST_COMPLAINT):
                 os.write(2, redact(line.decode(errors="replace")).encode())
 
@@ -126,12 +128,12 @@ class Interpreter:
     """The child as a fresh interpreter: the order is its standard input, the channel its standard output."""
 
     def __init__(self, order: dict[str, Any], channel: socket.socket, stderr: int) -> None:
-        with fork_client.held(order) as stdin:
+        with fork_client.in_nameless_file(order) as stdin:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "flows.tries.process_child"],
                 stdin=stdin,
                 stdout=channel.fileno(),
-                stderr=stderr,  # GDAL's own complaints go to the flow run's log
+                stderr=stderr,  # GDAL's own error_output go to the flow run's log
                 env=order["environment"],
                 start_new_session=True,
             )
@@ -152,7 +154,7 @@ class Fork:
         self._code: int | None = None
 
     def end(self) -> int:
-        """As above: the zygote kills it with its group, when it has not ended yet, and tells its exit code."""
+        """Have the zygote kill it with its group where it has not ended yet; return its exit code."""
         if self._code is None:
             with self._zygote, suppress(OSError):
                 self._zygote.shutdown(socket.SHUT_WR)
@@ -162,11 +164,14 @@ class Fork:
         return self._code
 
 
-def start(order: dict[str, Any], channel: socket.socket, stderr: int) -> Fork | Interpreter:
-    """A child, warm where a zygote answers."""
-    zygote = fork_client.connect(os.environ.get(fork_client.ADDRESS))
+def start_process(order: dict[str, Any], channel: socket.socket, stderr: int) -> Fork | Interpreter:
+    """Start a child: forked by the zygote where one answers, else a fresh interpreter."""
+    zygote = fork_client.connect_to_zygote(os.environ.get(fork_client.ADDRESS))
     if zygote is not None:
-        if fork_client.ask(zygote, fork_client.TRY, order, (channel.fileno(), channel.fileno(), stderr)) is not None:
+        if (
+            fork_client.ask_for_fork(zygote, fork_client.TRY, order, (channel.fileno(), channel.fileno(), stderr))
+            is not None
+        ):
             return Fork(zygote)
         zygote.close()
     return Interpreter(order, channel, stderr)
@@ -174,10 +179,10 @@ def start(order: dict[str, Any], channel: socket.socket, stderr: int) -> Fork | 
 
 @dataclass
 class Conversation:
-    """What is said between the two until there is an answer. The child may be hostile: its file was."""
+    """The conversation with the child until it answers. The child may be hostile, as its file may have been."""
 
     channel: socket.socket
-    ears: Ears
+    listeners: Listeners
     threads: ThreadBound
     broker: StorageBroker | None = None
     _unfinished: bytearray = field(default_factory=bytearray)
@@ -186,18 +191,18 @@ class Conversation:
     _file: int | None = None
     _telling: Lock = field(default_factory=Lock)
 
-    def until_answered(self, stop: Event, patience: TimeBudget) -> dict[str, Any]:
+    def until_answered(self, stop: Event, time_budget: TimeBudget) -> dict[str, Any]:
         """The result, or its error raised. Ask the child to leave when the run stops or time is up."""
         while True:
             now = time.monotonic()
-            step = patience.look(now, stop.is_set())
+            step = time_budget.look(now, stop.is_set())
             if step is WaitStep.ASK:
                 self.tell({"stop": True})
-            elif step is WaitStep.GIVE_UP and patience.why:
-                raise patience.why
-            for message in self._hear(patience.pause(now)):
+            elif step is WaitStep.GIVE_UP and time_budget.why:
+                raise time_budget.why
+            for message in self._hear(time_budget.pause(now)):
                 if (answer := self._take(message)) is not None:
-                    patience.check()
+                    time_budget.check()
                     return answer.result()
 
     def _hear(self, seconds: float) -> list[bytes]:
@@ -225,7 +230,7 @@ class Conversation:
         try:
             match said(line):
                 case {"progress": [float() | int() as fraction, str() as text]} if isfinite(fraction):
-                    self.ears.progress(fraction, text)
+                    self.listeners.progress(fraction, text)
                 case {"metric": [str() as name, float() | int() as value]} if isfinite(value):
                     self._measure(name, value)
                 case {"log": [int() as level, str() as text]}:
@@ -250,7 +255,7 @@ class Conversation:
         """Kept by name until the try ends, so that not everything is a name."""
         self._measured |= {name} if len(self._measured) < MOST_METRICS and len(name) <= LONGEST_METRIC else set()
         if name in self._measured:
-            self.ears.metric(name, value)
+            self.listeners.metric(name, value)
 
     def _log(self, level: int, text: str) -> None:
         """As a light handler's line is: this thread knows whose run it is. The child's bounds are not relied on."""
@@ -262,7 +267,7 @@ class Conversation:
         """Acknowledged once it is stored, so that the handler never goes on from what could be lost."""
         fault = None
         try:
-            self.ears.checkpoint.save(state)
+            self.listeners.checkpoint.save(state)
         except Exception as error:  # noqa: BLE001 - the handler decides what a lost checkpoint means
             fault = f"{type(error).__name__}: {error}"
         self.tell({"saved": fault})

@@ -267,7 +267,7 @@ async def test_run_storage_that_is_away_for_a_while_fails_no_node(
         run_context.ledger = Ledger(run_context.runs(Stop()), "run/m1", "a")
         with closing(run_context):
             schedule = Schedule(plan_of(PLAN), {}, run_context.schedule_facts)
-            return await Runner(run_context, schedule, Stop(), PlanPath("outer."), visible=False).run()
+            return await Runner(run_context, schedule, Stop(), PlanPath("outer."), visible=False).run_plan()
 
     *verdicts, _ = await asyncio.gather(*(run(number) for number in range(RUNS)), blow())
     failed = sum(not isinstance(verdict, Finished) for verdict in verdicts)

@@ -57,5 +57,5 @@ def test_a_light_handler_s_error_holds_no_signature(tmp_path: Path) -> None:
     facts = RunFacts(id="run", request_id="request", received_at=datetime(2026, 1, 1, tzinfo=UTC), attempt=1)
     one = Try("n", "probe.light", {"what": "raise", "name": URL}, facts, 30)
     with probes.declared(), pytest.raises(HandlerError, match=r"OSError: cannot open .*sig=\[redacted\]$") as fault:
-        one_try.run(one, Care(Zones.local(tmp_path), Event(), lambda *_: None))
+        one_try.run_try(one, Care(Zones.local(tmp_path), Event(), lambda *_: None))
     assert fault.value.__cause__ is None

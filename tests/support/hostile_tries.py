@@ -62,4 +62,4 @@ def try_of(handler: str, params: dict[str, Any], root: Path, heard: dict[str, fl
     """One try of the handler, in a child."""
     heard = {} if heard is None else heard
     one = Try(node_id="n", handler=handler, params=params, facts=FACTS, timeout_seconds=TIMEOUT_SECONDS)
-    return one_try.run(one, Care(Zones.local(root), Event(), ignore_progress, heard.__setitem__))
+    return one_try.run_try(one, Care(Zones.local(root), Event(), ignore_progress, heard.__setitem__))

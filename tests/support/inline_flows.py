@@ -16,8 +16,8 @@ from prefect.runtime import flow_run
 from prefect.states import Cancelled, Cancelling, Completed, Failed
 from prefect.task_runners import ThreadPoolTaskRunner
 
-from flows.prefect_engine.flow_run import run_inside
-from flows.runs.stopping import Stop, listed
+from flows.prefect_engine.flow_run import run_as_inner_flow_run
+from flows.runs.stopping import Stop, stoppable_by_id
 
 LEAVING = "leaving as told"
 
@@ -64,7 +64,7 @@ async def holds_another(seconds: float = 600.0) -> Any:
         get_run_logger().info("line of the inner run")
         return Completed() if await waited(stop, seconds) else Cancelled(name="HandedOver")
 
-    await run_inside(body, "inner", "1", "inside")
+    await run_as_inner_flow_run(body, "inner", "1", "inside")
     return Failed(name="Stopped", message=f"told to stop: {stop.reason}") if stop.is_set() else "done"
 
 
@@ -91,7 +91,7 @@ async def waited(stop: Stop, seconds: float, path: str | None = None) -> bool:
     loop = asyncio.get_running_loop()
     stop.on_set(lambda: loop.call_soon_threadsafe(told.set))
     until = loop.time() + seconds
-    with listed(UUID(flow_run.id), stop):
+    with stoppable_by_id(UUID(flow_run.id), stop):
         while loop.time() < until and not (path and Path(path).exists()):  # noqa: ASYNC240 - in a moment
             with suppress(TimeoutError):
                 await asyncio.wait_for(told.wait(), 0.05)

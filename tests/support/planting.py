@@ -89,7 +89,7 @@ class Worker:
         """What the engine keeps of a run: its ledger, a kept value, a checkpoint, what it left for a child run."""
         runs, memory = self.zones.runs, f"{self.flow.run_id}/m{self.order['memory']}"
         ledger = Ledger(runs, memory, f"{self.flow.flow_run_id}-1")
-        told = ledger.values.told({"large": "x" * 20_000})
+        told = ledger.values.dump({"large": "x" * 20_000})
         ledger.record(LedgerEntry("convert", "d", "completed", 1, "w", 1.0, 2.0, output=told))
         StoredCheckpoint(runs, checkpoint_name(memory, "convert")).save({"phase": 1})
         place = f"{self.flow.run_id}/a{self.order['facts']['attempt']}/segment-1"

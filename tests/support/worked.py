@@ -10,7 +10,7 @@ from flows.compiler import RequestPlan, compile_files
 from flows.compiler.simulate import Simulation, World, simulate
 from flows.handlers.registry import registry
 from flows.storage import Zones
-from flows.tries.one_try import call, check_params
+from flows.tries.one_try import call_handler, check_params
 from tests.support.rasters import context_in
 
 WORKFLOWS = Path(__file__).resolve().parents[2] / "workflows"
@@ -32,7 +32,7 @@ def done(workflow: str, root: Path, monkeypatch: pytest.MonkeyPatch, prefix: str
         if handler.planned or handler.database:
             return handler.example.model_dump(mode="json")
         own = context_in(root / work.name, output_prefix=prefix, facts=FACTS)
-        return call(handler, check_params(handler, work.params), replace(own, storage=Zones.local(root)))
+        return call_handler(handler, check_params(handler, work.params), replace(own, storage=Zones.local(root)))
 
     monkeypatch.setattr("flows.compiler.simulate._work_output", worked)
     (compiled,) = compile_files([WORKFLOWS / f"{workflow}.yaml"], registry())

@@ -77,9 +77,9 @@ def outcomes_json(outcomes: Mapping[Any, NodeOutcome], values: KeptValues) -> di
 
 def outcome_json(outcome: NodeOutcome, values: KeptValues) -> dict[str, Any]:
     error = error_json(outcome.error) if outcome.error else None
-    return {"state": outcome.state.value, "output": values.told(outcome.output), "error": error}
+    return {"state": outcome.state.value, "output": values.dump(outcome.output), "error": error}
 
 
 def outcome_from_json(data: Mapping[str, Any], values: KeptValues) -> NodeOutcome:
     error = RunError(**data["error"]) if data["error"] else None
-    return NodeOutcome(State(data["state"]), values.heard(data["output"]), error)
+    return NodeOutcome(State(data["state"]), values.load(data["output"]), error)

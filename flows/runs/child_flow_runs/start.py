@@ -25,7 +25,7 @@ from flows.compiler import Item, NodeOutcome, State
 from flows.handlers.errors import Broken, Stopped
 from flows.memory.ledger import latest, read
 from flows.pools import SEGMENT_FLOW
-from flows.prefect_engine.flow_run import answered
+from flows.prefect_engine.flow_run import ask_until_answered
 from flows.runs.child_flow_runs.liveness import OVER, PROMPT_SECONDS, ChildRun, Life
 from flows.runs.child_flow_runs.prefect_states import ChildStates, Said, shared
 from flows.runs.child_flow_runs.protocol import (
@@ -87,7 +87,7 @@ class SegmentRuns:
     def _store(self) -> SmallStore:
         return self.run_context.runs(self.run_context.line.stop)
 
-    async def stretch(
+    async def run_stretch(
         self,
         pool: str,
         place: PlanPath,
@@ -104,10 +104,10 @@ class SegmentRuns:
             order = {"nodes": list(nodes), "known": outcomes_json(known, values)}
             put_order(self._store, name, order_of(place) | order)
 
-        told = await self._done(pool, ", ".join(nodes), put, wait_seconds, stop, wait, lambda _: None)
+        told = await self._outcome_of_child(pool, ", ".join(nodes), put, wait_seconds, stop, wait, lambda _: None)
         return {name: outcome_from_json(ended, values) for name, ended in told["nodes"].items()}
 
-    async def items(
+    async def run_items(
         self,
         pool: str,
         place: PlanPath,
@@ -140,7 +140,7 @@ class SegmentRuns:
                 put_order(self._store, name, order, items)
 
             try:
-                return await self._done(pool, name, put, wait_seconds, enough, wait, partial(heard, number))
+                return await self._outcome_of_child(pool, name, put, wait_seconds, enough, wait, partial(heard, number))
             except Stopped:  # before it began, or after its worker handed it over: then it left no outcome
                 failed = {} if stop.is_set() else await in_storage_thread(self._failed, place.of(node_id), items)
                 return {"items": failed}
@@ -157,7 +157,7 @@ class SegmentRuns:
             if entry.index is not None and (entry.index, entry.key) in wanted and not entry.is_completed
         }
 
-    async def _done(
+    async def _outcome_of_child(
         self,
         pool: str,
         name: str,
@@ -167,7 +167,7 @@ class SegmentRuns:
         wait: PoolWait,
         heard: Callable[[ChildRun], None],
     ) -> dict[str, Any]:
-        """One child run's outcome. Where its worker handed it over, another one goes on from what is remembered."""
+        """Have a child run do the work; return its outcome. Where one was handed over, another goes on."""
         while True:
             await self._until_it_may_begin(stop)
             number = self._count = self._count + 1
@@ -175,7 +175,7 @@ class SegmentRuns:
             await in_storage_thread(put, place)
             await wait.waits(number)
             try:
-                run = await self._create(pool, number, name, stop)
+                run = await self._create_flow_run(pool, number, name, stop)
                 child = ChildRun(place, run.id, Life(self.silence_seconds), wait_seconds)
                 is_over = await self._until_over(child, stop, partial(_heard, wait, number, heard))
             finally:
@@ -193,7 +193,7 @@ class SegmentRuns:
             await asyncio.sleep(PAUSE_LOOK_SECONDS)
         raise Stopped("The run was asked to stop.")
 
-    async def _create(self, pool: str, number: int, name: str, stop: Stop) -> FlowRun:
+    async def _create_flow_run(self, pool: str, number: int, name: str, stop: Stop) -> FlowRun:
         line, facts = self.run_context.line, self.run_context.facts
 
         async def create() -> FlowRun:
@@ -207,7 +207,7 @@ class SegmentRuns:
                 idempotency_key=f"{SEGMENT_FLOW}/{pool}:{facts.id}:{facts.attempt}:{number}",
             )
 
-        return await answered(create, f"the child run for {name}", stop)
+        return await ask_until_answered(create, f"the child run for {name}", stop)
 
     async def _until_over(self, child: ChildRun, stop: Stop, heard: Callable[[ChildRun], Awaitable[None]]) -> bool:
         """Wait until there is an outcome. False where the child was handed over; raises if it is lost."""
@@ -219,25 +219,28 @@ class SegmentRuns:
                     child.hurry()
                     look_at = time.monotonic()
                 if time.monotonic() >= look_at:
-                    is_over = await self._looked(child)
+                    is_over = await self._look_for_outcome(child)
                     await heard(child)
                     if is_over or child.has_handed_over:
                         return bool(is_over)
                     look_at = child.next_look(time.monotonic())
-                told = told or (stop.is_set() and await self._stopped(child, stop))
+                told = told or (stop.is_set() and await self._is_told_to_stop(child, stop))
                 if child.waits_too_long(time.monotonic()):
                     await self._withdraw(child)
                     raise NoWorker(f"No worker took the child run up within {child.wait_seconds:.0f} s.")
-                if self.states.has_more(child.asked_at) and (over := await self._judged(child, heard)) is not None:
+                if (
+                    self.states.has_more(child.asked_at)
+                    and (over := await self._judge_by_prefect(child, heard)) is not None
+                ):
                     return over
                 if child.is_lost():
                     if child.sign is None:  # its worker may have died with it, and left it a slot of the pool
                         await self._withdraw(child)
-                    raise ChildLost(self._how_lost(child))
+                    raise ChildLost(self._reason_of_loss(child))
 
-    async def _stopped(self, child: ChildRun, stop: Stop) -> bool:
+    async def _is_told_to_stop(self, child: ChildRun, stop: Stop) -> bool:
         """Whether the child was told to stop; raises where its end is not waited for."""
-        if not await self._told_to_stop(child):
+        if not await self._tell_to_stop(child):
             return False
         if child.sign is None:
             await self._withdraw(child)
@@ -245,7 +248,7 @@ class SegmentRuns:
             raise Stopped("The run was asked to stop.")
         return True
 
-    async def _looked(self, child: ChildRun) -> bool | None:
+    async def _look_for_outcome(self, child: ChildRun) -> bool | None:
         """Look whether there is an outcome, and let the time pass that went by since the last look."""
         began = time.monotonic()
         is_over = await self._has_outcome(child)
@@ -254,7 +257,7 @@ class SegmentRuns:
         child.pass_time(now, is_paused=self.run_context.line.paused, blind_seconds=blind)
         return is_over
 
-    def _how_lost(self, child: ChildRun) -> str:
+    def _reason_of_loss(self, child: ChildRun) -> str:
         if child.state in OVER:
             return f"The child run for {child.place} ended as {child.said} without an outcome."
         return f"The child run for {child.place} has shown no life for {self.silence_seconds:.0f} s."
@@ -278,7 +281,7 @@ class SegmentRuns:
         child.seen_at = time.monotonic()
         return is_over
 
-    async def _told_to_stop(self, child: ChildRun) -> bool:
+    async def _tell_to_stop(self, child: ChildRun) -> bool:
         """Leave word for the child. False where storage does not take it now."""
         try:
             await in_sign_thread(self.run_context.zones.runs.write_bytes, stop_mark(child.place), b"")
@@ -287,9 +290,9 @@ class SegmentRuns:
             return False
         return True
 
-    async def _judged(self, child: ChildRun, heard: Callable[[ChildRun], Awaitable[None]]) -> bool | None:
-        """What Prefect says: None while the child may still end well, and where that is but a hint that it did not."""
-        said = await self._asked(child)
+    async def _judge_by_prefect(self, child: ChildRun, heard: Callable[[ChildRun], Awaitable[None]]) -> bool | None:
+        """Judge the child by what Prefect says: None while it may end well, or where a hint is all there is."""
+        said = await self._ask_prefect(child)
         if said is None or not said.is_final:
             return None
         is_over = await self._has_outcome(child)
@@ -302,8 +305,8 @@ class SegmentRuns:
             raise ChildRefused(said.message or HANDLER_MISSING)
         return None
 
-    async def _asked(self, child: ChildRun) -> Said | None:
-        """The state of the child's flow run; None where Prefect does not say, which says nothing of the child."""
+    async def _ask_prefect(self, child: ChildRun) -> Said | None:
+        """Ask Prefect for the state of the child's flow run. None, where it does not say, says nothing of it."""
         said = await self.states.of(self.prefect, child.flow_run_id)
         child.asked_at, child.is_unheard = self.states.asked_at, self.states.is_silent
         if said is not None:

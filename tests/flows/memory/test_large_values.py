@@ -26,21 +26,21 @@ def test_what_is_too_much_is_named(outputs: dict[str, str]) -> None:
 def test_kept_value_that_is_not_what_was_kept_is_never_taken_for_it(tmp_path: Path, damage: bytes | None) -> None:
     store = LocalStore(tmp_path)
     values, value = KeptValues(store, "run/m1"), {"words": "x" * RESULT_BYTES}
-    told = values.told(value)
+    told = values.dump(value)
     if damage is None:
         store.delete(told["stored"])
     else:
         store.write_bytes(told["stored"], damage)
     with pytest.raises(DamagedValue, match="done again"):
-        plain(values.heard(told))
-    assert values.told(value) == told  # made again, it is kept anew
-    assert plain(values.heard(told)) == value
+        plain(values.load(told))
+    assert values.dump(value) == told  # made again, it is kept anew
+    assert plain(values.load(told)) == value
 
 
 def test_it_is_the_content_that_counts_wherever_a_value_is_kept(tmp_path: Path) -> None:
     values = KeptValues(LocalStore(tmp_path), "run/m1")
-    kept = values.heard(values.told({"words": "x" * RESULT_BYTES}))
+    kept = values.load(values.dump({"words": "x" * RESULT_BYTES}))
     assert result_fault(plain({"a": kept})) is not None
-    small = values.heard(values.told({"words": ["x" * 100] * 400}))
+    small = values.load(values.dump({"words": ["x" * 100] * 400}))
     assert result_fault(plain({"a": small, "b": {"inside": small}})) is None
     assert plain({"a": small}) == {"a": {"words": ["x" * 100] * 400}}

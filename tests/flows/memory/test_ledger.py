@@ -36,7 +36,7 @@ def ledger(root: Path, writer: str = "a") -> Ledger:
 
 def test_a_node_that_succeeded_is_remembered_by_the_next_attempt(tmp_path: Path) -> None:
     ledger(tmp_path).record(entry(a=1))
-    again = ledger(tmp_path, "b").node("n", digest("echo", {"a": 1}))
+    again = ledger(tmp_path, "b").node_outcome("n", digest("echo", {"a": 1}))
     assert again is not None
     assert (again.state, again.output) == (State.COMPLETED, {"n": None})
 
@@ -45,18 +45,18 @@ def test_other_parameters_another_handler_or_a_failure_are_not_taken_for_it(tmp_
     ledger(tmp_path).record(entry(a=1))
     ledger(tmp_path).record(entry("failed", state=State.FAILED, a=1))
     again = ledger(tmp_path, "b")
-    assert again.node("n", digest("echo", {"a": 2})) is None
-    assert again.node("n", digest("sleep", {"a": 1})) is None
-    assert again.node("failed", digest("echo", {"a": 1})) is None
-    assert again.node("unknown", digest("echo", {"a": 1})) is None
+    assert again.node_outcome("n", digest("echo", {"a": 2})) is None
+    assert again.node_outcome("n", digest("sleep", {"a": 1})) is None
+    assert again.node_outcome("failed", digest("echo", {"a": 1})) is None
+    assert again.node_outcome("unknown", digest("echo", {"a": 1})) is None
 
 
 def test_items_of_all_processes_are_read_together(tmp_path: Path) -> None:
     for number, writer in enumerate("abc"):
         ledger(tmp_path, writer).record(entry("tiles", number))
-    remembered = ledger(tmp_path, "d").items("tiles")
+    remembered = ledger(tmp_path, "d").completed_items("tiles")
     assert set(remembered) == {"key 0", "key 1", "key 2"}
-    found = ledger(tmp_path).item(remembered, "key 2", digest("echo", {}))
+    found = ledger(tmp_path).item_outcome(remembered, "key 2", digest("echo", {}))
     assert found is not None
     assert found.output == {"n": 2}
 
@@ -75,7 +75,7 @@ def test_a_line_that_was_cut_short_is_no_line(cut: int) -> None:
         file.write_bytes(kept)
         assert len(list(read(LocalStore(root), MEMORY, "tiles"))) == kept.count(b"\n")
         ledger(root, "b").record(entry("tiles", 7))  # the next process has a file of its own
-        assert "key 7" in ledger(root).items("tiles")
+        assert "key 7" in ledger(root).completed_items("tiles")
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_a_line_that_is_no_entry_costs_its_own_work_and_nothing_else(
     LocalStore(tmp_path).append(file, spoiled)
     for number in range(2, 4):
         ledger(tmp_path).record(entry("tiles", number))
-    assert set(ledger(tmp_path, "b").items("tiles")) == {f"key {number}" for number in range(4)} - lost
+    assert set(ledger(tmp_path, "b").completed_items("tiles")) == {f"key {number}" for number in range(4)} - lost
     assert [(one.message[:22], vars(one)["line"]) for one in caplog.records] == [("line of a run's memory", 3)]
 
 
@@ -123,7 +123,7 @@ def test_half_a_line_spoils_no_later_one_of_its_writer(tmp_path: Path, monkeypat
         written.record(entry("tiles", 1))
     for number in range(2, 4):
         written.record(entry("tiles", number))
-    assert set(ledger(tmp_path, "b").items("tiles")) == {"key 0", "key 2", "key 3"}
+    assert set(ledger(tmp_path, "b").completed_items("tiles")) == {"key 0", "key 2", "key 3"}
 
 
 def test_a_success_outweighs_failures_and_later_news_older_ones() -> None:
@@ -141,17 +141,17 @@ def test_a_success_outweighs_failures_and_later_news_older_ones() -> None:
 
 def test_large_outputs_are_kept_beside_and_small_ones_in_the_line(tmp_path: Path) -> None:
     first = ledger(tmp_path)
-    small, large = first.values.told({"a": 1}), first.values.told({"a": "x" * 20_000})
+    small, large = first.values.dump({"a": 1}), first.values.dump({"a": "x" * 20_000})
     assert small == {"value": {"a": 1}}
     assert set(large) == {"stored"}
-    assert dict(first.values.heard(large)) == {"a": "x" * 20_000}
-    assert first.values.told(first.values.heard(large)) == large
+    assert dict(first.values.load(large)) == {"a": "x" * 20_000}
+    assert first.values.dump(first.values.load(large)) == large
 
 
 def test_what_a_partner_sends_never_passes_for_a_reference(tmp_path: Path) -> None:
     values = ledger(tmp_path).values
     sent = {"stored": "other-run/m1/values/secret.json"}
-    assert values.heard(values.told(sent)) == sent
+    assert values.load(values.dump(sent)) == sent
 
 
 def test_nodes_and_items_do_not_mix(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from prefect.settings import PREFECT_CLIENT_CSRF_SUPPORT_ENABLED, PREFECT_CLIENT
 
 from flows.handlers.errors import Stopped
 from flows.prefect_engine import flow_run, patient_client, task_run
-from flows.prefect_engine.flow_run import answered
+from flows.prefect_engine.flow_run import ask_until_answered
 from flows.prefect_engine.inline_flow_run import InlineEngine
 from flows.runs import claim, prefect_artifact, stop_signals
 from flows.runs.child_flow_runs import prefect_states
@@ -131,7 +131,7 @@ async def nothing() -> None:
 async def test_a_stop_cuts_a_wait_for_prefect_short_at_once() -> None:
     """Its client would ask on for minutes, and a worker that ends tears the run off before."""
     stop = Stop()
-    waiting = asyncio.create_task(answered(silence, "a test", stop))
+    waiting = asyncio.create_task(ask_until_answered(silence, "a test", stop))
     await asyncio.sleep(0)
     stop.set("draining")
     with pytest.raises(Stopped):
@@ -143,7 +143,7 @@ async def test_a_timeout_of_the_question_itself_is_no_stop() -> None:
         raise TimeoutError("of the question")
 
     with pytest.raises(TimeoutError, match="of the question"):
-        await answered(too_slow, "a test", Stop())
+        await ask_until_answered(too_slow, "a test", Stop())
 
 
 async def test_whether_a_signal_was_a_cancellation_is_not_asked_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,13 +219,13 @@ async def test_parent_knows_of_each_question_whether_prefect_heard_it(monkeypatc
     answers: Any = Marking(StateType.PENDING)
     segments = SegmentRuns(answers, cast("Any", None), 10, states=prefect_states.ChildStates())
     with segments.states.watching(watched.flow_run_id):
-        await segments._asked(watched)
+        await segments._ask_prefect(watched)
         assert not watched.is_unheard
         segments.prefect = cast("Any", SimpleNamespace(count_flow_runs=_refused))
-        await segments._asked(watched)
+        await segments._ask_prefect(watched)
         assert watched.is_unheard
         segments.prefect = answers
-        await segments._asked(watched)
+        await segments._ask_prefect(watched)
         assert not watched.is_unheard
 
 

@@ -89,7 +89,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 async def run(run_context: RunContext, stop: Stop | None = None, plan: str = ONCE) -> Verdict:
     with closing(run_context):
         schedule = Schedule(plan_of(plan), {}, run_context.schedule_facts)
-        return await Runner(run_context, schedule, stop or Stop(), PlanPath("outer."), visible=False).run()
+        return await Runner(run_context, schedule, stop or Stop(), PlanPath("outer."), visible=False).run_plan()
 
 
 def entries(run_context: RunContext) -> list[tuple[str, int]]:

@@ -105,7 +105,7 @@ async def run(root: Path, plan: Plan, plans: Mapping[str, Plan] | None = None) -
     run_context = run_context_in(root, plans)
     schedule = Schedule(plan, {}, run_context.schedule_facts)
     with closing(run_context):
-        verdict = await Runner(run_context, schedule, Stop(), PlanPath("outer."), visible=False).run()
+        verdict = await Runner(run_context, schedule, Stop(), PlanPath("outer."), visible=False).run_plan()
     return Ended(verdict, schedule, run_context.left)
 
 
@@ -169,7 +169,7 @@ async def test_event_loop_goes_on_while_storage_is_slow_to_give_what_was_kept(tm
         store.loop_went_on.clear()
         going_on = asyncio.create_task(go_on())
         schedule = Schedule(plan_of(LARGE, outputs=OUTPUTS), {}, run_context.schedule_facts)
-        verdict = await Runner(run_context, schedule, Stop(), visible=False).run()
+        verdict = await Runner(run_context, schedule, Stop(), visible=False).run_plan()
         assert isinstance(verdict, Finished), verdict
         await going_on
     run_context.close()
@@ -259,7 +259,7 @@ SKIPPED = f"""
 class Elsewhere:
     """A child run, which has shown what it skipped."""
 
-    async def stretch(self, pool: str, place: PlanPath, nodes: Sequence[str], *_: Any) -> Mapping[str, NodeOutcome]:
+    async def run_stretch(self, pool: str, place: PlanPath, nodes: Sequence[str], *_: Any) -> Mapping[str, NodeOutcome]:
         assert nodes == ["a", "b"]
         return {"a": NodeOutcome(State.COMPLETED, {"size": 0}), "b": NodeOutcome(State.SKIPPED)}
 
@@ -278,6 +278,6 @@ async def test_a_node_that_is_skipped_elsewhere_is_shown_there_alone(
     run_context.children = cast("ChildRuns", Elsewhere())
     with closing(run_context):
         schedule = Schedule(plan_of(SKIPPED), {}, run_context.schedule_facts)
-        verdict = await Runner(run_context, schedule, Stop(), PlanPath("outer.")).run()
+        verdict = await Runner(run_context, schedule, Stop(), PlanPath("outer.")).run_plan()
     assert isinstance(verdict, Finished)
     assert shown == ["c"]

@@ -29,7 +29,7 @@ from flows.runs.child_flow_runs.prefect_states import ChildStates
 from flows.runs.child_flow_runs.protocol import segment_name, sign_of_life
 from flows.runs.child_flow_runs.start import HANDED_OVER, ChildLost, SegmentRuns
 from flows.runs.domain_client import AttemptClient
-from flows.runs.fan_out import Share, Tell, do_items
+from flows.runs.fan_out import Share, Tell, run_items
 from flows.runs.node_executor import NodeExecutor, Work
 from flows.runs.pool_wait import PoolWait
 from flows.runs.run_context import PlanPath, RunContext
@@ -88,23 +88,23 @@ async def share_done(
             await tell(index, outcome)
             heard.add(index)
 
-        await do_items(executor, share, hear, visible=not visible)
+        await run_items(executor, share, hear, visible=not visible)
 
     async def stop() -> None:
         await eventually(lambda: stop_once(heard))
         run_context.line.stop.set("over")
 
-    monkeypatch.setattr(segment, "do_items", unseen)
+    monkeypatch.setattr(segment, "run_items", unseen)
     place = segment_name(FACTS, 1)
     lines = "".join(to_json([item.index, item.key, item.params]) + "\n" for item in items(params))
     run_context.zones.runs.write_bytes(f"{place}/items.jsonl", lines.encode())
     order = {"node": "each", "at_once": None, "task_runs_cap": 10}
     stopping = asyncio.create_task(stop())
     async with asyncio.timeout(PATIENCE_SECONDS):
-        told, verdict = await segment._do_share(run_context, PLAN, PlanPath(), order, place)
+        told, verdict = await segment._run_share(run_context, PLAN, PlanPath(), order, place)
     stopping.cancel()
     await asyncio.gather(stopping, return_exceptions=True)
-    return told["items"], segment._segment_end(verdict).name or ""
+    return told["items"], segment._final_state(verdict).name or ""
 
 
 async def test_an_item_that_a_stop_cut_short_is_not_told_as_failed(
@@ -119,10 +119,10 @@ async def test_an_item_that_a_stop_cut_short_is_not_told_as_failed(
 async def test_a_handler_that_leaves_although_nobody_stops_it_has_failed(run_context: RunContext) -> None:
     """Were it only stopped, whoever waits for the item would do so for ever."""
     executor, (item,) = NodeExecutor(run_context, run_context.line.stop), items([LASTS])
-    outcome = await executor.failed(Work(EACH, "each", item.params, item), 0, Stopped("on a whim"))
+    outcome = await executor.outcome_of_failure(Work(EACH, "each", item.params, item), 0, Stopped("on a whim"))
     assert outcome.state is State.FAILED
     run_context.line.stop.set("over")
-    outcome = await executor.failed(Work(EACH, "each", item.params, item), 0, Stopped("as asked"))
+    outcome = await executor.outcome_of_failure(Work(EACH, "each", item.params, item), 0, Stopped("as asked"))
     assert outcome.state is State.CANCELLED
 
 
@@ -151,9 +151,9 @@ async def test_what_fails_while_its_run_stops_is_not_tried_again_and_has_not_fai
     executor.stop.set("draining")
     assert not task.retry_condition_fn(task, None, FailedState(data=error))
     tries = len(EACH.retry.delays())
-    assert (await executor.failed(work, tries - 1, error)).state is State.CANCELLED
-    assert (await executor.failed(work, tries, error)).state is State.FAILED
-    assert (await executor.failed(work, 0, InvalidInput("no raster"))).state is State.FAILED
+    assert (await executor.outcome_of_failure(work, tries - 1, error)).state is State.CANCELLED
+    assert (await executor.outcome_of_failure(work, tries, error)).state is State.FAILED
+    assert (await executor.outcome_of_failure(work, 0, InvalidInput("no raster"))).state is State.FAILED
 
 
 @dataclass
@@ -195,7 +195,7 @@ async def run_over(run_context: RunContext, monkeypatch: pytest.MonkeyPatch) -> 
         cast("PrefectClient", prefect), run_context, silence_seconds=60, states=ChildStates()
     )
     async with asyncio.timeout(PATIENCE_SECONDS):
-        verdict = await Runner(run_context, Schedule(PLAN), Stop(), visible=False).run()
+        verdict = await Runner(run_context, Schedule(PLAN), Stop(), visible=False).run_plan()
     assert isinstance(verdict, Failed)
     return verdict, prefect.created
 
@@ -206,7 +206,9 @@ async def test_a_failure_outlives_the_child_that_was_handed_over_with_it(
     """The other children were withdrawn or handed over too: nobody but the ledger knows what failed."""
     executor = NodeExecutor(run_context, Stop())
     third = Item(2, "2", {"n": 2})
-    await executor.failed(Work(EACH, "each", third.params, third), 0, InvalidInput("The third is no raster."))
+    await executor.outcome_of_failure(
+        Work(EACH, "each", third.params, third), 0, InvalidInput("The third is no raster.")
+    )
     verdict, created = await run_over(run_context, monkeypatch)
     assert verdict.error.code == "too-many-failures"
     assert verdict.error.message == "1 of 4 children failed; each__2: The third is no raster."
@@ -264,7 +266,7 @@ async def test_fan_out_waits_for_its_pool_as_long_as_none_of_its_shares_has_begu
     run_context.children = SegmentRuns(
         cast("PrefectClient", prefect), run_context, silence_seconds=600, states=ChildStates()
     )
-    running = asyncio.create_task(Runner(run_context, Schedule(PLAN), stop, visible=False).run())
+    running = asyncio.create_task(Runner(run_context, Schedule(PLAN), stop, visible=False).run_plan())
     await eventually(lambda: len(prefect.created) == 2)
     assert told_of(run_context, "each") == ["dispatched"]
     prefect.begin(2)
@@ -306,7 +308,9 @@ async def test_where_one_child_is_lost_the_others_are_stopped_and_waited_for(
     async with asyncio.timeout(30):
         ending = asyncio.create_task(second_child())
         with pytest.raises(ChildLost, match="segment-1"):
-            await segments.items("gdal", PlanPath(), "each", shares, None, Stop(), heard_by_nobody(), lambda *_: True)
+            await segments.run_items(
+                "gdal", PlanPath(), "each", shares, None, Stop(), heard_by_nobody(), lambda *_: True
+            )
         assert ending.done(), "the run went on before the other child had heard of it"
 
 
@@ -323,5 +327,5 @@ def test_a_stretch_that_failed_says_so_and_one_that_its_run_stopped_is_cancelled
     schedule.begin()
     [*_, stopped] = schedule.apply(Cancelled())
     assert isinstance(stopped, Failed)
-    assert segment._segment_end(stopped).name == "Cancelled"
-    assert segment._segment_end(Failed(RunError("handler-failed", "boom", "each"))).message == "each: boom"
+    assert segment._final_state(stopped).name == "Cancelled"
+    assert segment._final_state(Failed(RunError("handler-failed", "boom", "each"))).message == "each: boom"

@@ -12,7 +12,7 @@ from uuid import uuid4
 import pytest
 
 from flows.runs import stop_signals, stopping
-from flows.runs.stopping import Stop, listed
+from flows.runs.stopping import Stop, stoppable_by_id
 from tests.support.clock import eventually
 
 
@@ -64,12 +64,12 @@ def test_many_threads_raise_a_flag_once() -> None:
 
 def test_flow_runs_are_stopped_by_id_while_they_are_listed() -> None:
     first, second = (uuid4(), Stop()), (uuid4(), Stop())
-    with listed(*first), listed(*second):
-        assert stopping.stop(first[0], "cancelled")
-        assert not stopping.stop(uuid4(), "cancelled")
-        assert stopping.stop_all("draining") == 2
+    with stoppable_by_id(*first), stoppable_by_id(*second):
+        assert stopping.stop_flow_run(first[0], "cancelled")
+        assert not stopping.stop_flow_run(uuid4(), "cancelled")
+        assert stopping.stop_all_flow_runs("draining") == 2
     assert (first[1].reason, second[1].reason) == ("cancelled", "draining")
-    assert not stopping.stop(first[0], "cancelled")
+    assert not stopping.stop_flow_run(first[0], "cancelled")
 
 
 @pytest.mark.parametrize(("meant", "reason"), [(True, "cancelled"), (False, "draining"), (None, "draining")])

@@ -142,7 +142,9 @@ class House:
             run_context = RunContext(facts(number), "light", zones, line, Ledger(self.store, "run/m1", "a"))
             segments = SegmentRuns(cast("Any", self.prefect), run_context, 60.0, states=self.states)
             await end.enter_async_context(line.beating(HEARTBEAT_SECONDS))
-            waits = segments.stretch("gdal", PlanPath(), ["n"], {}, None, Stop(), PoolWait(nobody_hears, lambda: None))
+            waits = segments.run_stretch(
+                "gdal", PlanPath(), ["n"], {}, None, Stop(), PoolWait(nobody_hears, lambda: None)
+            )
             task = asyncio.ensure_future(waits)
             yield task
             task.cancel()

@@ -91,7 +91,7 @@ async def test_our_own_tries_wait_no_longer_than_the_longest(executor: NodeExecu
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(node_executor, "asyncio", _Without(sleep))
-        await executor.perform(Work(replace(NODE, retry=policy), "only", {}))
+        await executor.run_with_retries(Work(replace(NODE, retry=policy), "only", {}))
     assert len(waits) == policy.max_attempts
     assert max(waits) <= policy.max_delay_seconds
 

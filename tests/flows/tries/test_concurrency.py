@@ -53,7 +53,7 @@ def never() -> bool:
 
 
 async def worked(places: Places, name: str, watch: Watch) -> None:
-    async with places.one(never), watch.one(name):
+    async with places.hold_place(never), watch.one(name):
         for _ in range(3):
             await asyncio.sleep(0)
 
@@ -76,12 +76,12 @@ async def test_a_runs_first_try_waits_for_nobody() -> None:
     leave = asyncio.Event()
 
     async def stay() -> None:
-        async with rush.one(never):
+        async with rush.hold_place(never):
             await leave.wait()
 
     staying = [asyncio.create_task(stay()) for _ in range(50)]
     await eventually(lambda: rush.at_work == 3)
-    async with asyncio.timeout(PATIENCE_SECONDS), urgent.one(never):
+    async with asyncio.timeout(PATIENCE_SECONDS), urgent.hold_place(never):
         assert (rush.at_work, urgent.at_work, room.free) == (3, 1, 0)
     leave.set()
     await asyncio.gather(*staying)
@@ -93,11 +93,11 @@ async def test_who_waits_takes_turns_run_by_run() -> None:
     runs = {name: Places(room, most=100) for name in "ab"}
 
     async def work(name: str) -> None:
-        async with runs[name].one(never):
+        async with runs[name].hold_place(never):
             order.append(name)
             await asyncio.sleep(0.001)
 
-    async with runs["a"].one(never), runs["b"].one(never), runs["a"].one(never):
+    async with runs["a"].hold_place(never), runs["b"].hold_place(never), runs["a"].hold_place(never):
         waiting = [asyncio.create_task(work("a")) for _ in range(5)] + [asyncio.create_task(work("b"))]
         await eventually(lambda: runs["a"].waits and runs["b"].waits)
         await asyncio.sleep(0)
@@ -109,7 +109,7 @@ async def test_who_waits_takes_turns_run_by_run() -> None:
 async def test_a_stop_ends_the_wait_and_no_place_is_lost() -> None:
     room, stop = SharedTries(0), Stop()
     places = Places(room)
-    async with places.one(never):
+    async with places.hold_place(never):
         waiting = [asyncio.create_task(worked_until(places, stop)) for _ in range(5)]
         await eventually(lambda: len(places._waiting) == 5)
         waiting[0].cancel()
@@ -125,13 +125,13 @@ async def test_a_stop_ends_the_wait_and_no_place_is_lost() -> None:
 
 
 async def worked_until(places: Places, stop: Stop) -> None:
-    async with places.one(stop.is_set):
+    async with places.hold_place(stop.is_set):
         """Nothing is to be done."""
 
 
 async def test_a_place_that_was_given_to_one_who_is_cancelled_goes_to_the_next() -> None:
     places = Places(SharedTries(0))
-    async with places.one(never):
+    async with places.hold_place(never):
         given, following = [asyncio.create_task(worked(places, "x", Watch())) for _ in range(2)]
         await eventually(lambda: len(places._waiting) == 2)
     given.cancel()  # it has its place and has not gone on yet
@@ -173,14 +173,14 @@ async def test_wide_fan_outs_of_several_runs_stay_within_bounds(
         care.keep({})
         return {}
 
-    monkeypatch.setattr(one_try, "run_light", run_light)
+    monkeypatch.setattr(one_try, "run_light_try", run_light)
 
     async def run(name: str) -> Any:
         zones = Zones.local(tmp_path / name)
         told = RunFacts(id=name, request_id="request", received_at=datetime(2026, 1, 1, tzinfo=UTC), attempt=1)
         line = AttemptClient(cast("httpx.AsyncClient", None), UUID(int=1), "token")
         run_context = RunContext(told, "light", zones, line, Ledger(zones.runs, f"{name}/m1", "a"), places=Places(room))
-        return await Runner(run_context, Schedule(WIDE), Stop(), visible=False).run()
+        return await Runner(run_context, Schedule(WIDE), Stop(), visible=False).run_plan()
 
     verdicts = await asyncio.gather(*(run(name) for name in "abc"))
     assert all(isinstance(verdict, Finished) for verdict in verdicts)

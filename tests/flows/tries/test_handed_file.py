@@ -26,7 +26,7 @@ def run(root: Path, what: str, heard: dict[str, float] | None = None, **params: 
     one = Try("n", "probe.gdal", {"what": what, **params}, SECOND_ATTEMPT, 60)
     metric = {} if heard is None else heard
     care = Care(Zones.local(root / "zones"), Event(), lambda *_: None, metric.__setitem__)
-    seen: dict[str, Any] = one_try.run(one, care)["seen"]
+    seen: dict[str, Any] = one_try.run_try(one, care)["seen"]
     return seen
 
 
@@ -177,7 +177,7 @@ HONEST: dict[str, Any] = {
 def claim(root: Path, **claimed: Any) -> dict[str, Any]:
     params = {"source": "in/a.tif", "claimed": HONEST | claimed}
     one = Try("n", "probe.claim", params, SECOND_ATTEMPT, 60)
-    return one_try.run(one, Care(Zones.local(root), Event(), lambda *_: None))
+    return one_try.run_try(one, Care(Zones.local(root), Event(), lambda *_: None))
 
 
 def test_a_result_is_what_its_handler_declares_and_no_more(tmp_path: Path, start: str) -> None:
@@ -213,9 +213,9 @@ def test_a_result_names_what_its_run_has_made_and_was_given(tmp_path: Path, clai
 
     one = Try("n", "probe.claim", {}, SECOND_ATTEMPT, 60)
     handler = replace(handler, result=probes.Made)
-    assert one_try.taken(handler, one, HONEST, named)["product"] == HONEST["product"]
+    assert one_try.checked_result(handler, one, HONEST, named)["product"] == HONEST["product"]
     with pytest.raises(ForeignProduct, match="Nothing of it was taken") as refusal:
-        one_try.taken(handler, one, HONEST | claimed, named)
+        one_try.checked_result(handler, one, HONEST | claimed, named)
     assert (refusal.value.code, refusal.value.retryable, refusal.value.partner_may_read) == (
         "foreign-product",
         False,
@@ -249,7 +249,7 @@ def test_every_name_in_every_result_of_a_process_that_opens_files_is_judged(name
     example = handler.result.model_validate_json(text).model_dump(mode="json")
     named = Named({"uploads/dem.tif", "uploads/roads.gpkg"})
     one = Try("n", name, {}, SECOND_ATTEMPT, 60)
-    assert one_try.taken(handler, one, example, named) == example
+    assert one_try.checked_result(handler, one, example, named) == example
     for *path, last in names_in(example):
         spoilt = handler.result.model_validate_json(text).model_dump(mode="json")
         inner: Any = spoilt
@@ -257,4 +257,4 @@ def test_every_name_in_every_result_of_a_process_that_opens_files_is_judged(name
             inner = inner[step]
         inner[last] = "assets/other/0-r1/a1/cog.tif"
         with pytest.raises(ForeignProduct):
-            one_try.taken(handler, one, spoilt, named)
+            one_try.checked_result(handler, one, spoilt, named)

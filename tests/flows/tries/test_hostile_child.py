@@ -334,7 +334,7 @@ def test_no_result_names_what_is_anothers(world: World) -> None:
 
 
 def test_a_flow_that_believes_results_is_found(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(one_try, "taken", lambda _handler, _attempt, claimed, _named: dict(claimed))
+    monkeypatch.setattr(one_try, "checked_result", lambda _handler, _attempt, claimed, _named: dict(claimed))
     assert claims(world) == dict.fromkeys(CLAIMS, ESCAPED)
 
 

@@ -35,10 +35,10 @@ Run = Callable[..., dict[str, Any]]
 
 
 def in_a_loop(one: Try, care: Care) -> dict[str, Any]:
-    return asyncio.run(one_try.run_light(one, care))
+    return asyncio.run(one_try.run_light_try(one, care))
 
 
-@pytest.fixture(params=[one_try.run, in_a_loop])
+@pytest.fixture(params=[one_try.run_try, in_a_loop])
 def run(request: pytest.FixtureRequest) -> Run:
     """Either way of waiting for a light try: they differ in nothing else."""
 
@@ -170,7 +170,7 @@ def test_a_caller_that_goes_abandons_the_try(tmp_path: Path, let_go: Callable[[]
 
     async def go() -> None:
         care = Care(Zones.local(tmp_path), Event(), lambda fraction, _: begun.append(fraction), keep=kept.append)
-        one = asyncio.create_task(one_try.run_light(attempt("probe.light", 600, what="stay until let go"), care))
+        one = asyncio.create_task(one_try.run_light_try(attempt("probe.light", 600, what="stay until let go"), care))
         await eventually(lambda: begun)
         one.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -186,7 +186,9 @@ def test_a_caller_that_goes_abandons_the_try(tmp_path: Path, let_go: Callable[[]
 def test_handlers_keep_the_callers_context() -> None:
     name = contextvars.ContextVar("name", default="nobody")
     name.set("the flow run")
-    given = light_threads.run(lambda job: {"name": name.get()}, Event(), time_budget.TimeBudget(time.monotonic(), 5))
+    given = light_threads.run_in_thread(
+        lambda job: {"name": name.get()}, Event(), time_budget.TimeBudget(time.monotonic(), 5)
+    )
     assert given == {"name": "the flow run"}
 
 

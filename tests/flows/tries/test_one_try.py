@@ -28,7 +28,7 @@ def attempt(name: str, timeout_seconds: float = 30, **params: Any) -> Try:
 
 
 def run(one: Try, root: Path, stop: Event | None = None) -> dict[str, Any]:
-    return one_try.run(one, Care(Zones.local(root), stop or Event(), lambda *_: None))
+    return one_try.run_try(one, Care(Zones.local(root), stop or Event(), lambda *_: None))
 
 
 def test_a_light_handler_runs_here(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_a_result_that_fits_no_model_is_told_in_a_sentence(tmp_path: Path, pool:
 
     try:
         with pytest.raises(HandlerError) as told:
-            one_try.call(
+            one_try.call_handler(
                 unsound, Percent(), Context(run_id="run", node_id="n", storage=Zones.local(tmp_path), workdir=tmp_path)
             )
     finally:

@@ -54,7 +54,7 @@ class Run:
             memory="run/m1",
         )
         zones = Zones.local(self.root)
-        seen: dict[str, Any] = one_try.run(
+        seen: dict[str, Any] = one_try.run_try(
             one, Care(zones, self.stop, self.hear, lambda *told: self.metrics.append(told))
         )["seen"]
         return seen

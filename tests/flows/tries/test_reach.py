@@ -53,7 +53,7 @@ def reached(zones: Zones, port: int) -> dict[str, str]:
     folder = getattr(zones.bronze, "root", None)
     around = {"folder": str(folder.parent) if folder else "", "port": port, "made": MADE}
     one = Try("n", "probe.gdal", {"what": "reach", "name": SOURCE, "target": json.dumps(around)}, SECOND_ATTEMPT, 120)
-    seen: dict[str, Any] = one_try.run(one, Care(zones, Event(), lambda *_: None))["seen"]
+    seen: dict[str, Any] = one_try.run_try(one, Care(zones, Event(), lambda *_: None))["seen"]
     return seen
 
 
@@ -92,7 +92,7 @@ def test_a_try_holds_no_place_and_no_signature_of_its_zones(zones: Zones, start:
     places = [str(store.root)] if hasattr(store, "root") else [store.account.url, store.container]
     wanted = [f"{re.escape(place[:-1])}[{place[-1]}]" for place in (*places, "&sig=", SOURCE)]
     params = {"what": "find secrets", "name": SOURCE, "target": json.dumps(wanted)}
-    seen = one_try.run(Try("n", "probe.gdal", params, SECOND_ATTEMPT, 120), Care(zones, Event(), lambda *_: None))[
+    seen = one_try.run_try(Try("n", "probe.gdal", params, SECOND_ATTEMPT, 120), Care(zones, Event(), lambda *_: None))[
         "seen"
     ]
     assert seen == {"read": 3, "found": [wanted[-1]]}  # its source's name is known to it, and is found

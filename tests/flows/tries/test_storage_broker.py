@@ -95,7 +95,7 @@ def zones(azurite: Azurite) -> Zones:
 
 def run(zones: Zones, what: str, timeout_seconds: float = 60, **params: Any) -> dict[str, Any]:
     one = Try("n", "probe.gdal", {"what": what, **params}, FACTS, timeout_seconds, memory="run/m1")
-    seen: dict[str, Any] = one_try.run(one, Care(zones, Event(), lambda *_: None))["seen"]
+    seen: dict[str, Any] = one_try.run_try(one, Care(zones, Event(), lambda *_: None))["seen"]
     return seen
 
 

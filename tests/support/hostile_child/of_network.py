@@ -110,7 +110,7 @@ def _ordered(aims: Aims, kind: bytes) -> str:
         files = [nothing.fileno()] * fork_client.STREAMS
         with suppress(BrokenPipeError, ConnectionResetError):  # who does not hear us out refuses us too
             socket.send_fds(zygote, [kind], files)
-        answer = fork_client.line(zygote)
+        answer = fork_client.read_line(zygote)
     if not answer:
         raise PermissionError(errno.EPERM, "not answered")
     return f"forked {json.loads(answer)['pid']}"

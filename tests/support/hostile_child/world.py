@@ -68,7 +68,7 @@ class World:
 
     def run(self, name: str, params: dict[str, Any]) -> dict[str, Any]:
         one = Try("n", name, params, FIRST_ATTEMPT, 60)
-        return one_try.run(one, Care(self.storage.zones, Event(), lambda *_: None))
+        return one_try.run_try(one, Care(self.storage.zones, Event(), lambda *_: None))
 
 
 def told(outcome: Outcome, beginning: str) -> list[str]:

@@ -55,6 +55,6 @@ def test_forks_read_and_reproject_as_fresh_processes_do(tmp_path: Path) -> None:
     for ending in ("gpkg", "fgb", "geojson"):
         vectors.write(tmp_path / "bronze" / "up" / f"fields.{ending}", vectors.squares(5))
         params = {"source": f"up/fields.{ending}", "target_crs": "EPSG:32633"}
-        made = one_try.run(Try("node", "vector.convert", params, FACTS, 120), Care(zones, Event(), lambda *_: None))
+        made = one_try.run_try(Try("node", "vector.convert", params, FACTS, 120), Care(zones, Event(), lambda *_: None))
         assert (made["feature_count"], made["crs"]) == (5, "EPSG:32633")
         assert made["bounds_native"][0] == pytest.approx(479_650, abs=1000)
