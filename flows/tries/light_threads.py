@@ -66,14 +66,14 @@ class ThreadCall:
                 raise Stopped("The try was given up; nothing of it is taken any more.")
             self.settled = True
 
-    def pause(self) -> float:
+    def seconds_to_next_look(self) -> float:
         """How long to wait for the end before the next look at the time."""
-        return LOOK_SECONDS if self.settled else self.time_budget.pause(time.monotonic())
+        return LOOK_SECONDS if self.settled else self.time_budget.seconds_to_next_step(time.monotonic())
 
-    def judge(self, *, stopping: bool) -> None:
+    def ask_or_abandon(self, *, stopping: bool) -> None:
         """Ask the handler to leave when it is time; raise once it had its time to leave and has not left."""
         with self._judging:
-            step = WaitStep.WAIT if self.settled else self.time_budget.look(time.monotonic(), stopping)
+            step = WaitStep.WAIT if self.settled else self.time_budget.next_step(time.monotonic(), stopping)
             self.abandoned = step is WaitStep.GIVE_UP
         if step is WaitStep.ASK:
             self.stop.set()
@@ -91,7 +91,7 @@ class ThreadCall:
     def outcome(self) -> dict[str, Any]:
         """The result, or the error raised, once the call has ended."""
         if not self.settled:
-            self.time_budget.check()
+            self.time_budget.refuse_late_answer()
         if self.error is not None:
             raise self.error
         assert self.result is not None  # noqa: S101 - one of the two is set
@@ -128,8 +128,8 @@ def run_in_thread(work: Callable[[ThreadCall], dict[str, Any]], stop: Event, tim
     running.acquire()
     job = ThreadCall(work, time_budget, running.release)
     _hand_over(job)
-    while not running.acquire(timeout=job.pause()):
-        job.judge(stopping=stop.is_set())
+    while not running.acquire(timeout=job.seconds_to_next_look()):
+        job.ask_or_abandon(stopping=stop.is_set())
     return job.outcome()
 
 
@@ -142,8 +142,8 @@ async def await_in_thread(
     job = ThreadCall(work, time_budget, lambda: _tell(loop, ended))
     _hand_over(job)
     try:
-        while not await _is_set(ended, job.pause()):
-            job.judge(stopping=stop.is_set())
+        while not await _is_set(ended, job.seconds_to_next_look()):
+            job.ask_or_abandon(stopping=stop.is_set())
     except asyncio.CancelledError:
         job.abandon()
         raise

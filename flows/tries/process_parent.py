@@ -192,21 +192,21 @@ class Conversation:
     _telling: Lock = field(default_factory=Lock)
 
     def until_answered(self, stop: Event, time_budget: TimeBudget) -> dict[str, Any]:
-        """The result, or its error raised. Ask the child to leave when the run stops or time is up."""
+        """Return the child's result, or raise its error. Ask it to leave when the run stops or its time is up."""
         while True:
             now = time.monotonic()
-            step = time_budget.look(now, stop.is_set())
+            step = time_budget.next_step(now, stop.is_set())
             if step is WaitStep.ASK:
                 self.tell({"stop": True})
             elif step is WaitStep.GIVE_UP and time_budget.why:
                 raise time_budget.why
-            for message in self._hear(time_budget.pause(now)):
-                if (answer := self._take(message)) is not None:
-                    time_budget.check()
+            for message in self._receive_lines(time_budget.seconds_to_next_step(now)):
+                if (answer := self._handle_message(message)) is not None:
+                    time_budget.refuse_late_answer()
                     return answer.result()
 
-    def _hear(self, seconds: float) -> list[bytes]:
-        """The lines that came in the meantime."""
+    def _receive_lines(self, seconds: float) -> list[bytes]:
+        """Wait so long for more of what the child says; return the lines that are whole by now."""
         if not select.select([self.channel], [], [], seconds)[0]:
             return []
         chunk, file = _received(self.channel)
@@ -225,18 +225,18 @@ class Conversation:
         self._unfinished = bytearray(rest)
         return lines
 
-    def _take(self, line: bytes) -> "TryAnswer | None":
-        """Pass on what is told on the way; return the answer when it is one."""
+    def _handle_message(self, line: bytes) -> "TryAnswer | None":
+        """Do what the child's message asks for; return the answer when it is one."""
         try:
             match said(line):
                 case {"progress": [float() | int() as fraction, str() as text]} if isfinite(fraction):
                     self.listeners.progress(fraction, text)
                 case {"metric": [str() as name, float() | int() as value]} if isfinite(value):
-                    self._measure(name, value)
+                    self._report_metric(name, value)
                 case {"log": [int() as level, str() as text]}:
                     self._log(level, text)
                 case {"checkpoint": dict() as state}:
-                    self._keep(state)
+                    self._save_checkpoint(state)
                 case {"store": {"act": str(), "zone": str(), "name": str()} as call}:
                     self._ask_broker(call)
                 case {"threads": True}:
@@ -251,20 +251,20 @@ class Conversation:
             raise Crashed(str(error)) from None
         return None
 
-    def _measure(self, name: str, value: float) -> None:
-        """Kept by name until the try ends, so that not everything is a name."""
+    def _report_metric(self, name: str, value: float) -> None:
+        """Report a metric. Only so many names are taken from one try."""
         self._measured |= {name} if len(self._measured) < MOST_METRICS and len(name) <= LONGEST_METRIC else set()
         if name in self._measured:
             self.listeners.metric(name, value)
 
     def _log(self, level: int, text: str) -> None:
-        """As a light handler's line is: this thread knows whose run it is. The child's bounds are not relied on."""
+        """Log a line in this thread, which knows whose run it is. The child's own bounds are not relied on."""
         self._lines += 1
         if self._lines <= MOST_LINES + 1:  # the last one says that there were more
             log.log(min(max(level, logging.DEBUG), logging.ERROR), "%s", redact(text[:LONGEST_LINE]))
 
-    def _keep(self, state: dict[str, Any]) -> None:
-        """Acknowledged once it is stored, so that the handler never goes on from what could be lost."""
+    def _save_checkpoint(self, state: dict[str, Any]) -> None:
+        """Save the checkpoint and acknowledge it, so that the handler never goes on from what could be lost."""
         fault = None
         try:
             self.listeners.checkpoint.save(state)
@@ -289,7 +289,7 @@ class Conversation:
         close_quietly(self._file_that_came())
 
     def tell(self, message: dict[str, Any], file: int | None = None) -> None:
-        """Called by who watches the try and by who answers its calls, who may hand over an open file."""
+        """Send a message. Who watches the try calls this, and who answers its calls and may hand over a file."""
         content = json.dumps(message).encode() + b"\n"
         with self._telling, suppress(OSError):  # it is gone: that shows where we listen
             sent = socket.send_fds(self.channel, [content], [file]) if file is not None else 0

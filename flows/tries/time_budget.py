@@ -94,8 +94,8 @@ class TimeBudget:
     why: HandlerError | None = None
     _until: float = math.inf
 
-    def look(self, now: float, stopping: bool) -> WaitStep:
-        """Wait on, ask the try to leave (once), or give it up."""
+    def next_step(self, now: float, stopping: bool) -> WaitStep:
+        """Say whether to wait on, to ask the try to leave (once), or to give it up."""
         if self.why is not None:
             if stopping:  # which may leave it less than a timeout did
                 self._until = min(self._until, now + self.grace_seconds())
@@ -109,12 +109,12 @@ class TimeBudget:
         self._until = now + self.grace_seconds()
         return WaitStep.ASK
 
-    def pause(self, now: float) -> float:
-        """How long to wait before the next look."""
+    def seconds_to_next_step(self, now: float) -> float:
+        """How long to wait before asking for the next step."""
         due = self._until if self.why else self.begun + self.timeout_seconds
         return min(LOOK_SECONDS, max(0.0, due - now))
 
-    def check(self) -> None:
-        """Called when an answer came: one that came after its time counts for nothing, one during a stop counts."""
+    def refuse_late_answer(self) -> None:
+        """Raise where an answer came after the try's time. One that came during a stop counts."""
         if isinstance(self.why, TimedOut):
             raise self.why

@@ -63,8 +63,8 @@ def read_outcome(store: SmallStore, place: str) -> dict[str, Any]:
     return outcome
 
 
-def look(store: SmallStore, place: str, *, has_begun: bool = False) -> tuple[bool, bytes | None]:
-    """Whether there is an outcome, and the sign of life: two questions, whether the child has begun or not."""
+def read_signs(store: SmallStore, place: str, *, has_begun: bool = False) -> tuple[bool, bytes | None]:
+    """Read whether there is an outcome, and the sign of life. Storage is asked twice, begun or not."""
     name = sign_of_life(place)
     sign = store.read_bytes(name) if has_begun or store.size_bytes(name) is not None else None
     return store.size_bytes(f"{place}/outcome.json") is not None, sign

@@ -29,12 +29,12 @@ from flows.prefect_engine.flow_run import ask_until_answered
 from flows.runs.child_flow_runs.liveness import OVER, PROMPT_SECONDS, ChildRun, Life
 from flows.runs.child_flow_runs.prefect_states import ChildStates, Said, shared
 from flows.runs.child_flow_runs.protocol import (
-    look,
     order_of,
     outcome_from_json,
     outcomes_json,
     put_order,
     read_outcome,
+    read_signs,
     segment_name,
     stop_mark,
 )
@@ -270,7 +270,7 @@ class SegmentRuns:
         try:
             has_begun = child.sign is not None
             is_over, child.sign = await in_sign_thread(
-                look, self.run_context.zones.runs, child.place, has_begun=has_begun
+                read_signs, self.run_context.zones.runs, child.place, has_begun=has_begun
             )
         except Exception as error:
             allowed = self.run_context.outage_seconds if outage_of(error) else self.silence_seconds

@@ -98,7 +98,7 @@ def test_nothing_is_begun_after_the_stop(run: Run, tmp_path: Path) -> None:
 
 def test_phases_resume_at_the_checkpoint(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The handler goes on after its second phase only once it was asked to leave."""
-    stop, asked, judge = Event(), Event(), light_threads.ThreadCall.judge
+    stop, asked, judge = Event(), Event(), light_threads.ThreadCall.ask_or_abandon
     phases = attempt("multi_phase", phases=4, seconds_per_phase=0)
 
     def judged(job: light_threads.ThreadCall, *, stopping: bool) -> None:
@@ -111,7 +111,7 @@ def test_phases_resume_at_the_checkpoint(run: Run, tmp_path: Path, monkeypatch: 
             stop.set()
             asked.wait(60)
 
-    monkeypatch.setattr(light_threads.ThreadCall, "judge", judged)
+    monkeypatch.setattr(light_threads.ThreadCall, "ask_or_abandon", judged)
     with pytest.raises(Stopped):
         run(phases, tmp_path, stop, told)
     assert run(phases, tmp_path) == {"phases_run": [2, 3], "resumed_at": 2}

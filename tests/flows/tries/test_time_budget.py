@@ -19,7 +19,7 @@ def test_asked_once_and_given_up_after_the_grace(looks: list[tuple[float, bool]]
     waiting = TimeBudget(0.0, timeout, lambda: grace)
     asked_at = None
     for now, stopping in looks:
-        step = waiting.look(now, stopping)
+        step = waiting.next_step(now, stopping)
         if asked_at is None:
             assert (step is WaitStep.ASK) == (stopping or now >= timeout)
             asked_at = now if step is WaitStep.ASK else None
@@ -27,18 +27,18 @@ def test_asked_once_and_given_up_after_the_grace(looks: list[tuple[float, bool]]
                 assert isinstance(waiting.why, Stopped if stopping else TimedOut)
         else:
             assert step is (WaitStep.GIVE_UP if now >= asked_at + grace else WaitStep.WAIT)
-        assert 0 <= waiting.pause(now) <= 0.2
+        assert 0 <= waiting.seconds_to_next_step(now) <= 0.2
 
 
 def test_what_came_after_its_time_counts_for_nothing() -> None:
     late, stopped, early = (TimeBudget(0.0, 5.0) for _ in range(3))
-    late.look(6.0, stopping=False)
-    stopped.look(1.0, stopping=True)
-    stopped.look(6.0, stopping=True)
+    late.next_step(6.0, stopping=False)
+    stopped.next_step(1.0, stopping=True)
+    stopped.next_step(6.0, stopping=True)
     with pytest.raises(TimedOut, match=r"longer than its 5 s"):
-        late.check()
-    stopped.check()
-    early.check()
+        late.refuse_late_answer()
+    stopped.refuse_late_answer()
+    early.refuse_late_answer()
 
 
 def test_a_stop_shortens_what_a_timeout_allows_and_never_lengthens_it() -> None:
@@ -46,11 +46,11 @@ def test_a_stop_shortens_what_a_timeout_allows_and_never_lengthens_it() -> None:
     for stopped_at, given_up_at in ((6.0, 10.0), (14.0, 15.0)):
         reason = "timeout"
         waiting = TimeBudget(0.0, 5.0, lambda: graces[reason])  # noqa: B023 - asked within this round
-        assert waiting.look(5.0, stopping=False) is WaitStep.ASK
+        assert waiting.next_step(5.0, stopping=False) is WaitStep.ASK
         reason = "stop"
-        assert waiting.look(stopped_at, stopping=True) is WaitStep.WAIT
-        assert waiting.look(given_up_at - 0.1, stopping=True) is WaitStep.WAIT
-        assert waiting.look(given_up_at, stopping=True) is WaitStep.GIVE_UP
+        assert waiting.next_step(stopped_at, stopping=True) is WaitStep.WAIT
+        assert waiting.next_step(given_up_at - 0.1, stopping=True) is WaitStep.WAIT
+        assert waiting.next_step(given_up_at, stopping=True) is WaitStep.GIVE_UP
 
 
 TELLING_SECONDS = 1.0  # what a flow run needs at least to tell the domain and Prefect how it ended
