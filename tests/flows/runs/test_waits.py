@@ -41,7 +41,7 @@ in_one_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixt
 
 
 class Failing(NodeExecutor):
-    async def once(self, work: Work, number: int) -> Any:
+    async def try_through_outages(self, work: Work, number: int) -> Any:
         raise Transient("not now")
 
 
