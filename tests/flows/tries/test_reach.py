@@ -22,7 +22,7 @@ from tests.support.run_facts import SECOND_ATTEMPT
 
 SOURCE, MADE = "uploads/own/a.bin", "assets/asset/0-r1/a1/cog.tif"
 # The last is how the kernel refuses to give a file a name elsewhere.
-REFUSED = {"Forbidden", "EACCES", "EPERM", "EXDEV"}
+REFUSED = {"StorageForbidden", "EACCES", "EPERM", "EXDEV"}
 
 
 @pytest.fixture(params=["folder", "account"])
@@ -82,7 +82,7 @@ def test_the_same_try_calls_whom_it_likes_where_it_is_not_confined(
     assert {told for what, told in seen.items() if what.startswith("call ")} >= {"done"}
     assert seen["call the listener"] == "done"
     asked = {what: told for what, told in seen.items() if what.partition(" ")[0] in {"read", "overwrite", "copy"}}
-    assert set(asked.values()) == {"Forbidden"}
+    assert set(asked.values()) == {"StorageForbidden"}
 
 
 @pytest.mark.parametrize("start", ["zygote"], indirect=True)
