@@ -8,7 +8,7 @@ FIELDS = {"name", "value", "unit", "baseline", "ratio", "target", "holds", "n", 
 
 
 def test_the_report_has_the_shape_of_all_benchmarks() -> None:
-    report = run(seconds=0.5, history=100)
+    report = run(seconds=0.3, history=100)
     assert report["bench"] == "submit"
     results = {result["name"]: result for result in report["results"]}
     assert {

@@ -1,12 +1,7 @@
-"""A scratch PostgreSQL with pgSTAC, a few served products made by the real handlers, and the app over both."""
+"""A database with pgSTAC, a few served products made by the real handlers, and the app over both."""
 
 import json
-import os
-import shutil
-import subprocess
-import tempfile
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -17,11 +12,8 @@ import pytest
 from fastapi import FastAPI
 from psycopg.types.json import Jsonb
 from pydantic import SecretStr
-from pypgstac.db import PgstacDB
-from pypgstac.migrate import Migrate
 
 from deployments import sample
-from deployments.stack.ports import any_port
 from flows.handlers.raster.declarations import (
     CogResult,
     CreateCogParams,
@@ -31,6 +23,7 @@ from flows.handlers.raster.declarations import (
 )
 from gateway.serving.app import create_app
 from gateway.serving.settings import ServingSettings
+from tests.support.cluster import TestCluster
 from tests.support.rasters import bronze, context_in
 
 SIZE = 1024
@@ -50,7 +43,9 @@ CLIENTS = [
     ("a-worker", "worker", None, True),
     ("revoked-client", "partner", "ddh", False),
 ]
+# In place of what migrations make: tables where the domain has views, so that tests write what serving is to read.
 SCHEMA = """
+DROP SCHEMA api, geo CASCADE;
 CREATE SCHEMA api;
 CREATE TABLE api.products (asset_id text, platform_id text, ordinal int, revision int, clearance text, approval text,
     is_latest bool, exposure text, cog_name text, nodata double precision, bands jsonb, bounds_wgs84 jsonb,
@@ -67,11 +62,9 @@ CREATE SCHEMA geo;
 CREATE VIEW api.identities AS SELECT * FROM api.clients;
 CREATE VIEW api.sessions AS SELECT null::text AS session_hash, c.client_id, c.role, c.platform_id
     FROM api.clients c WHERE false;
-CREATE ROLE cairn_serving LOGIN;
 GRANT USAGE ON SCHEMA api, geo TO cairn_serving;
 GRANT SELECT ON api.served_products, api.staged_products, api.served_files, api.staged_files, api.served_in_parts,
     api.descriptions, api.identities, api.sessions TO cairn_serving;
-GRANT pgstac_read TO cairn_serving;
 """
 
 
@@ -84,44 +77,17 @@ class Served:
     root: Path
 
 
-@contextmanager
-def scratch_cluster() -> Iterator[str]:
-    """A private cluster on a free port, gone afterwards. Gives the URL of its superuser."""
-    binaries = max(Path("/usr/lib/postgresql").glob("*/bin"))
-    folder = Path(tempfile.mkdtemp(prefix="cairn-test-"))
-    account = "postgres" if os.geteuid() == 0 else None  # PostgreSQL refuses to run as root
-    if account:
-        shutil.chown(folder, account)
-    port = any_port()
-
-    def run(program: str, *arguments: str) -> None:
-        command = [str(binaries / program), "-D", str(folder / "data"), *arguments]
-        subprocess.run(command, check=True, user=account, cwd=folder, stdout=subprocess.DEVNULL)
-
-    try:
-        run("initdb", "-U", "owner", "-A", "trust", "-E", "UTF8", "--no-sync")
-        run("pg_ctl", "-w", "-l", str(folder / "log"), "-o", f"-F -h 127.0.0.1 -p {port} -k ''", "start")
-        try:
-            yield f"postgresql://owner@127.0.0.1:{port}/postgres"
-        finally:
-            run("pg_ctl", "-m", "immediate", "stop")
-    finally:
-        shutil.rmtree(folder)
-
-
 @pytest.fixture(scope="session")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def served(cluster: TestCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """Products on disk, their rows, and their items in the catalogue."""
     root = tmp_path_factory.mktemp("zones")
-    with scratch_cluster() as url:
-        with PgstacDB(dsn=url) as database:
-            Migrate(database).run_migration()
-        with psycopg.connect(url, autocommit=True) as connection:
+    with cluster.database() as database:
+        with psycopg.connect(database.url(), autocommit=True) as connection:
             connection.execute(SCHEMA)
             _add_clients(connection)
             for asset_id, (exposure, clearances) in ASSETS.items():
                 _add_asset(connection, root, asset_id, exposure, clearances)
-        yield Served(url, url.replace("owner@", "cairn_serving@"), root)
+        yield Served(database.url(), database.url("cairn_serving"), root)
 
 
 def _add_clients(connection: psycopg.Connection) -> None:
