@@ -6,6 +6,7 @@ Every distribution outside the extra's closure is made unimportable, as if it we
 import json
 import subprocess
 import sys
+from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -47,12 +48,16 @@ exec(sys.argv[2])
 """
 
 
+installed = cache(packages_distributions)  # which reads what every distribution says of itself
+
+
+@cache
 def outside(extra: str) -> list[str]:
     """Top-level modules that the extra does not bring."""
     allowed = closure(extra)
     return sorted(
         module
-        for module, distributions in packages_distributions().items()
+        for module, distributions in installed().items()
         if not any(canonicalize_name(name) in allowed for name in distributions)
     )
 

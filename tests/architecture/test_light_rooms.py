@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -34,24 +35,28 @@ def python(code: str) -> str:
     return done.stdout
 
 
+@cache
+def loaded_by(code: str) -> frozenset[str]:
+    """The packages that an interpreter of its own has loaded once it has run this. One serves several tests."""
+    return frozenset(json.loads(python(f"{code}\n{LOADED}").splitlines()[-1]))
+
+
 @pytest.mark.parametrize("room", LIGHT_ROOMS)
 def test_a_light_room_loads_no_gdal(room: str) -> None:
-    loaded = json.loads(python(f"{LIGHT_ROOMS[room]}\n{LOADED}").splitlines()[-1])
-    assert set(loaded).isdisjoint(HEAVY)
+    assert loaded_by(LIGHT_ROOMS[room]).isdisjoint(HEAVY)
 
 
 @pytest.mark.parametrize("room", LIGHT_ROOMS)
 def test_nothing_of_azure_is_loaded_where_no_account_is_named(room: str) -> None:
-    code = f"{LIGHT_ROOMS[room]}\nimport sys; print([name for name in sys.modules if name.startswith('azure')])"
-    assert python(code).splitlines()[-1] == "[]"
+    assert [name for name in loaded_by(LIGHT_ROOMS[room]) if name.startswith("azure")] == []
 
 
 def test_the_check_sees_gdal_where_it_is_loaded() -> None:
-    assert "rasterio" in json.loads(python(f"import flows.handlers.raster.inspect\n{LOADED}").splitlines()[-1])
+    assert "rasterio" in loaded_by("import flows.handlers.raster.inspect")
 
 
 def test_the_gateway_loads_neither_prefect_nor_sqlalchemy() -> None:
-    assert set(json.loads(python(f"import gateway.app\n{LOADED}"))).isdisjoint({"prefect", "sqlalchemy"})
+    assert loaded_by(LIGHT_ROOMS["gateway"]).isdisjoint({"prefect", "sqlalchemy"})
 
 
 def modules() -> list[str]:
@@ -77,11 +82,5 @@ def test_the_watch_sees_a_connection() -> None:
 
 
 def test_help_answers_without_loading_what_verbs_need() -> None:
-    loaded = set(
-        json.loads(
-            python(
-                f"from deployments.cli import cairn\ncairn(['--help'], standalone_mode=False)\n{LOADED}"
-            ).splitlines()[-1]
-        )
-    )
+    loaded = loaded_by("from deployments.cli import cairn\ncairn(['--help'], standalone_mode=False)")
     assert loaded.isdisjoint({"prefect", "fastapi", "sqlalchemy", "psycopg", "httpx", "rich", "pydantic"})
