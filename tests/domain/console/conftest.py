@@ -1,8 +1,6 @@
 """One browser for all, one assembly for each file."""
 
 import os
-import shutil
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -15,16 +13,12 @@ from tests.support.console import Assembly, running_console
 
 
 @pytest.fixture(scope="session")
-def artifacts() -> Iterator[Path]:
-    """Where screenshots go: kept if CAIRN_ARTIFACTS names a folder."""
+def artifacts() -> Path | None:
+    """Where screenshots go: made only if CAIRN_ARTIFACTS names a folder."""
     kept = os.environ.get("CAIRN_ARTIFACTS")
     if kept:
         Path(kept).mkdir(parents=True, exist_ok=True)
-        yield Path(kept)
-        return
-    folder = Path(tempfile.mkdtemp(prefix="cairn-artifacts-"))
-    yield folder
-    shutil.rmtree(folder)
+    return Path(kept) if kept else None
 
 
 @pytest.fixture(scope="session")
