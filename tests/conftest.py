@@ -41,9 +41,12 @@ vars(transports)["create_ssl_context"] = remembering(vars(transports)["create_ss
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Side by side, files that start whole stacks come first: at the end, short ones fill what is left of the time."""
+    """Side by side, what takes minutes comes first, then whatever else starts whole stacks."""
     if hasattr(config, "workerinput"):  # of xdist
-        items.sort(key=lambda item: not (item.get_closest_marker("stack") or BENCHMARKS in item.path.parents))
+        from tests.support.side_by_side import rank_of, unit_of
+
+        starts = {item: bool(item.get_closest_marker("stack") or BENCHMARKS in item.path.parents) for item in items}
+        items.sort(key=lambda item: (rank_of(unit_of(item.nodeid)), not starts[item]))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
