@@ -18,7 +18,7 @@ CHILD = {"run_id": "0194d4c0-0000-7000-8000-000000000000", "segment": 1}
 
 @pytest.fixture(scope="module")
 def deployed(prefect_server: PrefectServer) -> PrefectServer:
-    assert prefect_server.run_module("deployments.cli", "deploy").returncode == 0
+    assert prefect_server.cairn("deploy").returncode == 0
     return prefect_server
 
 

@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -23,7 +22,7 @@ from domain.adapters.prefect_runs import PrefectRuns
 from flows.tries.time_budget import RUNS_DRAIN_SECONDS
 from tests.support.clock import until
 from tests.support.inline_flows import LEAVING
-from tests.support.prefect_server import ENDED, PATIENCE_SECONDS, REPOSITORY, PrefectServer
+from tests.support.prefect_server import ENDED, PATIENCE_SECONDS, REPOSITORY, PrefectServer, Process
 
 FLOWS = "tests.support.inline_flows"
 TOLD = "told to end"  # what a worker says as soon as it has heard a signal
@@ -65,7 +64,7 @@ def gate(tmp_path: Path) -> Path:
     return tmp_path / "go on"
 
 
-def drained(worker: "subprocess.Popen[bytes]") -> float:
+def drained(worker: Process) -> float:
     """How long the worker takes to end once it is told to."""
     began = time.monotonic()
     worker.send_signal(signal.SIGTERM)
@@ -302,11 +301,11 @@ def test_the_limit_holds(prefect: PrefectServer, own: str, gate: Path) -> None:
 
 
 def test_changed_code_has_the_worker_hand_over_and_end(prefect: PrefectServer, own: str, tmp_path: Path) -> None:
-    """A copy of the rooms stands in for the release that is replaced."""
+    """A copy of the rooms, compiled as they are, stands in for the release that is replaced."""
     for room in ("flows", "blocks", "domain", "deployments", "tests", "workflows"):
-        shutil.copytree(REPOSITORY / room, tmp_path / room, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(REPOSITORY / room, tmp_path / room, ignore=shutil.ignore_patterns("*.pyc.*"))
     path = f"{tmp_path}:{prefect.environment['PYTHONPATH']}"
-    with prefect.worker(own, PYTHONPATH=path) as worker:
+    with prefect.worker(own, cold=True, PYTHONPATH=path) as worker:
         [run] = begin(prefect, own, "waits")
         (tmp_path / "flows" / "context.py").touch()
         assert worker.wait(PATIENCE_SECONDS) == 0

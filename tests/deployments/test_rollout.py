@@ -24,9 +24,7 @@ def prefect(prefect_server: PrefectServer) -> Iterator[httpx.Client]:
 
 def deploy(server: PrefectServer, *arguments: str, **settings: str) -> list[tuple[str, str]]:
     """Run the command; returns verdict and `kind name` of each thing."""
-    done = server.run_module(
-        "deployments.cli", "deploy", "--json", "--storage-root", "/srv/zones", *arguments, **settings
-    )
+    done = server.cairn("deploy", "--json", "--storage-root", "/srv/zones", *arguments, **settings)
     assert done.returncode == 0, done.stderr
     return [(change["verdict"], f"{change['kind']} {change['name']}") for change in json.loads(done.stdout)["changes"]]
 
@@ -104,7 +102,7 @@ def test_limits_are_set_corrected_and_otherwise_left_to_operators(
 
 @pytest.mark.parametrize("limit", ["gdal", "gdal=", "gdal=0", "gdal=-1", "gdal=many", "other=3", "gdal/urgent=1"])
 def test_a_senseless_limit_is_refused(prefect_server: PrefectServer, limit: str) -> None:
-    done = prefect_server.run_module("deployments.cli", "deploy", "--limit", limit)
+    done = prefect_server.cairn("deploy", "--limit", limit)
     assert done.returncode == 2
     assert "Invalid value for '--limit'" in done.stderr
 
@@ -142,7 +140,7 @@ def test_deploy_to_an_unreachable_server_ends_with_a_sentence(
 ) -> None:
     """And no server of Prefect's own is started in its place: its home stays empty."""
     home = {"CAIRN_STATE": str(tmp_path), "PREFECT_HOME": str(tmp_path / "prefect")}
-    done = prefect_server.run_module("deployments.cli", "deploy", **home, **settings)
+    done = prefect_server.cairn("deploy", **home, **settings)
     assert (done.returncode, done.stdout) == (2, "")
     [line] = done.stderr.splitlines()
     assert line.startswith(f"cairn: {says}")
@@ -154,7 +152,7 @@ def test_a_workflow_with_faults_is_spared_when_told_to(prefect_server: PrefectSe
     folder = tmp_path / "workflows"
     shutil.copytree(REPOSITORY / "workflows", folder)
     (folder / "echo_test.yaml").write_text("nodes: [")
-    refused = prefect_server.run_module("deployments.cli", "deploy", "--workflows", str(folder))
+    refused = prefect_server.cairn("deploy", "--workflows", str(folder))
     assert (refused.returncode, refused.stdout) == (1, "")
     left = deploy(prefect_server, "--workflows", str(folder), "--spare-faulty")
     assert not_unchanged(left) == [("left over", "deployment echo_test/echo_test")]
@@ -206,7 +204,7 @@ def test_a_pool_of_another_type_is_replaced_only_when_told_to(
     right = prefect.get("/work_pools/gdal").json()["type"]
     prefect.delete("/work_pools/gdal").raise_for_status()
     prefect.post("/work_pools/", json={"name": "gdal", "type": "ecs"}).raise_for_status()
-    refused = prefect_server.run_module("deployments.cli", "deploy")
+    refused = prefect_server.cairn("deploy")
     assert refused.returncode == 2
     assert "'ecs'" in refused.stderr
     assert "--replace-pools" in refused.stderr
@@ -225,7 +223,7 @@ def test_a_pool_may_be_served_by_containers(prefect_server: PrefectServer, prefe
         assert pool["type"] == "kubernetes"
         assert pool["base_job_template"]["variables"]["properties"]["image"]["default"] == "registry/worker:2"
         assert not_unchanged(deploy(prefect_server, *chosen)) == []
-        unknown = prefect_server.run_module("deployments.cli", "deploy", "--pool-type", "gdal=ecs")
+        unknown = prefect_server.cairn("deploy", "--pool-type", "gdal=ecs")
         assert unknown.returncode == 2
         assert "process, docker, kubernetes, azure-container-instance" in unknown.stderr
     finally:

@@ -26,7 +26,7 @@ def test_a_rollout_saves_the_account_and_workers_use_it(prefect_server: PrefectS
     zones.bronze.write_bytes("in/x", b"content")
 
     def changes() -> list[tuple[str, str]]:
-        done = prefect_server.run_module("deployments.cli", "deploy", "--json", **settings)
+        done = prefect_server.cairn("deploy", "--json", **settings)
         assert done.returncode == 0, done.stderr
         all_of_them = json.loads(done.stdout)["changes"]
         return [(one["verdict"], one["name"]) for one in all_of_them if one["kind"] == "block"]

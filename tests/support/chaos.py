@@ -7,21 +7,21 @@ import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import httpx
-import psycopg
 
 from deployments.stack.ports import any_port
+from tests.support.asking import ask
 from tests.support.chaos_invariants import DEEDS, INVARIANTS, UNREST
 from tests.support.chaos_stories import STORIES, all_done_again, new_asset
 from tests.support.cluster import TestDatabase
 from tests.support.domain_process import started
 from tests.support.platform import KEYS, add_clients, submission
 from tests.support.prefect_standin import StandIn, standing_in
+from tests.support.warm import Forked
 
 START_SECONDS = 60.0
 QUIET_SECONDS = 60.0
@@ -39,19 +39,18 @@ class Process:
     """One domain process: its API, its relay, its reconciler."""
 
     url: str
-    process: BaseProcess
+    process: Forked
 
     @property
     def dead(self) -> bool:
-        return self.process.exitcode is not None
+        return self.process.poll() is not None
 
     @property
     def killed(self) -> bool:
-        return self.process.exitcode == -signal.SIGKILL
+        return self.process.poll() == -signal.SIGKILL
 
     def send(self, number: signal.Signals) -> None:
-        assert self.process.pid
-        os.kill(self.process.pid, number)
+        self.process.send_signal(number)
 
 
 @dataclass
@@ -161,8 +160,7 @@ class Platform:
             await self.ask("worker", f"{path}/fail", {"attempt_token": token, "verdict": verdict, **BROKEN})
 
     def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        with psycopg.connect(self.database.url()) as asked:
-            return asked.execute(query.encode(), values or None).fetchall()
+        return ask(self.database.url(), query, values or None)
 
     async def rest(self) -> None:
         """Wait until nothing is open; give up after a minute and let the invariants say what is."""
@@ -222,4 +220,4 @@ def _ending(processes: list[Process]) -> Iterator[None]:
     finally:
         for process in processes:
             process.process.kill()
-            process.process.join(10)
+            process.process.wait(10)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 PATIENCE_SECONDS = 60.0  # with a busy machine: what takes longer hangs
 LEAST_REST_SECONDS, LONGEST_REST_SECONDS = 0.02, 0.25
-RESTS = 3  # times as long as an answer took: who is asked, and this machine, have something else to do
+RESTS = 6  # times as long as an answer took: who is asked, and this machine, have something else to do
 
 
 class Clock:

@@ -23,6 +23,7 @@ from deployments.stack.ports import any_port
 from deployments.stack.postgres import ADMIN, LOGIN_ROLES, find_cluster
 from deployments.stack.state import StackState
 from domain.migrations import upgrade
+from tests.support.asking import ask, forget
 
 TEMPLATE = "template_cairn"
 PASSWORD = "test"
@@ -99,6 +100,7 @@ class TestServer:
 
     def freeze_sessions(self) -> None:
         """Stop the processes of those who are connected, with the locks that they hold. Others may still connect."""
+        forget(self.url.rpartition("/")[0])
         with psycopg.connect(self.url, autocommit=True) as connection:
             found = connection.execute(
                 "select pid from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid()"
@@ -121,6 +123,7 @@ class TestServer:
                     found += map(int, children.read_text().split())
 
     def _end(self, how: signal.Signals) -> None:
+        forget(self.url.rpartition("/")[0])
         self.popen.send_signal(how)
         self.popen.wait(120)
 
@@ -160,8 +163,7 @@ class TestCluster:
 
     def empty(self, database: TestDatabase) -> None:
         """Take out what tests put in."""
-        with psycopg.connect(database.url()) as connection:
-            connection.execute(EMPTY)
+        ask(database.url(), EMPTY)
 
     def close(self) -> None:
         self._keep.close()
@@ -176,6 +178,7 @@ class TestCluster:
         try:
             yield TestDatabase(self, name)
         finally:
+            forget(TestDatabase(self, name).url())
             self._order(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
 
     def _order(self, *commands: sql.Composed) -> None:

@@ -1,41 +1,36 @@
-"""Processes of the domain by the dozen: forked from one that has imported them, which takes most of a start."""
+"""Processes of the domain by the dozen, forked from one that has imported it."""
 
 import importlib
-import multiprocessing
-import os
-from collections.abc import Mapping
-from multiprocessing.process import BaseProcess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from deployments.stack.owner import end_with_parent
 from deployments.stack.state import REPOSITORY
-
-IMPORTED = ["uvicorn", "domain.app", "domain.adapters.prefect_logs", "domain.adapters.prefect_runs"]
-_forks = multiprocessing.get_context("forkserver")
-_forks.set_forkserver_preload(IMPORTED)
+from tests.support.warm import Forked, Place, forked
 
 
-def started(port: int, environment: Mapping[str, str], log: Path) -> BaseProcess:
+def started(port: int, environment: Mapping[str, str], log: Path) -> Forked:
     """One that serves this port with this environment and no other. It ends with this process."""
-    process = _forks.Process(target=_serve, args=(port, dict(environment), str(log)))
-    process.start()
-    return process
+    return forked(Place(REPOSITORY, environment, log, log), _serve, port)
 
 
-def _serve(port: int, environment: dict[str, str], log: str) -> None:
-    end_with_parent()
-    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    for stream in (1, 2):
-        os.dup2(output, stream)
-    os.chdir(REPOSITORY)
-    os.environ.clear()
-    os.environ.update(environment)
+@contextmanager
+def serving(port: int, environment: Mapping[str, str], log: Path) -> Iterator[None]:
+    """The same while the block runs."""
+    process = started(port, environment, log)
+    try:
+        yield
+    finally:
+        process.process.terminate()
+        process.wait(120)
 
+
+def _serve(port: int) -> None:
     import uvicorn
-    from prefect.context import refresh_global_settings_context
 
     from domain import failpoints
 
-    refresh_global_settings_context()
     importlib.reload(failpoints)  # which place is armed was looked up when it was imported
-    uvicorn.run("domain.app:create_app", factory=True, host="127.0.0.1", port=port)
+    options: dict[str, Any] = {"http": "gateway.edge.http_protocol:InsideProtocol", "access_log": False}
+    uvicorn.run("domain.app:create_app", factory=True, host="127.0.0.1", port=port, **options)

@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import psycopg
 
 from deployments.stack.owner import tied
 from deployments.stack.ports import any_port
 from deployments.stack.state import REPOSITORY
+from tests.support.asking import ask
 from tests.support.cluster import TestDatabase
+from tests.support.domain_process import serving
 from tests.support.platform import KEYS, add_clients
 
 START_SECONDS = 120.0
@@ -47,8 +48,7 @@ class Door:
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """What the database holds, asked as its administrator."""
-        with psycopg.connect(self.database.url()) as connection:
-            return connection.execute(query.encode()).fetchall()
+        return ask(self.database.url(), query)
 
     async def say(
         self, *parts: bytes, pause_seconds: float = 0.0, patience_seconds: float = 60.0, port: int | None = None
@@ -89,6 +89,8 @@ async def running_door(database: TestDatabase, storage: Path, **settings: str) -
     add_clients(database)
     domain_port, port = any_port(), any_port()
     domain = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(storage),
         "CAIRN_DATABASE_URL": database.url("cairn_app"),
         "CAIRN_PUBLIC_URL": "http://cairn.test",
         "CAIRN_PLAINTEXT_HOSTS": '["cairn.test"]',
@@ -104,9 +106,8 @@ async def running_door(database: TestDatabase, storage: Path, **settings: str) -
         "CAIRN_SERVICE_TOKEN": "secret-gateway",
         **settings,
     }
-    served = ["uvicorn", "--factory", "domain.app:create_app", "--port", str(domain_port), "--log-level", "warning"]
-    served += ["--http", "gateway.edge.http_protocol:InsideProtocol"]
-    with process(served, domain), process(["gateway", "--port", str(port)], gateway) as running:
+    log = storage / f"domain-{domain_port}.log"
+    with serving(domain_port, domain, log), process(["gateway", "--port", str(port)], gateway) as running:
         door = Door(port, domain_port, running.pid, database)
         await _ready(door.domain_url, door.url)
         yield door

@@ -9,7 +9,6 @@ from typing import Any
 from uuid import uuid4
 
 import httpx
-import psycopg
 from cryptography.fernet import Fernet
 from pydantic import HttpUrl, SecretStr
 
@@ -21,6 +20,7 @@ from gateway.app import create_app as create_gateway
 from gateway.domain_client.client import DomainClient
 from gateway.settings import GatewaySettings
 from gateway.state import Gateway
+from tests.support.asking import ask
 from tests.support.clock import eventually
 from tests.support.cluster import TestDatabase
 
@@ -39,15 +39,15 @@ CLIENTS = (
 
 
 def add_clients(database: TestDatabase) -> None:
-    with psycopg.connect(database.url()) as connection:
-        for client_id, role, platform_id in CLIENTS:
-            connection.execute(
-                "insert into app.clients (client_id, role, platform_id, display_name, secret_hash)"
-                " values (%s, %s, %s, %s, %s)",
-                [client_id, role, platform_id, client_id, secret_hash(f"secret-{client_id}")],
-            )
-        # What tests submit lies in folders that partners share; tests of whose folders are whose say others.
-        connection.execute("update app.platforms set source_prefixes = '{uploads/,up/,u/}'")
+    ask(
+        database.url(),
+        "insert into app.clients (client_id, role, platform_id, display_name, secret_hash)"
+        " select name, role, platform, name, hash"
+        " from unnest(%s::text[], %s::text[], %s::text[], %s::text[]) as added (name, role, platform, hash)",
+        [*map(list, zip(*CLIENTS, strict=True)), [secret_hash(f"secret-{name}") for name, _, _ in CLIENTS]],
+    )
+    # What tests submit lies in folders that partners share; tests of whose folders are whose say others.
+    ask(database.url(), "update app.platforms set source_prefixes = '{uploads/,up/,u/}'")
 
 
 def domain_settings(database: TestDatabase, storage: Path, **changes: Any) -> DomainSettings:
@@ -81,8 +81,7 @@ class Domain:
 
     def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         """What the database holds, asked as its administrator."""
-        with psycopg.connect(self.database.url()) as connection:
-            return connection.execute(query.encode(), values).fetchall()
+        return ask(self.database.url(), query, values)
 
     async def until_listened(self, channel: str, processes: int = 1) -> None:
         """Until so many processes listen there: what is told before that, nobody hears."""

@@ -4,7 +4,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,9 +17,11 @@ from deployments.stack.owner import tied
 from deployments.stack.ports import any_port
 from tests.support.clock import until
 from tests.support.cluster import TestCluster, open_folder
+from tests.support.warm import Forked, Place, forked, module
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 ENDED = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
+Process = Forked | subprocess.Popen[bytes]
 PATIENCE_SECONDS = 120.0  # with a busy machine: what takes longer hangs
 
 
@@ -54,6 +57,14 @@ class PrefectServer:
             "PREFECT_WORKER_QUERY_SECONDS": "0.3",
             "PYTHONPATH": str(REPOSITORY),
         }
+
+    def cairn(self, *arguments: str, **settings: str) -> "subprocess.CompletedProcess[str]":
+        """Run our command against this server."""
+        with tempfile.TemporaryDirectory(dir=self.folder) as said:
+            output, errors = Path(said) / "output", Path(said) / "errors"
+            place = Place(REPOSITORY, self.environment | settings, output, errors)
+            code = forked(place, module, "deployments.cli", *arguments).wait(180)
+            return subprocess.CompletedProcess(arguments, code, output.read_text(), errors.read_text())
 
     def run_module(self, *arguments: str, **settings: str) -> "subprocess.CompletedProcess[str]":
         """Run a Python module's command against this server."""
@@ -145,17 +156,14 @@ class PrefectServer:
     # --- workers ---
 
     @contextmanager
-    def worker(self, pool: str, **settings: str) -> Iterator["subprocess.Popen[bytes]"]:
-        """A worker as anyone starts it."""
-        log = (self.folder / f"worker-{pool}.log").open("ab")
-        named = ("--pool", pool, "--type", "cairn-inline", "--name", f"{pool}-1")
-        process = subprocess.Popen(
-            tied(sys.executable, "-m", "prefect", "worker", "start", *named),
-            cwd=self.folder,
-            env=self.environment | settings,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
+    def worker(self, pool: str, *, cold: bool = False, **settings: str) -> Iterator[Process]:
+        """A worker as anyone starts it; of code that is not in this process, cold."""
+        log, environment = self.folder / f"worker-{pool}.log", self.environment | settings
+        start = ("prefect", "worker", "start", "--pool", pool, "--type", "cairn-inline", "--name", f"{pool}-1")
+        process = (
+            self._cold(start, environment, log)
+            if cold
+            else forked(Place(self.folder, environment, log, log), module, *start)
         )
         try:
             until(lambda: self._online(pool, process), PATIENCE_SECONDS)
@@ -164,9 +172,15 @@ class PrefectServer:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-            log.close()
 
-    def _online(self, pool: str, process: "subprocess.Popen[bytes]") -> bool:
+    def _cold(self, start: Sequence[str], environment: Mapping[str, str], log: Path) -> "subprocess.Popen[bytes]":
+        command = tied(sys.executable, "-m", *start)
+        with log.open("ab") as said:
+            return subprocess.Popen(
+                command, cwd=self.folder, env=environment, stdout=said, stderr=said, start_new_session=True
+            )
+
+    def _online(self, pool: str, process: Process) -> bool:
         assert process.poll() is None, self.worker_log(pool)
         workers = self._post(f"/work_pools/{pool}/workers/filter", {})
         return any(worker["status"] == "ONLINE" for worker in workers)

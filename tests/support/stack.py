@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import psycopg
 
 from deployments.stack.owner import owned, tied
 from deployments.stack.state import REPOSITORY
 from deployments.stack.supervisor import processes_marked
+from tests.support.asking import ask, forget
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,7 @@ class RunningStack:
         try:
             yield self
         finally:
+            forget(self.url("postgres"))
             self.cairn("down")
 
     def spawn(self, *arguments: str) -> "subprocess.Popen[bytes]":
@@ -74,8 +75,7 @@ class RunningStack:
         return str(self.facts()["services"][service]["url"])
 
     def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        with psycopg.connect(self.url("postgres")) as connection:
-            return connection.execute(query.encode(), values).fetchall()
+        return ask(self.url("postgres"), query, values)
 
     def prefect(self) -> httpx.Client:
         user, _, password = self.credentials()["prefect"]["auth_string"].partition(":")
