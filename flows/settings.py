@@ -4,9 +4,9 @@ import math
 import os
 import resource
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
-from pydantic import Field, HttpUrl, SecretStr
+from pydantic import Field, HttpUrl, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from domain.contracts.transport import TransportSettings
@@ -78,6 +78,26 @@ class TryLimits(BaseSettings):
         """All limits of a try. Processor time only stops a try that nobody watches: all processors, all the time."""
         cpu_seconds = math.ceil((timeout_seconds + SPARE_SECONDS) * (os.cpu_count() or 1))
         return {**self.model_dump(exclude={"confinement"}), "cpu_seconds": cpu_seconds}
+
+
+class DebugSettings(BaseSettings):
+    """Whom a developer's debugger may stop. What is stopped is neither confined nor watched: nowhere else."""
+
+    model_config = SettingsConfigDict(env_prefix="CAIRN_", extra="ignore")
+
+    debug_handler: str | None = Field(default=None, description="Handler whose tries wait for a debugger")
+    debug_port: int = Field(default=5678, ge=1024, le=65535, description="Where the debugger finds them, on loopback")
+    development: bool = False
+    try_confinement: str = "available"
+
+    @model_validator(mode="after")
+    def _at_home(self) -> Self:
+        if self.debug_handler and not (self.development and self.try_confinement == "off"):
+            raise ValueError(
+                "CAIRN_DEBUG_HANDLER lets a debugger into what opens strangers' files. It is for a developer's machine "
+                "(CAIRN_DEVELOPMENT=true) on which tries are not confined (CAIRN_TRY_CONFINEMENT=off)."
+            )
+        return self
 
 
 class SourceSettings(BaseSettings):

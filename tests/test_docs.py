@@ -4,12 +4,13 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 from pydantic_settings import BaseSettings
 
 from deployments.cli import VERBS
 from domain.settings import DomainSettings
 from flows.handlers.adf.settings import AdfSettings
-from flows.settings import LoaderSettings, SourceSettings, TryLimits, WorkerSettings
+from flows.settings import DebugSettings, LoaderSettings, SourceSettings, TryLimits, WorkerSettings
 from gateway.serving.settings import ServingSettings
 from gateway.settings import GatewaySettings
 
@@ -26,7 +27,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 SETTINGS = [
     DomainSettings, GatewaySettings, ServingSettings, WorkerSettings, TryLimits, SourceSettings, AdfSettings,
-    LoaderSettings,
+    LoaderSettings, DebugSettings,
 ]  # fmt: skip
 
 
@@ -56,3 +57,18 @@ def test_no_page_names_a_file_that_no_partner_may_name() -> None:
     """Each platform has its folder of uploads: a name above them is nobody's."""
     named = {page.name: re.findall(r"\buploads/[\w.-]+(?![\w./-])", page.read_text()) for page in PAGES}
     assert {name: found for name, found in named.items() if found and name != "CHANGELOG.md"} == {}
+
+
+@pytest.mark.parametrize(
+    "form", sorted(REPOSITORY.glob(".github/ISSUE_TEMPLATE/[!c]*.yml")), ids=lambda form: form.stem
+)
+def test_issue_form_asks_few_questions_and_names_each_once(form: Path) -> None:
+    """GitHub shows no form at all where one of these is missing."""
+    read = yaml.safe_load(form.read_text())
+    assert read["name"]
+    assert read["description"]
+    questions = [part for part in read["body"] if part["type"] != "markdown"]
+    assert 1 <= len(questions) <= 5
+    assert len({part["id"] for part in questions}) == len(questions)
+    assert all(part["type"] == "textarea" and part["attributes"]["label"].endswith("?") for part in questions)
+    assert set(re.findall(r"`cairn (\w+)", form.read_text())) <= VERBS.keys()

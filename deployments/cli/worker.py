@@ -41,13 +41,14 @@ def start(pool: str, name: str | None, limit: int | None, with_healthcheck: bool
     for variable, value in DEFAULTS.items():
         os.environ.setdefault(variable, value)
 
-    if POOLS[pool].is_confined:
-        from deployments.workers import confining
+    from deployments.workers import confining
 
-        try:
+    try:
+        confining.refuse_debugger_elsewhere()
+        if POOLS[pool].is_confined:
             confining.look()
-        except confining.CannotConfine as refusal:
-            fail(str(refusal))
+    except confining.CannotConfine as refusal:
+        fail(str(refusal))
 
     from deployments.workers.serve import default_name, serve
 

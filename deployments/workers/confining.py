@@ -2,7 +2,9 @@
 
 import logging
 
-from flows.settings import TryLimits
+from pydantic import ValidationError
+
+from flows.settings import DebugSettings, TryLimits
 from flows.tries import confinement
 
 log = logging.getLogger("cairn.worker")
@@ -10,6 +12,14 @@ log = logging.getLogger("cairn.worker")
 
 class CannotConfine(RuntimeError):
     """GDAL tries must be confined, and this machine cannot."""
+
+
+def refuse_debugger_elsewhere() -> None:
+    """Refuse to work where a debugger would be let in and this is no developer's machine."""
+    try:
+        DebugSettings()
+    except ValidationError as error:
+        raise CannotConfine(error.errors()[0]["msg"].removeprefix("Value error, ")) from None
 
 
 def look() -> None:

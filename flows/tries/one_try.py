@@ -20,7 +20,7 @@ from flows.memory.checkpoint import StoredCheckpoint, checkpoint_name
 from flows.pools import POOLS
 from flows.settings import LoaderSettings
 from flows.storage import Zones
-from flows.tries import light_threads, process_parent
+from flows.tries import debugging, light_threads, process_parent
 from flows.tries.light_threads import GuardedCheckpoint, ThreadCall, overstaying
 from flows.tries.time_budget import TimeBudget, usual_grace
 from flows.tries.workdir import Workdir
@@ -147,6 +147,8 @@ def _light_work(handler: AnyHandler, attempt: Try, care: Care) -> Callable[[Thre
     """The work of a light handler's thread, which may have to be abandoned: all its reports go through the call."""
 
     def work(job: ThreadCall) -> dict[str, Any]:
+        if (port := debugging.port_for(attempt.handler)) is not None:
+            debugging.wait_for_debugger(port)
         params = check_params(handler, attempt.params)
         with Workdir() as workdir:
             context = Context(

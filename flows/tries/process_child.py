@@ -157,6 +157,10 @@ def run_ordered_try(order: Mapping[str, Any]) -> None:
     os.chdir(order["workdir"])
     tempfile.tempdir = None  # a fork may have looked it up under another environment
     limit(order["limits"])
+    if order.get("debug_port") is not None:
+        from flows.tries.debugging import wait_for_debugger
+
+        wait_for_debugger(order["debug_port"])
     lacking = confine(order, channel)
     signal.signal(signal.SIGTERM, lambda *_: channel.stop.set())
     Thread(target=channel.hear, name="hear", daemon=True).start()

@@ -25,7 +25,7 @@ from flows.handlers.context import LOGGER, LONGEST_LINE, MOST_LINES, Checkpoint
 from flows.handlers.errors import TELLABLE, Crashed, HandlerError
 from flows.settings import TryLimits
 from flows.storage import Zones
-from flows.tries import fork_client
+from flows.tries import debugging, fork_client
 from flows.tries.confinement import AT_MOST
 from flows.tries.handed_file import Bounds
 from flows.tries.process_messages import Unheard, said
@@ -99,6 +99,7 @@ def _order(attempt: "Try", checkpoint: Checkpoint, workdir: Path) -> dict[str, A
         "checkpoint": checkpoint.load(),
         "limits": limits.for_seconds(attempt.timeout_seconds),
         "confinement": limits.confinement,
+        "debug_port": debugging.port_for(attempt.handler),
     }
 
 
