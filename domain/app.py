@@ -26,13 +26,15 @@ from domain.api import (
     clients,
     commands,
     control,
+    flow_runs,
     items,
     leftovers,
     metrics,
     pools,
+    probes,
     records,
     reviews,
-    routes,
+    submissions,
 )
 from domain.api.admission import CONSOLE, RUNS, admit
 from domain.api.gauges import DomainGauges
@@ -143,12 +145,13 @@ async def _service(config: DomainSettings, database: Database, fences: Notices) 
 
 def _include_routes(app: FastAPI) -> None:
     """Every audience's."""
-    app.include_router(routes.probes)
+    app.include_router(probes.router)
     app.include_router(metrics.router)
     for audience in (assets, audit, callbacks, clients, commands, control, items, leftovers, pools, records, reviews):
         app.include_router(audience.router)
     app.include_router(records.timelines)
-    app.include_router(routes.api)
+    app.include_router(submissions.router)
+    app.include_router(flow_runs.router)
 
 
 async def _library(config: DomainSettings, database: Database) -> Library:

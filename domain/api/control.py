@@ -1,11 +1,11 @@
-"""Orders of operators: cancel, run again, prefer, pause, resume, limit."""
+"""Orders of operators: run, cancel, run again, prefer, pause, resume, limit."""
 
 from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Depends
 
-from domain.api.dependencies import ServiceState, Session, allowed
+from domain.api.dependencies import ServiceState, Session, allowed, callback_desk, internal_runs
 from domain.contracts.control import (
     Cancel,
     Limit,
@@ -16,11 +16,14 @@ from domain.contracts.control import (
     Resume,
     SettingView,
 )
+from domain.contracts.runs import RunCreate, RunCreated
 from domain.errors import NotFound
 from domain.repositories.controls import Controls
 from domain.security import STAFF, Identity
 from domain.services.lookups import found_run
+from domain.services.operations.callbacks import CallbackDesk
 from domain.services.runs.control import Control
+from domain.services.runs.queueing import InternalRuns
 
 router = APIRouter(prefix="/api/v1", tags=["operators"])
 Operator = Annotated[Identity, Depends(allowed("operator", "admin"))]
@@ -37,6 +40,18 @@ async def cancelling(
 
 
 Orders = Annotated[Control, Depends(control)]
+
+
+@router.post("/runs", status_code=202)
+async def create_run(
+    order: RunCreate,
+    use_case: Annotated[InternalRuns, Depends(internal_runs)],
+    caller: Operator,
+    callbacks: Annotated[CallbackDesk, Depends(callback_desk)],
+) -> RunCreated:
+    """Run any workflow, or some of its nodes, by hand. Nothing of it can be published."""
+    await callbacks.accept(caller.client_id, order.callback_url)
+    return await use_case.create(order, caller)
 
 
 @router.post("/requests/{request_id}/cancel")
