@@ -83,9 +83,10 @@ def test_fork_and_process_ended_by_a_signal_are_measured_without_any_variable(tm
 
 
 def test_line_that_was_left_behind_starts_nothing(tmp_path: Path) -> None:
-    ended = subprocess.Popen([sys.executable, "-c", ""])
-    ended.wait()
-    (tmp_path / "a0.pth").write_text(line(tmp_path / "missing.ini", ended.pid))
+    ended = subprocess.run(
+        [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True, check=True
+    )
+    (tmp_path / "a0.pth").write_text(line(tmp_path / "missing.ini", int(ended.stdout)))
     script = f"import site, sys; site.addsitedir({str(tmp_path)!r}); print('coverage' in sys.modules)"
     done = subprocess.run([sys.executable, "-S", "-c", script], capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("False\n", "")

@@ -39,7 +39,8 @@ def settings(folder: Path, sources: Iterable[Path]) -> Path:
         "source": ", ".join(map(str, sources)),
         "disable_warnings": "no-data-collected, module-not-measured, no-sysmon",
     }
-    path.write_text("[run]\n" + "".join(f"{name} = {value}\n" for name, value in wanted.items()))
+    lines = [f"{name} = {value}" for name, value in wanted.items()]
+    path.write_text("\n".join(["[run]", *lines, "[report]", "ignore_errors = true", ""]))  # a file may be gone by then
     return path
 
 
