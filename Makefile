@@ -8,7 +8,7 @@ JOBS ?= 2
 BIN := .venv/bin
 # What `make quick` runs. `make coverage` runs what it is told, or all: TESTS='$(QUICK)'.
 QUICK := tests/flows/compiler tests/flows/memory tests/flows/handlers/stac tests/domain/rules tests/test_docs.py \
-	tests/architecture/test_{rooms,sizes,statements,table_of_knowledge,attended,tied,coverage_table,release}.py
+	tests/architecture/test_{rooms,sizes,statements,table_of_knowledge,attended,tied,coverage_table,release,walk}.py
 TESTS ?=
 
 help:  ## Show what can be made
