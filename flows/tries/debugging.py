@@ -18,7 +18,7 @@ def port_for(handler: str) -> int | None:
 
 
 def wait_for_debugger(port: int) -> None:
-    """Go on once a debugger is attached and has told its breakpoints. One process waits at a time, others go on."""
+    """Go on once a debugger is attached and has told its breakpoints. One process waits at a time, once."""
     import debugpy  # type: ignore[import-not-found,unused-ignore]  # noqa: T100 - a developer asked for it
 
     try:

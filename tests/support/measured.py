@@ -72,13 +72,20 @@ def report(settings_file: Path) -> Sequence[str]:
     return list(table(by_room(json.loads(told.read_text()))))
 
 
+def pytest_sessionfinish() -> None:
+    """Keep what a process of xdist measured: on a busy machine it may be killed before it has ended by itself."""
+    if current := Coverage.current():
+        current.save()
+
+
 def main(tests: Sequence[str]) -> int:
     """Run pytest with these arguments; tests that fail are in the table all the same."""
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir()
     settings_file = settings(FOLDER, [REPOSITORY / room for room in ROOMS])
     with measuring(settings_file):
-        done = subprocess.run([sys.executable, "-m", "pytest", *tests], cwd=REPOSITORY, check=False)
+        command = [sys.executable, "-m", "pytest", "-p", "tests.support.measured", *tests]
+        done = subprocess.run(command, cwd=REPOSITORY, check=False)
     print(*report(settings_file), sep="\n")  # noqa: T201 - a command's answer
     return done.returncode
 
