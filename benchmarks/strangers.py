@@ -59,6 +59,8 @@ class Bench:
     servers: dict[str, Server]
     first_mb: dict[str, float] = field(default_factory=dict)
     most_mb: Counter[str] = field(default_factory=Counter)
+    beside: str = ""  # which strangers, where there are some
+    most_beside: dict[str, str] = field(default_factory=dict)
     looks: int = 0
     others: Counter[str] = field(default_factory=Counter)  # what others were answered beside strangers, but for 200
 
@@ -71,7 +73,8 @@ class Bench:
         for name, server in self.servers.items():
             resident = sum(map(_resident_mb, _processes(server)))
             self.first_mb.setdefault(name, resident)
-            self.most_mb[name] = int(max(self.most_mb[name], resident - self.first_mb[name]))
+            if (grown := int(resident - self.first_mb[name])) > self.most_mb[name]:
+                self.most_mb[name], self.most_beside[name] = grown, self.beside
 
     def settle(self) -> None:
         """Wait until what strangers left behind has been dealt with."""
@@ -109,10 +112,12 @@ def _measured(stand: Bench, rounds: int, seconds: float) -> Iterator[dict[str, A
             stand.others.clear()
             for _ in range(rounds):
                 calm += asyncio.run(_others(stand, seconds))
+                stand.beside = name
                 strange = elsewhere.submit(_strange, name, stand.port, seconds)
                 beside += asyncio.run(_others(stand, seconds))
                 answers += strange.result()
                 stand.settle()
+                stand.beside = ""
             before, after = p99(calm), p99(beside)
             note = (
                 f"of {RATE:.0f} tiles and polls a second, refused: {_told(stand.others)}; baseline: without strangers, "
@@ -121,7 +126,8 @@ def _measured(stand: Bench, rounds: int, seconds: float) -> Iterator[dict[str, A
             facts: dict[str, Any] = {"baseline": before, "ratio": after / before, "n": len(beside), "note": note}
             yield figure(f"p99_beside_{name.replace('-', '_')}", after, "s", **facts, at_most=MOVED)
     for name, grown in stand.most_mb.items():
-        note = "most resident memory in all rounds above that of warm processes"
+        when = f"beside {stand.most_beside.get(name) or 'nobody'}"
+        note = f"most resident memory in all rounds above that of warm processes, {when}"
         yield figure(
             f"{name}_grown", grown, "MB", baseline=None, ratio=None, n=stand.looks, note=note, at_most=GROWN[name]
         )

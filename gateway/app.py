@@ -36,6 +36,7 @@ from gateway.edge.body_limit import judge_of
 from gateway.edge.cross_origin import CrossOrigin
 from gateway.edge.entrance import CONSOLE, Entrance, admit
 from gateway.edge.public_address import PublicAddress
+from gateway.edge.refusals import SlowRefusals
 from gateway.edge.stream_slots import Streams
 from gateway.forwarding.cookies import no_cookies
 from gateway.reads.queries import Queries, reading_pool
@@ -103,6 +104,7 @@ def create_app(configured: GatewaySettings | None = None) -> FastAPI:
         app.add_middleware(PublicAddress, url=config.public_url, spared="/console")
     app.state.metering = Metering()
     app.add_middleware(RequestMeter, metering=app.state.metering)
+    app.add_middleware(SlowRefusals, per_second=config.refusals_per_second)
     for blueprint in (probes, metrics, platform, decisions, batches, assets, ogc, status, admin, proxy, console):
         app.include_router(blueprint.router)
     app.include_router(front_door.router, include_in_schema=False)

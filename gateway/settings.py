@@ -48,6 +48,9 @@ class GatewaySettings(TokenSettings, DatabaseSettings):
         default=50.0, gt=0, description="How often an address may open pages of the console; signing in counts as ten"
     )
     console_visits_burst: float = Field(default=600.0, ge=1, description="How many of them it may open at once")
+    refusals_per_second: float = Field(
+        default=50.0, gt=0, description="How many refusals an address is told at once; others it waits for a second"
+    )
     bodies_mb: int = Field(
         default=64,
         ge=8,
