@@ -26,6 +26,10 @@ class Buckets:
         missing = 1.0 - self._balance(caller)
         return max(0, math.ceil(missing / self.per_second)) if missing > 0 else 0
 
+    def debt_seconds(self, caller: str) -> float:
+        """How long it takes until everything that this caller was charged is paid."""
+        return max(0.0, -self._balance(caller) / self.per_second)
+
     def charge(self, caller: str, cost: float = 1.0) -> None:
         """Take what a call cost, also where the bucket does not hold as much."""
         self._balances[caller] = (self._balance(caller) - cost, self.clock())

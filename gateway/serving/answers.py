@@ -1,20 +1,24 @@
 """How much of the answers that are on their way may lie in memory: what is slow to be read counts until it is.
 
 Pure ASGI. Servers take whatever they are given at once, however large it is: it is handed to them in pieces, so that
-what has not been taken yet is held here, where it is counted.
+what has not been taken yet is held here, where it is counted. Pieces come at a pace: sending tens of megabytes at once
+would keep this process and the gateway from everybody else.
 """
 
+import asyncio
 from contextlib import AsyncExitStack
 from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from domain.rules.rates import Buckets
 from domain.rules.shares import Shares
 from gateway.forwarding.reading_headers import READER
 from gateway.serving.problems import BUSY, response
 
 PIECE_BYTES: Final = 65_536
 _COUNTED_BYTES: Final = 4 * PIECE_BYTES  # smaller ones are what a connection holds anyhow
+_AT_ONCE_BYTES: Final = 4 * 1024**2  # more than nearly all pictures
 _MAKING: Final = "making"
 _READER: Final = READER.encode()
 
@@ -24,15 +28,20 @@ def answer_shares(most_bytes: int) -> Shares:
     return Shares(most_bytes, most_bytes // 2, reserve=most_bytes // 4, little=most_bytes // 32)
 
 
+def answer_pace(bytes_per_second: float) -> Buckets:
+    """The first megabytes at once, and what follows at this pace, for each reader."""
+    return Buckets(bytes_per_second, _AT_ONCE_BYTES)
+
+
 class Answers:
     """Sends large answers piece by piece, and refuses one for which there is no room beside the others."""
 
-    def __init__(self, app: ASGIApp, shares: Shares) -> None:
-        self._app, self._shares = app, shares
+    def __init__(self, app: ASGIApp, shares: Shares, pace: Buckets) -> None:
+        self._app, self._shares, self._pace = app, shares, pace
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            await self._app(scope, receive, _Sending(self._shares, scope, receive, send).send)
+            await self._app(scope, receive, _Sending(self._shares, self._pace, scope, receive, send).send)
         else:
             await self._app(scope, receive, send)
 
@@ -40,8 +49,9 @@ class Answers:
 class _Sending:
     """One answer. Its beginning waits for its first part: only before it is there still a refusal."""
 
-    def __init__(self, shares: Shares, scope: Scope, receive: Receive, send: Send) -> None:
-        self._shares, self._scope, self._receive, self._send = shares, scope, receive, send
+    def __init__(self, shares: Shares, pace: Buckets, scope: Scope, receive: Receive, send: Send) -> None:
+        self._shares, self._pace = shares, pace
+        self._scope, self._receive, self._send = scope, receive, send
         self._start: Message | None = None
         self._is_refused = False
 
@@ -64,7 +74,7 @@ class _Sending:
         is_counted = self._start is not None
         try:
             await self._begin()
-            await self._in_pieces(message, body)
+            await self._in_pieces(message, body, reader)
         finally:
             if is_counted:
                 self._shares.give(reader, len(body))
@@ -74,9 +84,11 @@ class _Sending:
             start, self._start = self._start, None
             await self._send(start)
 
-    async def _in_pieces(self, message: Message, body: bytes) -> None:
+    async def _in_pieces(self, message: Message, body: bytes, reader: str) -> None:
         view = memoryview(body)
         for at in range(0, len(body), PIECE_BYTES):
+            self._pace.charge(reader, PIECE_BYTES)
+            await asyncio.sleep(self._pace.debt_seconds(reader))
             is_last = at + PIECE_BYTES >= len(body)
             more = message.get("more_body", False) or not is_last
             await self._send({**message, "body": bytes(view[at : at + PIECE_BYTES]), "more_body": more})

@@ -15,7 +15,7 @@ from domain.shared.request_bodies import Bodies, BodyBudget, BodyRules, Scope, S
 from gateway.edge.cross_origin import CrossOrigin
 from gateway.edge.public_address import PublicAddress
 from gateway.serving import catalog, downloads, layers, metrics, problems, tiles
-from gateway.serving.answers import Answers, Whole, answer_shares
+from gateway.serving.answers import Answers, Whole, answer_pace, answer_shares
 from gateway.serving.budget import Budget
 from gateway.serving.freshness import ResponseHeaders
 from gateway.serving.handles import Handles
@@ -78,7 +78,11 @@ def create_app(settings: ServingSettings | None = None) -> FastAPI:
     app.add_middleware(
         Bodies, rules=BodyRules(BODY_BYTES, {}), room=BodyBudget(BODIES_BYTES, is_shared=False), admit=_anybody
     )
-    app.add_middleware(Answers, shares=answer_shares(settings.serving_answers_mb * MEGABYTE))
+    app.add_middleware(
+        Answers,
+        shares=answer_shares(settings.serving_answers_mb * MEGABYTE),
+        pace=answer_pace(settings.serving_answer_mb_per_second * MEGABYTE),
+    )
     if settings.public_url is not None:
         app.add_middleware(PublicAddress, url=settings.public_url)
     _meter(app, settings, {"/stac": stac, "/vector": features})

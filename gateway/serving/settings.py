@@ -47,6 +47,9 @@ class ServingSettings(TokenSettings, StorageSettings, DatabaseSettings):
     serving_answers_mb: int = Field(
         default=512, ge=32, description="What large answers that are still being sent may take; of one reader, half"
     )
+    serving_answer_mb_per_second: float = Field(
+        default=32.0, gt=0, description="How fast large answers are sent to one reader, when the first 4 MB are"
+    )
 
     link_seconds: int = Field(default=300, ge=10, le=3600, description="How long a signed download link is good")
     link_keys: tuple[SecretStr, ...] = Field(

@@ -1,16 +1,19 @@
 """Large answers lie in memory only as long as there is room for them, and what they are made of no longer than that."""
 
 import asyncio
+import time
 from typing import Any
 
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
+from domain.rules.rates import Buckets
 from domain.rules.shares import Shares
 from gateway.forwarding.reading_headers import READER
 from gateway.serving.answers import PIECE_BYTES, Answers, Whole, making
 
 LARGE = 20 * PIECE_BYTES
+AT_ONCE = Buckets(1e12, 1e12)
 
 
 def asked(reader: str) -> Scope:
@@ -51,12 +54,13 @@ def answering(size: int) -> Any:
 
 async def test_what_slow_readers_leave_lying_is_bounded_for_one_and_for_all() -> None:
     shares = Shares(10 * LARGE, 5 * LARGE, reserve=3 * LARGE, little=LARGE)
-    app = Answers(answering(LARGE), shares)
+    app = Answers(answering(LARGE), shares, AT_ONCE)
     readers = [Reader() for _ in range(20)]
     tasks = [
         asyncio.create_task(app(asked(f"{number % 2}"), nothing, each.take)) for number, each in enumerate(readers)
     ]
-    await asyncio.sleep(0)
+    for _ in range(3):
+        await asyncio.sleep(0)
     assert shares.free == 3 * LARGE
     assert [each.status for each in readers].count(503) == 13
     other = Reader()
@@ -75,7 +79,7 @@ async def test_what_slow_readers_leave_lying_is_bounded_for_one_and_for_all() ->
 async def test_an_answer_arrives_as_it_was_made(size: int) -> None:
     reader = Reader()
     reader.takes.set()
-    await Answers(answering(size), Shares(2 * LARGE, 2 * LARGE))(asked(""), nothing, reader.take)
+    await Answers(answering(size), Shares(2 * LARGE, 2 * LARGE), AT_ONCE)(asked(""), nothing, reader.take)
     assert (reader.status, reader.body) == (200, b"x" * size)
     assert [message.get("more_body", False) for message in reader.heard[1:]][-1] is False
 
@@ -97,3 +101,18 @@ async def test_an_answer_is_made_before_it_is_sent_and_kept_as_text_alone() -> N
     await task
     assert [message["type"] for message in reader.heard] == ["http.response.start", "http.response.body"]
     assert reader.body == b"one two"
+
+
+async def test_what_is_beyond_the_first_part_of_large_answers_is_sent_at_a_pace_of_each_reader_s_own() -> None:
+    pace = Buckets(10 * LARGE, LARGE)  # one at once, and each further one in a tenth of a second
+    app = Answers(answering(LARGE), Shares(10 * LARGE, 10 * LARGE), pace)
+
+    async def seconds_for(reader: str, answers: int) -> float:
+        taking = Reader()
+        taking.takes.set()
+        began = time.monotonic()
+        await asyncio.gather(*(app(asked(reader), nothing, taking.take) for _ in range(answers)))
+        return time.monotonic() - began
+
+    many, one = await asyncio.gather(seconds_for("many", 4), seconds_for("one", 1))
+    assert many >= 0.3 > one
