@@ -93,6 +93,16 @@ def create_app(configured: GatewaySettings | None = None) -> FastAPI:
 
     app = FastAPI(title="Cairn", version="1", lifespan=lifespan, openapi_url=None)
     rendering.install(app)
+    _surround(app, config)
+    for blueprint in (probes, metrics, platform, decisions, batches, assets, ogc, status, admin, proxy, console):
+        app.include_router(blueprint.router)
+    app.include_router(front_door.router, include_in_schema=False)
+    app.include_router(documents(app))
+    return app
+
+
+def _surround(app: FastAPI, config: GatewaySettings) -> None:
+    """Put around the application what each request passes; what is added last is passed first."""
     app.add_middleware(logs.LogContext)
     rules = BodyRules(
         config.max_body_bytes, {CONSOLE: min(CONSOLE_BYTES, config.max_body_bytes)}, judge_of(config.max_body_depth)
@@ -105,8 +115,3 @@ def create_app(configured: GatewaySettings | None = None) -> FastAPI:
     app.state.metering = Metering()
     app.add_middleware(RequestMeter, metering=app.state.metering)
     app.add_middleware(SlowRefusals, per_second=config.refusals_per_second)
-    for blueprint in (probes, metrics, platform, decisions, batches, assets, ogc, status, admin, proxy, console):
-        app.include_router(blueprint.router)
-    app.include_router(front_door.router, include_in_schema=False)
-    app.include_router(documents(app))
-    return app

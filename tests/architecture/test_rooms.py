@@ -22,7 +22,7 @@ HELD: Mapping[str, tuple[str, ...]] = {
 # Of a room that is forbidden by names: what others may know of it.
 KNOWN: Mapping[tuple[str, str], set[str]] = {
     ("gateway", "domain"): {"contracts", "rules", "shared"},
-    ("domain", "flows"): {"compiler", "handlers", "memory", "storage"},
+    ("domain", "flows"): {"compiler", "handlers", "memory", "pools", "storage"},
     ("flows", "domain"): {"contracts", "rules", "shared"},
 }
 

@@ -44,4 +44,4 @@ def test_more_files_than_a_walk_has_and_unknown_passages_are_told() -> None:
 def test_imports_are_seen_within_functions_and_through_packages() -> None:
     assert "flows/handlers/raster/cog.py" in imported("flows/handlers/raster/declarations.py")
     assert "flows/compiler/schedule.py" in imported("flows/runs/runner.py")
-    assert {"Runner.run", "SubWorkflows.run"} <= defined("flows/runs/runner.py")
+    assert {"Runner.run_plan", "SubWorkflows.run_workflow"} <= defined("flows/runs/runner.py")

@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -232,7 +233,7 @@ def test_keys_that_the_domain_would_miss_are_named(said: dict[str, str], verdict
     assert [one.verdict for one in machine.keys(said)] == ([] if verdict is None else [verdict])
 
 
-def _examined(of: TestDatabase, pools: tuple[str, ...]) -> list[Finding]:
+def _examined(of: TestDatabase, pools: Sequence[str]) -> list[Finding]:
     return database.examine(of.url(), pools)
 
 

@@ -125,7 +125,7 @@ def test_editor_stops_in_a_gdal_handler_and_the_try_ends_as_it_would(
     care = Care(Zones.local(tmp_path), Event(), lambda *_: None)
     _, first = inspect.getsourcelines(probes._phases)
     with ThreadPoolExecutor(1) as threads:
-        done = threads.submit(one_try.run, attempt, care)
+        done = threads.submit(one_try.run_try, attempt, care)
         editor = Editor(port)
         frame = editor.stopped_at(str(Path(probes.__file__)), first + 2)
         assert frame["name"] == "_phases"
