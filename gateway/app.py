@@ -36,7 +36,7 @@ from gateway.edge.body_limit import judge_of
 from gateway.edge.cross_origin import CrossOrigin
 from gateway.edge.entrance import CONSOLE, Entrance, admit
 from gateway.edge.public_address import PublicAddress
-from gateway.edge.refusals import SlowRefusals
+from gateway.edge.slow_refusals import SlowRefusals
 from gateway.edge.stream_slots import Streams
 from gateway.forwarding.cookies import no_cookies
 from gateway.reads.queries import Queries, reading_pool

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from domain.adapters.callback_delivery import Answer, CallbackDelivery
 from domain.adapters.sealing import CannotOpen, Vault
-from domain.adapters.webhooks import Answer, Webhooks
 from domain.db import OUTAGES, Database, sparing, to_the_end
 from domain.repositories.callbacks import Callbacks, DueCallback
 from domain.rules import callbacks as rules
@@ -29,7 +29,7 @@ class CallbackSender:
     """Claims callbacks and posts them, each beside the others: one that is slow delays none."""
 
     database: Database
-    webhooks: Webhooks
+    webhooks: CallbackDelivery
     vault: Vault
     public_url: str
     delays_seconds: tuple[float, ...]

@@ -27,7 +27,7 @@ from flows.settings import TryLimits
 from flows.storage import Zones
 from flows.tries import debugging, fork_client
 from flows.tries.confinement import AT_MOST
-from flows.tries.handed_file import Bounds
+from flows.tries.file_from_try import Bounds
 from flows.tries.process_messages import Unheard, said
 from flows.tries.storage_broker import Grants, StorageBroker, close_quietly
 from flows.tries.thread_limit import ThreadBound

@@ -19,7 +19,7 @@ from flows.handlers.errors import Crashed, HandlerError, SourceChanged, Stopped,
 from flows.runs.outages import outage_of
 from flows.storage import Store, Zones, checked_name
 from flows.storage.lines import serve
-from flows.tries.handed_file import Bounds, HandedFile
+from flows.tries.file_from_try import Bounds, HandedFile
 from flows.tries.time_budget import BROKER_LEAVE_SECONDS
 
 READS: Final = frozenset({"open", "size_bytes", "names"})

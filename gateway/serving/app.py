@@ -16,13 +16,13 @@ from gateway.edge.cross_origin import CrossOrigin
 from gateway.edge.public_address import PublicAddress
 from gateway.serving import catalog, downloads, layers, metrics, problems, tiles
 from gateway.serving.answers import Answers, Whole, answer_pace, answer_shares
-from gateway.serving.budget import Budget
 from gateway.serving.freshness import ResponseHeaders
 from gateway.serving.handles import Handles
 from gateway.serving.heavy import HeavyPictures
 from gateway.serving.links import Links
 from gateway.serving.lookup import Lookup
-from gateway.serving.memory import Memory
+from gateway.serving.lookup_cache import LookupCache
+from gateway.serving.memory_budget import MemoryBudget
 from gateway.serving.news import News
 from gateway.serving.settings import ServingSettings
 from gateway.serving.sources import OPEN_SECONDS, Sources
@@ -48,7 +48,7 @@ def create_app(settings: ServingSettings | None = None) -> FastAPI:
     )
     app.state.links = Links([key.get_secret_value() for key in settings.link_keys], settings.link_seconds)
     app.state.zones = stac.state.zones = settings.zones()
-    app.state.budget = features.state.budget = Budget(
+    app.state.budget = features.state.budget = MemoryBudget(
         settings.serving_pixels_mb * MEGABYTE,
         settings.serving_request_mb * MEGABYTE,
         settings.serving_patience_seconds,
@@ -93,7 +93,7 @@ def _lifespan(settings: ServingSettings, stac: FastAPI, features: FastAPI):  # t
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         address = settings.address(settings.database_serving_url)
-        memory = Memory(settings.serving_memory_seconds, settings.serving_memory_entries)
+        memory = LookupCache(settings.serving_memory_seconds, settings.serving_memory_entries)
         lookup = Lookup(address, settings.serving_pool_size, memory)
         app.state.lookup = stac.state.lookup = features.state.lookup = lookup
         app.state.ready = Ready(lookup.ping)

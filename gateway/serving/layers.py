@@ -26,9 +26,9 @@ from domain.rules import csv_text
 from gateway.forwarding.reading_headers import COST, cost_of_bytes, written
 from gateway.serving.access import Version, identity_of, is_readable, lookup_of, readable_product
 from gateway.serving.answers import making, reader_of
-from gateway.serving.budget import Budget
 from gateway.serving.freshness import tell_later
 from gateway.serving.lookup import Product
+from gateway.serving.memory_budget import MemoryBudget
 from gateway.serving.pools import opened, pool_options
 from gateway.serving.problems import NOT_FOUND, invalid
 from gateway.serving.settings import ServingSettings
@@ -116,7 +116,7 @@ async def readable_layer(
     if product.table_name is None:
         raise NOT_FOUND
     layer, taken = collection_of(product), list[int]()
-    budget: Budget = request.app.state.budget
+    budget: MemoryBudget = request.app.state.budget
 
     async def enter(size_bytes: int) -> None:
         # A connection is held meanwhile, of which there are few: no turn is waited for.

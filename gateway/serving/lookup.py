@@ -16,7 +16,7 @@ from domain.rules.liveliness import READING_SECONDS
 from domain.rules.publication import item_id
 from domain.shared.database_address import DatabaseAddress
 from domain.shared.database_connection import Answering, still_there
-from gateway.serving.memory import Memory
+from gateway.serving.lookup_cache import LookupCache
 
 _READ_ONLY: Final = "-c default_transaction_read_only=on"
 _COLUMNS: Final = (
@@ -96,7 +96,7 @@ class ServedFile:
 class Lookup:
     """The questions that serving asks the database."""
 
-    def __init__(self, address: DatabaseAddress, pool_size: int, memory: Memory) -> None:
+    def __init__(self, address: DatabaseAddress, pool_size: int, memory: LookupCache) -> None:
         self._memory = memory
         self._pool: AsyncConnectionPool[AsyncConnection[DictRow]] = AsyncConnectionPool(
             address.url,

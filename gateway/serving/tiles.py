@@ -23,11 +23,11 @@ from gateway.forwarding.reading_headers import COST, cost_of_pixels, written
 from gateway.serving import layers, parameters, pictures, problems
 from gateway.serving.access import lookup_of, readable_product
 from gateway.serving.answers import reader_of
-from gateway.serving.budget import Budget
 from gateway.serving.freshness import tell_later
 from gateway.serving.handles import Handles
 from gateway.serving.heavy import HeavyPictures
 from gateway.serving.lookup import Product
+from gateway.serving.memory_budget import MemoryBudget
 from gateway.serving.orders import Order
 from gateway.serving.problems import invalid
 from gateway.serving.sources import OPEN_SECONDS, Handed, Source, Sources
@@ -206,7 +206,7 @@ async def _reading(
     else:
         numbers = list(named.indexes or header.data or header.all)
     size = _size(request, what, source)
-    budget: Budget = request.app.state.budget
+    budget: MemoryBudget = request.app.state.budget
     needed = pictures.refuse_too_much(len(numbers), header.dtypes[0], size, budget.one_bytes)
     cost = written(cost_of_pixels(size.pixels * len(numbers)))
     tell_later(request, lambda: {COST: cost})
@@ -244,7 +244,7 @@ async def _within_memory(request: Request, reading: Annotated[Reading, Depends(_
     """Read when there is memory for it, beside what others read at the same time; what is heavy, not here."""
     if reading.is_heavy:
         raise HeavyFound(reading)
-    budget: Budget = request.app.state.budget
+    budget: MemoryBudget = request.app.state.budget
     async with budget.share(reading.size_bytes, reader_of(request.scope)):
         yield
 
@@ -252,7 +252,7 @@ async def _within_memory(request: Request, reading: Annotated[Reading, Depends(_
 async def _drawn_apart(request: Request, reading: Reading) -> Response:
     """Have another process draw it, when it is this reader's turn and there is memory for it."""
     heavy: HeavyPictures = request.app.state.heavy
-    budget: Budget = request.app.state.budget
+    budget: MemoryBudget = request.app.state.budget
     name, driver = await run_in_threadpool(reading.source.named)  # documents of many parts take their time
     order = Order(
         path=request.scope["path"],

@@ -24,7 +24,7 @@ from domain.shared.notices import REQUEST_CHANNEL, Notices
 from gateway.reads.queries import reading_pool
 from gateway.serving import catalog, layers
 from gateway.serving.lookup import Lookup
-from gateway.serving.memory import Memory
+from gateway.serving.lookup_cache import LookupCache
 from gateway.serving.pools import pool_options
 from gateway.serving.settings import ServingSettings
 from tests.support.cluster import TestDatabase
@@ -103,7 +103,7 @@ async def test_each_connection_of_the_gateways_pool_has_one(address: DatabaseAdd
 @pytest.mark.parametrize("room", ["gateway", "serving"])
 async def test_pooled_connection_is_used_again(address: DatabaseAddress, credential: StandIn, room: str) -> None:
     """To log in takes longer than most of what is asked."""
-    lookup = Lookup(address, 1, Memory(0, 1))
+    lookup = Lookup(address, 1, LookupCache(0, 1))
     async with reading_pool(address, size=1) if room == "gateway" else lookup._pool as pool:
         backends = set()
         for _ in range(3):
@@ -126,7 +126,7 @@ async def test_servings_pools_ask_too(
     settings = ServingSettings(
         database_serving_url=SecretStr(url_of(database)), storage_root=tmp_path, database_auth="entra"
     )
-    lookup = Lookup(settings.address(settings.database_serving_url), 1, Memory(0, 1))
+    lookup = Lookup(settings.address(settings.database_serving_url), 1, LookupCache(0, 1))
     await lookup.open()
     await lookup.close()
     app = FastAPI()
@@ -211,7 +211,7 @@ async def test_every_connection_notices_a_server_that_fails_without_a_word(
     await ours.close()
     async with reading_pool(address, size=1) as pool, pool.connection() as reading:
         found.append(silence_of(reading))
-    lookup = Lookup(address, 1, Memory(0, 1))
+    lookup = Lookup(address, 1, LookupCache(0, 1))
     await lookup.open()
     async with lookup._pool.connection() as looking:
         found.append(silence_of(looking))

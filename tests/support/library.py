@@ -18,7 +18,7 @@ from domain.contracts.artifacts import Artifact
 from flows.handlers.raster.declarations import CogResult, CreateCogParams, RegisterItemParams, create_cog
 from flows.handlers.stac.staging import register_item
 from gateway.serving.app import create_app
-from gateway.serving.memory import Memory
+from gateway.serving.lookup_cache import LookupCache
 from gateway.serving.settings import ServingSettings
 from tests.support.acts import Flow, dispatched, submit
 from tests.support.clock import eventually
@@ -58,9 +58,9 @@ class Library:
         return httpx.AsyncClient(transport=self.serving, base_url="http://serving", headers=headers)
 
     @property
-    def memory(self) -> Memory:
+    def memory(self) -> LookupCache:
         """What serving remembers."""
-        made: Memory = self.serving.app.state.lookup._memory  # type: ignore[attr-defined]
+        made: LookupCache = self.serving.app.state.lookup._memory  # type: ignore[attr-defined]
         return made
 
     async def heard(self) -> None:

@@ -26,8 +26,8 @@ from flows.storage import LocalStore, Zones
 from flows.storage.readers import FileReader
 from flows.tries import confinement, one_try, storage_broker
 from flows.tries.confinement import AT_MOST, landlock_version
+from flows.tries.file_from_try import Bounds
 from flows.tries.fork_client import ADDRESS
-from flows.tries.handed_file import Bounds
 from tests.support.hostile_child import handler
 from tests.support.hostile_child.attempts import ATTEMPTS, BROKEN, ESCAPED, REFUSED, Aims
 from tests.support.hostile_child.world import PRODUCT, Outcome, World, filled, told

@@ -16,7 +16,7 @@ from flows.handlers.registry import registry
 from flows.storage import Zones
 from flows.storage.lines import BYTES
 from flows.tries import one_try
-from flows.tries.handed_file import Bounds
+from flows.tries.file_from_try import Bounds
 from flows.tries.one_try import Care, Try
 from flows.tries.storage_broker import MOST_LINES, Grants, StorageBroker
 from tests.support.azurite import Azurite

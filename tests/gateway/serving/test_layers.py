@@ -11,8 +11,8 @@ from fastapi import FastAPI
 from psycopg.types.json import Jsonb
 
 from gateway.forwarding.reading_headers import COST
-from gateway.serving.budget import Budget
 from gateway.serving.layers import MVT
+from gateway.serving.memory_budget import MemoryBudget
 from tests.gateway.serving.conftest import Served
 from tests.gateway.serving.test_tiles import OWNER, REVIEWER, STRANGER, WORKER
 
@@ -222,7 +222,7 @@ async def test_one_feature_that_takes_too_much_is_refused_with_a_way_out(
     ending: str, heavy: str, client: httpx.AsyncClient, app: FastAPI
 ) -> None:
     before = app.state.features.state.budget
-    app.state.features.state.budget = Budget(2**30, 64 * 2**20, 0)
+    app.state.features.state.budget = MemoryBudget(2**30, 64 * 2**20, 0)
     try:
         answer = await client.get(f"/vector/collections/{heavy}/{ending}")
         assert (answer.status_code, answer.json()["code"]) == (422, "too-large")

@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from rasterio.transform import from_bounds
 
 from gateway.forwarding.reading_headers import COST
-from gateway.serving.budget import Budget
+from gateway.serving.memory_budget import MemoryBudget
 from tests.gateway.serving.conftest import Served
 from tests.gateway.serving.test_bands import Make, made, path_of, publish, tile_of
 from tests.gateway.serving.test_tiles import decoded
@@ -119,7 +119,7 @@ async def test_one_side_of_a_strip_does_not_make_the_other_endless(served: Serve
 async def test_pictures_at_once_are_bounded_too(many: str, app: FastAPI, client: httpx.AsyncClient) -> None:
     """The others hold all memory there is: nothing is read, and the reader is told to ask again."""
     budget = app.state.budget
-    app.state.budget = Budget(1024 * MEGABYTE, 384 * MEGABYTE, 0)
+    app.state.budget = MemoryBudget(1024 * MEGABYTE, 384 * MEGABYTE, 0)
     try:
         async with app.state.budget.share(1020 * MEGABYTE):
             answer = await client.get(f"/tiles/{many}/preview.png")

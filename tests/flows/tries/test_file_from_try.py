@@ -15,7 +15,7 @@ from flows.handlers.errors import Crashed, ForeignProduct, StorageForbidden
 from flows.handlers.registry import registry
 from flows.storage import Zones
 from flows.tries import one_try, storage_broker
-from flows.tries.handed_file import Bounds, HandedFile
+from flows.tries.file_from_try import Bounds, HandedFile
 from flows.tries.one_try import Care, Try
 from tests.support.run_facts import HOME, SECOND_ATTEMPT
 

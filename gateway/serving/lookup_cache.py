@@ -17,7 +17,7 @@ def _anybody(_: object) -> bool:
     return True
 
 
-class Memory:
+class LookupCache:
     """Answers by their questions. One event loop uses it."""
 
     def __init__(self, seconds: float, entries: int, clock: Callable[[], float] = time.monotonic) -> None:

@@ -21,7 +21,7 @@ class _Turn:
     comes: asyncio.Future[None]
 
 
-class Budget:
+class MemoryBudget:
     """So many bytes for all, and so many at most for one request.
 
     Turns come in the order in which they were asked for, but for those of a reader who has an eighth of it already, or

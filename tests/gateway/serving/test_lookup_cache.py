@@ -5,7 +5,7 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.serving.memory import Memory
+from gateway.serving.lookup_cache import LookupCache
 
 
 class Source:
@@ -22,7 +22,7 @@ class Source:
 
 async def test_an_answer_is_remembered_until_it_is_old() -> None:
     now, source = [0.0], Source()
-    memory = Memory(1.0, 10, lambda: now[0])
+    memory = LookupCache(1.0, 10, lambda: now[0])
     for moment, asked in ((0.0, 1), (0.99, 1), (1.0, 2), (1.5, 2)):
         now[0] = moment
         assert await memory.recall("key", source) == "first"
@@ -32,14 +32,14 @@ async def test_an_answer_is_remembered_until_it_is_old() -> None:
 async def test_that_there_is_nothing_is_not_remembered() -> None:
     source = Source()
     source.fact = None
-    memory = Memory(1.0, 10)
+    memory = LookupCache(1.0, 10)
     assert await memory.recall("key", source) is None
     source.fact = "there"
     assert await memory.recall("key", source) == "there"
 
 
 async def test_an_answer_from_before_the_news_is_not_kept() -> None:
-    memory, gate = Memory(60.0, 10), asyncio.Event()
+    memory, gate = LookupCache(60.0, 10), asyncio.Event()
 
     async def slow() -> str:
         await gate.wait()
@@ -56,7 +56,7 @@ async def test_an_answer_from_before_the_news_is_not_kept() -> None:
 
 @given(st.lists(st.integers(0, 20), max_size=60))
 def test_it_holds_so_many_answers_and_no_more(keys: list[int]) -> None:
-    memory = Memory(60.0, 5)
+    memory = LookupCache(60.0, 5)
 
     async def ask(key: int) -> int:
         return key * 2
@@ -70,7 +70,7 @@ def test_it_holds_so_many_answers_and_no_more(keys: list[int]) -> None:
 
 
 async def test_no_seconds_remember_nothing() -> None:
-    source, memory = Source(), Memory(0.0, 10, lambda: 0.0)
+    source, memory = Source(), LookupCache(0.0, 10, lambda: 0.0)
     for asked in (1, 2):
         await memory.recall("key", source)
         assert source.asked == asked

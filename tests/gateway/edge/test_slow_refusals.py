@@ -9,7 +9,7 @@ import pytest
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
-from gateway.edge.refusals import BURST_SECONDS, REFUSALS, SlowRefusals
+from gateway.edge.slow_refusals import BURST_SECONDS, REFUSALS, SlowRefusals
 
 PER_SECOND = 2.0
 AT_ONCE = int(PER_SECOND * BURST_SECONDS)

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from gateway.serving.budget import Budget
+from gateway.serving.memory_budget import MemoryBudget
 from gateway.serving.problems import ReaderProblem
 
 LONG = 600.0
@@ -18,7 +18,7 @@ async def settled() -> None:
 
 
 async def test_who_finds_no_room_waits_and_goes_on_in_turn() -> None:
-    budget, order = Budget(10, 10, LONG), list[str]()
+    budget, order = MemoryBudget(10, 10, LONG), list[str]()
     leave = {name: asyncio.Event() for name in "abc"}
 
     async def read(name: str, size: int) -> None:
@@ -39,7 +39,7 @@ async def test_who_finds_no_room_waits_and_goes_on_in_turn() -> None:
 
 
 async def test_who_waits_too_long_is_told_to_ask_again_and_holds_up_nobody() -> None:
-    budget = Budget(10, 10, 0)
+    budget = MemoryBudget(10, 10, 0)
     async with budget.share(6):
         with pytest.raises(ReaderProblem) as told:
             async with budget.share(6):
@@ -52,7 +52,7 @@ async def test_who_waits_too_long_is_told_to_ask_again_and_holds_up_nobody() -> 
 
 
 async def test_who_goes_away_at_the_moment_of_their_turn_leaves_it_to_the_next() -> None:
-    budget = Budget(10, 10, 5.0)
+    budget = MemoryBudget(10, 10, 5.0)
 
     async def read() -> None:
         async with budget.share(10):
@@ -67,7 +67,7 @@ async def test_who_goes_away_at_the_moment_of_their_turn_leaves_it_to_the_next()
 
 
 async def test_nothing_is_lost_where_readers_fail_and_go_away() -> None:
-    budget, chance = Budget(10, 10, LONG), random.Random(7)  # noqa: S311 - a seed, no secret
+    budget, chance = MemoryBudget(10, 10, LONG), random.Random(7)  # noqa: S311 - a seed, no secret
     most = 0
 
     async def read(size: int) -> None:
@@ -90,7 +90,7 @@ async def test_nothing_is_lost_where_readers_fail_and_go_away() -> None:
 
 async def test_one_readers_queue_is_passed_by_others() -> None:
     """Two at a time are one reader's; whoever comes after its queue does not wait for it."""
-    budget, order, go_on = Budget(100, 60, LONG, at_a_time=2), list[str](), asyncio.Event()
+    budget, order, go_on = MemoryBudget(100, 60, LONG, at_a_time=2), list[str](), asyncio.Event()
 
     async def read(name: str, reader: str, size: int) -> None:
         async with budget.share(size, reader):
@@ -109,7 +109,7 @@ async def test_one_readers_queue_is_passed_by_others() -> None:
 
 
 async def test_large_requests_of_one_reader_come_one_by_one() -> None:
-    budget = Budget(80, 60, 0, at_a_time=9)
+    budget = MemoryBudget(80, 60, 0, at_a_time=9)
     async with budget.share(60, "a"):  # one alone may need more than an eighth
         with pytest.raises(ReaderProblem):
             async with budget.share(1, "a"):
