@@ -19,7 +19,7 @@ PAGES = sorted([*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/**/*.md")])
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_of_the_docs_lead_to_existing_files(page: Path) -> None:
     targets = re.findall(r"\]\(([^)#]+)", page.read_text())
     missing = [target for target in targets if "://" not in target and not (page.parent / target).exists()]
     assert missing == []
@@ -53,7 +53,7 @@ def test_every_make_target_is_explained() -> None:
     }
 
 
-def test_no_page_names_a_file_that_no_partner_may_name() -> None:
+def test_example_source_of_every_page_is_submittable() -> None:
     """Each platform has its folder of uploads: a name above them is nobody's."""
     named = {page.name: re.findall(r"\buploads/[\w.-]+(?![\w./-])", page.read_text()) for page in PAGES}
     assert {name: found for name, found in named.items() if found and name != "CHANGELOG.md"} == {}

@@ -33,7 +33,7 @@ def lines() -> dict[str, list[int]]:
     return {name: list(unattended(file.read_text())) for name, file in named.items()}
 
 
-def test_tasks_that_are_gathered_are_not_left_unattended_by_a_failure() -> None:
+def test_gathered_tasks_are_not_left_unattended_by_a_failure() -> None:
     found = {name: numbers for name, numbers in lines().items() if numbers}
     assert set(found) == {MECHANISM}
     assert len(found[MECHANISM]) == 1

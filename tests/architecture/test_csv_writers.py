@@ -29,19 +29,19 @@ def writes(source: str) -> bool:
     return "csv" in imported or bool(methods & {"to_csv", "write_csv"})
 
 
-def test_no_module_beside_the_one_writes_csv() -> None:
+def test_only_one_module_writes_csv() -> None:
     files = (file for room in ROOMS for file in (REPOSITORY / room).rglob("*.py"))
     found = {file.relative_to(REPOSITORY).as_posix() for file in files if writes(file.read_text())}
     assert found == {THE_WRITER}
 
 
-def test_writers_are_recognised() -> None:
+def test_csv_writers_are_recognised_in_source() -> None:
     for source in ("import csv", "import io, csv", "from csv import writer", "table.to_csv(x)", "pa.csv.write_csv(t)"):
         assert writes(source), source
     assert not writes("import csvs\nf = 'text/csv'")
 
 
-def test_every_writer_of_a_library_is_replaced() -> None:
+def test_every_csv_writer_of_a_library_is_replaced() -> None:
     """By the modules that are loaded once all three applications are."""
     loaded = {
         name

@@ -47,11 +47,11 @@ def test_a_light_room_loads_no_gdal(room: str) -> None:
 
 
 @pytest.mark.parametrize("room", LIGHT_ROOMS)
-def test_nothing_of_azure_is_loaded_where_no_account_is_named(room: str) -> None:
+def test_light_room_without_an_account_loads_nothing_of_azure(room: str) -> None:
     assert [name for name in loaded_by(LIGHT_ROOMS[room]) if name.startswith("azure")] == []
 
 
-def test_the_check_sees_gdal_where_it_is_loaded() -> None:
+def test_check_finds_gdal_where_it_is_loaded() -> None:
     assert "rasterio" in loaded_by("import flows.handlers.raster.inspect")
 
 
@@ -75,12 +75,12 @@ def test_importing_any_module_opens_no_connection(monkeypatch: pytest.MonkeyPatc
     python(f"{WATCH_CONNECTIONS}\n{imports}")
 
 
-def test_the_watch_sees_a_connection() -> None:
+def test_connection_watch_finds_an_opened_connection() -> None:
     code = f"{WATCH_CONNECTIONS}\nimport socket\nsocket.create_connection(('127.0.0.1', 9))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "a connection was opened at import" in done.stderr
 
 
-def test_help_answers_without_loading_what_verbs_need() -> None:
+def test_help_is_printed_without_loading_what_verbs_need() -> None:
     loaded = loaded_by("from deployments.cli import cairn\ncairn(['--help'], standalone_mode=False)")
     assert loaded.isdisjoint({"prefect", "fastapi", "sqlalchemy", "psycopg", "httpx", "rich", "pydantic"})

@@ -16,7 +16,7 @@ def test_every_image_has_a_lock() -> None:
 
 
 @pytest.mark.parametrize("extra", EXTRAS)
-def test_lock_names_what_its_extra_brings_as_it_is_pinned(extra: str) -> None:
+def test_lock_names_every_package_of_its_extra_as_pinned(extra: str) -> None:
     wanted = packages(extra, pinned())
     assert {"hatchling", "pydantic"} <= set(wanted)
     locked = {name: version for name, (version, _) in read(LOCKED / f"{extra}.txt").items()}
@@ -43,7 +43,7 @@ def test_no_lock_names_an_index(path: Path) -> None:
 @pytest.mark.parametrize(
     "line", ["a==1\n", "a --hash=" + OLD, "a==1 --hash=sha256:12", "--index-url b", "a==1 --hash=" + OLD + " -e ."]
 )
-def test_a_line_that_is_no_package_with_its_hashes_is_refused(line: str, tmp_path: Path) -> None:
+def test_lock_line_without_a_package_and_hashes_is_refused(line: str, tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_text(line)
     with pytest.raises(ValueError, match="names no package with its hashes"):
         read(tmp_path / "x.txt")
@@ -56,7 +56,7 @@ def test_hashes_of_another_machine_stay_while_the_version_does() -> None:
 
 
 @pytest.mark.parametrize("dockerfile", ["Dockerfile", "Dockerfile.worker"])
-def test_images_install_nothing_whose_content_is_not_known(dockerfile: str) -> None:
+def test_images_install_only_locked_content(dockerfile: str) -> None:
     installs = re.findall(r"^RUN (pip .*)$", (REPOSITORY / dockerfile).read_text(), re.MULTILINE)
     known, own = installs[::2], installs[1::2]
     assert len(known) == len(own) >= 2

@@ -23,7 +23,7 @@ def test_version_changelog_images_and_tag_agree() -> None:
     assert list(faults(version, (REPOSITORY / "CHANGELOG.md").read_text(), images, told.stdout.split())) == []
 
 
-def test_what_agrees_has_no_fault() -> None:
+def test_release_whose_versions_agree_has_no_fault() -> None:
     assert list(faults("1.10.0", CHANGELOG, ["1.10.0"], ["v1.10.0"])) == []
     assert list(faults("1.10.0", CHANGELOG, ["1.10.0"], [])) == []
 
@@ -41,7 +41,7 @@ def test_what_agrees_has_no_fault() -> None:
         ("1.10.0", "# Changelog\n\n## Unreleased\n", [], [], "newest section None"),
     ],
 )
-def test_what_does_not_agree_is_told(
+def test_versions_that_do_not_agree_are_reported(
     version: str, changelog: str, images: list[str], tags: list[str], said: str
 ) -> None:
     (told,) = faults(version, changelog, images, tags)

@@ -57,7 +57,7 @@ def test_every_module_of_a_room_is_held_to_its_contracts(forbidden: str) -> None
 
 
 @pytest.mark.parametrize(("reader", "room"), KNOWN)
-def test_of_another_room_is_known_what_is_listed_and_used(reader: str, room: str) -> None:
+def test_contracts_forbid_everything_but_what_is_listed_and_used(reader: str, room: str) -> None:
     known = KNOWN[reader, room]
     [told] = [
         {name.removeprefix(f"{room}.") for name in each["forbidden_modules"] if name.startswith(f"{room}.")}
@@ -71,7 +71,7 @@ def test_of_another_room_is_known_what_is_listed_and_used(reader: str, room: str
     assert unused == []
 
 
-def test_a_module_that_no_source_names_is_found() -> None:
+def test_module_outside_of_every_contract_is_found() -> None:
     sources = ["domain.api", "domain.app"]
     assert [each for each in ("domain.api.items", "domain.apiary", "domain.app") if not is_within(each, sources)] == [
         "domain.apiary"

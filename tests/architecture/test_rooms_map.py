@@ -8,11 +8,11 @@ from tests.support import rooms_map
 from tests.support.rooms_map import PICTURE, ROOMS, drawn, first_sentence, known, parts
 
 
-def test_map_is_drawn_from_the_tree_as_it_is() -> None:
+def test_map_equals_the_one_drawn_from_the_tree() -> None:
     assert PICTURE.read_text() == drawn(), "draw it anew: python -m tests.support.rooms_map"
 
 
-def test_every_part_of_a_room_says_what_it_is() -> None:
+def test_every_part_of_a_room_has_a_description() -> None:
     silent = [f"{room}/{part.name}" for room in ROOMS for part in parts(room) if not part.says]
     assert silent == []
 

@@ -26,7 +26,7 @@ def known_of_sqlalchemy(source: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("folder", HOLDERS)
-def test_holders_of_sessions_write_no_statement(folder: str) -> None:
+def test_modules_with_sessions_write_no_statement(folder: str) -> None:
     files = list((REPOSITORY / folder).rglob("*.py"))
     assert len(files) > 5
     found = {file.name: more for file in files if (more := list(known_of_sqlalchemy(file.read_text())))}
@@ -34,5 +34,5 @@ def test_holders_of_sessions_write_no_statement(folder: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(STATEMENTS))
-def test_import_of_a_statement_is_found(name: str) -> None:
+def test_import_of_a_statement_class_is_found(name: str) -> None:
     assert list(known_of_sqlalchemy(f"from sqlalchemy import func, {name}")) == [f"sqlalchemy.{name}"]

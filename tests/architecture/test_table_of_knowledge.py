@@ -56,14 +56,14 @@ def within(file: str, place: str) -> bool:
 
 
 @pytest.mark.parametrize("knowledge", KNOWLEDGE)
-def test_who_imports_it_is_named(knowledge: str) -> None:
+def test_every_importer_of_a_library_is_in_the_table(knowledge: str) -> None:
     knowing = {file for file, imported in imports().items() if imported & KNOWLEDGE[knowledge]}
     assert len(knowing) >= (1 if knowledge == "Rich" else 6)
     assert sorted(file for file in knowing if not any(within(file, place) for place in places(knowledge))) == []
 
 
 @pytest.mark.parametrize("knowledge", KNOWLEDGE)
-def test_who_is_named_knows_it(knowledge: str) -> None:
+def test_every_place_in_the_table_uses_its_library(knowledge: str) -> None:
     def knows(file: str) -> bool:
         spelt = SPELT.get(knowledge)
         is_spelt = spelt is not None and spelt.search((REPOSITORY / file).read_text()) is not None
@@ -75,7 +75,7 @@ def test_who_is_named_knows_it(knowledge: str) -> None:
     assert sorted(place for place in named if not any(within(file, place) and knows(file) for file in imports())) == []
 
 
-def test_places_are_read_as_they_are_written() -> None:
+def test_places_of_the_table_are_expanded_as_written() -> None:
     assert set(expanded("a/{b,c}.py")) == {"a/b.py", "a/c.py"}
     assert set(expanded("a/")) == {"a/"}
     assert not within("domain/apiary.py", "domain/api/")

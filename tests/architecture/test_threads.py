@@ -33,13 +33,13 @@ def threaded(router: APIRouter) -> set[str]:
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_no_call_takes_a_thread(room: str) -> None:
+def test_no_route_runs_in_a_thread(room: str) -> None:
     found = list(routers(room))
     assert sum(len(router.routes) for router in found) > 10
     assert set().union(*map(threaded, found)) == set()
 
 
-def test_a_plain_function_would_be_seen() -> None:
+def test_plain_function_as_a_route_is_found() -> None:
     def plain() -> int:
         return 1
 

@@ -59,7 +59,7 @@ def _name(node: ast.AST) -> str:
     return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
 
 
-def test_no_process_outlives_who_started_it() -> None:
+def test_every_started_process_is_tied_to_its_parent() -> None:
     named = {str(path.relative_to(REPOSITORY)): path for path in FILES}
     found = {
         name: list(untied(path.read_text(), waited_for=name.startswith("benchmarks")))

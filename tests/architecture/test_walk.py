@@ -14,17 +14,17 @@ def test_walk_names_what_is_there_once_and_comes_to_it_from_above() -> None:
     assert list(faults(WALK)) == []
 
 
-def test_file_that_stands_twice_is_told() -> None:
+def test_file_that_stands_twice_in_the_walk_is_reported() -> None:
     (told,) = faults([*WALK[:3], replace(WALK[1], by="HTTP")])
     assert told == f"{WALK[1].file} stands twice: a reader would have to come back to it."
 
 
-def test_row_that_nothing_above_imports_is_told() -> None:
+def test_row_that_nothing_above_imports_is_reported() -> None:
     (told,) = faults([WALK[0], Stop("domain/repositories/intake.py", ["Intake.write"], "call")])
     assert "Nothing above domain/repositories/intake.py in the walk imports it" in told
 
 
-def test_function_and_file_that_are_gone_are_told_with_what_is_near() -> None:
+def test_missing_function_or_file_is_reported_with_its_nearest_name() -> None:
     renamed = Stop(WALK[0].file, ["submit", "_accept", "vanished"], "HTTP")
     moved = Stop("gateway/blueprints/moved.py", ["submit"], "HTTP")
     assert list(faults([renamed, moved])) == [
@@ -34,7 +34,7 @@ def test_function_and_file_that_are_gone_are_told_with_what_is_near() -> None:
     ]
 
 
-def test_more_files_than_a_walk_has_and_unknown_passages_are_told() -> None:
+def test_too_long_walk_and_unknown_passage_are_reported() -> None:
     told = list(faults([*WALK, *(Stop(f"x{number}.py", [], "call") for number in range(MOST_FILES))]))
     assert told[0].startswith(f"The walk passes {len(WALK) + MOST_FILES} files")
     (strange,) = faults([replace(WALK[0], by="telepathy")])

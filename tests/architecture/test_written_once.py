@@ -37,6 +37,6 @@ def spellers(pattern: str) -> set[str]:
 
 
 @pytest.mark.parametrize("rule", SPELLINGS)
-def test_rule_is_spelled_in_its_place_alone(rule: str) -> None:
+def test_each_rule_is_spelled_in_its_own_place_only(rule: str) -> None:
     pattern, places = SPELLINGS[rule]
     assert spellers(pattern) == places

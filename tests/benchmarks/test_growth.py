@@ -81,7 +81,7 @@ async def test_repeated_queries_read_no_more_with_ten_times_the_history(cluster:
     assert grown(before, after) == []
 
 
-async def test_every_address_that_reads_is_among_the_acts(shared_database: TestDatabase, tmp_path: Path) -> None:
+async def test_every_reading_route_is_among_the_measured_acts(shared_database: TestDatabase, tmp_path: Path) -> None:
     """Whoever adds a list adds it there, or says here why it cannot grow."""
     asked = [act.path.partition("?")[0] for act in all_acts() if act.path]
     async with running(shared_database.url, tmp_path) as platform:

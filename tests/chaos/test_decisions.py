@@ -160,7 +160,7 @@ async def test_a_replacement_is_whole_or_was_never_made(ground: Ground) -> None:
     await ground.shows(2, "replaced in the end")
 
 
-async def test_words_are_published_everywhere_or_nowhere(ground: Ground) -> None:
+async def test_metadata_is_published_everywhere_or_nowhere(ground: Ground) -> None:
     """The layer catalogue, the item and the collection say one thing."""
     await ground.decide("approve")
     shown = "Before"
@@ -173,7 +173,7 @@ async def test_words_are_published_everywhere_or_nowhere(ground: Ground) -> None
     await ground.expect(ground.served, "words published in the end")
 
 
-async def test_the_check_sees_a_decision_by_halves(ground: Ground) -> None:
+async def test_check_finds_a_planted_half_made_decision(ground: Ground) -> None:
     """A control: what the checks are for, done on purpose."""
     await ground.decide("approve")
     await ground.expect(ground.served, "approved")

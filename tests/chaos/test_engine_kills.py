@@ -65,7 +65,9 @@ CASES = [(strike, pool, POINTS) for strike in STRIKES for pool in POOLS] if FULL
 
 
 @pytest.mark.parametrize(("strike", "pool", "points"), CASES)
-def test_every_run_survives(stack: Trial, strike: Strike, pool: str, points: tuple[float, ...]) -> None:
+def test_every_run_survives_kills_of_its_processes(
+    stack: Trial, strike: Strike, pool: str, points: tuple[float, ...]
+) -> None:
     kept = runs = again = 0
     for point in points:
         run_ids = [stack.start(f"items_{pool}", count=ITEMS) for _ in range(RUNS_A_KILL)]

@@ -251,7 +251,7 @@ def test_small_pools_full_of_nested_fan_outs_are_drained_and_finish(stack: Trial
     print(f"\nn = {count} runs of nested fan-outs through pools of {LIMIT}, drained at work: none lost")  # noqa: T201
 
 
-def test_a_node_for_a_pool_that_nobody_serves_says_so(stack: Trial) -> None:
+def test_run_with_a_node_for_an_unserved_pool_is_marked_unroutable(stack: Trial) -> None:
     """Also where it is a sub-workflow's."""
     with stack.held_down("worker-gdal"):
         run_ids = [stack.start("items_gdal", count=2, seconds=0.1), stack.start("outer")]

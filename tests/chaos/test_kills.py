@@ -23,7 +23,7 @@ MOST_TRIES = 60
 FROZEN_LEASES = 1.5
 
 
-async def test_a_kill_anywhere_loses_and_doubles_nothing(database: TestDatabase, tmp_path: Path) -> None:
+async def test_kill_at_any_point_loses_and_doubles_nothing(database: TestDatabase, tmp_path: Path) -> None:
     """One process stays; another is armed, used until it dies at its place, and not missed."""
     async with platform(database, tmp_path, lively=True) as made:
         kills = 0
@@ -77,7 +77,7 @@ async def test_a_frozen_relay_that_wakes_up_sends_nothing_twice(database: TestDa
         assert made.violations() == {}
 
 
-async def test_the_invariants_see_a_violation(database: TestDatabase, tmp_path: Path) -> None:
+async def test_invariants_find_a_planted_violation(database: TestDatabase, tmp_path: Path) -> None:
     """A control: what the checks are for, done on purpose."""
     async with platform(database, tmp_path) as made:
         await made.submit()
@@ -94,7 +94,7 @@ async def test_the_invariants_see_a_violation(database: TestDatabase, tmp_path: 
         }
 
 
-async def test_the_invariants_of_order_see_a_violation(database: TestDatabase, tmp_path: Path) -> None:
+async def test_invariants_of_order_find_a_planted_violation(database: TestDatabase, tmp_path: Path) -> None:
     """A control: versions out of order, a product nobody approved, a late product, a second end."""
     async with platform(database, tmp_path) as made:
         refs = new_asset()

@@ -182,7 +182,7 @@ def scaled(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(domain_client, name, getattr(domain_client, name) / FACTOR)
 
 
-async def test_an_outage_of_the_database_fences_the_dead_and_nobody_else(tmp_path: Path) -> None:
+async def test_outage_of_the_database_fences_dead_attempts_only(tmp_path: Path) -> None:
     """Those that live are done in the last outage, and hand in what they made once it is over."""
     with running_cluster() as cluster, ExitStack() as databases:
         async with AsyncExitStack() as stack:
@@ -201,7 +201,7 @@ async def test_an_outage_of_the_database_fences_the_dead_and_nobody_else(tmp_pat
                 assert set(one.submitted) <= {202, 503}, "no client saw anything else"
 
 
-def test_dropped_packets_fence_nobody_and_readiness_tells(tmp_path: Path) -> None:
+def test_dropped_packets_fence_no_attempt_and_readiness_reports_them(tmp_path: Path) -> None:
     """No reset and no refusal: whatever is sent to the database is gone, in a network of its own."""
     command = ["unshare", "--net", sys.executable, "-m", "tests.support.dropped_packets", str(tmp_path)]
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=300, check=False)

@@ -37,7 +37,7 @@ ENDED = """
     from app.runs r join app.attempts a using (run_id) join app.requests q using (request_id) where run_id = %s"""
 
 
-async def test_of_racing_decisions_one_is_taken(database: TestDatabase, tmp_path: Path) -> None:
+async def test_one_of_several_racing_decisions_is_taken(database: TestDatabase, tmp_path: Path) -> None:
     async with platform(database, tmp_path) as made:
         pair = [*made.processes, await made.start()]
         winners: Counter[str] = Counter()

@@ -54,7 +54,7 @@ def kinds_of(folder: Path, service: "subprocess.Popen[bytes]") -> Kinds:
     return Kinds.of(str(folder), facts)
 
 
-def test_kinds_are_found_by_the_process_table(service: "subprocess.Popen[bytes]", tmp_path: Path) -> None:
+def test_process_kinds_are_found_by_the_process_table(service: "subprocess.Popen[bytes]", tmp_path: Path) -> None:
     found = kinds_of(tmp_path, service).now()
     assert set(found) == {
         "service", "service: sleep", "service: service.py fork", "service: service.py fork with a session"
@@ -63,7 +63,7 @@ def test_kinds_are_found_by_the_process_table(service: "subprocess.Popen[bytes]"
     assert found["service"] == [service.pid]
 
 
-async def test_every_kind_is_hit_in_the_end(service: "subprocess.Popen[bytes]", tmp_path: Path) -> None:
+async def test_every_process_kind_is_killed_in_the_end(service: "subprocess.Popen[bytes]", tmp_path: Path) -> None:
     killer = Killer(kinds_of(tmp_path, service), random.Random(1))  # noqa: S311 - dice, not secrets
     before = killer.kinds.now()
     killer.seen.update(before.keys())
@@ -78,7 +78,7 @@ async def test_every_kind_is_hit_in_the_end(service: "subprocess.Popen[bytes]", 
 
 
 @pytest.mark.parametrize("how", ["silent", "reset"])
-async def test_a_line_that_is_cut_carries_nothing(how: Any) -> None:
+async def test_cut_connection_carries_nothing(how: Any) -> None:
     async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(ConnectionError):
             while piece := await reader.read(100):
@@ -124,7 +124,7 @@ async def closed(writer: asyncio.StreamWriter) -> None:
         await writer.wait_closed()
 
 
-def test_the_journal_tells_what_ended_otherwise() -> None:
+def test_journal_lists_requests_that_ended_unexpectedly() -> None:
     good = Entry("raster", "ddh", "1", request_id="a", ended="completed")
     cancelled = Entry("cancelled", "ddh", "2", ("cancelled", "completed"), request_id="b", ended="cancelled")
     parked = Entry("raster", "ddh", "3", request_id="c", ended="failed", problem="attempts-exhausted")

@@ -41,7 +41,9 @@ async def test_a_storm_of_equal_submissions_makes_one_request(database: TestData
         assert statuses[202] == ROUNDS
 
 
-async def test_without_a_key_equal_submissions_are_one_request(database: TestDatabase, tmp_path: Path) -> None:
+async def test_storm_of_equal_submissions_without_a_key_makes_one_request(
+    database: TestDatabase, tmp_path: Path
+) -> None:
     async with platform(database, tmp_path) as made, gateways(made) as ways:
         answers = await storm(ways, [submission(refs=_refs(0)) for _ in range(CALLERS)])
         assert len(_one_id(answers)) == 1
@@ -49,7 +51,7 @@ async def test_without_a_key_equal_submissions_are_one_request(database: TestDat
         assert _counts(made) == (1, 1)
 
 
-async def test_two_partners_with_one_key_never_mix(database: TestDatabase, tmp_path: Path) -> None:
+async def test_storm_of_two_partners_with_one_key_never_mixes_them(database: TestDatabase, tmp_path: Path) -> None:
     async with platform(database, tmp_path) as made, gateways(made) as ways:
         for number in range(ROUNDS):
             key = f"shared {number}"
@@ -66,7 +68,9 @@ async def test_two_partners_with_one_key_never_mix(database: TestDatabase, tmp_p
 
 
 @pytest.mark.parametrize("places", ["one asset", "many assets"])
-async def test_one_key_with_many_bodies_keeps_the_first(database: TestDatabase, tmp_path: Path, places: str) -> None:
+async def test_storm_of_bodies_with_one_key_keeps_the_first(
+    database: TestDatabase, tmp_path: Path, places: str
+) -> None:
     """Bodies about different assets share no lock but the key's own."""
     async with platform(database, tmp_path) as made, gateways(made) as ways:
         for number in range(ROUNDS):

@@ -74,7 +74,7 @@ async def scaled_domain(database: TestDatabase, folder: Path) -> AsyncIterator[D
 
 
 @pytest.mark.parametrize("minutes", PREFECT_MINUTES)
-async def test_a_prefect_that_answers_nothing_costs_no_attempt(
+async def test_prefect_without_answers_costs_no_attempt(
     shared_database: TestDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, minutes: float
 ) -> None:
     """Half of the runs are at work when it begins, half are waiting to be sent: those end, these are sent after it."""
@@ -137,7 +137,7 @@ def _counted(domain: Domain) -> "Counter[str]":
 # --- a release ---
 
 
-async def test_only_old_workers_for_a_minute_park_nothing(shared_database: TestDatabase, tmp_path: Path) -> None:
+async def test_minute_with_old_workers_only_parks_no_run(shared_database: TestDatabase, tmp_path: Path) -> None:
     """Three workers of the release before refuse all that is new; then one of the new release comes."""
     async with scaled_domain(shared_database, tmp_path) as domain:
         time_passes(domain, 60)
@@ -248,7 +248,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> Iterator["Counter[str]"]:
 
 
 @pytest.mark.parametrize(("how", "seconds"), [("failing", 90), ("slow", 60)])
-async def test_run_storage_that_is_away_for_a_while_fails_no_node(
+async def test_run_storage_outage_fails_no_node(
     tmp_path: Path, begun: "Counter[str]", how: str, seconds: float
 ) -> None:
     """No node may be tried twice. What had been done when it began is not done again, but what was under way is."""

@@ -77,7 +77,7 @@ def test_credentials_are_made_rotated_and_revoked(run: Cairn) -> None:
     assert (refused.exit_code, "revoked by admins" in refused.output) == (1, True)
 
 
-def test_whoever_decides_is_made_and_bound_as_the_stacks_administrator(run: Cairn) -> None:
+def test_client_that_decides_is_created_and_bound_by_an_administrator(run: Cairn) -> None:
     made = run("clients", "create", "rosa", "--role", "reviewer")
     assert made.stdout.startswith("cairn_"), made.output
     assert run("clients", "rotate", "rosa").stdout.startswith("cairn_")
@@ -125,7 +125,7 @@ def submitted(run: Cairn, folder: Path, resource_id: str, *options: str) -> Resu
     return run("submit", str(file), *refs, "--no-wait", "--json", *options)
 
 
-def test_a_file_is_submitted_with_its_priority_and_an_address_to_call_back(
+def test_file_is_submitted_with_its_priority_and_callback_url(
     run: Cairn, database: TestDatabase, tmp_path: Path
 ) -> None:
     assert run("clients", "callback-secret", "ddh-dev").exit_code == 0
@@ -140,7 +140,7 @@ def test_a_file_is_submitted_with_its_priority_and_an_address_to_call_back(
     assert submitted(run, tmp_path, "c", "--priority", "urgent").exit_code == 2
 
 
-def test_runs_beyond_the_limit_are_found_by_what_the_list_says(run: Cairn, tmp_path: Path) -> None:
+def test_runs_beyond_the_limit_are_listed_by_the_printed_command(run: Cairn, tmp_path: Path) -> None:
     for name in "abc":
         assert submitted(run, tmp_path, name).exit_code == 0
     assert "More:" not in run("runs").stdout

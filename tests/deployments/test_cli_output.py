@@ -46,7 +46,7 @@ DRAWN: dict[str, str] = {
 }
 
 
-def test_everything_that_draws_is_tried_here() -> None:
+def test_every_output_function_is_covered_by_these_tests() -> None:
     module = ast.parse(Path(output.__file__).read_text())
     functions = [
         node for node in module.body if isinstance(node, ast.FunctionDef) and "from rich." in ast.unparse(node)
@@ -55,14 +55,14 @@ def test_everything_that_draws_is_tried_here() -> None:
 
 
 @pytest.mark.parametrize("drawing", DRAWN)
-def test_markup_in_data_is_shown_as_it_was_written(drawing: str) -> None:
+def test_markup_in_data_is_printed_literally(drawing: str) -> None:
     calls = [DRAWN[drawing].format(text=text) for text in TEXTS]
     shown = on_a_terminal("\n".join(["from deployments.cli import output", *calls]))
     assert [text for text in TEXTS if text not in shown] == []
 
 
 @pytest.mark.parametrize("drawing", DRAWN)
-def test_a_text_cannot_command_the_terminal(drawing: str) -> None:
+def test_control_characters_in_data_do_not_reach_the_terminal(drawing: str) -> None:
     calls = [DRAWN[drawing].format(text=text) for text in COMMANDS]
     shown = on_a_terminal("\n".join(["from deployments.cli import output", *calls]))
     assert [text for text in COMMANDS if text in shown] == []

@@ -39,7 +39,7 @@ def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path / "state"
 
 
-def test_this_machine_is_fit_and_looking_makes_nothing(alone: Path) -> None:
+def test_doctor_finds_this_machine_fit_and_creates_nothing(alone: Path) -> None:
     told = CliRunner().invoke(cairn, ["doctor", "--json"])
     answer = json.loads(told.stdout)
     found = {check["check"]: check for check in answer["checks"]}
@@ -50,7 +50,7 @@ def test_this_machine_is_fit_and_looking_makes_nothing(alone: Path) -> None:
     assert not alone.exists()
 
 
-def test_people_read_one_line_for_each_check_and_what_to_do(alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_prints_one_line_and_advice_for_each_check(alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     told = CliRunner().invoke(cairn, ["doctor"])
     assert told.exit_code == 1
@@ -60,7 +60,7 @@ def test_people_read_one_line_for_each_check_and_what_to_do(alone: Path, monkeyp
     assert told.stdout.splitlines()[-1].endswith(" wrong.")
 
 
-def test_the_command_is_there_at_once() -> None:
+def test_doctor_loads_little_before_it_looks() -> None:
     """What it loads before it looks is little: it has to work where packages are missing."""
     heavy = "{'sqlalchemy', 'prefect', 'fastapi', 'httpx', 'rasterio', 'psycopg', 'rich', 'pydantic'}"
     code = f"import sys, deployments.cli.doctor, deployments.doctor.examination; print({heavy} & set(sys.modules))"
@@ -68,12 +68,12 @@ def test_the_command_is_there_at_once() -> None:
     assert done.stdout.strip() == "set()"
 
 
-def test_an_old_python_is_wrong() -> None:
+def test_old_python_is_reported_as_wrong() -> None:
     assert machine.python((3, 10, 2)).verdict == "wrong"
     assert machine.python((3, 11, 0)).verdict == "ok"
 
 
-def test_postgresql_needs_its_programs_and_postgis(tmp_path: Path) -> None:
+def test_postgresql_without_programs_or_postgis_is_reported_as_wrong(tmp_path: Path) -> None:
     assert verdicts(machine.postgres(None, ())) == {"postgresql": "wrong"}
     assert verdicts(machine.postgres(tmp_path, [tmp_path])) == {"postgresql": "ok", "postgis": "wrong"}
     (tmp_path / "postgis.control").touch()
@@ -82,13 +82,15 @@ def test_postgresql_needs_its_programs_and_postgis(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("free_gb", "verdict"), [(0.5, "wrong"), (3, "warning"), (50, "ok")])
-def test_disk(free_gb: float, verdict: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verdict_on_the_disk_follows_its_free_space(
+    free_gb: float, verdict: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     usage = type("Usage", (), {"free": free_gb * 1e9})
     monkeypatch.setattr("deployments.doctor.machine.shutil.disk_usage", lambda _place: usage)
     assert machine.disk(tmp_path).verdict == verdict
 
 
-def test_a_taken_port_is_named(monkeypatch: pytest.MonkeyPatch, alone: Path) -> None:
+def test_taken_port_is_reported_by_number(monkeypatch: pytest.MonkeyPatch, alone: Path) -> None:
     with socket.socket() as program:
         program.bind(("127.0.0.1", 0))
         program.listen()
@@ -110,7 +112,7 @@ def test_a_taken_port_is_named(monkeypatch: pytest.MonkeyPatch, alone: Path) -> 
         ({"landlock", "seccomp", "threads"}, "off", "warning"),
     ],
 )
-def test_confinement(held: set[str], wanted: str, verdict: str) -> None:
+def test_verdict_on_confinement_follows_kernel_and_setting(held: set[str], wanted: str, verdict: str) -> None:
     assert machine.confinement(held, wanted).verdict == verdict
 
 
@@ -134,7 +136,7 @@ def test_a_folder_whose_secrets_others_may_read_is_wrong(tmp_path: Path) -> None
     assert (found.verdict, found.advice) == ("wrong", f"chmod 600 {state.root / 'secrets.json'}")
 
 
-def test_the_stack_says_how_it_is() -> None:
+def test_verdict_on_the_stack_follows_its_phase() -> None:
     assert running.stack(None).verdict == "ok"
     assert running.stack({"phase": "ready", "ready_seconds": 9}).verdict == "ok"
     assert running.stack({"phase": "starting"}).verdict == "warning"
@@ -155,7 +157,7 @@ def test_services_that_do_not_answer_are_named_with_their_log() -> None:
     assert found["worker-gdal"].advice == "See logs/worker-gdal.log."
 
 
-def test_a_database_is_asked_for_schema_workers_and_clock(database: TestDatabase) -> None:
+def test_database_is_checked_for_schema_workers_and_clock(database: TestDatabase) -> None:
     pools = list(POOLS)
     with psycopg.connect(database.url(), autocommit=True) as connection:
         connection.execute("insert into app.pool_workers values ('light', 'w', clock_timestamp())")
@@ -172,7 +174,7 @@ def test_a_database_is_asked_for_schema_workers_and_clock(database: TestDatabase
         assert (found["schema"], found["pool light"]) == ("wrong", "wrong")
 
 
-def test_what_the_database_alone_would_reveal_is_told(database: TestDatabase) -> None:
+def test_readable_secrets_in_the_database_are_reported(database: TestDatabase) -> None:
     with psycopg.connect(database.url(), autocommit=True) as connection:
         connection.execute(
             "insert into app.clients (client_id, role, display_name, secret_hash) values ('c', 'partner', '', '')"
@@ -191,7 +193,7 @@ def test_what_the_database_alone_would_reveal_is_told(database: TestDatabase) ->
     assert "whsec" not in str(found)
 
 
-def test_platforms_that_may_submit_each_others_files_are_named(database: TestDatabase) -> None:
+def test_platforms_with_shared_source_folders_are_reported(database: TestDatabase) -> None:
     with psycopg.connect(database.url(), autocommit=True) as connection:
         change = "update app.platforms set source_prefixes = %s where platform_id = %s returning 1"
         assert connection.execute(change, [["uploads/ddh/shared/"], "arcgis"]).fetchall()
@@ -205,7 +207,7 @@ def test_platforms_that_may_submit_each_others_files_are_named(database: TestDat
         assert without == "ok"
 
 
-def test_leftovers_that_cannot_be_removed_for_a_day_are_told(database: TestDatabase) -> None:
+def test_leftovers_older_than_a_day_are_reported(database: TestDatabase) -> None:
     made = """
         insert into app.requests (request_id, is_internal, operation, submitted, fingerprint, priority, status,
             finished_at, collecting_at, collected_at)
@@ -229,7 +231,7 @@ def test_leftovers_that_cannot_be_removed_for_a_day_are_told(database: TestDatab
         ({"CAIRN_PUBLIC_URL": "https://a", "CAIRN_DEVELOPMENT": "true"}, None),
     ],
 )
-def test_keys_that_the_domain_would_miss_are_named(said: dict[str, str], verdict: str | None) -> None:
+def test_missing_keys_of_the_domain_are_reported(said: dict[str, str], verdict: str | None) -> None:
     assert [one.verdict for one in machine.keys(said)] == ([] if verdict is None else [verdict])
 
 
@@ -237,7 +239,7 @@ def _examined(of: TestDatabase, pools: Sequence[str]) -> list[Finding]:
     return database.examine(of.url(), pools)
 
 
-def test_a_database_of_ours_is_asked_where_no_stack_runs(
+def test_configured_database_is_checked_without_a_stack(
     alone: Path, database: TestDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CAIRN_DATABASE_URL", database.url())
@@ -246,14 +248,14 @@ def test_a_database_of_ours_is_asked_where_no_stack_runs(
     assert "postgresql" not in found  # its programs are not needed here
 
 
-def test_a_database_that_does_not_answer_is_wrong_and_tells_no_password() -> None:
+def test_unreachable_database_is_reported_without_its_password() -> None:
     [found] = database.examine("postgresql://somebody:hidden@127.0.0.1:9/cairn", ())
     assert found.verdict == "wrong"
     assert "hidden" not in str(found)
 
 
 @pytest.mark.parametrize(("ahead", "verdict"), [(0.3, "ok"), (-5.0, "warning"), (60.0, "wrong")])
-def test_clocks(ahead: float, verdict: str) -> None:
+def test_verdict_on_the_clock_follows_its_difference(ahead: float, verdict: str) -> None:
     assert database.of_clock(ahead).verdict == verdict
 
 
@@ -262,7 +264,7 @@ def test_the_newest_migration_is_the_one_that_services_ask_for() -> None:
     assert database.of_schema("9999", database.newest()).advice.startswith("Run the release")
 
 
-def test_a_stack_of_ours_with_a_foreign_database_is_asked_in_its_own() -> None:
+def test_stack_with_an_external_database_is_checked_in_its_own_database() -> None:
     facts: dict[str, Any] = {"services": {}}
     assert examination.database_url(facts, "postgresql://a:b@db:5432/postgres") == "postgresql://a:b@db:5432/cairn"
     facts = {"services": {"postgres": {"url": "postgresql://its-own"}}}

@@ -55,7 +55,7 @@ async def numbers(client: Any) -> list[int]:
     return [int(yaml.safe_load(fields["attributes"])["id"]) for _, fields in await client.xrange(TOPIC)]
 
 
-def test_prefect_takes_it_for_a_broker() -> None:
+def test_event_stream_module_is_a_prefect_broker() -> None:
     assert isinstance(event_stream, BrokerModule)
 
 
@@ -66,7 +66,7 @@ def test_containers_have_the_settings_of_the_embedded_stack() -> None:
     assert {"--maxmemory", "--maxmemory-policy"} <= set(compose["services"]["redis"]["command"])
 
 
-async def test_a_stream_that_nobody_reads_stays_within_its_share_and_keeps_the_newest(
+async def test_unread_stream_stays_within_its_share_and_keeps_the_newest(
     client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(event_stream, "SHARE_BYTES", 300_000)
@@ -80,7 +80,7 @@ async def test_a_stream_that_nobody_reads_stays_within_its_share_and_keeps_the_n
     assert await client.memory_usage(TOPIC) > 1_000_000  # without an end it holds all of them
 
 
-async def test_a_full_redis_takes_messages_all_the_same(client: Any) -> None:
+async def test_full_redis_accepts_messages(client: Any) -> None:
     """Else Prefect could change no flow run's state any more."""
     await publish(event_stream, 0, 500)
     await client.config_set("maxmemory", (await client.info("memory"))["used_memory"])
@@ -116,7 +116,7 @@ async def test_message_handed_to_a_reader_is_kept_until_it_is_acknowledged(clien
     assert await numbers(client) == [9]  # what died with its reader would be lost
 
 
-async def test_the_persister_is_handed_nothing_that_is_kept_otherwise_or_that_nothing_is_looked_up_by(
+async def test_persister_receives_only_events_that_are_looked_up(
     client: Any,
 ) -> None:
     for number, event in enumerate(("prefect.task-run.Completed", "prefect.flow-run.heartbeat", "last")):
@@ -142,7 +142,7 @@ async def handed(group: str) -> list[tuple[str, list[str]]]:
     return seen
 
 
-async def test_of_what_fails_again_and_again_the_newest_are_kept(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_the_newest_failed_messages_are_kept(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_stream, "GIVEN_UP_KEPT", 3)
     consumer = event_stream.Consumer(TOPIC, group="group")
     for number in range(5):

@@ -30,7 +30,7 @@ async def runs(deployed: PrefectServer) -> AsyncIterator[PrefectRuns]:
 
 
 @pytest.mark.parametrize("priority", ["high", "normal", "low"])
-async def test_a_run_waits_in_the_queue_of_its_priority(runs: PrefectRuns, priority: str) -> None:
+async def test_flow_run_is_created_in_the_queue_of_its_priority(runs: PrefectRuns, priority: str) -> None:
     one = dispatch(priority=priority, label=HOSTILE[2])
     made = await runs.create(
         "echo_test/echo_test",
@@ -47,14 +47,14 @@ async def test_a_run_waits_in_the_queue_of_its_priority(runs: PrefectRuns, prior
     assert set(found.tags) == {"cairn", "pool:light", *flow_run_tags(one)}
 
 
-async def test_prefect_tells_of_workers_that_send_no_beacon(runs: PrefectRuns, deployed: PrefectServer) -> None:
+async def test_online_workers_are_known_from_prefect(runs: PrefectRuns, deployed: PrefectServer) -> None:
     assert await runs.online_workers("light") == frozenset()
     with deployed.worker("light"):
         assert await runs.online_workers("light") == frozenset({"light-1"})
     assert await runs.online_workers("no-such-pool") == frozenset()
 
 
-async def test_a_prefect_that_is_away_tells_nothing_of_workers() -> None:
+async def test_online_workers_are_unknown_while_prefect_is_away() -> None:
     with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}):
         async with PrefectRuns() as prefect:
             assert await prefect.online_workers("light") is None

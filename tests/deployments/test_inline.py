@@ -100,7 +100,7 @@ def test_a_retry_in_the_ui_is_the_same_run_counted_once_more(shared: PrefectServ
         ("NO_FLOW", "CRASHED", "is no async flow"),
     ],
 )
-def test_what_goes_wrong_in_one_run_is_told_and_ends_no_other(
+def test_failure_of_one_run_is_recorded_and_ends_no_other(
     shared: PrefectServer, gate: Path, flow: str, state: str, message: str
 ) -> None:
     [other] = begin(shared, "shared", "waits", path=str(gate))
@@ -122,7 +122,9 @@ def test_a_run_whose_deployment_was_deleted_does_not_stay_pending(shared: Prefec
 
 
 @pytest.mark.parametrize("flow", ["waits", "ignores"])
-def test_a_cancelled_run_ends_cancelled_by_itself_or_torn_off(shared: PrefectServer, gate: Path, flow: str) -> None:
+def test_cancelled_run_ends_cancelled_whether_it_stops_or_is_aborted(
+    shared: PrefectServer, gate: Path, flow: str
+) -> None:
     """Both would go on for ten minutes. The seconds that each has for it are those of `flows.tries.time_budget`."""
     [cancelled] = begin(shared, "shared", flow)
     [other] = begin(shared, "shared", "waits", path=str(gate))
@@ -134,21 +136,21 @@ def test_a_cancelled_run_ends_cancelled_by_itself_or_torn_off(shared: PrefectSer
         until(lambda: LEAVING in shared.logs(cancelled))
 
 
-def test_a_run_that_ends_while_it_is_to_be_cancelled_does_not_stay_so(shared: PrefectServer) -> None:
+def test_run_that_ends_during_its_cancellation_becomes_cancelled(shared: PrefectServer) -> None:
     """Prefect refuses what it wanted to end as, and its worker looks for runs that it still has."""
     run = shared.trigger(shared.deploy("shared", f"{FLOWS}.cancelled_meanwhile"))
     assert shared.until_state(run) == "CANCELLED"
     assert shared.run(run)["state"]["message"] == "It was cancelled before it was Completed."
 
 
-def test_a_drained_worker_has_its_runs_leave_and_ends(prefect: PrefectServer, own: str) -> None:
+def test_drained_worker_stops_its_runs_and_ends(prefect: PrefectServer, own: str) -> None:
     with prefect.worker(own) as worker:
         runs = begin(prefect, own, "waits", 5)
         assert drained(worker) < RUNS_DRAIN_SECONDS, "it waited for runs that had left"
     assert [prefect.run(run)["state"]["message"] for run in runs] == ["told to stop: draining"] * 5
 
 
-def test_what_is_just_being_taken_when_a_worker_is_told_to_end_is_not_lost(prefect: PrefectServer, own: str) -> None:
+def test_run_being_taken_by_a_worker_that_is_told_to_end_is_not_lost(prefect: PrefectServer, own: str) -> None:
     """A run is handed over by itself, or nobody has taken it: none stays Pending at a worker that is gone."""
     deployment = prefect.deploy(own, f"{FLOWS}.waits")
     with prefect.worker(own) as worker:
@@ -160,7 +162,7 @@ def test_what_is_just_being_taken_when_a_worker_is_told_to_end_is_not_lost(prefe
     assert left <= {("SCHEDULED", None), ("FAILED", "told to stop: draining")}
 
 
-async def test_a_drain_waits_for_what_is_just_being_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_drain_waits_for_runs_that_are_being_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     """Between the claim and its first line a run is in nobody's list of those that run."""
     monkeypatch.setattr(inline, "DRAIN_LOOK_SECONDS", 0.01)
     worker = inline.InlineWorker("light", create_pool_if_not_found=False)
@@ -183,7 +185,7 @@ def test_a_run_inside_another_keeps_no_worker_from_draining(prefect: PrefectServ
     assert [run["state_name"] for run in inner_runs(prefect, runs)] == ["HandedOver"] * 2
 
 
-def test_a_run_inside_another_is_shown_and_leaves_the_signal_alone(prefect: PrefectServer, own: str) -> None:
+def test_run_inside_another_is_recorded_and_leaves_its_worker_drainable(prefect: PrefectServer, own: str) -> None:
     """It ends well, logs its own lines, is counted once; and the worker can be drained after it."""
     with prefect.worker(own) as worker:
         [run] = begin(prefect, own, "holds_another", seconds=0.5)
@@ -196,7 +198,7 @@ def test_a_run_inside_another_is_shown_and_leaves_the_signal_alone(prefect: Pref
     assert prefect.run(waiting)["state"]["message"] == "told to stop: draining"
 
 
-async def test_what_a_killed_worker_left_running_inside_others_can_be_ended(prefect: PrefectServer, own: str) -> None:
+async def test_child_runs_left_by_a_killed_worker_can_be_ended(prefect: PrefectServer, own: str) -> None:
     with prefect.worker(own) as worker:
         runs = begin(prefect, own, "holds_another", 2)
         until(lambda: len(inner_runs(prefect, runs)) == 2)
@@ -216,7 +218,7 @@ def inner_runs(prefect: PrefectServer, runs: list[str]) -> list[dict[str, Any]]:
     return [run for run in found if run["state_type"] not in {"SCHEDULED", "PENDING"}]
 
 
-def test_what_does_not_leave_a_draining_worker_is_recorded_as_crashed(prefect: PrefectServer, own: str) -> None:
+def test_run_that_does_not_leave_a_draining_worker_is_recorded_as_crashed(prefect: PrefectServer, own: str) -> None:
     with prefect.worker(own) as worker:
         [run] = begin(prefect, own, "ignores")
         worker.send_signal(signal.SIGTERM)
@@ -285,7 +287,7 @@ def test_two_workers_of_a_pool_run_nothing_twice(prefect: PrefectServer, own: st
         assert (prefect.run(run)["run_count"], prefect.states(run).count("Running")) == (1, 1)
 
 
-def test_the_limit_holds(prefect: PrefectServer, own: str, gate: Path) -> None:
+def test_worker_runs_no_more_than_its_limit_at_once(prefect: PrefectServer, own: str, gate: Path) -> None:
     """By what Prefect noted of their times: asked one after the other, runs would seem to be at work together."""
     with prefect.worker(own, CAIRN_RUNS_AT_ONCE="2"):
         deployment = prefect.deploy(own, f"{FLOWS}.waits")
@@ -300,7 +302,7 @@ def test_the_limit_holds(prefect: PrefectServer, own: str, gate: Path) -> None:
     assert max(accumulate(move for _, move in moves)) == 2
 
 
-def test_changed_code_has_the_worker_hand_over_and_end(prefect: PrefectServer, own: str, tmp_path: Path) -> None:
+def test_worker_hands_over_and_ends_once_its_code_changed(prefect: PrefectServer, own: str, tmp_path: Path) -> None:
     """A copy of the rooms, compiled as they are, stands in for the release that is replaced."""
     for room in ("flows", "blocks", "domain", "deployments", "tests", "workflows"):
         shutil.copytree(REPOSITORY / room, tmp_path / room, ignore=shutil.ignore_patterns("*.pyc.*"))
@@ -312,7 +314,7 @@ def test_changed_code_has_the_worker_hand_over_and_end(prefect: PrefectServer, o
     assert prefect.run(run)["state"]["message"] == "told to stop: draining"
 
 
-def test_prefect_is_asked_no_more_than_it_must_be(prefect: PrefectServer, own: str) -> None:
+def test_worker_makes_a_bounded_number_of_calls_to_prefect(prefect: PrefectServer, own: str) -> None:
     """Three states a run. What else is asked is asked of things that runs share, now and then and not for each run.
 
     Some of it only after the first run has ended: so all runs are counted, and no moment is where counting begins.

@@ -75,7 +75,7 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
 
 
-def test_every_image_is_built_by_a_target_that_there_is() -> None:
+def test_every_image_is_built_by_an_existing_target() -> None:
     built = {}
     for service in COMPOSE["services"].values():
         if build := service.get("build"):
@@ -85,7 +85,7 @@ def test_every_image_is_built_by_a_target_that_there_is() -> None:
     assert ours == built.keys()
 
 
-def test_every_command_can_be_run() -> None:
+def test_every_command_of_the_manifests_exists() -> None:
     ran = 0
     for service in COMPOSE["services"].values():
         command = service.get("command", [])
@@ -99,13 +99,13 @@ def test_every_command_can_be_run() -> None:
 
 
 @pytest.mark.parametrize("service", COMPOSE["services"])
-def test_a_service_is_told_what_it_knows(service: str) -> None:
+def test_service_is_given_only_settings_that_it_knows(service: str) -> None:
     given = {name for name in environment(service) if name.startswith("CAIRN_")}
     assert given <= (names(SETTINGS[service]) if service in SETTINGS else OF_STEPS)
 
 
 @pytest.mark.parametrize("service", SETTINGS)
-def test_with_the_examples_variables_every_service_would_start(
+def test_every_service_starts_with_the_example_variables(
     service: str, bare: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in environment(service).items():
@@ -120,9 +120,7 @@ def test_with_the_examples_variables_every_service_would_start(
 
 
 @pytest.mark.parametrize("key", ["CAIRN_SECRETS_KEYS", "CAIRN_AUDIT_KEYS"])
-def test_without_one_of_its_keys_the_domain_does_not_start(
-    key: str, bare: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_domain_without_one_of_its_keys_does_not_start(key: str, bare: None, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in environment("domain").items():
         monkeypatch.setenv(name, value)
     monkeypatch.delenv(key)
@@ -132,7 +130,7 @@ def test_without_one_of_its_keys_the_domain_does_not_start(
     DomainSettings()
 
 
-def test_each_part_believes_whom_it_stands_behind_and_nobody_else() -> None:
+def test_each_service_trusts_only_the_proxy_in_front_of_it() -> None:
     """uvicorn reads the setting. Names mean nothing to it, and it says nothing about that."""
     services, [network] = COMPOSE["services"], COMPOSE["networks"]["default"]["ipam"]["config"]
     bridge, given_out = IPv4Network(network["subnet"]), IPv4Network(network["ip_range"])
@@ -146,12 +144,12 @@ def test_each_part_believes_whom_it_stands_behind_and_nobody_else() -> None:
     assert not [name for name in services if name not in BEHIND and "FORWARDED_ALLOW_IPS" in environment(name)]
 
 
-def test_the_example_names_every_variable_and_no_other() -> None:
+def test_example_file_names_exactly_the_used_variables() -> None:
     asked = set(VARIABLE.findall((REPOSITORY / "compose.yaml").read_text()))
     assert asked == EXAMPLE.keys()
 
 
-def test_ports_are_those_that_images_listen_on_and_only_two_are_published_here() -> None:
+def test_compose_uses_the_ports_of_the_images_and_publishes_only_two() -> None:
     for service, port in PORTS.items():
         assert f'"--port", "{port}"' in targets("Dockerfile")[service]
         assert f"127.0.0.1:{port}/" in str(COMPOSE["services"][service]["healthcheck"]["test"])
@@ -159,7 +157,7 @@ def test_ports_are_those_that_images_listen_on_and_only_two_are_published_here()
     assert published == {"gateway": ["127.0.0.1:8000:8000"], "prefect": ["127.0.0.1:4200:4200"]}
 
 
-def test_what_is_waited_for_can_be_waited_for() -> None:
+def test_every_awaited_compose_service_has_a_healthcheck_or_ends() -> None:
     for service in COMPOSE["services"].values():
         for needed, how in service.get("depends_on", {}).items():
             other = COMPOSE["services"][needed]
@@ -188,7 +186,7 @@ def containers() -> Iterator[tuple[str, dict[str, Any]]]:
         yield name, container
 
 
-def test_deployments_run_images_that_there_are_as_nobody_in_particular() -> None:
+def test_cluster_deployments_run_existing_images_without_root() -> None:
     images = {service["image"] for service in COMPOSE["services"].values()}
     told = {image["name"] for image in yaml.safe_load((MANIFESTS / "kustomization.yaml").read_text())["images"]}
     for name, container in containers():
@@ -199,7 +197,7 @@ def test_deployments_run_images_that_there_are_as_nobody_in_particular() -> None
         assert pod["automountServiceAccountToken"] is False
 
 
-def test_settings_are_known_and_secrets_are_only_referred_to() -> None:
+def test_cluster_settings_are_known_and_secrets_only_referenced() -> None:
     maps = of_kind("ConfigMap")
     assert of_kind("Secret") == {}
     for name, container in containers():
@@ -213,7 +211,7 @@ def test_settings_are_known_and_secrets_are_only_referred_to() -> None:
     assert loaders == ["worker-light"]  # where senders' files are opened there is no database to steal from
 
 
-def test_in_a_cluster_too_each_part_is_told_whom_to_believe_and_where_the_world_reaches_it() -> None:
+def test_cluster_services_are_given_their_trusted_proxy_and_public_address() -> None:
     maps = of_kind("ConfigMap")
     for name, container in containers():
         told: dict[str, str] = {}
@@ -224,14 +222,14 @@ def test_in_a_cluster_too_each_part_is_told_whom_to_believe_and_where_the_world_
             assert ip_network(told["FORWARDED_ALLOW_IPS"]).prefixlen >= 8
 
 
-def test_where_strangers_files_are_opened_confinement_is_required() -> None:
+def test_gdal_workers_require_confinement() -> None:
     [told] = [one["env"] for name, one in containers() if name == "worker-gdal"]
     assert {"name": "CAIRN_TRY_CONFINEMENT", "value": "required"} in told
     assert environment("worker-gdal")["CAIRN_TRY_CONFINEMENT"] == "required"
     assert "ENV CAIRN_TRY_CONFINEMENT=required" in targets("Dockerfile.worker")["gdal"]
 
 
-def test_probes_and_services_lead_to_what_listens() -> None:
+def test_probes_and_services_use_listening_ports() -> None:
     for name, container in containers():
         [port] = container["ports"]
         assert port["containerPort"] == PORTS.get(name, 8080)
@@ -245,7 +243,7 @@ def test_probes_and_services_lead_to_what_listens() -> None:
     assert all(pod["terminationGracePeriodSeconds"] > 30 for pod in drained)
 
 
-def test_serving_and_domain_are_reached_by_those_who_need_them() -> None:
+def test_network_policies_admit_only_the_callers_of_serving_and_domain() -> None:
     policies = of_kind("NetworkPolicy")
     assert policies["nobody"]["spec"]["podSelector"] == {}
     assert "ingress" not in policies["nobody"]["spec"]
@@ -259,7 +257,7 @@ def test_serving_and_domain_are_reached_by_those_who_need_them() -> None:
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl puts the manifests together where it is installed")
-def test_kubectl_puts_them_together() -> None:
+def test_kubectl_builds_the_manifests() -> None:
     done = subprocess.run(["kubectl", "kustomize", str(MANIFESTS)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     made = [one["kind"] for one in yaml.safe_load_all(done.stdout)]

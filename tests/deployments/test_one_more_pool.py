@@ -120,7 +120,7 @@ def test_an_unknown_queue_is_answered_with_the_pool_among_the_known(tmp_path: Pa
     assert "gpu" in schema["$defs"]["task_node"]["properties"]["queue"]["enum"]
 
 
-def test_its_nodes_are_a_segment_of_their_own(gpu: None) -> None:
+def test_nodes_of_the_added_pool_are_a_segment_of_their_own(gpu: None) -> None:
     mixed, only = plan(MIXED), plan(ROOFS)
     assert [node.pool for node in mixed.nodes.values() if node.pool] == ["light", "gdal", "gpu", "gpu", "light"]
     assert stretch(mixed, "check", ["start", "ask"]) == ["check"]
@@ -132,9 +132,7 @@ def test_its_nodes_are_a_segment_of_their_own(gpu: None) -> None:
 # --- tries and workers ---
 
 
-def test_its_tries_are_confined_as_its_entry_says_and_its_worker_forks(
-    gpu: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tries_of_the_added_pool_are_confined_and_its_worker_forks(gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not one_try.is_light(HANDLER)
     assert isinstance(serve._worker(GPU.name, "gpu-1", 1), forking.ForkingWorker)
     with pytest.raises(ValueError, match="only light handlers are given a credential"):
@@ -192,7 +190,7 @@ async def runs(rolled_out: PrefectServer) -> AsyncIterator[PrefectRuns]:
 
 
 @pytest.mark.parametrize("priority", ["high", "normal", "low"])
-async def test_what_the_relay_sends_waits_in_its_queues(runs: PrefectRuns, priority: str) -> None:
+async def test_flow_run_for_the_added_pool_waits_in_the_queue_of_its_priority(runs: PrefectRuns, priority: str) -> None:
     made = await runs.create(
         "roofs/roofs", key=f"roofs/roofs:{priority}", name="a run", parameters={}, tags=[], queue=priority
     )
@@ -201,7 +199,7 @@ async def test_what_the_relay_sends_waits_in_its_queues(runs: PrefectRuns, prior
     assert (found.work_pool_name, found.work_queue_name) == ("gpu", priority)
 
 
-def test_cairn_worker_start_serves_it(rolled_out: PrefectServer) -> None:
+def test_cairn_worker_start_serves_the_added_pool(rolled_out: PrefectServer) -> None:
     told = {"CAIRN_DOMAIN_URL": "http://127.0.0.1:9", "CAIRN_WORKER_TOKEN": "t", "PREFECT_WORKER_QUERY_SECONDS": "1"}
     module = ("-m", "tests.support.one_more_pool", "deployments.cli", "worker", "start", "--pool", "gpu")
     with (rolled_out.folder / "worker-gpu.log").open("wb") as log:

@@ -103,7 +103,7 @@ def test_every_file_says_of_each_pool_what_its_entry_says() -> None:
     assert [*differences(POOLS.values())] == []
 
 
-def test_whoever_adds_an_entry_is_told_which_files_to_write() -> None:
+def test_added_pool_names_every_file_that_lacks_it() -> None:
     told = [*differences([*POOLS.values(), GPU])]
     assert {one.rpartition(": ")[2] for one in told} == {"gpu"}
     assert len(told) == len([*said_of(GPU)]), "every file is told of"

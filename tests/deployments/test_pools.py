@@ -40,7 +40,7 @@ def own_template(kind: str) -> dict[str, Any]:
 
 
 @EACH
-def test_every_variable_is_one_of_the_workers_own(kind: str, pool: str) -> None:
+def test_every_template_variable_is_known_to_its_worker(kind: str, pool: str) -> None:
     ours, theirs = pools.template(kind, pool), own_template(kind)
     own = theirs["variables"]["properties"]
     for name, field in ours["variables"]["properties"].items():
@@ -60,7 +60,7 @@ def test_every_placeholder_is_a_variable_and_every_variable_is_used(kind: str, p
 
 
 @EACH
-def test_every_default_is_what_its_schema_allows(kind: str, pool: str) -> None:
+def test_every_default_fits_its_schema(kind: str, pool: str) -> None:
     variables = pools.template(kind, pool)["variables"]
     for name, field in variables["properties"].items():
         if "default" in field and field["default"] is not None:
@@ -78,7 +78,7 @@ def test_flow_runs_in_containers_of_the_gdal_pool_require_confinement(kind: str,
 
 
 @EACH
-def test_no_secret_is_written_down(kind: str, pool: str) -> None:
+def test_templates_hold_no_secret(kind: str, pool: str) -> None:
     fields = pools.template(kind, pool)["variables"]["properties"]
     environment = fields.get("env", {}).get("default", {})
     values = [value for name, value in environment.items() if name not in NO_SECRETS]
@@ -87,7 +87,7 @@ def test_no_secret_is_written_down(kind: str, pool: str) -> None:
 
 
 @pytest.mark.parametrize("kind", IN_A_CONTAINER)
-def test_light_gets_less_than_gdal_and_each_its_image(kind: str) -> None:
+def test_light_pool_has_smaller_resources_than_gdal_and_each_its_image(kind: str) -> None:
     light, gdal = (pools.template(kind, pool)["variables"]["properties"] for pool in ("light", "gdal"))
     assert light["image"]["default"] == "cairn-worker-light"
     assert gdal["image"]["default"] == "cairn-worker-gdal"
@@ -97,7 +97,7 @@ def test_light_gets_less_than_gdal_and_each_its_image(kind: str) -> None:
     assert named["variables"]["properties"]["image"]["default"] == "registry/worker:2"
 
 
-def test_an_unknown_type_is_refused_with_the_known_ones() -> None:
+def test_unknown_pool_type_is_refused_with_the_known_ones() -> None:
     with pytest.raises(
         pools.UnknownType, match=r"'ecs'.*cairn-inline, process, docker, kubernetes, azure-container-instance"
     ):
@@ -116,7 +116,7 @@ def test_a_pod_has_the_workers_secret_its_limits_and_no_privilege() -> None:
     assert spec["restartPolicy"] == "Never"
 
 
-def test_a_pod_is_among_those_that_the_network_lets_reach_the_domain() -> None:
+def test_pod_has_the_label_that_admits_it_to_the_domain() -> None:
     """Where nobody reaches anybody by default, a flow run without the workers' label cannot even claim its attempt."""
     pod = pools.template("kubernetes", "gdal")["job_configuration"]["job_manifest"]["spec"]["template"]
     policies = yaml.safe_load_all((KUBERNETES / "network.yaml").read_text())
@@ -136,7 +136,7 @@ def read(prefect_server: PrefectServer) -> dict[str, dict[str, Any]]:
 
 @pytest.mark.parametrize("pool", POOLS)
 @pytest.mark.parametrize("kind", INSTALLED)
-def test_the_worker_itself_reads_the_template(read: dict[str, dict[str, Any]], kind: str, pool: str) -> None:
+def test_template_is_read_by_its_worker_class(read: dict[str, dict[str, Any]], kind: str, pool: str) -> None:
     made = read[f"{kind}/{pool}"]
     assert made["command"]
     if kind not in IN_A_CONTAINER:
@@ -147,7 +147,7 @@ def test_the_worker_itself_reads_the_template(read: dict[str, dict[str, Any]], k
     assert made["env"]["CAIRN_JOB_TEMPLATE"] == kind
 
 
-def test_a_container_of_azure_runs_our_image_without_prefects_entrypoint(read: dict[str, dict[str, Any]]) -> None:
+def test_azure_container_runs_the_image_without_prefects_entrypoint(read: dict[str, dict[str, Any]]) -> None:
     """Our images have no /opt/prefect/entrypoint.sh, which the worker would put before the command."""
     made = read["azure-container-instance/gdal"]
     container = made["arm_template"]["resources"][0]["properties"]["containers"][0]["properties"]

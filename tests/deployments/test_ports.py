@@ -15,7 +15,7 @@ def test_a_claimed_port_is_not_given_to_another_stack() -> None:
         assert other.claim(first) != first
 
 
-def test_a_claim_ends_with_its_block() -> None:
+def test_port_claim_ends_with_its_block() -> None:
     wanted = any_port()
     with PortClaims() as mine:
         claimed = mine.claim(wanted)
@@ -31,7 +31,7 @@ def test_a_port_that_a_program_listens_on_is_passed_over() -> None:
         assert claims.claim(taken) > taken
 
 
-def test_where_nothing_is_free_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_claim_without_a_free_port_is_refused_with_the_range(monkeypatch: pytest.MonkeyPatch) -> None:
     with PortClaims() as mine, PortClaims() as other:
         claimed = mine.claim(any_port())
         monkeypatch.setattr(ports, "SEARCH", 1)
@@ -39,7 +39,7 @@ def test_where_nothing_is_free_it_says_so(monkeypatch: pytest.MonkeyPatch) -> No
             other.claim(claimed)
 
 
-def test_any_port_is_given_once() -> None:
+def test_any_port_never_gives_a_port_twice() -> None:
     """Not to this process again, nor to a stack: its server may need a minute to listen."""
     given = [any_port() for _ in range(20)]
     assert len(set(given)) == 20

@@ -17,11 +17,11 @@ def answer(**refused: str) -> dict[str, Any]:
     return {"workflows": rows, "refused": refused}
 
 
-def test_a_domain_that_read_the_same_files_differs_in_nothing() -> None:
+def test_deploy_reports_nothing_if_the_domain_read_the_same_files() -> None:
     assert differing(PLANS, answer(), []) == []
 
 
-def test_a_domain_that_reads_another_folder_is_told_of() -> None:
+def test_deploy_reports_a_domain_that_reads_another_folder() -> None:
     newer = replace(ECHO, version=2, digest="another")
     [told] = differing([newer], answer(), [])
     assert told == "the domain runs version 1 of echo_test, the file is version 2: it reads another folder."

@@ -80,7 +80,7 @@ def test_prefect_deploys_the_generated_file_to_the_same_state(
     assert not_unchanged(deploy(prefect_server)) == []
 
 
-def test_queues_have_their_order(prefect_server: PrefectServer, prefect: httpx.Client) -> None:
+def test_queues_of_a_pool_have_their_priorities(prefect_server: PrefectServer, prefect: httpx.Client) -> None:
     deploy(prefect_server)
     for pool in ("light", "gdal"):
         queues = found(prefect, f"work_pools/{pool}/queues")
@@ -113,7 +113,9 @@ def launcher(prefect: httpx.Client) -> str:
     return str(variables["command"]["default"])
 
 
-def test_a_pool_keeps_what_nobody_says_anything_about(prefect_server: PrefectServer, prefect: httpx.Client) -> None:
+def test_rollout_keeps_pool_settings_that_it_is_not_told_to_change(
+    prefect_server: PrefectServer, prefect: httpx.Client
+) -> None:
     deploy(prefect_server, "--warm")
     warm = launcher(prefect)
     assert warm.endswith("launcher.py")
@@ -147,7 +149,7 @@ def test_deploy_to_an_unreachable_server_ends_with_a_sentence(
     assert not list(tmp_path.rglob("*.db"))
 
 
-def test_a_workflow_with_faults_is_spared_when_told_to(prefect_server: PrefectServer, tmp_path: Path) -> None:
+def test_faulty_workflow_is_left_out_when_told_to(prefect_server: PrefectServer, tmp_path: Path) -> None:
     deploy(prefect_server)
     folder = tmp_path / "workflows"
     shutil.copytree(REPOSITORY / "workflows", folder)
@@ -158,7 +160,7 @@ def test_a_workflow_with_faults_is_spared_when_told_to(prefect_server: PrefectSe
     assert not_unchanged(left) == [("left over", "deployment echo_test/echo_test")]
 
 
-def test_what_somebody_changed_is_put_right_and_named(prefect_server: PrefectServer, prefect: httpx.Client) -> None:
+def test_rollout_corrects_and_reports_manual_changes(prefect_server: PrefectServer, prefect: httpx.Client) -> None:
     deploy(prefect_server)
     deployment = prefect.get("/deployments/name/echo_test/echo_test").json()
     prefect.patch(f"/deployments/{deployment['id']}", json={"tags": ["mine"]}).raise_for_status()
@@ -188,7 +190,7 @@ def test_a_removed_workflow_is_reported_and_pruned_once_its_runs_are_over(
     assert prefect.get("/deployments/name/echo_test/echo_test").status_code == 404
 
 
-def test_others_deployments_are_none_of_ours(prefect_server: PrefectServer, prefect: httpx.Client) -> None:
+def test_rollout_leaves_foreign_deployments_alone(prefect_server: PrefectServer, prefect: httpx.Client) -> None:
     flow = prefect.post("/flows/", json={"name": "theirs"}).json()
     theirs = {"flow_id": flow["id"], "name": "theirs", "tags": ["cairn"], "entrypoint": "their_flows.py:flow"}
     made = prefect.post("/deployments/", json=theirs).raise_for_status().json()
@@ -215,7 +217,9 @@ def test_a_pool_of_another_type_is_replaced_only_when_told_to(
     assert (deployment["work_pool_name"], deployment["work_queue_name"]) == ("gdal", "normal")
 
 
-def test_a_pool_may_be_served_by_containers(prefect_server: PrefectServer, prefect: httpx.Client) -> None:
+def test_rollout_makes_a_pool_that_is_served_by_containers(
+    prefect_server: PrefectServer, prefect: httpx.Client
+) -> None:
     chosen = ("--pool-type", "gdal=kubernetes", "--image", "gdal=registry/worker:2")
     assert ("created", "pool gdal") in deploy(prefect_server, *chosen, "--replace-pools")
     try:

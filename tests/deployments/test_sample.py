@@ -16,7 +16,7 @@ from deployments import sample
 from deployments.cli import cairn
 
 
-def test_the_file_holds_what_the_formula_says(tmp_path: Path) -> None:
+def test_sample_file_holds_the_values_of_its_formula(tmp_path: Path) -> None:
     sample.write(tmp_path / "dem.tif", seed=5, size=700)
     with rasterio.open(tmp_path / "dem.tif") as raster:
         pixels = raster.read(1)
@@ -27,7 +27,7 @@ def test_the_file_holds_what_the_formula_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", [0, 1, 7, 2**31])
-def test_values_are_elevations_and_the_corner_is_empty(seed: int) -> None:
+def test_sample_values_are_elevations_and_the_corner_is_nodata(seed: int) -> None:
     pixels = sample.pixels(seed)
     data = pixels[pixels != sample.NODATA]
     assert data.min() >= 1
@@ -37,7 +37,7 @@ def test_values_are_elevations_and_the_corner_is_empty(seed: int) -> None:
     assert (pixels == sample.NODATA).mean() == pytest.approx(0.0022, abs=0.0001)
 
 
-def test_seeds_differ() -> None:
+def test_samples_of_two_seeds_differ() -> None:
     assert (sample.pixels(1, 1024) != sample.pixels(2, 1024)).mean() > 0.9
 
 
@@ -50,7 +50,7 @@ def test_picked_pixels_are_block_centres_with_data(size: int) -> None:
         assert sample.value_at(seed, row, col) != sample.NODATA
 
 
-def test_the_place_is_the_grossglockner() -> None:
+def test_sample_lies_at_the_grossglockner() -> None:
     """Its summit, 12.6939 E 47.0742 N, lies inside the default raster."""
     west, north = sample.lonlat_of(0, 0)
     east, south = sample.lonlat_of(sample.SIZE_PIXELS - 1, sample.SIZE_PIXELS - 1)
@@ -64,7 +64,7 @@ def test_importing_the_formula_loads_no_raster_library() -> None:
     assert answer.stdout.strip() == "False"
 
 
-def test_the_command_writes_what_the_formula_says_and_leaves_alone_what_is_there(tmp_path: Path) -> None:
+def test_sample_command_writes_the_formula_and_leaves_existing_files(tmp_path: Path) -> None:
     raster, fields = tmp_path / "dem.tif", tmp_path / "fields.geojson"
     for file in (raster, fields):
         for written in (True, False):
@@ -81,7 +81,7 @@ def test_the_command_writes_what_the_formula_says_and_leaves_alone_what_is_there
 
 
 @pytest.mark.parametrize("name", ["dem.gpkg", "dem", "nowhere/dem.tif"])
-def test_the_command_says_what_it_cannot_write(tmp_path: Path, name: str) -> None:
+def test_sample_command_refuses_a_file_type_that_it_cannot_write(tmp_path: Path, name: str) -> None:
     done = CliRunner().invoke(cairn, ["sample", str(tmp_path / name)])
     assert done.exit_code == 2
     assert not list(tmp_path.iterdir())

@@ -9,7 +9,7 @@ import pytest
 from deployments.stack.state import LOCK, StackRunning, StackState
 
 
-def test_looking_makes_no_folder(tmp_path: Path) -> None:
+def test_looking_at_the_state_creates_no_folder(tmp_path: Path) -> None:
     state = StackState(tmp_path / "none")
     assert state.running() is None
     assert not state.root.exists()

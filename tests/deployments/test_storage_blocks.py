@@ -20,7 +20,7 @@ print(zones.silver.readable_path("out/x").partition("?")[0])
 """
 
 
-def test_a_rollout_saves_the_account_and_workers_use_it(prefect_server: PrefectServer, azurite: Azurite) -> None:
+def test_rollout_saves_the_storage_account_and_workers_use_it(prefect_server: PrefectServer, azurite: Azurite) -> None:
     prefix = f"k{uuid4().hex[:12]}-"
     zones, settings = azurite.zones(prefix), azurite.settings(prefix)
     zones.bronze.write_bytes("in/x", b"content")
@@ -54,6 +54,6 @@ def python(server: PrefectServer, identity: dict[str, str], code: str) -> str:
     return done.stdout
 
 
-async def test_a_block_of_no_known_kind_is_refused() -> None:
+async def test_storage_block_of_an_unknown_kind_is_refused() -> None:
     with pytest.raises(ValueError, match="Known kinds: local-zones, azure-zones"):
         await load_zones("s3-bucket/cairn")

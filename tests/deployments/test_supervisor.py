@@ -40,7 +40,7 @@ def supervisor(tmp_path: Path, *services: StackService) -> tuple[Supervisor, lis
     return made, told
 
 
-async def test_what_is_needed_is_ready_first_and_stops_last(tmp_path: Path) -> None:
+async def test_needed_service_is_ready_first_and_stops_last(tmp_path: Path) -> None:
     made, told = supervisor(
         tmp_path,
         service("database"),
@@ -77,7 +77,9 @@ async def test_what_is_needed_is_ready_first_and_stops_last(tmp_path: Path) -> N
         ),
     ],
 )
-async def test_what_does_not_start_is_named_with_its_log(tmp_path: Path, broken: StackService, says: str) -> None:
+async def test_service_that_does_not_start_is_named_with_its_log(
+    tmp_path: Path, broken: StackService, says: str
+) -> None:
     made, _ = supervisor(tmp_path, service("database"), broken)
     try:
         with pytest.raises(ServiceFailed, match=says) as failure:
@@ -88,7 +90,7 @@ async def test_what_does_not_start_is_named_with_its_log(tmp_path: Path, broken:
     assert kill_strays(str(tmp_path)) == []
 
 
-async def test_what_dies_is_started_again(tmp_path: Path) -> None:
+async def test_service_that_dies_is_started_again(tmp_path: Path) -> None:
     made, told = supervisor(tmp_path, service("api"))
     await made.start()
     watching = asyncio.create_task(made.watch())
@@ -202,21 +204,21 @@ async def test_a_first_start_is_tried_again_where_a_step_fails_once(tmp_path: Pa
     ]
 
 
-async def test_a_command_that_is_not_there_is_a_failed_start(tmp_path: Path) -> None:
+async def test_missing_command_is_a_failed_start(tmp_path: Path) -> None:
     made, _ = supervisor(tmp_path, service("api", "/nowhere/program"))
     with pytest.raises(ServiceFailed, match=r"could not be started \(No such file"):
         await made.start()
     await made.stop()
 
 
-def test_pauses_grow_and_begin_anew_after_a_steady_time() -> None:
+def test_restart_pauses_grow_and_begin_anew_after_a_steady_time() -> None:
     condition = Condition()
     pauses = [condition.failed("ended", 0.0) for _ in range(9)]
     assert pauses == [0.5, 1, 2, 4, 8, 16, 30, 30, 30]
     assert condition.failed("ended", STEADY_SECONDS) == 0.5
 
 
-def test_last_words_cannot_move_a_terminals_cursor(tmp_path: Path) -> None:
+def test_last_log_lines_are_shown_without_control_characters(tmp_path: Path) -> None:
     log = tmp_path / "api.log"
     log.write_text("first\nsecond\n\x1b[2Jthird\n\nfourth \u202e\n")
     assert last_words(log) == "second |  [2Jthird | fourth"
@@ -236,7 +238,7 @@ async def test_children_of_a_service_end_with_it(tmp_path: Path) -> None:
     assert processes_marked(str(tmp_path)) == []
 
 
-def test_strays_of_a_killed_stack_are_ended_and_others_left_alone(tmp_path: Path) -> None:
+def test_processes_left_by_a_killed_stack_are_ended_and_others_left_alone(tmp_path: Path) -> None:
     ours = subprocess.Popen(SLEEP, env={MARKER: str(tmp_path)})
     others = subprocess.Popen(SLEEP, env={MARKER: f"{tmp_path}-other"})
     try:
@@ -259,7 +261,7 @@ time.sleep(600)
 """
 
 
-def test_a_stray_that_is_still_dying_is_waited_for(tmp_path: Path) -> None:
+def test_left_process_that_is_still_dying_is_waited_for(tmp_path: Path) -> None:
     """Its environment, by which strays are found, is the first that it loses."""
     command = [sys.executable, "-c", REAPED_LATE, MARKER, str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:

@@ -14,7 +14,7 @@ from deployments import audit, bill
 from deployments.lock import EXTRAS, LOCKED, read
 
 
-def test_bills_are_what_the_standard_asks_for_and_name_every_package_with_its_licence(tmp_path: Path) -> None:
+def test_bills_of_materials_fit_the_standard_and_name_every_package_with_its_licence(tmp_path: Path) -> None:
     bill.main([str(tmp_path)])
     judge = JsonStrictValidator(SchemaVersion.V1_6)
     assert {path.name for path in tmp_path.iterdir()} == {f"{image}.cdx.json" for image in EXTRAS}
@@ -56,7 +56,7 @@ def advisories() -> Iterator[str]:
         server.shutdown()
 
 
-def test_audit_names_what_is_known_and_fails(advisories: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_audit_names_known_vulnerabilities_and_fails(advisories: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert audit.main(["--osv-url", advisories]) == 1
     first, last = capsys.readouterr().out.splitlines()
     assert first.startswith("jinja2 ")
@@ -65,7 +65,7 @@ def test_audit_names_what_is_known_and_fails(advisories: str, capsys: pytest.Cap
     assert last == f"{len(packages)} packages, 1 known vulnerabilities."
 
 
-def test_audit_says_where_nobody_can_be_asked(capsys: pytest.CaptureFixture[str]) -> None:
+def test_audit_without_a_reachable_list_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert audit.main(["--osv-url", "http://127.0.0.1:9/v1/query"]) == 0
     said = capsys.readouterr()
     assert said.out == ""

@@ -109,11 +109,11 @@ def test_the_exit_code_is_the_forks(zygote: Zygote, code: int) -> None:
     assert zygote.run(f"import sys; sys.exit({code})")[0] == code
 
 
-def test_output_goes_where_the_launchers_goes(zygote: Zygote) -> None:
+def test_output_of_a_fork_goes_where_its_launchers_goes(zygote: Zygote) -> None:
     assert zygote.run("import sys; print('out'); print('err', file=sys.stderr)") == (0, "out\n", "err\n")
 
 
-def test_a_crash_tells_its_traceback(zygote: Zygote) -> None:
+def test_crash_of_a_fork_prints_its_traceback(zygote: Zygote) -> None:
     code, _, err = zygote.run("raise ValueError('why')")
     assert (code, "ValueError: why" in err) == (1, True)
 
@@ -124,7 +124,7 @@ def test_the_fork_has_the_launchers_environment_and_nothing_else(zygote: Zygote)
     assert "SECRET" not in zygote.run("import os; print(sorted(os.environ))")[1]
 
 
-def test_many_runs_at_once_keep_their_own_ends(zygote: Zygote) -> None:
+def test_concurrent_forks_keep_their_own_exit_codes(zygote: Zygote) -> None:
     launchers = [zygote.launch(f"import time, sys; time.sleep(0.3); print({n}); sys.exit({n})") for n in range(8)]
     ends = [(launcher.communicate(timeout=PATIENCE_SECONDS)[0], launcher.returncode) for launcher in launchers]
     assert ends == [(f"{n}\n", n) for n in range(8)]
@@ -144,7 +144,7 @@ def test_a_signal_to_the_launcher_reaches_the_fork(zygote: Zygote, number: signa
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_service_manager_that_tells_the_zygote_to_end_ends_no_run(zygote: Zygote, number: signal.Signals) -> None:
+def test_signal_to_the_zygote_ends_no_run(zygote: Zygote, number: signal.Signals) -> None:
     launcher = zygote.launch("import os, time; print(os.getpid(), flush=True); time.sleep(0.5); print('done')")
     pid = pid_from(launcher)
     zygote.process.send_signal(number)
@@ -155,12 +155,12 @@ def test_a_service_manager_that_tells_the_zygote_to_end_ends_no_run(zygote: Zygo
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_fork_hears_what_its_zygote_does_not(zygote: Zygote, number: signal.Signals) -> None:
+def test_fork_obeys_signals_that_its_zygote_ignores(zygote: Zygote, number: signal.Signals) -> None:
     code, _, _ = zygote.run(f"import os, time; os.kill(os.getpid(), {int(number)}); time.sleep(5)")
     assert code == (-signal.SIGTERM if number is signal.SIGTERM else 1)  # KeyboardInterrupt, with its traceback
 
 
-def test_a_launcher_does_not_hear_the_terminal_of_its_worker(zygote: Zygote) -> None:
+def test_launcher_is_in_a_session_of_its_own(zygote: Zygote) -> None:
     launcher = zygote.launch("import os, time; print(os.getpid(), flush=True); time.sleep(1)")
     pid_from(launcher)
     assert os.getsid(launcher.pid) == launcher.pid
@@ -168,11 +168,11 @@ def test_a_launcher_does_not_hear_the_terminal_of_its_worker(zygote: Zygote) -> 
     assert launcher.returncode == 0
 
 
-def test_a_fork_that_dies_by_a_signal_is_seen_to(zygote: Zygote) -> None:
+def test_fork_killed_by_a_signal_ends_its_launcher(zygote: Zygote) -> None:
     assert zygote.run("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")[0] == -signal.SIGSEGV
 
 
-def test_a_zygote_that_can_open_nothing_more_keeps_what_runs_and_serves_who_waits(zygote: Zygote) -> None:
+def test_zygote_without_descriptors_keeps_its_forks_and_serves_waiting_launchers(zygote: Zygote) -> None:
     """Descriptors run out for a moment: nobody is let in, and that is all that happens."""
     running = zygote.launch("import os; print(os.getpid(), flush=True); input(); print('done')", stdin=subprocess.PIPE)
     pid_from(running)
@@ -228,7 +228,7 @@ def test_changed_code_starts_cold_and_ends_the_zygote_after_its_last_run(zygote:
 
 
 @pytest.mark.parametrize("rubbish", [b"", b"\0", b"\0\0\0\4abcd", b"\xff\xff\xff\xff", b"GET / HTTP/1.1\r\n\r\n"])
-def test_rubbish_does_not_disturb(zygote: Zygote, rubbish: bytes) -> None:
+def test_malformed_message_does_not_disturb_the_zygote(zygote: Zygote, rubbish: bytes) -> None:
     with socket.socket(socket.AF_UNIX) as stranger:
         stranger.connect("\0" + zygote.name)
         stranger.sendall(rubbish)

@@ -39,7 +39,7 @@ def known(told: set[str]) -> set[str]:
     return {re.sub("_(bucket|count|sum|created)$", "", name) for name in told} | told | of_pools
 
 
-async def test_rules_and_dashboard_ask_for_series_that_are_told(told: set[str]) -> None:
+async def test_rules_and_dashboard_use_existing_series(told: set[str]) -> None:
     rules = yaml.safe_load((WATCH / "alerts.yaml").read_text())["groups"][0]["rules"]
     panels = json.loads((WATCH / "grafana.json").read_text())["panels"]
     asked = [rule["expr"] for rule in rules] + [target["expr"] for panel in panels for target in panel["targets"]]
@@ -49,12 +49,12 @@ async def test_rules_and_dashboard_ask_for_series_that_are_told(told: set[str]) 
         assert set(SERIES.findall(expression)) <= known(told), expression
 
 
-async def test_the_page_explains_every_series(told: set[str]) -> None:
+async def test_metrics_page_explains_every_series(told: set[str]) -> None:
     explained = set(SERIES.findall(PAGE.read_text()))
     assert {re.sub("_(bucket|count|sum|created)$", "", name) for name in told} <= explained
     assert explained <= known(told)
 
 
-def test_the_pages_rules_are_those_of_the_file() -> None:
+def test_alert_rules_on_the_page_equal_those_of_the_file() -> None:
     [shown] = re.findall(r"```yaml\n(groups:.*?)```", PAGE.read_text(), re.DOTALL)
     assert yaml.safe_load(shown) == yaml.safe_load((WATCH / "alerts.yaml").read_text())

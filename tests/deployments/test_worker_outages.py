@@ -66,7 +66,7 @@ async def test_a_run_that_cannot_be_taken_up_ends_no_worker(fault: Exception, mo
     assert made._submitting_flow_run_ids == set()
 
 
-def test_worker_that_was_told_to_end_has_ended_whatever_it_waits_for() -> None:
+def test_worker_that_was_told_to_end_ends_whatever_its_threads_wait_for() -> None:
     """Its threads that talk to Prefect would keep the interpreter for as long as that says nothing."""
     script = """
 import threading

@@ -83,7 +83,7 @@ def cairn(prefect: PrefectServer, *arguments: str, stack: str) -> "subprocess.Co
 
 
 @pytest.mark.parametrize("pool", ["light", "gdal"])
-async def test_a_worker_that_takes_runs_says_so_to_the_domain(
+async def test_worker_that_takes_runs_sends_beacons_to_the_domain(
     prefect: PrefectServer, domain: Receiver, pool: str
 ) -> None:
     with started(prefect, domain, pool, f"{pool}-beacon"):
@@ -97,9 +97,7 @@ async def test_a_worker_that_takes_runs_says_so_to_the_domain(
     assert beacon.headers["authorization"] == "Bearer t"
 
 
-async def test_a_gdal_worker_forks_its_runs_and_a_drain_has_them_leave(
-    prefect: PrefectServer, domain: Receiver
-) -> None:
+async def test_gdal_worker_forks_its_runs_and_a_drain_stops_them(prefect: PrefectServer, domain: Receiver) -> None:
     with started(prefect, domain, "gdal", "gdal-drain") as worker:
         run = begin(prefect, "gdal", "waits")
         assert len(processes_marked(marker("gdal-drain"))) >= 4  # worker, zygote, launcher, fork
@@ -122,7 +120,7 @@ def _terminal(worker: int, _: str) -> None:
 
 
 @pytest.mark.parametrize("tell", [_all_of_it, _terminal])
-async def test_who_tells_all_of_a_gdal_worker_to_end_drains_it(
+async def test_signal_to_all_processes_of_a_gdal_worker_drains_it(
     prefect: PrefectServer, domain: Receiver, tell: Callable[[int, str], None], tmp_path: Path
 ) -> None:
     with started(prefect, domain, "gdal", "gdal-told") as worker:
@@ -153,7 +151,7 @@ async def test_drain_ends_the_named_worker_and_no_other(prefect: PrefectServer, 
         assert cairn(prefect, "worker", "drain", "one", stack="one").returncode == 1
 
 
-def test_a_worker_says_what_it_needs() -> None:
+def test_worker_without_its_settings_names_them() -> None:
     command = [sys.executable, "-m", "deployments.cli", "worker", "start", "--pool", "light"]
     environment = {"PATH": os.environ["PATH"], "PREFECT_API_URL": "http://127.0.0.1:1/api"}
     done = subprocess.run(command, env=environment, cwd=REPOSITORY, capture_output=True, text=True, check=False)
@@ -196,7 +194,7 @@ def test_a_worker_that_must_confine_and_cannot_does_not_start() -> None:
         ("", None),
     ],
 )
-def test_only_our_workers_are_found(command: str, found: tuple[str, str | None] | None) -> None:
+def test_only_cairns_workers_are_found(command: str, found: tuple[str, str | None] | None) -> None:
     assert parse(command.split()) == found
 
 

@@ -70,7 +70,7 @@ def test_readers_read_their_views_and_nothing_else(shared_database: TestDatabase
         assert verbs == {"select"}
 
 
-def test_the_service_owns_nothing_and_rewrites_no_history(shared_database: TestDatabase) -> None:
+def test_service_role_owns_nothing_and_cannot_rewrite_history(shared_database: TestDatabase) -> None:
     allowed = privileges(shared_database, "cairn_app")
     for name, verbs in FORBIDDEN_TO_APP.items():
         assert not allowed[name] & verbs
@@ -93,7 +93,7 @@ def test_the_service_owns_nothing_and_rewrites_no_history(shared_database: TestD
         "create role mine",
     ],
 )
-def test_no_role_of_ours_is_an_administrator(
+def test_administrative_statement_is_refused_to_every_role(
     shared_database: TestDatabase, role: str, statement: LiteralString
 ) -> None:
     with (
@@ -104,7 +104,7 @@ def test_no_role_of_ours_is_an_administrator(
 
 
 @pytest.mark.parametrize("role", list(READABLE))
-def test_readers_cannot_write_even_where_they_read(shared_database: TestDatabase, role: str) -> None:
+def test_reader_role_cannot_write_to_the_views_it_reads(shared_database: TestDatabase, role: str) -> None:
     with psycopg.connect(shared_database.url(role), autocommit=True) as connection:
         with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
             connection.execute("create temporary table mine (a int)")

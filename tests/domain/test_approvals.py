@@ -91,7 +91,7 @@ async def test_a_decision_against_a_revision_voids_its_approvals(domain: Domain,
 
 
 @pytest.mark.usefixtures("two_needed")
-async def test_an_approval_is_of_the_content_that_was_there(domain: Domain) -> None:
+async def test_approval_counts_only_for_the_content_it_was_given_to(domain: Domain) -> None:
     asset_id = await processed(domain)
     other = await decide(domain, asset_id, 0, "approve", content_hash="a" * 64)
     assert (other.status_code, other.json()["code"]) == (412, "stale-revision")
@@ -103,7 +103,7 @@ async def test_an_approval_is_of_the_content_that_was_there(domain: Domain) -> N
 
 @pytest.mark.usefixtures("two_needed")
 @pytest.mark.parametrize("outputs", [OUTPUTS, {}], ids=["the source's hash is known", "it is not"])
-async def test_a_product_made_anew_has_no_approval_of_the_one_before(domain: Domain, outputs: dict[str, Any]) -> None:
+async def test_product_made_anew_has_no_earlier_approval(domain: Domain, outputs: dict[str, Any]) -> None:
     asset_id = await processed(domain)
     source = outputs.get("validation", {}).get("sha256")
     domain.rows("update app.revisions set content_hash = %s returning 1", source)
@@ -124,7 +124,7 @@ async def test_a_product_made_anew_has_no_approval_of_the_one_before(domain: Dom
 
 
 @pytest.mark.usefixtures("two_needed")
-async def test_nobody_alone_clears_an_asset_further_than_its_approvals_agree_to(domain: Domain) -> None:
+async def test_clearance_beyond_what_approvals_agree_to_is_refused(domain: Domain) -> None:
     asset_id = await processed(domain)
 
     async def cleared(level: str) -> tuple[int, str]:
@@ -148,7 +148,7 @@ async def test_nobody_alone_clears_an_asset_further_than_its_approvals_agree_to(
     assert domain.rows("select clearance from app.assets") == [("public",)]
 
 
-async def test_an_approval_ends_when_it_says(domain: Domain) -> None:
+async def test_approval_ends_at_its_date(domain: Domain) -> None:
     past = (datetime.now(UTC) - timedelta(seconds=1)).isoformat()
     asset_id = await processed(domain)
     refused = await decide(domain, asset_id, 0, "approve", expires_at=past)
@@ -166,7 +166,7 @@ async def test_an_approval_ends_when_it_says(domain: Domain) -> None:
     assert (await decide(domain, asset_id, 0, "approve")).json()["approval"] == "approved"
 
 
-async def test_an_approval_that_cannot_be_ended_is_in_no_others_way(domain: Domain) -> None:
+async def test_approval_that_cannot_be_ended_does_not_hold_up_others(domain: Domain) -> None:
     soon = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
     names = [{"dataset_id": name, "resource_id": "dem"} for name in ("first", "second")]
     assets = [await processed(domain, refs=refs) for refs in names]
@@ -188,7 +188,7 @@ async def test_a_platform_may_say_how_long_approvals_hold(domain: Domain) -> Non
     assert domain.rows(lasts) == [(True,)]
 
 
-async def test_the_rules_of_a_platform_are_registered_with_it(domain: Domain) -> None:
+async def test_approval_rules_are_registered_with_their_platform(domain: Domain) -> None:
     facts = {"platform_id": "hub", "display_name": "Hub", "required_refs": ["a"], "version_ref": "v"}
     for required, status in ((2, 200), (0, 422)):
         body = {**facts, "approvals_required": required, "approval_days": 90}
@@ -198,7 +198,7 @@ async def test_the_rules_of_a_platform_are_registered_with_it(domain: Domain) ->
     assert (hub["approvals_required"], hub["approval_days"]) == (2, 90)
 
 
-async def test_of_two_who_edit_the_words_at_once_the_second_is_told(domain: Domain) -> None:
+async def test_second_of_two_concurrent_metadata_edits_is_refused(domain: Domain) -> None:
     asset_id = await processed(domain)
     path = f"/assets/{asset_id}"
     read = (await call(domain, "reviewer", "GET", path)).headers["ETag"]
@@ -210,7 +210,7 @@ async def test_of_two_who_edit_the_words_at_once_the_second_is_told(domain: Doma
     assert (await keep_words(domain, asset_id, WORDS, if_match=kept.headers["ETag"])).status_code == 200
 
 
-async def test_the_layer_catalogue_follows_the_approval_and_leaves_with_it(domain: Domain) -> None:
+async def test_layer_catalogue_entry_appears_and_leaves_with_the_approval(domain: Domain) -> None:
     asset_id = await processed(domain)
     path = f"/assets/{asset_id}/metadata"
     assert (await call(domain, "reviewer", "GET", path)).status_code == 404

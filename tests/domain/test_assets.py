@@ -27,7 +27,7 @@ async def clearance(domain: Domain, asset_id: str, level: str) -> httpx.Response
     return await change(domain, f"{asset_id}/clearance", {"clearance_level": level, "reason": "because"})
 
 
-async def test_unpublish_moves_latest_back_and_the_decision_is_open_again(domain: Domain) -> None:
+async def test_unpublishing_moves_latest_back_and_reopens_the_decision(domain: Domain) -> None:
     asset_id = await approved(domain, "1")
     await approved(domain, "2")
     answer = await decide(domain, asset_id, 1, "unpublish")
@@ -44,7 +44,7 @@ async def test_an_unpublished_version_holds_the_next_one_back(domain: Domain) ->
     assert (await submit(domain, version_label="2")).status_code == 409
 
 
-async def test_only_what_is_served_is_unpublished(domain: Domain) -> None:
+async def test_unpublishing_a_version_that_is_not_served_is_refused(domain: Domain) -> None:
     asset_id = await processed(domain)
     assert (await decide(domain, asset_id, 0, "unpublish")).json()["code"] == "not-reviewable"
     await decide(domain, asset_id, 0, "approve")
@@ -54,7 +54,7 @@ async def test_only_what_is_served_is_unpublished(domain: Domain) -> None:
     assert "Revision 1 is the one that is served" in answer.json()["detail"]
 
 
-async def test_clearance_goes_up_and_down_with_names(domain: Domain) -> None:
+async def test_clearance_change_is_recorded_with_its_reviewer(domain: Domain) -> None:
     asset_id = await approved(domain)
     stamps = "select clearance, cleared_by, made_public_by from app.assets"
     assert (await clearance(domain, asset_id, "public")).json()["clearance"] == "public"
@@ -69,20 +69,20 @@ async def test_clearance_goes_up_and_down_with_names(domain: Domain) -> None:
     assert told == [("ouo", "public"), ("ouo", "uncleared"), ("public", "ouo")]
 
 
-async def test_whoever_submitted_gives_no_clearance(domain: Domain) -> None:
+async def test_clearance_by_the_submitter_is_refused(domain: Domain) -> None:
     asset_id = await processed(domain)
     domain.rows("update app.clients set role = 'reviewer' where client_id = 'ddh-dev' returning 1")
     body = {"clearance_level": "public", "reason": "mine"}
     assert (await change(domain, f"{asset_id}/clearance", body, by="ddh-dev")).status_code == 403
 
 
-async def test_exposure_is_the_assets(domain: Domain) -> None:
+async def test_exposure_of_an_asset_can_be_changed(domain: Domain) -> None:
     asset_id = await approved(domain)
     answer = await change(domain, f"{asset_id}/exposure", {"exposure": "all_versions"})
     assert (answer.json()["exposure"], answer.json()["latest_ordinal"]) == ("all_versions", 0)
 
 
-async def test_a_change_names_the_state_it_is_meant_for(domain: Domain) -> None:
+async def test_change_without_the_current_etag_is_refused(domain: Domain) -> None:
     asset_id = await approved(domain)
     seen = (await call(domain, "reviewer", "GET", f"/assets/{asset_id}")).headers["ETag"]
     body = {"exposure": "all_versions"}
@@ -96,7 +96,7 @@ async def test_a_change_names_the_state_it_is_meant_for(domain: Domain) -> None:
 
 
 @pytest.mark.parametrize("verb", ["approve", "reject", "unpublish"])
-async def test_a_decision_may_name_the_state_too(domain: Domain, verb: str) -> None:
+async def test_decision_with_a_stale_version_lock_is_refused(domain: Domain, verb: str) -> None:
     asset_id = await (approved(domain) if verb == "unpublish" else processed(domain))
     path = f"/assets/{asset_id}/versions/0/{verb}"
     body = {"revision": 1, "reason": "because", "clearance_level": "ouo"}
@@ -108,7 +108,7 @@ async def test_a_decision_may_name_the_state_too(domain: Domain, verb: str) -> N
     assert (await call(domain, "reviewer", "POST", path, sent, headers={"If-Match": seen})).status_code == 200
 
 
-async def test_of_racing_changes_one_is_made(domain: Domain) -> None:
+async def test_one_of_several_racing_changes_is_made(domain: Domain) -> None:
     asset_id = await approved(domain)
     seen = {"If-Match": (await call(domain, "reviewer", "GET", f"/assets/{asset_id}")).headers["ETag"]}
     body = {"exposure": "all_versions"}
@@ -134,7 +134,7 @@ async def test_a_deleted_label_may_come_again_as_a_new_version(domain: Domain) -
     assert domain.rows("select ordinal from app.asset_versions where deleted_at is null") == [(1,)]
 
 
-async def test_deleting_stops_what_runs(domain: Domain) -> None:
+async def test_deleting_a_version_stops_its_run(domain: Domain) -> None:
     await submit(domain)
     flow = await started(domain)
     [(asset_id,)] = domain.rows("select asset_id from app.assets")
@@ -144,7 +144,7 @@ async def test_deleting_stops_what_runs(domain: Domain) -> None:
     assert domain.rows("select status from app.requests") == [("cancelled",)]
 
 
-async def test_what_is_served_is_unpublished_before_it_is_deleted(domain: Domain) -> None:
+async def test_deleting_a_served_version_is_refused_until_it_is_unpublished(domain: Domain) -> None:
     asset_id = await approved(domain)
     for path in (f"{asset_id}/versions/0", asset_id):
         answer = await delete(domain, path)
@@ -201,7 +201,7 @@ async def test_lists_come_in_pages(domain: Domain) -> None:
 
 
 @pytest.mark.parametrize("few", [1, 500])
-async def test_assets_of_references_are_found_however_many_share_them(
+async def test_assets_are_found_by_reference_however_many_share_it(
     domain: Domain, monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
     """Few are named one by one, by the index of references; of many, each page looks at so many in their order."""
@@ -233,7 +233,7 @@ async def test_platforms_are_listed_for_staff(domain: Domain) -> None:
     assert (await call(domain, "ddh-dev", "GET", "/platforms")).status_code == 403
 
 
-async def test_lists_show_the_newest_of_what_is_not_deleted_and_nothing_of_it_before(domain: Domain) -> None:
+async def test_lists_show_only_the_newest_revision_that_is_not_deleted(domain: Domain) -> None:
     """What a page of the queue goes by is on the rows themselves: what is replaced or gone is passed over unread."""
     listed = "select ordinal, revision from app.revisions where is_listed order by 1, 2"
     asset_id = await processed(domain, version_label="1", source="uploads/one.tif")
@@ -248,7 +248,7 @@ async def test_lists_show_the_newest_of_what_is_not_deleted_and_nothing_of_it_be
     assert domain.rows(listed) == []
 
 
-async def test_a_page_looks_at_so_many_and_says_where_its_look_ended(
+async def test_page_of_rare_matches_reads_a_bounded_number_and_says_where_to_go_on(
     domain: Domain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is rare is found by going on from page to page; nothing is left out, nothing shown twice."""

@@ -70,7 +70,7 @@ async def test_every_role_reaches_its_own_routes_and_no_others(domain: Domain) -
                 assert let_in == (audience == OPEN or role in audience), (role, method, path, told)
 
 
-async def test_whom_a_partner_named_to_decide_does_that_and_nothing_else(domain: Domain) -> None:
+async def test_partner_client_with_review_scope_decides_and_nothing_else(domain: Domain) -> None:
     domain.rows("update app.clients set scopes = '{review}' where client_id = 'ddh-dev' returning 1")
     async with domain.as_("ddh-dev") as named:
         for (method, path), audience in AUDIENCES.items():

@@ -57,7 +57,7 @@ async def test_the_audit_is_paged_and_filtered(domain: Domain) -> None:
 
 
 @pytest.mark.parametrize("caller", ["ddh-dev", "reviewer", "worker", "gateway"])
-async def test_only_operators_read_it(domain: Domain, caller: str) -> None:
+async def test_only_operators_read_the_audit(domain: Domain, caller: str) -> None:
     assert (await call(domain, caller, "GET", "/audit")).status_code == 403
     assert (await call(domain, caller, "GET", "/audit/verify")).status_code == 403
 
@@ -99,7 +99,7 @@ async def test_entry_that_commits_very_late_is_sealed_at_a_later_look(
     assert (await call(domain, "operator", "GET", "/audit/verify")).json()["unsealed"] == 0
 
 
-async def test_another_process_begins_where_the_last_seal_is(domain: Domain, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_another_sealer_begins_at_the_last_seal(domain: Domain, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit, "STRETCH", 2)
     with psycopg.connect(domain.database.url(), autocommit=True) as quick:
         quick.execute(added("now()", many=9))
@@ -109,7 +109,7 @@ async def test_another_process_begins_where_the_last_seal_is(domain: Domain, mon
     assert (await call(domain, "operator", "GET", "/audit/verify")).json()["holds"] is True
 
 
-async def test_a_look_reads_little_of_a_long_audit(domain: Domain) -> None:
+async def test_looking_for_unsealed_entries_reads_little_of_a_long_audit(domain: Domain) -> None:
     with psycopg.connect(domain.database.url(), autocommit=True) as administrator:
         administrator.execute(added("now() - interval '1 hour'", many=5000))
         working = sealer(domain)
@@ -136,7 +136,7 @@ def pages(connection: psycopg.Connection, query: str, values: Any) -> int:
 @pytest.mark.parametrize(
     "statement", ["update app.audit set actor = 'x'", "delete from app.audit", "truncate app.audit cascade"]
 )
-async def test_nobody_changes_an_entry(domain: Domain, role: str, statement: str) -> None:
+async def test_no_role_can_change_an_audit_entry(domain: Domain, role: str, statement: str) -> None:
     await call(domain, "operator", "POST", "/runs", {"workflow_id": "echo_test"})
     with (
         psycopg.connect(domain.database.url(role)) as connection,
@@ -153,7 +153,7 @@ async def test_nobody_changes_an_entry(domain: Domain, role: str, statement: str
         (b"delete from app.audit_seals where sequence = 2", "is missing"),
     ],
 )
-async def test_a_change_by_force_is_found(domain: Domain, statement: bytes, says: str) -> None:
+async def test_entry_changed_by_force_is_found(domain: Domain, statement: bytes, says: str) -> None:
     for _ in range(3):
         await call(domain, "operator", "POST", "/runs", {"workflow_id": "echo_test"})
     await sealer(domain).seal()
@@ -163,7 +163,7 @@ async def test_a_change_by_force_is_found(domain: Domain, statement: bytes, says
     assert says in verdict["fault"]
 
 
-async def test_a_cut_end_is_found_with_a_noted_head(domain: Domain) -> None:
+async def test_audit_cut_at_its_end_is_found_with_a_noted_head(domain: Domain) -> None:
     for _ in range(3):
         await call(domain, "operator", "POST", "/runs", {"workflow_id": "echo_test"})
     await sealer(domain).seal()
@@ -198,7 +198,7 @@ async def test_a_chain_that_is_remade_without_the_key_is_found(domain: Domain) -
         assert (told["holds"], told["sequence"], says in told["fault"]) == (False, 1, True), told
 
 
-async def test_seals_from_before_there_were_keys_go_on_to_hold(database: TestDatabase, tmp_path: Path) -> None:
+async def test_keyless_seals_hold_after_keys_are_introduced(database: TestDatabase, tmp_path: Path) -> None:
     """As many as operators know of, whichever key seals now; development says that it has none."""
     async with running_domain(database, tmp_path, development=True, audit_keys=(), secrets_keys=()) as before:
         await call(before, "operator", "POST", "/runs", {"workflow_id": "echo_test"})

@@ -42,7 +42,7 @@ async def test_flow_run_lost_while_no_node_is_at_work_is_not_counted_against_its
     assert message.startswith("Given up after 9 attempts")
 
 
-async def test_the_third_loss_under_the_same_node_parks(domain: Domain) -> None:
+async def test_third_loss_under_the_same_node_parks_the_run(domain: Domain) -> None:
     await submit(domain)
     assert await vanished(domain, at_work("fetch")) == "pending"
     done = {"node_id": "fetch", "state": "completed"}
@@ -59,7 +59,7 @@ async def test_a_fan_out_that_gets_on_is_not_given_up(domain: Domain) -> None:
     assert await vanished(domain, at_work("tiles", items_total=9, items_done=9)) == "failed"
 
 
-async def test_a_run_that_is_opened_again_begins_anew(domain: Domain) -> None:
+async def test_reopened_run_counts_its_losses_anew(domain: Domain) -> None:
     await submit(domain)
     while await vanished(domain, at_work("validate")) == "pending":
         pass
@@ -74,5 +74,5 @@ async def test_a_run_that_is_opened_again_begins_anew(domain: Domain) -> None:
     ("used", "blamed", "given_up"),
     [(1, 1, False), (3, 2, False), (3, 3, True), (8, 0, False), (3 * UNEXPLAINED, 0, True)],
 )
-def test_the_rule(used: int, blamed: int, given_up: bool) -> None:
+def test_run_is_given_up_after_so_many_attempts_or_so_much_blame(used: int, blamed: int, given_up: bool) -> None:
     assert is_given_up(used, blamed, 3) is given_up

@@ -121,18 +121,20 @@ ASK = "ask the platform's reviewers to delete it."
         ),
     ],
 )
-async def test_the_ways_are_told_in_a_sentence(people: Domain, state: str, asker: str, advice: str) -> None:
+async def test_refusal_of_a_blocked_version_names_its_ways_in_a_sentence(
+    people: Domain, state: str, asker: str, advice: str
+) -> None:
     await STATES[state](people)
     told = await refused(people, asker)
     assert told["detail"] == f"Version '2' cannot be accepted while version '1' is {state}. {advice}"
 
 
-async def test_whoever_approved_already_waits_for_the_others(people: Domain) -> None:
+async def test_advice_to_a_reviewer_who_approved_already_is_to_wait(people: Domain) -> None:
     await half_approved(people)
     assert (await refused(people, "lead"))["ways"] == ["wait", "resubmit", "delete"]
 
 
-async def test_an_end_that_a_first_approval_came_to_lets_it_be_given_again(people: Domain) -> None:
+async def test_advice_to_a_reviewer_whose_approval_ended_is_to_approve_again(people: Domain) -> None:
     await half_approved(people)
     people.rows("update app.approvals set expires_at = now() - interval '1 s' returning 1")
     assert (await refused(people, "lead"))["ways"] == ["approve", "resubmit", "delete"]

@@ -72,20 +72,20 @@ def bodies(room: BodyBudget | None = None) -> Bodies:
     return Bodies(echo, rules=RULES, room=room or BodyBudget(4 * QUARTER), admit=admit)
 
 
-async def test_a_body_arrives_as_it_was_sent_and_leaves_no_trace() -> None:
+async def test_body_arrives_as_sent_and_gives_its_room_back() -> None:
     room, line = BodyBudget(4 * QUARTER), Line([b"one ", b"", b"two"])
     await bodies(room)(asked(headers=[KEY]), line.receive, line.send)
     assert (line.status, line.said, room.used_bytes) == (200, b"one two", 0)
 
 
-async def test_nothing_is_read_of_who_shows_no_credential() -> None:
+async def test_no_body_is_read_without_a_credential() -> None:
     line = Line([b"x"] * 5)
     await bodies()(asked(), line.receive, line.send)
     assert (line.status, line.read) == (401, 0)
 
 
 @pytest.mark.parametrize(("path", "most"), [("/", 1000), ("/small", 10), ("/small/er", 10), ("/smaller", 1000)])
-async def test_each_path_has_its_limit(path: str, most: int) -> None:
+async def test_body_beyond_the_limit_of_its_path_is_refused(path: str, most: int) -> None:
     whole, beyond, endless = Line([b"x" * most]), Line([b"x" * most, b"x"]), Line([b"x" * 500] * 99)
     for line in (whole, beyond, endless):
         await bodies()(asked(path, [KEY]), line.receive, line.send)
@@ -93,7 +93,7 @@ async def test_each_path_has_its_limit(path: str, most: int) -> None:
     assert endless.read <= 3
 
 
-async def test_a_body_that_says_it_is_too_large_is_not_begun() -> None:
+async def test_body_with_too_large_a_content_length_is_not_read() -> None:
     line = Line([b"x"] * 5)
     await bodies()(asked(headers=[KEY, (b"content-length", b"1001")]), line.receive, line.send)
     assert (line.status, line.read) == (413, 0)
@@ -117,7 +117,7 @@ async def test_unfinished_bodies_take_one_share_and_leave_room_for_others() -> N
     assert room.used_bytes == 0  # whoever goes away gives it back
 
 
-async def test_no_crowd_of_strangers_keeps_out_who_is_known() -> None:
+async def test_many_strangers_do_not_keep_out_a_known_client() -> None:
     room = BodyBudget(4 * QUARTER)
     app, lines = bodies(room), [Line([b"x" * 900], is_whole=False) for _ in range(200)]
     tasks = [
@@ -139,7 +139,7 @@ async def test_no_crowd_of_strangers_keeps_out_who_is_known() -> None:
     assert room.used_bytes == 0
 
 
-async def test_who_asks_without_a_body_is_asked_nothing() -> None:
+async def test_request_without_a_body_needs_no_credential_here() -> None:
     line = Line([b""])
     await bodies()({**asked(), "method": "GET"}, line.receive, line.send)
     assert line.status == 200

@@ -29,7 +29,7 @@ async def sent(domain: Domain, client_id: str | None, path: str, body: Endless) 
         return await client.post(path, content=body)
 
 
-async def test_no_body_is_read_of_who_has_no_good_credential(domain: Domain) -> None:
+async def test_no_body_is_read_without_a_good_credential(domain: Domain) -> None:
     for path, client_id in product((SUBMIT, COMMIT, "/api/v1/nowhere"), (None, "nobody")):
         body = Endless()
         answer = await sent(domain, client_id, path, body)
@@ -37,7 +37,7 @@ async def test_no_body_is_read_of_who_has_no_good_credential(domain: Domain) -> 
         assert body.read <= 500_000
 
 
-async def test_each_route_reads_so_much_and_no_more(domain: Domain) -> None:
+async def test_body_beyond_the_limit_of_its_route_is_refused(domain: Domain) -> None:
     for client_id, path, most in (
         ("gateway", SUBMIT, 8_000_000),
         ("worker", COMMIT, 64_000_000),

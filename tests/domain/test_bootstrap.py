@@ -12,7 +12,7 @@ from tests.support.lives import submitted
 from tests.support.platform import Domain, running_domain
 
 
-async def test_the_state_of_the_database_is_told(domain: Domain) -> None:
+async def test_bootstrap_status_describes_the_database(domain: Domain) -> None:
     async with domain.as_("operator") as operator:
         status = (await operator.get("/api/v1/bootstrap/status")).json()
         tables = {row["name"] for row in (await operator.get("/api/v1/bootstrap/tables")).json()}
@@ -34,7 +34,7 @@ def test_the_printed_statements_make_the_tables(cluster: TestCluster) -> None:
         assert count == len(Base.metadata.tables)
 
 
-async def test_rebuilding_is_for_development(domain: Domain) -> None:
+async def test_rebuild_outside_development_is_refused(domain: Domain) -> None:
     await submitted(domain)
     async with domain.as_("admin") as admin:
         refused = await admin.post("/api/v1/bootstrap/rebuild")

@@ -37,7 +37,7 @@ def named(url: str, host: str = "hooks.example.com") -> str:
     return url.replace("127.0.0.1", host).replace("127.0.0.2", host)
 
 
-async def test_a_name_that_is_rebound_reaches_nobody_inside() -> None:
+async def test_rebound_name_reaches_no_internal_address() -> None:
     resolver = Resolver(["127.0.0.1"], ["127.0.0.2"])
     async with running_receiver("127.0.0.1") as allowed:
         port = allowed.url.rsplit(":", 1)[1].removesuffix("/hook")
@@ -51,7 +51,7 @@ async def test_a_name_that_is_rebound_reaches_nobody_inside() -> None:
     assert allowed.connections == 1
 
 
-async def test_one_address_of_the_inside_among_good_ones_is_enough_to_refuse() -> None:
+async def test_name_with_one_internal_address_among_public_ones_is_refused() -> None:
     async with running_receiver() as receiver:
         for answer in (["127.0.0.1", "10.0.0.1"], ["127.0.0.1", "::1"], ["169.254.169.254"], []):
             refused = await webhooks(Resolver(answer)).post(named(receiver.url), {}, b"{}")
@@ -60,7 +60,7 @@ async def test_one_address_of_the_inside_among_good_ones_is_enough_to_refuse() -
     assert receiver.connections == 0
 
 
-async def test_a_redirect_is_an_answer_and_not_followed() -> None:
+async def test_redirect_of_a_receiver_is_not_followed() -> None:
     async with running_receiver() as trap, running_receiver() as receiver:
         receiver.reply = lambda _request: Reply(302, {"location": trap.url})
         answer = await webhooks(Resolver(["127.0.0.1"])).post(named(receiver.url), {}, b"{}")
@@ -68,7 +68,7 @@ async def test_a_redirect_is_an_answer_and_not_followed() -> None:
     assert (receiver.connections, trap.connections) == (1, 0)
 
 
-async def test_what_the_receiver_says_is_kept_as_an_excerpt_only() -> None:
+async def test_only_an_excerpt_of_a_receivers_answer_is_kept() -> None:
     async with running_receiver() as receiver:
         receiver.reply = lambda _request: Reply(500, {"retry-after": "7"}, b"\x00secret\xff" + b"x" * 1_000_000)
         answer = await webhooks(Resolver(["127.0.0.1"])).post(named(receiver.url), {"a": "b"}, b"{}")
@@ -80,7 +80,7 @@ async def test_what_the_receiver_says_is_kept_as_an_excerpt_only() -> None:
     assert receiver.received[0].headers["host"].startswith("hooks.example.com:")
 
 
-async def test_a_receiver_that_dawdles_is_left() -> None:
+async def test_slow_receiver_is_given_up_after_the_timeout() -> None:
     async with running_receiver() as receiver:
         receiver.reply = lambda _request: Reply(delay_seconds=2.0)
         answer = await webhooks(Resolver(["127.0.0.1"]), seconds=0.2).post(named(receiver.url), {}, b"{}")
@@ -88,7 +88,7 @@ async def test_a_receiver_that_dawdles_is_left() -> None:
     assert 200 <= answer.duration_ms < 1000
 
 
-async def test_nobody_at_the_door_is_an_answer_too() -> None:
+async def test_refused_connection_is_recorded_as_a_failed_try() -> None:
     async with running_receiver() as receiver:
         url = receiver.url
     answer = await webhooks(Resolver(["127.0.0.1"])).post(named(url), {}, b"{}")
@@ -98,7 +98,9 @@ async def test_nobody_at_the_door_is_an_answer_too() -> None:
 
 
 @pytest.mark.parametrize(("host", "status"), [("hooks.example.com", 204), ("other.example.com", None)])
-async def test_tls_is_for_the_name_not_for_the_address(tmp_path: Path, host: str, status: int | None) -> None:
+async def test_certificate_is_checked_against_the_name_and_not_the_address(
+    tmp_path: Path, host: str, status: int | None
+) -> None:
     server, client = certificates(tmp_path, "hooks.example.com")
     async with running_receiver(tls=server) as receiver:
         answer: Answer = await webhooks(Resolver(["127.0.0.1"]), tls=client).post(named(receiver.url, host), {}, b"{}")

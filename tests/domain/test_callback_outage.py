@@ -53,7 +53,7 @@ def troubled(receiver: Receiver, until: float) -> Callable[[Received], Reply]:
 
 
 @pytest.mark.parametrize("way", ["errors", "closed"])
-async def test_after_an_outage_everything_arrives_and_nobody_else_waited(
+async def test_after_a_receivers_outage_all_its_callbacks_arrive_and_others_were_not_delayed(
     database: TestDatabase, tmp_path: Path, way: str
 ) -> None:
     async with (

@@ -31,7 +31,7 @@ async def domain(database: TestDatabase, tmp_path: Path) -> AsyncIterator[Domain
         yield running
 
 
-async def test_while_a_secret_is_rotated_both_verify(domain: Domain, receiver: Receiver) -> None:
+async def test_both_secrets_verify_during_a_rotation(domain: Domain, receiver: Receiver) -> None:
     old, new = await secret_of(domain), await secret_of(domain)
     await completed(domain, await submitted(domain, callback_url=receiver.url))
     await receiver.wait_for(1)
@@ -47,7 +47,7 @@ async def test_while_a_secret_is_rotated_both_verify(domain: Domain, receiver: R
     assert Webhook(new).verify(receiver.received[1].body, receiver.received[1].headers)
 
 
-async def test_addresses_are_refused_where_somebody_can_be_told(database: TestDatabase, tmp_path: Path) -> None:
+async def test_unusable_callback_address_is_refused_at_submission(database: TestDatabase, tmp_path: Path) -> None:
     async with running_domain(database, tmp_path) as strict, strict.as_("gateway") as gateway:
         answer = await gateway.post("/api/v1/submit", json=submission(callback_url="https://cairn.example.com/hook"))
         assert (answer.status_code, answer.json()["code"]) == (422, "callback-refused")
@@ -97,7 +97,7 @@ async def test_secrets_that_were_stored_readable_are_sealed_at_the_first_start_w
     assert Webhook(secret).verify(receiver.received[0].body, receiver.received[0].headers)
 
 
-def test_nonsense_stops_the_service_at_its_start(database: TestDatabase, tmp_path: Path) -> None:
+def test_senseless_callback_settings_stop_the_service_at_start(database: TestDatabase, tmp_path: Path) -> None:
     with pytest.raises(ValidationError, match="CAIRN_DEVELOPMENT"):
         domain_settings(database, tmp_path, callback_networks=["10.0.0.0/8"])
     with pytest.raises(ValueError, match="CAIRN_SECRETS_KEYS"):

@@ -64,7 +64,9 @@ async def state_of(domain: Domain, state: str, seconds: float = 60.0) -> dict[st
             await asyncio.sleep(0.02)
 
 
-async def test_a_completed_request_is_told_signed_and_without_run_ids(domain: Domain, receiver: Receiver) -> None:
+async def test_callback_of_a_completed_request_is_signed_and_holds_no_run_id(
+    domain: Domain, receiver: Receiver
+) -> None:
     secret = await secret_of(domain)
     request_id = await submitted(domain, callback_url=receiver.url)
     await completed(domain, request_id)
@@ -81,7 +83,7 @@ async def test_a_completed_request_is_told_signed_and_without_run_ids(domain: Do
     assert [entry["status_code"] for entry in detail["deliveries"]] == [204]  # type: ignore[attr-defined]
 
 
-async def test_failures_are_told_with_the_problem_and_tried_until_they_are_heard(
+async def test_callback_of_a_failed_request_carries_the_problem_and_is_retried_until_taken(
     domain: Domain, receiver: Receiver
 ) -> None:
     secret = await secret_of(domain)
@@ -102,7 +104,7 @@ async def test_failures_are_told_with_the_problem_and_tried_until_they_are_heard
     assert max(len(text or "") for (text,) in domain.rows("select excerpt from app.callback_deliveries")) <= 200
 
 
-async def test_a_superseded_request_is_told_as_cancelled(domain: Domain, receiver: Receiver) -> None:
+async def test_callback_of_a_superseded_request_says_cancelled(domain: Domain, receiver: Receiver) -> None:
     await secret_of(domain)
     await submitted(domain, callback_url=receiver.url)
     await submitted(domain, source="uploads/better.tif")
@@ -110,7 +112,7 @@ async def test_a_superseded_request_is_told_as_cancelled(domain: Domain, receive
     assert json.loads(receiver.received[0].body)["status"] == "cancelled"
 
 
-async def test_after_the_last_try_a_callback_waits_for_its_replay(domain: Domain, receiver: Receiver) -> None:
+async def test_callback_waits_for_a_replay_after_its_last_try(domain: Domain, receiver: Receiver) -> None:
     await secret_of(domain)
     receiver.reply = lambda _request: Reply(500)
     await completed(domain, await submitted(domain, callback_url=receiver.url))
@@ -125,7 +127,7 @@ async def test_after_the_last_try_a_callback_waits_for_its_replay(domain: Domain
     assert domain.rows("select actor from app.events where kind = 'callback.replayed'") == [("operator",)]
 
 
-async def test_gone_is_heard_at_the_first_try_and_holds_what_follows(domain: Domain, receiver: Receiver) -> None:
+async def test_answer_410_disables_its_endpoint_and_holds_later_callbacks(domain: Domain, receiver: Receiver) -> None:
     await secret_of(domain)
     receiver.reply = lambda _request: Reply(410)
     await completed(domain, await submitted(domain, callback_url=receiver.url))
@@ -144,7 +146,7 @@ async def test_gone_is_heard_at_the_first_try_and_holds_what_follows(domain: Dom
     assert again.status_code in {202, 409}  # delivered already, or still on its way
 
 
-async def test_an_answer_made_to_break_us_is_a_failed_try_like_others(domain: Domain, receiver: Receiver) -> None:
+async def test_hostile_answer_is_a_failed_try_like_others(domain: Domain, receiver: Receiver) -> None:
     await secret_of(domain)
     beyond = {"retry-after": "Mon, 01 Jan 2020 00:00:00 +99999999999999999"}
     receiver.reply = lambda _request: Reply(503, beyond)
@@ -153,7 +155,7 @@ async def test_an_answer_made_to_break_us_is_a_failed_try_like_others(domain: Do
     assert [entry["status_code"] for entry in detail["deliveries"]] == [503] * 10  # type: ignore[attr-defined]
 
 
-async def test_a_callback_that_nobody_can_judge_fails_alone(
+async def test_callback_whose_judgement_raises_fails_alone(
     domain: Domain, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await secret_of(domain)
@@ -176,7 +178,7 @@ async def test_a_callback_that_nobody_can_judge_fails_alone(
         await other.wait_for(1)
 
 
-async def test_what_was_under_way_when_its_endpoint_said_gone_waits_for_a_replay(
+async def test_callback_under_way_when_its_endpoint_is_disabled_waits_for_a_replay(
     domain: Domain, receiver: Receiver
 ) -> None:
     await secret_of(domain)
@@ -204,7 +206,7 @@ async def test_what_was_under_way_when_its_endpoint_said_gone_waits_for_a_replay
     await receiver.wait_for(3)
 
 
-async def test_what_a_dead_sender_left_at_a_disabled_endpoint_can_be_replayed(
+async def test_callback_claimed_by_a_dead_sender_at_a_disabled_endpoint_can_be_replayed(
     domain: Domain, receiver: Receiver
 ) -> None:
     await secret_of(domain)
@@ -274,7 +276,7 @@ async def test_two_instances_send_each_callback_once(
     assert len(sent) == len(set(sent)) == 100
 
 
-async def test_what_a_dead_instance_had_claimed_is_sent_by_another(domain: Domain, receiver: Receiver) -> None:
+async def test_callback_claimed_by_a_dead_sender_is_sent_by_another(domain: Domain, receiver: Receiver) -> None:
     await secret_of(domain)
     receiver.reply = lambda _request: Reply(500)
     await completed(domain, await submitted(domain, callback_url=receiver.url))
@@ -285,7 +287,7 @@ async def test_what_a_dead_instance_had_claimed_is_sent_by_another(domain: Domai
     await state_of(domain, "delivered")
 
 
-async def test_the_list_is_read_page_by_page(domain: Domain, receiver: Receiver) -> None:
+async def test_callbacks_are_listed_page_by_page(domain: Domain, receiver: Receiver) -> None:
     await secret_of(domain)
     request_id = await submitted(domain, callback_url=receiver.url)
     await completed(domain, request_id)
@@ -312,7 +314,7 @@ async def test_the_list_is_read_page_by_page(domain: Domain, receiver: Receiver)
         assert missing.status_code == 404
 
 
-async def test_looking_for_what_is_due_passes_by_endpoints_that_are_owed_nothing(
+async def test_looking_for_due_callbacks_reads_only_endpoints_that_have_some(
     database: TestDatabase, tmp_path: Path
 ) -> None:
     """Partners often name one address a request. Told by the pages that the look reads, which no clock can blur."""

@@ -96,7 +96,7 @@ def restage(domain: Domain, storage: Path, asset_id: str, items: list[dict[str, 
     assert domain.rows(handed_in, digest, len(content), name)
 
 
-async def test_words_that_no_database_format_may_misread(domain: Domain, tmp_path: Path) -> None:
+async def test_hostile_metadata_is_stored_in_the_catalogue_unchanged(domain: Domain, tmp_path: Path) -> None:
     """Backslashes, tabs, line ends and quotes in a partner's own names arrive as they were."""
     odd = 'a\\b\\n\t"c"\n\\. {1} ünï'
     asset_id = await tiled(domain, tmp_path, 2)
@@ -110,7 +110,7 @@ async def test_words_that_no_database_format_may_misread(domain: Domain, tmp_pat
     assert {item["properties"]["platform:dataset_id"] for item in hydrated(domain, asset_id)} == {odd}
 
 
-async def test_staged_items_do_not_go_out(domain: Domain, tmp_path: Path) -> None:
+async def test_staged_items_are_not_copied_outside(domain: Domain, tmp_path: Path) -> None:
     asset_id = await tiled(domain, tmp_path, 2)
     await decide(domain, asset_id, 0, "approve", clearance_level="public")
     [(inputs,)] = domain.rows("select inputs from app.runs where workflow_id = 'adf_export'")

@@ -23,7 +23,7 @@ def views(domain: Domain) -> list[tuple[str, bool]]:
     )]  # fmt: skip
 
 
-async def test_a_key_lives_from_its_making_to_its_revocation(domain: Domain) -> None:
+async def test_key_works_from_creation_through_rotation_until_revocation(domain: Domain) -> None:
     async with domain.as_("operator") as operator, domain.as_("admin") as admin:
         made = (await admin.post("/api/v1/clients", json=REVIEWER)).json()
         first = made["api_key"]
@@ -50,7 +50,7 @@ async def test_a_key_lives_from_its_making_to_its_revocation(domain: Domain) -> 
         assert key.partition(".")[2] not in listed + stored
 
 
-async def test_nobody_makes_a_credential_above_their_own(domain: Domain) -> None:
+async def test_credential_above_its_makers_role_is_refused(domain: Domain) -> None:
     async with domain.as_("operator") as operator, domain.as_("admin") as admin:
         for role in ("operator", "admin", "worker", "gateway"):
             body = {"client_id": f"new-{role}", "role": role, "display_name": role}
@@ -60,7 +60,7 @@ async def test_nobody_makes_a_credential_above_their_own(domain: Domain) -> None
         assert (await operator.post("/api/v1/clients/admin/revoke")).status_code == 403
 
 
-async def test_what_cannot_be_a_client_is_refused_with_a_sentence(domain: Domain) -> None:
+async def test_invalid_client_is_refused_with_a_sentence(domain: Domain) -> None:
     async with domain.as_("operator") as operator:
         assert (await operator.post("/api/v1/clients", json=PARTNER)).status_code == 201
         for changes, status, says in (
@@ -77,7 +77,7 @@ async def test_what_cannot_be_a_client_is_refused_with_a_sentence(domain: Domain
         assert (await operator.post("/api/v1/clients/nobody/revoke")).status_code == 404
 
 
-async def test_a_scope_is_given_to_partners_and_shown(domain: Domain) -> None:
+async def test_scope_is_granted_to_partners_and_listed(domain: Domain) -> None:
     async with domain.as_("admin") as admin:
         made = await admin.post("/api/v1/clients", json=PARTNER | {"scopes": ["review"]})
         assert (made.status_code, made.json()["scopes"]) == (201, ["review"])
@@ -86,7 +86,7 @@ async def test_a_scope_is_given_to_partners_and_shown(domain: Domain) -> None:
     assert domain.rows("select scopes from api.identities where client_id = 'geo-1'") == [(["review"],)]
 
 
-async def test_a_key_works_for_its_time_and_its_client_for_longer(domain: Domain) -> None:
+async def test_expired_key_is_refused_while_its_client_lives_on(domain: Domain) -> None:
     over = "update app.clients set key_until = now() - interval '1 s' where client_id = 'rosa' returning 1"
     async with domain.as_("admin") as admin:
         made = (await admin.post("/api/v1/clients", json=REVIEWER | {"key_days": 30})).json()
@@ -113,7 +113,7 @@ DECIDERS = {
 
 
 @pytest.mark.parametrize("order", DECIDERS.values(), ids=DECIDERS)
-async def test_operators_hand_out_no_credential_that_decides_in_any_way(domain: Domain, order: dict[str, Any]) -> None:
+async def test_operator_cannot_create_a_credential_that_decides(domain: Domain, order: dict[str, Any]) -> None:
     """Neither by making one, nor by renewing one, nor by becoming the person who holds one."""
     path = f"/api/v1/clients/{order['client_id']}"
     person = {"issuer": "https://login.test", "subject": "me"}
@@ -128,7 +128,7 @@ async def test_operators_hand_out_no_credential_that_decides_in_any_way(domain: 
         assert (await operator.post(f"{path}/revoke")).status_code == allowed  # what is gone decides nothing
 
 
-async def test_operators_make_no_platform_ask_for_fewer_approvals(domain: Domain) -> None:
+async def test_operator_cannot_lower_a_platforms_required_approvals(domain: Domain) -> None:
     """With one approval instead of two, one reviewer is the quorum."""
     facts = {"platform_id": "hub", "display_name": "Hub", "required_refs": ["id"], "version_ref": "version"}
     async with domain.as_("operator") as operator, domain.as_("admin") as admin:
@@ -149,7 +149,7 @@ async def test_operators_make_no_platform_ask_for_fewer_approvals(domain: Domain
         assert domain.rows(rules) == [(1, None)]
 
 
-async def test_a_person_is_one_client_and_a_client_one_person(domain: Domain) -> None:
+async def test_binding_a_second_person_or_client_is_refused(domain: Domain) -> None:
     person = {"issuer": "https://login.test", "subject": "me"}
     async with domain.as_("admin") as admin:
         await admin.post("/api/v1/clients", json=REVIEWER)

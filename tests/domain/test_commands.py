@@ -100,14 +100,14 @@ async def test_metadata_is_published_and_taken_back(domain: Domain, tmp_path: Pa
     assert {(actor, subject) for _, actor, subject in noted} == {("operator", f"asset/{asset_id}")}
 
 
-async def test_published_words_stay_when_another_version_is_approved(domain: Domain, tmp_path: Path) -> None:
+async def test_published_metadata_stays_when_another_version_is_approved(domain: Domain, tmp_path: Path) -> None:
     asset_id = await served_asset(domain, tmp_path)
     await command(domain, "metadata.publish", {"asset_id": asset_id, "metadata": WORDS})
     await approved_version(domain, tmp_path, "2", 1)
     assert [titles for _, *titles in catalogued(domain)] == [["Elevation <b>", "Elevation <b>"]] * 2
 
 
-async def test_a_catalogue_that_was_spoilt_is_made_right_again(domain: Domain, tmp_path: Path) -> None:
+async def test_reindexing_repairs_a_damaged_catalogue(domain: Domain, tmp_path: Path) -> None:
     asset_id = await served_asset(domain, tmp_path)
     before = catalogued(domain)
     domain.rows("delete from pgstac.items returning 1")
@@ -117,7 +117,7 @@ async def test_a_catalogue_that_was_spoilt_is_made_right_again(domain: Domain, t
         assert catalogued(domain) == before
 
 
-async def test_reindexing_many_goes_on_behind_one_that_cannot_be_done(
+async def test_reindexing_many_goes_on_after_one_fails(
     domain: Domain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its staged file is lost; another is deleted after the assets were listed. What stands there of it stays."""
@@ -172,7 +172,7 @@ async def clear(domain: Domain, asset_id: str, level: str) -> None:
     assert answer.status_code == 200, answer.text
 
 
-async def test_words_leave_the_outside_with_what_everybody_may_read(
+async def test_external_metadata_is_removed_once_its_layer_is_not_public(
     cluster: TestCluster, database: TestDatabase, tmp_path: Path
 ) -> None:
     with cluster.database("template0") as outside:
@@ -203,7 +203,7 @@ async def test_words_leave_the_outside_with_what_everybody_may_read(
             assert noted == [("cairn-domain", f"asset/{asset_id}")] * 4
 
 
-async def test_words_that_could_not_be_removed_are_looked_for_again(
+async def test_external_metadata_that_could_not_be_removed_is_removed_later(
     cluster: TestCluster, database: TestDatabase, tmp_path: Path
 ) -> None:
     with cluster.database("template0") as outside:
@@ -238,7 +238,7 @@ def running_again(database: TestDatabase, storage: Path, outside: str) -> Any:
     return running_domain(database, storage, external_database_url=outside)
 
 
-async def test_a_platform_is_a_row_and_its_names_stay(domain: Domain) -> None:
+async def test_registered_platform_can_be_changed_but_for_its_reference_names(domain: Domain) -> None:
     assert (await command(domain, "platform.register", PLATFORM))["changed"] is True
     assert (await command(domain, "platform.register", PLATFORM))["changed"] is False
     renamed = PLATFORM | {"display_name": "Open data", "required_refs": ["resource_id"]}
@@ -250,7 +250,7 @@ async def test_a_platform_is_a_row_and_its_names_stay(domain: Domain) -> None:
     assert (await command(domain, "platform.register", renamed | {"is_active": False}))["changed"] is True
 
 
-async def test_the_audit_tells_what_of_a_platform_was_changed(domain: Domain) -> None:
+async def test_audit_names_the_changed_fields_of_a_platform(domain: Domain) -> None:
     for changes in ({}, {}, {"display_name": "Open data", "approvals_required": 2, "source_prefixes": ["ckan/"]}):
         await command(domain, "platform.register", PLATFORM | changes)
     noted = domain.rows("select details from app.audit where action = 'platform.register' order by audit_id")
@@ -274,7 +274,7 @@ async def test_work_is_paused_and_resumed_by_name_too(domain: Domain) -> None:
     assert (await command(domain, "resume", {}))["changed"] is False
 
 
-async def test_every_listener_hears_that_a_cache_is_stale(domain: Domain) -> None:
+async def test_cache_invalidation_notifies_every_listener(domain: Domain) -> None:
     connection = await psycopg.AsyncConnection.connect(domain.database.url("cairn_gateway"), autocommit=True)
     async with connection:
         await connection.execute("listen cairn_cache")
@@ -297,7 +297,7 @@ async def test_every_listener_hears_that_a_cache_is_stale(domain: Domain) -> Non
         ("schema.migrate", {}, 409, "CAIRN_ADMIN_URL"),
     ],
 )
-async def test_what_cannot_be_done_is_refused_with_a_sentence(
+async def test_impossible_command_is_refused_with_a_sentence(
     domain: Domain, name: str, parameters: dict[str, Any], status: int, says: str
 ) -> None:
     assert says in (await command(domain, name, parameters, status))["detail"]

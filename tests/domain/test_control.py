@@ -28,7 +28,7 @@ async def request_id(domain: Domain, **changes: Any) -> str:
     return str(answer.json()["request_id"])
 
 
-async def test_what_waits_is_cancelled_at_once(domain: Domain) -> None:
+async def test_waiting_request_is_cancelled_at_once(domain: Domain) -> None:
     waiting = await request_id(domain)
     answer = await order(domain, f"/requests/{waiting}/cancel")
     assert answer.json() == {"request_id": waiting, "status": "cancelled", "priority": "normal"}
@@ -38,7 +38,7 @@ async def test_what_waits_is_cancelled_at_once(domain: Domain) -> None:
     assert domain.rows("select action, details->>'reason' from app.audit") == [("cancel", "because")]
 
 
-async def test_what_runs_is_fenced_and_told_to_stop(domain: Domain) -> None:
+async def test_running_attempt_is_fenced_and_told_to_stop_when_cancelled(domain: Domain) -> None:
     await submit(domain)
     flow = await started(domain)
     assert (await flow.beat()).json() == {"stop": False}
@@ -48,7 +48,7 @@ async def test_what_runs_is_fenced_and_told_to_stop(domain: Domain) -> None:
     assert domain.rows("select state from app.runs") == [("cancelled",)]
 
 
-async def test_of_a_cancellation_and_a_commit_one_wins(domain: Domain) -> None:
+async def test_one_of_a_racing_cancellation_and_commit_wins(domain: Domain) -> None:
     for round_number in range(5):
         asked = await request_id(domain, refs=SLOPE | {"resource_id": str(round_number)})
         flow = await started(domain)
@@ -58,7 +58,7 @@ async def test_of_a_cancellation_and_a_commit_one_wins(domain: Domain) -> None:
         assert status == ("cancelled" if cancelled.is_success else "completed")
 
 
-async def test_what_is_over_cannot_be_cancelled(domain: Domain) -> None:
+async def test_cancelling_an_ended_request_is_refused(domain: Domain) -> None:
     await processed(domain)
     [(finished,)] = domain.rows("select request_id from app.requests")
     answer = await order(domain, f"/requests/{finished}/cancel")
@@ -103,7 +103,7 @@ async def test_a_start_is_held_without_using_up_a_try(domain: Domain) -> None:
     assert (await flow.start()).status_code == 200
 
 
-async def test_what_has_started_goes_on_under_a_pause_but_its_next_child_waits(domain: Domain) -> None:
+async def test_started_run_goes_on_under_a_pause_but_its_next_child_waits(domain: Domain) -> None:
     await submit(domain)
     flow = await started(domain)
     await order(domain, "/pause")
@@ -113,7 +113,7 @@ async def test_what_has_started_goes_on_under_a_pause_but_its_next_child_waits(d
     assert (await flow.commit()).status_code == 200
 
 
-async def test_a_pause_is_about_one_thing(domain: Domain) -> None:
+async def test_pause_of_several_subjects_is_refused(domain: Domain) -> None:
     both = {"workflow_id": "raster_ingest", "platform_id": "ddh"}
     assert (await order(domain, "/pause", WHY | both)).status_code == 422
 
@@ -128,7 +128,7 @@ async def test_higher_priorities_are_dispatched_first(domain: Domain) -> None:
     assert [claim[0].priority for claim in claims] == ["high", "high", "normal", "low"]
 
 
-async def test_a_pool_takes_no_more_than_its_limit(domain: Domain) -> None:
+async def test_pool_is_sent_no_more_than_its_limit(domain: Domain) -> None:
     for number in range(5):
         await submit(domain, refs=SLOPE | {"resource_id": str(number)})
     await order(domain, "/limits", {"kind": "in_flight", "name": "light", "value": 2}, method="PUT")
@@ -146,7 +146,7 @@ ARCGIS = {"platform_id": "arcgis", "client_id": "arcgis-dev"}
 
 
 @pytest.mark.parametrize(("of", "name"), [("workflow", "raster_ingest"), ("platform", "ddh")])
-async def test_a_workflow_and_a_platform_take_no_more_than_their_limits(domain: Domain, of: str, name: str) -> None:
+async def test_workflow_and_platform_are_sent_no_more_than_their_limits(domain: Domain, of: str, name: str) -> None:
     limit = {"kind": "in_flight", "of": of, "name": name}
     for number in range(5):
         await submit(domain, refs=SLOPE | {"resource_id": str(number)})
@@ -165,7 +165,7 @@ async def test_a_workflow_and_a_platform_take_no_more_than_their_limits(domain: 
     assert len(await dispatched(domain)) == 2
 
 
-async def test_both_limits_hold_at_once(domain: Domain) -> None:
+async def test_workflow_limit_and_platform_limit_hold_together(domain: Domain) -> None:
     for number in range(3):
         await submit(domain, refs=SLOPE | {"resource_id": str(number)})
         await submit(domain, **ARCGIS, refs={"item_id": str(number), "layer_index": "0"})
@@ -178,7 +178,7 @@ async def test_both_limits_hold_at_once(domain: Domain) -> None:
     assert await dispatched(domain) == []
 
 
-async def test_a_limit_of_nothing_is_refused(domain: Domain) -> None:
+async def test_limit_on_an_impossible_subject_is_refused(domain: Domain) -> None:
     of_pool = {"kind": "open_requests", "of": "pool", "name": "light", "value": 1}
     assert (await order(domain, "/limits", of_pool, method="PUT")).status_code == 422
     nowhere = {"kind": "in_flight", "of": "workflow", "name": "nowhere", "value": 1}
@@ -219,7 +219,7 @@ async def test_a_failed_run_is_done_again(domain: Domain) -> None:
     assert domain.rows("select processing from app.revisions") == [("completed",)]
 
 
-async def test_a_parked_run_gets_all_its_attempts_anew(domain: Domain) -> None:
+async def test_rerun_of_a_parked_run_has_all_its_attempts_again(domain: Domain) -> None:
     await submit(domain)
     for _ in range(3):
         await (await started(domain)).fail("lost")
@@ -242,7 +242,7 @@ async def test_a_completed_run_is_done_again_on_demand_and_leaves_one_set_of_art
 
 
 @pytest.mark.parametrize("decision", ["approve", "reject"])
-async def test_what_was_decided_about_is_not_done_again(domain: Domain, decision: str) -> None:
+async def test_rerun_of_a_decided_revision_is_refused(domain: Domain, decision: str) -> None:
     asset_id = await processed(domain)
     await decide(domain, asset_id, 0, decision)
     [(run_id,)] = domain.rows("select run_id from app.runs")
@@ -250,7 +250,7 @@ async def test_what_was_decided_about_is_not_done_again(domain: Domain, decision
     assert (answer.status_code, answer.json()["code"]) == (409, "not-rerunnable")
 
 
-async def test_a_replaced_revision_is_not_done_again(domain: Domain) -> None:
+async def test_rerun_of_a_replaced_revision_is_refused(domain: Domain) -> None:
     await approved(domain)
     await submit(domain, source="uploads/b")
     flow = await started(domain)

@@ -36,7 +36,7 @@ async def test_a_sweep_that_cannot_look_at_all_goes_on_behind(domain: Domain, mo
     assert left_of(domain) == ended[:2]
 
 
-async def test_disposing_takes_as_many_transactions_for_one_as_for_hundreds(domain: Domain) -> None:
+async def test_number_of_transactions_of_disposing_does_not_grow_with_its_flow_runs(domain: Domain) -> None:
     """One by one, a whole fleet disposed of thirteen a second."""
     await many_ended(domain, 300)
     asked: list[str] = []

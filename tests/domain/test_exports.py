@@ -80,7 +80,7 @@ async def test_approving_with_clearance_public_queues_an_export(domain: Domain) 
     assert domain.rows("select count(*) from app.requests where not is_internal") == [(1,)]
 
 
-async def test_raising_the_clearance_later_queues_it_too(domain: Domain) -> None:
+async def test_raising_the_clearance_after_approval_queues_an_export(domain: Domain) -> None:
     asset_id = await made(domain)
     await decide(domain, asset_id, 0, "approve", clearance_level="ouo")
     assert await dispatched(domain) == []
@@ -88,7 +88,7 @@ async def test_raising_the_clearance_later_queues_it_too(domain: Domain) -> None
     assert workflows(domain, await dispatched(domain)) == ["adf_export"]
 
 
-async def test_a_clearance_before_the_approval_waits_for_it(domain: Domain) -> None:
+async def test_public_clearance_queues_its_export_only_once_approved(domain: Domain) -> None:
     asset_id = await made(domain)
     await clear(domain, asset_id, "public")
     assert await dispatched(domain) == []
@@ -96,7 +96,7 @@ async def test_a_clearance_before_the_approval_waits_for_it(domain: Domain) -> N
     assert workflows(domain, await dispatched(domain)) == ["adf_export"]
 
 
-async def test_the_same_clearance_again_changes_nothing(domain: Domain) -> None:
+async def test_repeated_public_clearance_queues_no_second_export(domain: Domain) -> None:
     asset_id = await made(domain)
     await decide(domain, asset_id, 0, "approve", clearance_level="public")
     await clear(domain, asset_id, "public")
@@ -117,7 +117,7 @@ async def test_a_downgrade_withdraws_in_its_own_transaction(domain: Domain) -> N
     assert domain.rows(trail) == [("export.queued",), ("export.withdrawn",)]
 
 
-async def test_unpublishing_withdraws_and_deleting_leaves_nothing_out(domain: Domain) -> None:
+async def test_unpublishing_or_deleting_withdraws_all_copies(domain: Domain) -> None:
     asset_id = await made(domain)
     await decide(domain, asset_id, 0, "approve", clearance_level="public")
     await exported(domain)
@@ -140,7 +140,7 @@ async def test_an_export_that_is_under_way_at_a_downgrade_publishes_nothing(doma
     assert inputs(domain, withdrawal) == {"external_blob_path": inputs(domain, flow)["destination"]}
 
 
-async def test_public_again_is_exported_to_another_place(domain: Domain) -> None:
+async def test_asset_made_public_again_is_exported_to_another_place(domain: Domain) -> None:
     """The withdrawal of the first may run whenever it likes."""
     asset_id = await made(domain)
     await decide(domain, asset_id, 0, "approve", clearance_level="public")
@@ -196,7 +196,7 @@ async def test_a_later_revision_takes_the_place_of_the_one_before(domain: Domain
     assert [(revision, path is not None) for _, revision, path in addresses(domain)] == [(1, False), (2, True)]
 
 
-async def test_exposure_decides_which_versions_are_out(domain: Domain) -> None:
+async def test_exposure_decides_which_versions_are_exported(domain: Domain) -> None:
     asset_id = await made(domain)
     await decide(domain, asset_id, 0, "approve", clearance_level="public")
     await exported(domain)
@@ -211,7 +211,7 @@ async def test_exposure_decides_which_versions_are_out(domain: Domain) -> None:
     assert workflows(domain, await dispatched(domain)) == ["adf_export", "withdraw_external"]  # and back
 
 
-async def test_of_an_exports_commit_and_a_downgrade_the_downgrade_wins(domain: Domain) -> None:
+async def test_downgrade_wins_over_a_racing_commit_of_an_export(domain: Domain) -> None:
     """Whichever comes first, in twenty rounds of both at once."""
     asset_id = await made(domain)
     await decide(domain, asset_id, 0, "approve", clearance_level="public")
@@ -243,7 +243,7 @@ async def test_racing_changes_leave_one_export_or_none(domain: Domain) -> None:
     assert domain.rows(unfinished) == [(0,)]
 
 
-async def test_copies_elsewhere_than_the_destination_get_no_address(domain: Domain) -> None:
+async def test_copies_outside_of_the_destination_get_no_address(domain: Domain) -> None:
     asset_id = await made(domain)
     await decide(domain, asset_id, 0, "approve", clearance_level="public")
     flow = await started(domain)
@@ -252,7 +252,7 @@ async def test_copies_elsewhere_than_the_destination_get_no_address(domain: Doma
     assert addresses(domain) == [(0, 1, None)]
 
 
-async def test_what_other_internal_runs_return_is_theirs(domain: Domain) -> None:
+async def test_result_of_an_internal_run_that_is_no_export_is_not_judged(domain: Domain) -> None:
     order = {"workflow_id": "echo_test", "inputs": {}}
     assert (await call(domain, "operator", "POST", "/runs", order)).is_success
     flow = await started(domain)
@@ -266,7 +266,7 @@ async def test_a_version_without_files_exports_nothing(domain: Domain) -> None:
     assert await processed(domain, version_label="2") == asset_id
 
 
-async def test_an_approval_that_ends_takes_its_copies_back(domain: Domain) -> None:
+async def test_ended_approval_withdraws_its_copies(domain: Domain) -> None:
     """Nobody orders it: the service itself queues the withdrawal, and the export of the version that shows instead."""
     for label in ("1", "2"):
         asset_id = await made(domain, label=label, source=label)

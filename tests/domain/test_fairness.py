@@ -94,7 +94,7 @@ async def test_five_of_one_platform_end_before_25_more_of_500_of_another(domain:
     assert work.ended.count("ddh") - before < 25
 
 
-async def test_nothing_beyond_what_workers_do_soon_is_sent_to_wait_in_prefect(domain: Domain) -> None:
+async def test_no_more_is_sent_to_prefect_than_workers_do_soon(domain: Domain) -> None:
     await workers(domain)
     wait(domain, "ddh", 100)
     assert len(await dispatched(domain)) == 16
@@ -106,7 +106,7 @@ async def test_nothing_beyond_what_workers_do_soon_is_sent_to_wait_in_prefect(do
     assert claimed == outbox.Claimed([], is_full=True)
 
 
-async def test_workers_that_say_nothing_leave_the_limit(domain: Domain) -> None:
+async def test_workers_that_do_not_report_places_leave_the_pools_limit(domain: Domain) -> None:
     await workers(domain, at_once=None)
     wait(domain, "ddh", 100)
     assert len(await dispatched(domain)) == 100
@@ -124,7 +124,7 @@ async def test_a_pool_that_is_added_has_room_of_its_own(domain: Domain, monkeypa
     assert len(await dispatched(domain)) == 10, "what needs another pool is not held up"
 
 
-async def test_shares_are_of_the_platforms_rows(domain: Domain) -> None:
+async def test_share_is_read_from_the_platforms_row(domain: Domain) -> None:
     body = {"platform_id": "arcgis", "share": 3, "priority_cap": "high"}
     assert (await call(domain, "operator", "POST", "/commands/platform.weigh", body)).json()["changed"] is True
     wait(domain, "ddh", 40)
@@ -144,7 +144,7 @@ async def test_shares_are_of_the_platforms_rows(domain: Domain) -> None:
         ({"platform_id": "ddh", "priority_cap": "urgent"}, 422, "priority_cap"),
     ],
 )
-async def test_a_share_that_cannot_be_is_refused(domain: Domain, body: Any, status: int, told: str) -> None:
+async def test_impossible_share_is_refused(domain: Domain, body: Any, status: int, told: str) -> None:
     answer = await call(domain, "operator", "POST", "/commands/platform.weigh", body)
     assert (answer.status_code, told in answer.json()["detail"]) == (status, True)
 
@@ -173,7 +173,7 @@ async def withdrawal(domain: Domain) -> None:
         await runs.queue("withdraw_external", inputs, THE_SERVICE, priority="high")
 
 
-async def test_the_services_own_urgent_work_is_behind_no_partner(domain: Domain) -> None:
+async def test_urgent_work_of_the_service_goes_before_every_partners(domain: Domain) -> None:
     await workers(domain)
     _do(domain, "update app.platforms set priority_cap = 'high'")
     for platform in ("ddh", "arcgis"):
@@ -202,7 +202,7 @@ async def test_200_parents_that_wait_for_gdal_hold_up_nothing_on_light(domain: D
     assert domain.rows("select count(*) from app.attempts where state = 'ready'") == [(3,)]
 
 
-async def test_parents_whose_own_nodes_run_too_are_at_work(domain: Domain) -> None:
+async def test_parent_whose_own_nodes_run_counts_as_at_work(domain: Domain) -> None:
     """The control: the same 200 with a node of their own at work leave no room beside them."""
     wait(domain, "ddh", 200)
     _do(domain, BEGUN)
@@ -212,7 +212,7 @@ async def test_parents_whose_own_nodes_run_too_are_at_work(domain: Domain) -> No
     assert await dispatched(domain) == []
 
 
-async def test_what_a_relay_took_and_did_not_send_needs_no_room_again(domain: Domain) -> None:
+async def test_run_claimed_but_not_sent_needs_no_room_again(domain: Domain) -> None:
     await workers(domain)
     wait(domain, "ddh", 100)
     first = await dispatched(domain)

@@ -84,7 +84,7 @@ async def test_vote_that_does_not_publish_reads_no_file(domain: Domain, tmp_path
     assert (await decide(domain, asset_id, 0, "approve", by="admin")).json()["code"] == "not-in-storage"
 
 
-async def test_words_of_another_version_that_were_swapped_hold_nothing_up_and_are_not_shown(
+async def test_metadata_file_of_another_version_that_was_swapped_is_not_shown_and_blocks_nothing(
     domain: Domain, tmp_path: Path
 ) -> None:
     """To unpublish must always be possible. The collection has its usual words then."""

@@ -59,20 +59,20 @@ def test_tags_tell_platform_workflow_priority_and_request() -> None:
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_hostile_labels_lose_what_would_act(text: str) -> None:
+def test_hostile_labels_lose_their_markup(text: str) -> None:
     name = flow_run_name(dispatch(label=text))
     assert not set(name) & set("<>[](){}\"'`$:/\\\n\x00\x1b\u202e")
     assert "__" not in name
 
 
 @given(st.text())
-def test_only_listed_characters_are_shown(text: str) -> None:
+def test_flow_run_name_shows_only_listed_characters(text: str) -> None:
     assert re.fullmatch(r"[A-Za-z0-9.+_-]*", shown(text))
     assert len(shown(text)) <= LONGEST_SHOWN
 
 
 @given(st.text())
-def test_a_label_reaches_no_tag_and_no_token_is_shown(label: str) -> None:
+def test_tags_hold_no_label_and_no_token(label: str) -> None:
     one = dispatch(label=label)
     assert flow_run_tags(one) == flow_run_tags(dispatch())
     assert one.token not in json.dumps([flow_run_name(one), flow_run_tags(one)])

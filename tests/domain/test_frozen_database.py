@@ -44,7 +44,7 @@ async def ready(transport: httpx.AsyncBaseTransport) -> tuple[int, float]:
     return status, time.monotonic() - began
 
 
-async def test_services_over_a_frozen_database_say_so_in_time_and_work_again_after_it(platform: Platform) -> None:
+async def test_services_report_a_frozen_database_in_time_and_work_again_after_it(platform: Platform) -> None:
     both = (platform.domain.transport, platform.gateway)
     platform.gateway.app.state.gateway.remembered.seconds = 0.0  # type: ignore[attr-defined]
     assert [status for status, _ in await asyncio.gather(*map(ready, both))] == [200, 200]
@@ -63,7 +63,7 @@ async def test_services_over_a_frozen_database_say_so_in_time_and_work_again_aft
     assert (await submit(platform.domain, refs={"dataset_id": "d", "resource_id": "r"})).status_code == 202
 
 
-async def test_a_statement_ends_by_the_servers_clock_where_it_lives(shared_database: TestDatabase) -> None:
+async def test_slow_statement_is_cancelled_by_a_living_server(shared_database: TestDatabase) -> None:
     line = await DatabaseAddress(shared_database.url()).connect_to_ask(autocommit=True, statement_seconds=0.1)
     async with line:
         with pytest.raises(psycopg.errors.QueryCanceled):
@@ -71,7 +71,7 @@ async def test_a_statement_ends_by_the_servers_clock_where_it_lives(shared_datab
         assert not line.closed, "only who says nothing at all is left"
 
 
-async def test_one_that_is_not_heard_of_is_hung_up_on(shared_database: TestDatabase) -> None:
+async def test_connection_without_an_answer_is_closed(shared_database: TestDatabase) -> None:
     """The server's own limit is longer here: it stands for one that does not come to it."""
     line = await DatabaseAddress(shared_database.url()).connect_to_ask(autocommit=True)
     line.answer_seconds = 0.2
@@ -80,7 +80,7 @@ async def test_one_that_is_not_heard_of_is_hung_up_on(shared_database: TestDatab
     await line.close()
 
 
-async def test_a_process_that_was_late_itself_hangs_up_on_nobody(shared_database: TestDatabase) -> None:
+async def test_process_that_was_late_itself_closes_no_connection(shared_database: TestDatabase) -> None:
     """The answer has come while the process was busy: it is taken, however late."""
     line = await DatabaseAddress(shared_database.url()).connect_to_ask(autocommit=True)
     async with line:
@@ -143,7 +143,7 @@ async def test_connection_is_closed_where_its_block_is_cancelled_at_the_commit(
     assert closed
 
 
-async def test_server_and_client_give_each_other_up(shared_database: TestDatabase) -> None:
+async def test_server_and_client_both_drop_a_dead_connection(shared_database: TestDatabase) -> None:
     """Locks of a client that was cut off are let go by the server within half a minute, not two hours."""
     address = DatabaseAddress(shared_database.url())
     async with await address.connect_to_ask(autocommit=True) as line:

@@ -62,7 +62,7 @@ async def test_pages_follow_each_other_and_may_be_of_one_state(domain: Domain, f
     assert seen == [0, 1, 2, 4]
 
 
-async def test_items_of_a_memory_that_was_given_up_are_not_shown(domain: Domain, flow: Flow) -> None:
+async def test_items_of_a_discarded_memory_are_not_shown(domain: Domain, flow: Flow) -> None:
     await flow.fail()
     await call(domain, "operator", "POST", f"/runs/{flow.run_id}/rerun", {"scope": "all"})
     assert (await items(domain, flow, "make_cog"))["items"] == []
@@ -77,6 +77,6 @@ async def test_items_within_a_sub_workflow_are_found_by_its_path(domain: Domain,
 
 
 @pytest.mark.parametrize(("node", "status"), [("nobody", 404), ("..", 404), ("make_cog..inner", 422), ("_nodes", 422)])
-async def test_only_nodes_are_read(domain: Domain, flow: Flow, node: str, status: int) -> None:
+async def test_items_of_an_unknown_node_are_not_read(domain: Domain, flow: Flow, node: str, status: int) -> None:
     answer = await call(domain, "operator", "GET", f"/runs/{flow.run_id}/nodes/{node}/items")
     assert answer.status_code == status

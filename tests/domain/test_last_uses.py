@@ -37,21 +37,21 @@ async def doors(domain: Domain, role: str, here: set[str], there: set[str]) -> A
 
 
 @pytest.mark.parametrize("role", ["cairn_gateway", "cairn_serving"])
-async def test_whoever_is_let_in_anywhere_is_written_down(domain: Domain, role: str) -> None:
+async def test_last_use_of_a_client_at_any_service_is_recorded(domain: Domain, role: str) -> None:
     here, there = {"ddh-dev"}, {"operator"}
     async with doors(domain, role, here, there):
         assert await becomes(lambda: used(domain), {"ddh-dev", "operator"})
         assert await becomes(lambda: here | there, set())
 
 
-async def test_many_are_told_in_parts_and_nonsense_harms_nobody(domain: Domain) -> None:
+async def test_many_last_uses_are_sent_in_parts_and_nonsense_is_ignored(domain: Domain) -> None:
     strangers = {f"nobody-{number}-{'x' * 50}" for number in range(2 * AT_ONCE + 1)}
     async with doors(domain, "cairn_gateway", {*strangers, "ddh-dev"}, set()):
         domain.rows("select pg_notify('cairn_used', %s)", "'; drop table app.clients; --,\\,")
         assert await becomes(lambda: used(domain), {"ddh-dev"})
 
 
-async def test_authentication_notes_whom_it_lets_in_and_nobody_else(domain: Domain) -> None:
+async def test_authentication_notes_only_clients_that_it_lets_in(domain: Domain) -> None:
     async with domain.as_("operator") as operator, domain.as_("nobody") as nobody:
         assert (await operator.get("/api/v1/runs")).status_code == 200
         assert (await nobody.get("/api/v1/runs")).status_code == 401

@@ -94,7 +94,9 @@ async def until(question: Callable[[], bool]) -> None:
     raise AssertionError("it did not happen")
 
 
-async def test_new_runs_take_a_published_version_at_once_and_others_keep_theirs(domain: Domain, author: Author) -> None:
+async def test_published_version_is_used_by_new_runs_at_once_and_not_by_earlier_ones(
+    domain: Domain, author: Author
+) -> None:
     assert (await run(domain, author.name))["code"] == "no-workflow"
     author.writes(1, "first")
     done = await publish(domain)
@@ -110,7 +112,9 @@ async def test_new_runs_take_a_published_version_at_once_and_others_keep_theirs(
     assert (await publish(domain))["changed"] is False
 
 
-async def test_every_process_of_the_domain_hears_of_it(domain: Domain, author: Author, tmp_path: Path) -> None:
+async def test_every_process_of_the_domain_learns_of_a_published_version(
+    domain: Domain, author: Author, tmp_path: Path
+) -> None:
     settings = {"workflows_dir": author.folder}
     async with another_domain(domain.database, tmp_path / "other", **settings) as other:
         author.writes(1, "first")
@@ -135,7 +139,7 @@ async def test_other_content_under_a_published_version_is_refused_alone(domain: 
 
 
 @pytest.mark.parametrize("slip", ["other content", "faults"])
-async def test_a_domain_starts_whatever_an_author_wrote(
+async def test_domain_starts_with_broken_workflow_files(
     domain: Domain, author: Author, tmp_path: Path, slip: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It goes on with what it has, says so, and every other workflow is as it was."""
@@ -157,7 +161,7 @@ async def test_a_domain_starts_whatever_an_author_wrote(
     assert (await publish(domain))["refused"] == {}
 
 
-async def test_a_workflow_that_never_was_is_refused_by_name(domain: Domain, author: Author) -> None:
+async def test_workflow_whose_file_was_always_broken_is_refused_by_name(domain: Domain, author: Author) -> None:
     author.file.write_text("nodes: [")
     done = await publish(domain)
     assert list(done["refused"]) == [author.name]
@@ -166,7 +170,7 @@ async def test_a_workflow_that_never_was_is_refused_by_name(domain: Domain, auth
     assert "Its file is refused" in problem["detail"]
 
 
-async def test_a_workflow_that_runs_a_refused_one_says_so(domain: Domain, author: Author) -> None:
+async def test_workflow_that_calls_a_refused_one_is_refused_too(domain: Domain, author: Author) -> None:
     author.writes(1, "first")
     author.file.write_text(author.file.read_text().replace("handler: echo", "handler: nobody.knows"))
     caller = author.file.with_name(f"{author.name}_caller.yaml")
@@ -187,7 +191,7 @@ async def test_workflow_that_approvals_need_stays_when_its_file_is_removed(domai
     assert "echo_test" not in done["details"]
 
 
-async def test_what_was_published_is_told_to_staff_only(domain: Domain, author: Author) -> None:
+async def test_published_versions_are_listed_for_staff_only(domain: Domain, author: Author) -> None:
     for version in (1, 2):
         author.writes(version, "first")
         await publish(domain)

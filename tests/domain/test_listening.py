@@ -50,7 +50,7 @@ def fenced(domain: Domain) -> set[object]:
     return {run_id for (run_id,) in domain.rows("select run_id from app.attempts where state = 'fenced'")}
 
 
-async def test_an_outage_fences_no_attempt_that_lives_and_every_one_that_is_dead(domain: Domain) -> None:
+async def test_after_an_outage_every_dead_attempt_is_fenced_and_no_living_one(domain: Domain) -> None:
     """Each replica sweeps: one that was there before, and one that began after the outage."""
     flows = await many_started(domain, 20)
     prefect = ScriptedPrefect({flow.flow_run_id: FlowState.RUNNING for flow in flows})
@@ -73,7 +73,7 @@ async def test_an_outage_fences_no_attempt_that_lives_and_every_one_that_is_dead
 
 
 @pytest.mark.parametrize("state", [AttemptState.SENT, AttemptState.STARTED])
-async def test_whatever_prefect_says_after_an_outage_an_attempt_has_time_to_speak(
+async def test_attempt_has_time_to_beat_after_an_outage_whatever_prefect_says(
     domain: Domain, state: AttemptState
 ) -> None:
     """Prefect may have been away together with us, and have marked healthy flow runs as crashed."""
@@ -96,7 +96,9 @@ async def test_whatever_prefect_says_after_an_outage_an_attempt_has_time_to_spea
 
 # One that overstays was told to stop long ago, by an operator: that is seen to whatever we could hear.
 @pytest.mark.parametrize("told", [one for one in FlowState if one not in OVER | {FlowState.OVERSTAYING}])
-async def test_a_flow_run_is_not_stopped_for_what_it_could_not_hear(domain: Domain, told: FlowState) -> None:
+async def test_flow_run_of_an_attempt_committed_in_an_outage_is_not_stopped_early(
+    domain: Domain, told: FlowState
+) -> None:
     """It committed, the answer was lost in the outage, and it asks again."""
     [flow] = await many_started(domain, 1)
     assert (await flow.commit()).is_success
@@ -109,7 +111,7 @@ async def test_a_flow_run_is_not_stopped_for_what_it_could_not_hear(domain: Doma
     assert await sweep(domain, prefect) == {Action.LEAVE if waits else Action.STOP_FLOW: 1}
 
 
-async def test_the_look_under_the_locks_knows_of_an_outage_since_the_first(domain: Domain) -> None:
+async def test_outage_between_two_looks_of_a_sweep_is_known_at_the_second(domain: Domain) -> None:
     """A process that was frozen between the two goes on where it was."""
     [flow] = await many_started(domain, 1)
     time_passes(domain, PATIENCE.lost + 5)
@@ -123,7 +125,7 @@ async def test_the_look_under_the_locks_knows_of_an_outage_since_the_first(domai
     assert (await flow.beat()).json() == {"stop": False}
 
 
-async def test_what_one_process_heard_while_another_was_cut_off_counts_for_both(domain: Domain, tmp_path: Path) -> None:
+async def test_heartbeats_heard_by_one_process_count_for_one_that_was_cut_off(domain: Domain, tmp_path: Path) -> None:
     """The one that was cut off begins anew. A dead attempt is found all the same, by either."""
     flows = await many_started(domain, 2)
     prefect = ScriptedPrefect({flow.flow_run_id: FlowState.RUNNING for flow in flows})
@@ -142,7 +144,7 @@ async def test_what_one_process_heard_while_another_was_cut_off_counts_for_both(
     assert fenced(domain) == {flows[1].run_id}
 
 
-async def test_without_a_note_of_anybody_no_attempt_is_taken_for_lost(domain: Domain) -> None:
+async def test_no_attempt_is_taken_for_lost_without_a_listening_note(domain: Domain) -> None:
     [flow] = await many_started(domain, 1)
     prefect = ScriptedPrefect({flow.flow_run_id: FlowState.RUNNING})
     time_passes(domain, 10_000)
@@ -171,7 +173,7 @@ async def test_a_process_that_was_away_longer_than_a_gap_begins_anew(
     assert "heartbeats could not be taken; silence counts from now on" in caplog.text
 
 
-async def test_a_heartbeat_that_was_taken_is_a_note_too(domain: Domain, tmp_path: Path) -> None:
+async def test_taken_heartbeat_counts_as_a_listening_note(domain: Domain, tmp_path: Path) -> None:
     """After an outage many wait for a connection, and notes among them: what is heard meanwhile must count."""
     [flow] = await many_started(domain, 1)
     rarely = {"attempt_lost_seconds": 1e6, "beacon_silence_seconds": 1e6}  # so that the loop notes nothing meanwhile
@@ -184,7 +186,7 @@ async def test_a_heartbeat_that_was_taken_is_a_note_too(domain: Domain, tmp_path
         assert other.rows(noted, listener._span_id) == [(True,)]
 
 
-async def test_notes_of_long_ago_are_swept_away(domain: Domain) -> None:
+async def test_old_listening_notes_are_removed(domain: Domain) -> None:
     time_passes(domain, 7200, away=True)
     await comes_back(domain)
     assert domain.rows("select count(*) from app.listening_spans where noted_at < now() - interval '1 hour'") == [(0,)]
@@ -213,7 +215,7 @@ async def waits(domain: Domain) -> None:
     domain.rows("update app.attempts set state = 'sent', flow_run_id = %s returning 1", flow.flow_run_id)
 
 
-async def test_after_an_outage_no_pool_is_said_to_be_unserved_before_its_workers_were_listened_for(
+async def test_no_pool_is_called_unserved_before_its_workers_could_be_heard_after_an_outage(
     domain: Domain,
 ) -> None:
     await waits(domain)
@@ -240,7 +242,7 @@ async def test_no_run_is_given_up_for_the_time_of_an_outage(domain: Domain) -> N
     assert await look(domain).look() == {PoolNotice.FAIL: 1}
 
 
-async def test_a_service_that_just_began_waits_until_it_would_have_heard_every_worker(domain: Domain) -> None:
+async def test_started_service_judges_no_pool_before_every_worker_could_be_heard(domain: Domain) -> None:
     await submit(domain)
     await dispatched(domain)
     domain.rows("update app.attempts set state = 'sent' returning 1")
@@ -249,7 +251,7 @@ async def test_a_service_that_just_began_waits_until_it_would_have_heard_every_w
     assert await look(domain).look() == {PoolNotice.MARK: 1}
 
 
-async def test_a_sweep_that_runs_beside_the_domain_finds_what_is_dead(domain: Domain) -> None:
+async def test_sweep_in_another_process_finds_dead_attempts(domain: Domain) -> None:
     """The loop as the service has it, over the notes that the service makes by itself."""
     [flow] = await many_started(domain, 1)
     prefect = ScriptedPrefect({flow.flow_run_id: FlowState.RUNNING})

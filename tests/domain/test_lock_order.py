@@ -40,7 +40,7 @@ WAITING = "select count(*) from pg_stat_activity where datname = current_databas
         ("insert into app.events values (1)", None),
     ],
 )
-def test_statement_tells_which_rows_it_locks(statement: str, table: str | None) -> None:
+def test_locked_table_is_read_from_a_statement(statement: str, table: str | None) -> None:
     assert locks(statement) == table
 
 
@@ -60,7 +60,7 @@ def test_lock_out_of_order_is_a_fault(held: set[str], table: str, wrong: str | N
     assert fault(held, table) == wrong
 
 
-async def test_transaction_out_of_order_is_seen(domain: Domain, lock_order: LockOrder) -> None:
+async def test_transaction_that_locks_out_of_order_is_found(domain: Domain, lock_order: LockOrder) -> None:
     assert (await submit(domain)).status_code == 202
     async with domain.service.database.transaction() as session:
         await session.execute(text("select run_id from app.runs for update"))
@@ -91,9 +91,7 @@ async def begun(domain: Domain) -> tuple[Flow, Flow]:
 
 
 @pytest.mark.parametrize("ends", ["fail", "cancelled"])
-async def test_step_that_commits_and_one_beside_it_that_ends_badly_wait_for_no_circle(
-    forked: Domain, ends: str
-) -> None:
+async def test_commit_of_a_step_and_failure_of_another_do_not_deadlock(forked: Domain, ends: str) -> None:
     """The commit queues what comes next, the end cancels it: each once held what the other one wanted."""
     one, two = await begun(forked)
     with psycopg.connect(forked.database.url()) as other:
@@ -107,7 +105,7 @@ async def test_step_that_commits_and_one_beside_it_that_ends_badly_wait_for_no_c
     assert forked.rows("select status from app.requests") == [("failed" if ends == "fail" else "cancelled",)]
 
 
-async def test_steps_that_are_cancelled_in_prefect_together_wait_for_no_circle(forked: Domain) -> None:
+async def test_steps_cancelled_together_in_prefect_do_not_deadlock(forked: Domain) -> None:
     """An operator who marks all flow runs in Prefect's list and cancels them has each of them cancel the request."""
     one, two = await begun(forked)
     with psycopg.connect(forked.database.url()) as other:

@@ -45,7 +45,7 @@ def lines() -> Iterator[tuple[logging.Logger, io.StringIO]]:
         f"token {JWT} refused",
     ],
 )
-def test_no_form_of_secret_gets_through(lines: Iterator[tuple[logging.Logger, io.StringIO]], text: str) -> None:
+def test_no_form_of_secret_reaches_the_log(lines: Iterator[tuple[logging.Logger, io.StringIO]], text: str) -> None:
     logger, stream = next(lines)
     logger.info(text)
     logger.info("said: %s", text)
@@ -57,7 +57,7 @@ def test_no_form_of_secret_gets_through(lines: Iterator[tuple[logging.Logger, io
     assert written.count(logs.STRUCK) >= 5
 
 
-def test_our_own_secrets_are_known_by_their_form(lines: Iterator[tuple[logging.Logger, io.StringIO]]) -> None:
+def test_tokens_and_keys_of_cairn_are_redacted(lines: Iterator[tuple[logging.Logger, io.StringIO]]) -> None:
     logger, stream = next(lines)
     for secret in (new_key(), new_callback_secret()):
         logger.info("a secret: %s.", secret)
@@ -68,11 +68,11 @@ def test_our_own_secrets_are_known_by_their_form(lines: Iterator[tuple[logging.L
 
 
 @pytest.mark.parametrize("text", ["attempt sent", "https://example.org/a?b=c", "run 7 of design=x", "42 % done: ok"])
-def test_what_is_no_secret_stays(text: str) -> None:
+def test_harmless_text_is_not_redacted(text: str) -> None:
     assert logs.redact(text) == text
 
 
-async def test_every_line_carries_the_ids_of_its_call(lines: Iterator[tuple[logging.Logger, io.StringIO]]) -> None:
+async def test_every_log_line_carries_the_ids_of_its_call(lines: Iterator[tuple[logging.Logger, io.StringIO]]) -> None:
     logger, stream = next(lines)
     run = "0f8fad5b-d9cb-469f-a165-70867728950e"
 
@@ -102,7 +102,7 @@ for name in ("uvicorn.error", "uvicorn.access"):
 
 
 @pytest.mark.parametrize("accesses", ["heard", "silent"])
-def test_what_the_server_was_told_to_keep_quiet_about_stays_quiet(accesses: str) -> None:
+def test_access_log_stays_off_where_the_server_was_told_so(accesses: str) -> None:
     """A line for each call costs as much as some calls do: whoever does not want them must not get them after all."""
     done = subprocess.run([sys.executable, "-c", SERVED, accesses], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["uvicorn.error", "True", "uvicorn.access", str(accesses == "heard")]

@@ -10,7 +10,7 @@ from domain.shared.loop_lag import KEPT_SECONDS, LoopLag
 from tests.support.clock import Clock, eventually
 
 
-async def test_loop_that_stands_still_is_told_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_event_loop_that_stands_still_is_measured_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     lag = LoopLag()
     watching = asyncio.create_task(lag.watch())
     with caplog.at_level(logging.WARNING, "cairn.loop"):
@@ -22,7 +22,7 @@ async def test_loop_that_stands_still_is_told_and_logged(caplog: pytest.LogCaptu
     watching.cancel()
 
 
-def test_worst_of_late_is_told_and_what_was_long_ago_is_forgotten() -> None:
+def test_worst_recent_lag_is_reported_and_old_lag_forgotten() -> None:
     clock = Clock()
     lag = LoopLag(clock.monotonic)
     assert lag.worst_seconds == 0

@@ -322,7 +322,7 @@ LAWS = """
 """
 
 
-def test_any_order_of_acts_keeps_the_laws(world: World) -> None:
+def test_random_order_of_acts_agrees_with_the_model(world: World) -> None:
     machine = type("Machine", (Lifecycle,), {"world": world})
     profile = settings(
         max_examples=RUNS,

@@ -43,7 +43,7 @@ async def scraped(domain: Domain, monkeypatch: pytest.MonkeyPatch) -> Series:
     return parsed(answer.text)
 
 
-async def test_the_token_opens_the_figures_and_nothing_else(shared_database: TestDatabase, tmp_path: Path) -> None:
+async def test_metrics_token_opens_the_metrics_and_nothing_else(shared_database: TestDatabase, tmp_path: Path) -> None:
     async with (
         running_domain(shared_database, tmp_path, metrics_token=SecretStr(TOKEN)) as domain,
         httpx.AsyncClient(transport=domain.transport, base_url="http://domain") as anybody,
@@ -56,7 +56,9 @@ async def test_the_token_opens_the_figures_and_nothing_else(shared_database: Tes
         assert refused.status_code == 401
 
 
-async def test_what_waits_is_told(domain: Domain, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_open_requests_and_waiting_attempts_are_in_the_metrics(
+    domain: Domain, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await submit(domain)
     await submit(domain, refs={"dataset_id": "d", "resource_id": "other"})
     with psycopg.connect(domain.database.url()) as connection:
@@ -73,7 +75,7 @@ async def test_what_waits_is_told(domain: Domain, monkeypatch: pytest.MonkeyPatc
     assert value(series, "cairn_database_connections", pool="app", kind="most") == 10
 
 
-async def test_how_late_the_worst_worker_of_a_pool_wakes_is_told(
+async def test_worst_loop_lag_of_a_pools_workers_is_in_the_metrics(
     domain: Domain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Workers have no door for figures: what they say of themselves goes with their beacons."""
@@ -88,14 +90,14 @@ async def test_how_late_the_worst_worker_of_a_pool_wakes_is_told(
     assert (value(series, "cairn_loop_lag_seconds") or 0) < PATIENCE_SECONDS
 
 
-async def test_since_when_heartbeats_could_be_taken_is_told(domain: Domain, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_metrics_say_how_long_heartbeats_could_be_heard(domain: Domain, monkeypatch: pytest.MonkeyPatch) -> None:
     time_passes(domain, 5000)
     assert 5000 <= (value(await scraped(domain, monkeypatch), "cairn_listening_seconds") or 0) < 5100
     time_passes(domain, 5000, away=True)
     assert (value(await scraped(domain, monkeypatch), "cairn_listening_seconds") or 0) < 100
 
 
-async def test_what_a_relay_took_and_did_not_send_is_told(domain: Domain, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_overdue_relay_leases_are_in_the_metrics(domain: Domain, monkeypatch: pytest.MonkeyPatch) -> None:
     await submit(domain)
     assert await outbox.claim(domain.service.database, 1)
     assert value(await scraped(domain, monkeypatch), "cairn_relay_leases_overdue") == 0
@@ -104,7 +106,7 @@ async def test_what_a_relay_took_and_did_not_send_is_told(domain: Domain, monkey
     assert value(await scraped(domain, monkeypatch), "cairn_relay_leases_overdue") == 1
 
 
-async def test_what_a_pause_holds_is_not_late(domain: Domain, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_run_held_by_a_pause_is_not_counted_as_late(domain: Domain, monkeypatch: pytest.MonkeyPatch) -> None:
     await submit(domain)
     assert (await call(domain, "operator", "POST", "/pause", {"reason": "maintenance"})).is_success
     with psycopg.connect(domain.database.url()) as connection:
@@ -112,7 +114,7 @@ async def test_what_a_pause_holds_is_not_late(domain: Domain, monkeypatch: pytes
     assert value(await scraped(domain, monkeypatch), "cairn_queue_oldest_seconds", pool="light") == 0
 
 
-async def test_outcomes_are_counted(domain: Domain, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_outcomes_of_attempts_are_counted_in_the_metrics(domain: Domain, monkeypatch: pytest.MonkeyPatch) -> None:
     await submit(domain)
     [flow] = await dispatched(domain)
     await flow.start()
@@ -122,7 +124,7 @@ async def test_outcomes_are_counted(domain: Domain, monkeypatch: pytest.MonkeyPa
     assert value(series, "cairn_attempts_ended_last_hour", outcome="fenced") == 0
 
 
-async def test_callbacks_that_are_late_are_told(domain: Domain, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_late_callbacks_are_in_the_metrics(domain: Domain, monkeypatch: pytest.MonkeyPatch) -> None:
     request_id = (await submit(domain)).json()["request_id"]
     with psycopg.connect(domain.database.url()) as connection:
         connection.execute("insert into app.callback_endpoints (client_id, url) values ('ddh-dev', 'https://a.test/')")
@@ -137,7 +139,7 @@ async def test_callbacks_that_are_late_are_told(domain: Domain, monkeypatch: pyt
     assert 90 <= (value(series, "cairn_callback_lag_seconds") or 0) < 120
 
 
-async def test_the_database_is_asked_once_in_ten_seconds(domain: Domain) -> None:
+async def test_metrics_ask_the_database_once_in_ten_seconds(domain: Domain) -> None:
     now = [100.0]
     told = DomainGauges(domain.service.database, 25, 15, clock=lambda: now[0])
     await told.refresh()
@@ -155,7 +157,7 @@ def _pending(told: DomainGauges) -> float:
     return next(sample.value for sample in family.samples if sample.labels["status"] == "pending")
 
 
-async def test_without_a_database_old_figures_are_not_told(domain: Domain, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_old_figures_are_not_shown_without_a_database(domain: Domain, monkeypatch: pytest.MonkeyPatch) -> None:
     told = DomainGauges(domain.service.database, 25, 15)
 
     async def away(*_: object) -> None:
@@ -170,7 +172,7 @@ async def test_without_a_database_old_figures_are_not_told(domain: Domain, monke
     }
 
 
-async def test_routes_are_told_by_template_and_never_by_what_was_sent(
+async def test_metrics_label_routes_by_template_and_never_by_path(
     domain: Domain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with domain.as_("operator") as operator:
@@ -190,7 +192,7 @@ async def test_routes_are_told_by_template_and_never_by_what_was_sent(
     assert "PARTNER" not in str(series)
 
 
-async def test_failures_and_those_who_left_are_counted() -> None:
+async def test_failed_and_abandoned_requests_are_counted() -> None:
     async def fails(_scope: object, _receive: object, _send: object) -> None:
         raise ValueError("out of order")
 

@@ -42,7 +42,7 @@ def test_models_and_migrations_agree(database: TestDatabase) -> None:
     assert differences(database) == []
 
 
-def test_the_comparison_sees_a_difference(database: TestDatabase) -> None:
+def test_comparison_of_models_and_schema_finds_a_difference(database: TestDatabase) -> None:
     with psycopg.connect(database.url()) as connection:
         connection.execute("alter table app.runs drop column reason cascade")
     assert [difference[0] for difference in differences(database)] == ["add_column"]
@@ -65,7 +65,7 @@ def test_every_migration_goes_down_and_up_again(database: TestDatabase) -> None:
     assert shape(database) == before
 
 
-def test_platforms_without_folders_are_given_their_own_and_it_is_said(
+def test_upgrade_gives_platforms_without_folders_their_own_and_says_so(
     database: TestDatabase, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Those that operators have given folders keep them; a new database has nobody to tell."""
@@ -90,7 +90,7 @@ def test_platforms_without_folders_are_given_their_own_and_it_is_said(
     assert '["uploads/"]' in line
 
 
-def test_who_signed_in_by_a_name_is_told_and_everybody_signs_in_again(
+def test_upgrade_names_clients_that_signed_in_by_name_and_ends_all_sessions(
     database: TestDatabase, caplog: pytest.LogCaptureFixture
 ) -> None:
     before = ScriptDirectory(str(MIGRATIONS)).get_revision("0028").down_revision
@@ -130,7 +130,7 @@ def told(database: TestDatabase, command: str) -> list[tuple[object, ...]]:
         return connection.execute(command.encode()).fetchall()
 
 
-def test_no_way_down_makes_an_ended_key_work_again(database: TestDatabase) -> None:
+def test_downgrade_does_not_revive_an_ended_key(database: TestDatabase) -> None:
     told(
         database,
         "insert into app.clients (client_id, role, display_name, secret_hash, key_until) values"
@@ -141,7 +141,7 @@ def test_no_way_down_makes_an_ended_key_work_again(database: TestDatabase) -> No
 
 
 @pytest.mark.parametrize("rule", ["approvals_required = 2", "approval_days = 30"])
-def test_no_way_down_forgets_that_approvals_end_or_are_several(database: TestDatabase, rule: str) -> None:
+def test_downgrade_that_would_forget_approval_rules_is_refused(database: TestDatabase, rule: str) -> None:
     told(database, f"update app.platforms set {rule} where platform_id = 'ddh' returning 1")  # noqa: S608
     with pytest.raises(RuntimeError, match="register the platforms with approvals_required 1"):
         downgrade(database.url(), "0013")
@@ -178,7 +178,7 @@ select has_function_privilege('cairn_gateway', 'lo_create(oid)', 'execute'),
 """
 
 
-def test_who_may_make_large_objects_and_take_locks_is_restored_on_the_way_down(database: TestDatabase) -> None:
+def test_downgrade_restores_rights_to_large_objects_and_locks(database: TestDatabase) -> None:
     found = []
     for step, revision in ((downgrade, "0015"), (upgrade, "head")):
         step(database.url(), revision)
@@ -187,7 +187,7 @@ def test_who_may_make_large_objects_and_take_locks_is_restored_on_the_way_down(d
     assert found == [(True, True, True), (False, False, True)]
 
 
-def test_where_the_server_is_somebody_elses_its_functions_stay_as_they_are(database: TestDatabase) -> None:
+def test_upgrade_by_a_role_without_rights_leaves_server_functions_open(database: TestDatabase) -> None:
     partners_door = ScriptDirectory(str(MIGRATIONS)).get_revision("0016").module
     rights = partners_door.rights_to_call(partners_door.CLOSE)
     heard: list[str] = []
@@ -207,7 +207,7 @@ insert into geo.layers (table_name, product, run_id, description, is_ready) valu
 """
 
 
-def test_layers_that_are_ready_get_the_index_of_their_tiles(database: TestDatabase) -> None:
+def test_upgrade_gives_finished_layers_the_index_of_their_tiles(database: TestDatabase) -> None:
     ranked = "select tablename from pg_indexes where schemaname = 'geo' and indexname like '%_rank'"
     downgrade(database.url(), "0020")
     with psycopg.connect(database.url()) as connection:

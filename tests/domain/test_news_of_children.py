@@ -45,7 +45,7 @@ async def test_parent_hears_that_its_child_begins_and_that_it_has_left_its_outco
     assert await answer(waiting) == {"stop": False, "news": 2}
 
 
-async def test_what_was_told_between_two_heartbeats_is_heard_with_the_next(domain: Domain) -> None:
+async def test_news_between_two_heartbeats_comes_with_the_next_answer(domain: Domain) -> None:
     parent, child = await parent_and_child(domain)
     await child.start(segment=1)
     await child.say("heartbeat", segment=1, left_outcome=True)
@@ -53,7 +53,7 @@ async def test_what_was_told_between_two_heartbeats_is_heard_with_the_next(domai
     assert (await held(parent, 0.2, seen=2)).json() == {"stop": False, "news": 2}
 
 
-async def test_nobody_else_is_woken(domain: Domain) -> None:
+async def test_news_of_a_child_wakes_only_its_parent(domain: Domain) -> None:
     """Children hold heartbeats open too, and so do parents of older releases: they would ask again for nothing."""
     await domain.until_listened(FENCE_CHANNEL)
     parent, child = await parent_and_child(domain)
@@ -72,7 +72,7 @@ async def test_nobody_else_is_woken(domain: Domain) -> None:
     assert [await answer(waiting) for waiting in others] == [{"stop": False}] * 2
 
 
-async def test_parent_hears_what_another_process_was_told(domain: Domain, tmp_path: Path) -> None:
+async def test_parent_hears_news_that_another_process_received(domain: Domain, tmp_path: Path) -> None:
     parent, child = await parent_and_child(domain)
     async with another_domain(domain.database, tmp_path) as other:
         await domain.until_listened(FENCE_CHANNEL, processes=2)

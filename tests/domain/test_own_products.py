@@ -26,7 +26,7 @@ OTHERS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
-async def test_a_run_that_hands_in_what_is_not_its_own_fails_and_leaves_nothing(
+async def test_run_that_hands_in_a_foreign_artifact_fails_and_leaves_nothing(
     domain: Domain, other: dict[str, Any]
 ) -> None:
     await submit(domain)
@@ -57,7 +57,7 @@ NAMED: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("named", NAMED.values(), ids=NAMED)
-async def test_outputs_that_name_what_another_run_made_are_not_taken(domain: Domain, named: Any) -> None:
+async def test_outputs_that_name_another_runs_product_are_refused(domain: Domain, named: Any) -> None:
     """Steps behind this one would read, catalogue or publish it."""
     await submit(domain)
     flow = await started(domain)
@@ -68,14 +68,14 @@ async def test_outputs_that_name_what_another_run_made_are_not_taken(domain: Dom
     assert code == "foreign-product"
 
 
-async def test_outputs_that_name_the_runs_own_are_taken(domain: Domain) -> None:
+async def test_outputs_that_name_the_runs_own_products_are_taken(domain: Domain) -> None:
     await submit(domain)
     flow = await started(domain)
     own = {"cog": f"{flow.home}/a1/cog.tif", "validation": {"source": f"quarantine/{flow.home}/a1/x.tif"}}
     assert (await flow.commit(own | {"note": "assets/ are kept"})).json()["state"] == "completed"
 
 
-async def test_what_earlier_attempts_made_is_the_runs_own(domain: Domain) -> None:
+async def test_products_of_earlier_attempts_are_the_runs_own(domain: Domain) -> None:
     """A run that is done again by another attempt hands in what the first one had finished."""
     await submit(domain)
     await (await started(domain)).fail("lost")
@@ -84,7 +84,7 @@ async def test_what_earlier_attempts_made_is_the_runs_own(domain: Domain) -> Non
     assert domain.rows("select name from app.artifacts") == [(f"{flow.home}/a1/cog.tif",)]
 
 
-async def test_an_operators_run_hands_in_what_lies_in_its_own_folder(domain: Domain) -> None:
+async def test_operators_run_may_hand_in_only_files_of_its_own_folder(domain: Domain) -> None:
     order = {"workflow_id": "echo_test", "inputs": {}}
     for name, state in (("runs/{run}/a1/x.tif", "completed"), ("assets/other/0-r1/a1/x.tif", "failed")):
         assert (await call(domain, "operator", "POST", "/runs", order)).is_success
@@ -106,7 +106,9 @@ SPOILT: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("spoilt", SPOILT.values(), ids=SPOILT)
-async def test_items_about_others_are_not_published(domain: Domain, tmp_path: Path, spoilt: dict[str, Any]) -> None:
+async def test_items_about_another_asset_are_not_published(
+    domain: Domain, tmp_path: Path, spoilt: dict[str, Any]
+) -> None:
     asset_id = await tiled(domain, tmp_path, 2)
     first, second = _items(tmp_path, asset_id)
     told = json.loads(json.dumps(spoilt).replace("{asset}", asset_id))
@@ -120,7 +122,7 @@ async def test_items_about_others_are_not_published(domain: Domain, tmp_path: Pa
     assert len(hydrated(domain, asset_id)) == 2
 
 
-async def test_items_that_were_exchanged_after_the_commit_are_not_published(domain: Domain, tmp_path: Path) -> None:
+async def test_items_file_exchanged_after_the_commit_is_not_published(domain: Domain, tmp_path: Path) -> None:
     asset_id = await tiled(domain, tmp_path, 2)
     items = _items(tmp_path, asset_id)
     name, content = f"assets/{asset_id}/0-r1/items.ndjson", json.dumps(items[0]).encode()
@@ -133,7 +135,7 @@ def _items(storage: Path, asset_id: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in content.splitlines()]
 
 
-async def test_a_table_of_another_run_is_not_served_as_this_ones(domain: Domain) -> None:
+async def test_table_of_another_run_is_not_served_as_this_runs(domain: Domain) -> None:
     await submit(domain, data_type="vector", source="up/a.gpkg")
     flow = await started(domain)
     product = flow.own(COG | {"role": "geoparquet", "name": "data.parquet"})

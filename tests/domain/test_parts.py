@@ -36,7 +36,7 @@ async def ordered(domain: Domain, **order: Any) -> Any:
         ({"only": ["start"], "from": ["end"]}, ["start", "end"]),
     ],
 )
-async def test_the_flow_run_is_told_which_nodes_are_asked_for(
+async def test_flow_run_is_given_the_nodes_of_its_part(
     domain: Domain, order: dict[str, Any], part: list[str] | None
 ) -> None:
     assert (await ordered(domain, **order)).status_code == 202
@@ -53,7 +53,7 @@ async def test_the_flow_run_is_told_which_nodes_are_asked_for(
         ({"from": ["nowhere"]}, "There is no node 'nowhere' in echo_test"),
     ],
 )
-async def test_nodes_that_are_not_there_are_refused(domain: Domain, order: dict[str, Any], says: str) -> None:
+async def test_part_that_names_unknown_nodes_is_refused(domain: Domain, order: dict[str, Any], says: str) -> None:
     answer = await ordered(domain, **order)
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid-submission")
     assert answer.json()["detail"].startswith(says)
@@ -74,7 +74,7 @@ def add_workflows(folder: Path) -> None:
         (folder / needed).write_text((WORKFLOWS / needed).read_text())
 
 
-async def test_it_stays_that_part_when_it_is_run_again(domain: Domain) -> None:
+async def test_rerun_of_a_part_is_of_the_same_part(domain: Domain) -> None:
     await ordered(domain, only=["echo_handler"])
     [flow] = await dispatched(domain)
     await flow.start()
@@ -88,7 +88,7 @@ async def test_it_stays_that_part_when_it_is_run_again(domain: Domain) -> None:
         await next_one.commit({})
 
 
-async def test_who_ordered_it_is_called_back(domain: Domain) -> None:
+async def test_operator_who_ordered_a_part_is_called_back(domain: Domain) -> None:
     url = "https://example.com/hook"
     refused = await ordered(domain, callback_url=url)
     assert (refused.status_code, refused.json()["code"]) == (422, "callback-refused")

@@ -69,7 +69,7 @@ async def test_each_step_is_queued_by_the_commit_of_the_one_before(domain: Domai
     assert domain.rows("select processing, content_hash from app.revisions") == [("completed", "a" * 64)]
 
 
-async def test_a_failure_cancels_the_later_steps(domain: Domain) -> None:
+async def test_failed_step_cancels_the_later_ones(domain: Domain) -> None:
     validate = await begin(domain)
     await validate.fail()
     assert states(domain) == [("validate", "failed"), ("process", "cancelled"), ("catalogue", "cancelled")]
@@ -78,7 +78,7 @@ async def test_a_failure_cancels_the_later_steps(domain: Domain) -> None:
 
 
 @pytest.mark.parametrize("scope", ["failed", "all"])
-async def test_a_rerun_revives_what_the_failure_cancelled(domain: Domain, scope: str) -> None:
+async def test_rerun_of_a_failed_step_revives_the_cancelled_ones(domain: Domain, scope: str) -> None:
     await (await begin(domain)).commit(VALIDATED)
     process = await next_step(domain)
     await process.fail()
@@ -92,7 +92,7 @@ async def test_a_rerun_revives_what_the_failure_cancelled(domain: Domain, scope:
     assert domain.rows("select status from app.requests") == [("completed",)]
 
 
-async def test_retry_in_prefect_revives_them_too(domain: Domain) -> None:
+async def test_retry_in_prefect_revives_the_cancelled_steps(domain: Domain) -> None:
     validate = await begin(domain)
     await validate.fail()
     retried = (await validate.start(run_count=2)).json()
@@ -127,7 +127,7 @@ async def test_a_rerun_that_fails_at_once_ends_the_request_once_more(domain: Dom
     assert [str(kind) for (kind,) in told][-3:] == ["request.reopened", "request.pending", "request.failed"]
 
 
-async def test_a_large_result_is_what_the_next_step_and_the_partner_are_given(domain: Domain) -> None:
+async def test_large_result_is_given_whole_to_the_next_step_and_the_partner(domain: Domain) -> None:
     """Whole, as the run returned it, and not where some process has put it."""
     validation = {"sha256": "a" * 64, "notes": ["n" * 100] * 400}
     await (await begin(domain)).commit(VALIDATED | {"validation": validation})
@@ -142,7 +142,7 @@ async def test_a_large_result_is_what_the_next_step_and_the_partner_are_given(do
     assert domain.rows("select result->'validation' from app.requests") == [(validation,)]
 
 
-async def test_what_the_plan_cannot_return_fails_the_request_and_not_the_commit(domain: Domain) -> None:
+async def test_result_that_the_plan_cannot_return_fails_the_request_and_not_the_commit(domain: Domain) -> None:
     """Nothing is answered with a 500 that a worker would try again; the last run tells what is wrong, and can rerun."""
     await (await begin(domain)).commit(VALIDATED)
     await (await next_step(domain)).commit(PROCESSED)
@@ -161,7 +161,7 @@ async def test_what_the_plan_cannot_return_fails_the_request_and_not_the_commit(
     assert domain.rows("select status from app.requests") == [("completed",)]
 
 
-async def test_a_cancellation_ends_every_step(domain: Domain) -> None:
+async def test_cancelling_a_request_ends_every_step(domain: Domain) -> None:
     validate = await begin(domain)
     await call(domain, "operator", "POST", f"/runs/{validate.run_id}/cancel", {"reason": "because"})
     assert states(domain) == [("validate", "cancelled"), ("process", "cancelled"), ("catalogue", "cancelled")]
@@ -173,7 +173,7 @@ async def test_wrong_inputs_of_a_plan_are_refused_at_once(domain: Domain) -> Non
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid-submission")
 
 
-async def test_a_step_behind_one_that_ended_is_not_run_alone(domain: Domain) -> None:
+async def test_rerun_of_a_step_behind_one_that_failed_is_refused(domain: Domain) -> None:
     """It would wait for that one for ever."""
     validate = await begin(domain)
     await validate.fail()
@@ -229,7 +229,7 @@ async def both(domain: Domain) -> list[Flow]:
 
 
 @pytest.mark.parametrize("verb", ["start", "fail"])
-async def test_steps_side_by_side_are_in_no_others_way(parallel: Domain, verb: str) -> None:
+async def test_independent_steps_run_side_by_side(parallel: Domain, verb: str) -> None:
     """Each notes an event of the request and then changes it: neither may wait for the other's note."""
     for round_ in range(10):
         refs = {"dataset_id": "d", "resource_id": str(round_)}
@@ -241,7 +241,7 @@ async def test_steps_side_by_side_are_in_no_others_way(parallel: Domain, verb: s
         assert [answer.status_code for answer in answers] == [200, 200], [answer.text for answer in answers]
 
 
-async def test_what_runs_beside_a_failed_step_can_be_stopped(parallel: Domain) -> None:
+async def test_step_beside_a_failed_one_can_be_cancelled(parallel: Domain) -> None:
     one, two = await both(parallel)
     assert (await one.start()).is_success
     assert (await two.start()).is_success
@@ -256,7 +256,7 @@ async def test_what_runs_beside_a_failed_step_can_be_stopped(parallel: Domain) -
     assert again.status_code == 409
 
 
-async def test_of_steps_that_both_failed_the_first_brings_the_others_back(parallel: Domain) -> None:
+async def test_rerun_of_the_first_failed_step_reopens_the_other_failed_ones(parallel: Domain) -> None:
     flows = await both(parallel)
     for flow in flows:
         await flow.start()
@@ -273,7 +273,7 @@ async def test_of_steps_that_both_failed_the_first_brings_the_others_back(parall
     assert parallel.rows("select status, finished_at is not null from app.requests") == [("completed", True)]
 
 
-async def test_of_steps_that_cannot_be_given_their_inputs_each_fails_and_says_why(parallel: Domain) -> None:
+async def test_each_step_with_unusable_inputs_fails_with_the_reason(parallel: Domain) -> None:
     assert (await submit(parallel, operation="fork")).status_code == 202
     [one] = await dispatched(parallel)
     await one.start()

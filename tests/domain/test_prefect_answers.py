@@ -44,7 +44,7 @@ async def prefect(standin: StandIn) -> AsyncIterator[PrefectRuns]:
             yield runs
 
 
-async def test_a_flow_run_that_is_deleted_before_it_is_stopped_ends_nothing(
+async def test_stopping_a_deleted_flow_run_changes_nothing(
     domain: Domain, standin: StandIn, prefect: PrefectRuns
 ) -> None:
     flow_run_id = await prefect.create("raster_ingest/raster_ingest", **KEY)
@@ -57,7 +57,7 @@ async def test_a_flow_run_that_is_deleted_before_it_is_stopped_ends_nothing(
 @pytest.mark.parametrize(
     ("seconds", "flow", "ended"), [(0, FlowState.CANCELLING, "CANCELLING"), (90, FlowState.OVERSTAYING, "CANCELLED")]
 )
-async def test_what_does_not_stop_within_a_minute_is_ended_by_us(
+async def test_flow_run_that_does_not_stop_within_a_minute_is_ended(
     standin: StandIn, prefect: PrefectRuns, seconds: float, flow: FlowState, ended: str
 ) -> None:
     flow_run_id = await prefect.create("w/w", **KEY)
@@ -70,9 +70,7 @@ async def test_what_does_not_stop_within_a_minute_is_ended_by_us(
     assert run["state"]["type"] == ended
 
 
-async def test_what_is_under_way_inside_flow_runs_that_are_over_is_ended(
-    standin: StandIn, prefect: PrefectRuns
-) -> None:
+async def test_child_runs_inside_ended_flow_runs_are_ended(standin: StandIn, prefect: PrefectRuns) -> None:
     around, other = [await prefect.create("w/w", **KEY | {"key": key}) for key in ("over", "other")]
     inner = standin.hold_inside(str(around), "RUNNING")
     innermost = standin.hold_inside(inner, "PENDING")
@@ -82,14 +80,14 @@ async def test_what_is_under_way_inside_flow_runs_that_are_over_is_ended(
     assert states == {inner: "CRASHED", innermost: "CRASHED", ended: "COMPLETED", anothers: "RUNNING"}
 
 
-async def test_without_an_answer_nobody_says_that_nothing_is_left_inside(
+async def test_child_runs_are_not_taken_for_ended_without_an_answer(
     standin: StandIn, prefect: PrefectRuns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(standin, "handle", lambda *_call: "word")
     assert not await prefect.end_inside([uuid4()])
 
 
-async def test_a_deployment_that_is_not_there_is_a_matter_of_configuration(
+async def test_missing_deployment_is_reported_as_a_configuration_fault(
     standin: StandIn, prefect: PrefectRuns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(standin, "handle", lambda *_call: None)
@@ -98,7 +96,7 @@ async def test_a_deployment_that_is_not_there_is_a_matter_of_configuration(
 
 
 @pytest.mark.parametrize("nonsense", [[], "word", {"state": 7}, {"id": "not-one", "state": {}}, [{"id": 1}]])
-async def test_an_answer_that_makes_no_sense_says_nothing(
+async def test_senseless_answer_of_prefect_is_unclear(
     standin: StandIn, prefect: PrefectRuns, monkeypatch: pytest.MonkeyPatch, nonsense: Any
 ) -> None:
     monkeypatch.setattr(standin, "handle", lambda *_call: nonsense)
@@ -117,7 +115,7 @@ class Poisonous(ScriptedPrefect):
         await super().stop(flow_run_id, flow)
 
 
-async def test_one_flow_run_that_breaks_the_sweep_is_in_no_other_s_way(domain: Domain) -> None:
+async def test_flow_run_that_breaks_the_sweep_does_not_hold_up_others(domain: Domain) -> None:
     prefect = Poisonous()
     for number in range(2):
         flow = await sent(domain, prefect, "running", refs={"dataset_id": "d", "resource_id": str(number)})
@@ -126,7 +124,7 @@ async def test_one_flow_run_that_breaks_the_sweep_is_in_no_other_s_way(domain: D
     assert await sweep(domain, prefect) == {Action.LEAVE: 1, Action.STOP_FLOW: 1}
 
 
-async def test_the_reconciler_survives_what_nobody_foresaw(domain: Domain) -> None:
+async def test_reconciler_goes_on_after_an_unforeseen_error(domain: Domain) -> None:
     looks = 0
 
     class Broken(ScriptedPrefect):
@@ -147,7 +145,7 @@ async def test_the_reconciler_survives_what_nobody_foresaw(domain: Domain) -> No
     assert looks > 2
 
 
-async def test_one_attempt_that_cannot_be_sent_is_in_no_other_s_way(
+async def test_attempt_that_cannot_be_sent_does_not_hold_up_others(
     domain: Domain, prefect: PrefectRuns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(2):
@@ -219,7 +217,7 @@ async def nowhere(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[BlackHole]:
     server.close()
 
 
-async def test_a_prefect_that_swallows_questions_is_asked_once_and_ends_no_attempt(
+async def test_prefect_without_answers_is_asked_once_per_sweep_and_no_attempt_ends(
     domain: Domain, nowhere: BlackHole
 ) -> None:
     """Its client would ask each of these questions six times, for minutes. Ten attempts are quiet, and none is lost."""
@@ -249,9 +247,7 @@ async def test_a_start_is_given_its_time_anew_after_an_outage_of_prefect(domain:
     assert await reconciler.sweep() == {Action.LOSE: 1}
 
 
-async def test_a_relay_puts_off_what_prefect_swallows_and_sends_it_when_it_is_back(
-    domain: Domain, nowhere: BlackHole, standin: StandIn
-) -> None:
+async def test_attempt_is_sent_once_prefect_answers_again(domain: Domain, nowhere: BlackHole, standin: StandIn) -> None:
     await submit(domain)
     address = DatabaseAddress(domain.database.url("cairn_app"))
     relay = Relay(domain.service.database, address, poll_seconds=1, retry_seconds=0.01)

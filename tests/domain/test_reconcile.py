@@ -20,7 +20,7 @@ from tests.support.platform import Domain, running_domain
 from tests.support.scripted_prefect import ScriptedPrefect, attempts, sent, sweep
 
 
-async def test_what_was_never_sent_is_found_by_the_next_relay(domain: Domain) -> None:
+async def test_attempt_that_was_never_sent_is_returned_to_the_relay(domain: Domain) -> None:
     await submit(domain)
     await outbox.claim(domain.service.database, 10)
     time_passes(domain, 61)
@@ -28,7 +28,7 @@ async def test_what_was_never_sent_is_found_by_the_next_relay(domain: Domain) ->
     assert len(await outbox.claim(domain.service.database, 10)) == 1
 
 
-async def test_what_was_sent_after_all_is_linked(domain: Domain) -> None:
+async def test_attempt_that_was_sent_after_all_is_linked_to_its_flow_run(domain: Domain) -> None:
     await submit(domain)
     [claimed] = await outbox.claim(domain.service.database, 10)
     time_passes(domain, 61)
@@ -53,7 +53,7 @@ async def test_what_was_sent_after_all_is_linked(domain: Domain) -> None:
         ("cancelled", 11, Action.CANCEL, [(1, "fenced")]),
     ],
 )
-async def test_a_sent_attempt_that_does_not_start(
+async def test_sent_attempt_without_a_start_is_judged_by_state_and_age(
     domain: Domain, state: str, quiet: float, action: Action, left: list[tuple[int, str]]
 ) -> None:
     prefect = ScriptedPrefect()
@@ -63,7 +63,7 @@ async def test_a_sent_attempt_that_does_not_start(
     assert attempts(domain) == left
 
 
-async def test_what_never_began_counts_against_nothing(domain: Domain) -> None:
+async def test_attempts_that_never_began_are_not_counted_against_their_run(domain: Domain) -> None:
     """Nine attempts come to nothing before any work has begun; then three that had begun, of which the third parks."""
     prefect = ScriptedPrefect()
     for state, quiet in (("pending", 121), ("running", 121), ("crashed", 11)) * 3:
@@ -87,7 +87,7 @@ async def sent_again(domain: Domain, prefect: ScriptedPrefect, state: str) -> No
     prefect.flows[flow_run_id] = FlowState(state)
 
 
-async def test_what_no_process_ever_begins_is_left_to_a_human_in_the_end(domain: Domain) -> None:
+async def test_run_that_no_process_ever_begins_is_parked(domain: Domain) -> None:
     prefect = ScriptedPrefect()
     await sent(domain, prefect, "crashed")
     for _ in range(20):
@@ -102,7 +102,7 @@ async def test_what_no_process_ever_begins_is_left_to_a_human_in_the_end(domain:
     assert message.startswith("Nothing has begun it in 21 attempts")
 
 
-async def test_a_start_is_waited_for_as_long_as_its_queue_takes(domain: Domain) -> None:
+async def test_sent_attempt_is_given_as_long_to_start_as_its_queue_takes(domain: Domain) -> None:
     """Six wait to begin and three began lately: two minutes, and four for what waits. Without those, two minutes."""
     prefect = ScriptedPrefect()
     refs = [{"dataset_id": "elevation", "resource_id": str(number)} for number in range(9)]
@@ -142,7 +142,7 @@ async def test_a_start_that_was_held_is_not_taken_for_lost_when_the_pause_ends(d
         ("cancelled", 11, Action.CANCEL, [(1, "fenced")]),
     ],
 )
-async def test_a_started_attempt_that_goes_silent(
+async def test_silent_started_attempt_is_judged_by_state_and_age(
     domain: Domain, state: str, quiet: float, action: Action, left: list[tuple[int, str]]
 ) -> None:
     await submit(domain)
@@ -212,7 +212,7 @@ async def test_a_deleted_flow_run_is_replaced_and_noted(domain: Domain) -> None:
     assert (action, details["flow_run_id"]) == ("flow-run.missing", str(flow.flow_run_id))
 
 
-async def test_evidence_of_a_silent_end_is_kept(domain: Domain) -> None:
+async def test_evidence_of_a_silent_loss_is_kept(domain: Domain) -> None:
     await submit(domain)
     flow = await started(domain)
     time_passes(domain, 21)
@@ -235,7 +235,7 @@ async def test_a_poison_request_is_parked_after_three_attempts_with_the_reason(d
     assert domain.rows("select status, problem->>'code' from app.requests") == [("failed", "attempts-exhausted")]
 
 
-async def test_under_a_pause_a_sent_attempt_waits(domain: Domain) -> None:
+async def test_sent_attempt_is_not_lost_under_a_pause(domain: Domain) -> None:
     prefect = ScriptedPrefect()
     await sent(domain, prefect, "pending")
     await call(domain, "operator", "POST", "/pause", {"reason": "because"})
@@ -278,7 +278,7 @@ async def test_relays_are_woken_once_for_many_commits(domain: Domain) -> None:
     assert 1 <= len(heard) < 3
 
 
-async def test_many_that_wait_do_not_hide_one_whose_worker_is_gone(domain: Domain) -> None:
+async def test_attempt_whose_worker_is_gone_is_found_behind_many_that_wait(domain: Domain) -> None:
     """A sweep looks at so many at a time."""
     prefect = ScriptedPrefect()
     for number in range(3):

@@ -28,14 +28,14 @@ async def read(domain: Domain, path: str, **query: str | int) -> Any:
     return answer.json()
 
 
-async def test_a_request_is_shown_with_all_that_is_stored_of_it(domain: Domain) -> None:
+async def test_request_record_shows_every_stored_column(domain: Domain) -> None:
     request_id = await submitted(domain)
     shown = await read(domain, f"requests/{request_id}")
     assert set(shown) - {"runs"} == {column.name for column in Request.__table__.columns}
     assert [(run["workflow_id"], run["state"]) for run in shown["runs"]] == [("raster_ingest", "pending")]
 
 
-async def test_a_timeline_tells_what_was_logged_last_or_goes_without(domain: Domain) -> None:
+async def test_timeline_shows_the_last_log_lines_or_none_while_prefect_is_away(domain: Domain) -> None:
     request_id = await submitted(domain)
     await started(domain, request_id)
     [(flow_run_id,)] = domain.rows("select flow_run_id from app.attempts")
@@ -86,7 +86,7 @@ async def test_a_run_s_record_is_its_processing_block(domain: Domain) -> None:
     assert ([stage["id"] for stage in part["stages"]], part["stages_total"]) == (["register"], 11)
 
 
-async def test_the_record_tells_on_what_each_flow_run_ran(domain: Domain) -> None:
+async def test_run_record_shows_pool_image_and_template_of_each_flow_run(domain: Domain) -> None:
     await submitted(domain)
     [flow] = await dispatched(domain)
     child = Flow(domain, flow.run_id, flow.token)
@@ -120,7 +120,7 @@ async def test_lists_page_by_status_without_gaps_or_repeats(domain: Domain) -> N
     assert len((await read(domain, "runs", workflow_id="raster_ingest"))["runs"]) == 7
 
 
-async def test_requests_are_listed_by_what_they_are_about(domain: Domain) -> None:
+async def test_requests_are_listed_by_reference_status_and_platform(domain: Domain) -> None:
     made = [await submitted(domain, refs={"dataset_id": "d", "resource_id": str(number)}) for number in range(3)]
     await started(domain, made[0])
     first = await read(domain, "requests", limit=2)
@@ -140,7 +140,7 @@ async def test_requests_are_listed_by_what_they_are_about(domain: Domain) -> Non
     assert (await call(domain, "operator", "GET", "/platforms/nobody")).status_code == 404
 
 
-async def test_workflows_say_what_they_take(domain: Domain) -> None:
+async def test_workflow_record_shows_operations_inputs_and_source(domain: Domain) -> None:
     known = {workflow["workflow_id"]: workflow for workflow in await read(domain, "workflows")}
     assert known["raster_ingest"]["accepts"] == ["raster/ingest"]
     detail = await read(domain, "workflows/raster_ingest")

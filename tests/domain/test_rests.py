@@ -56,7 +56,7 @@ async def test_a_run_rests_before_it_is_tried_again_and_longer_each_time(domain:
     assert (await (await started(domain)).commit()).is_success
 
 
-async def test_what_is_handed_over_goes_on_at_once(domain: Domain) -> None:
+async def test_handed_over_run_goes_on_without_a_rest(domain: Domain) -> None:
     """The control: a worker that drains is no reason to rest."""
     await submit(domain)
     await (await started(domain)).fail("handed-over")
@@ -76,7 +76,7 @@ async def test_a_run_whose_handlers_no_worker_has_is_not_sent_until_one_has_them
     assert (await (await started(domain)).commit()).is_success
 
 
-async def test_workers_that_do_not_say_what_they_have_are_no_reason_to_send_it(domain: Domain) -> None:
+async def test_run_with_missing_handlers_is_not_sent_to_workers_that_list_none(domain: Domain) -> None:
     await refused(domain)
     time_passes(domain, 20)
     await beacon(domain, "silent", "light", "gdal")
@@ -84,7 +84,7 @@ async def test_workers_that_do_not_say_what_they_have_are_no_reason_to_send_it(d
     assert await look(domain).look() == {}
 
 
-async def test_where_only_prefect_knows_of_workers_it_is_tried(domain: Domain) -> None:
+async def test_run_with_missing_handlers_is_sent_where_only_prefect_knows_of_workers(domain: Domain) -> None:
     """Those that start containers send no beacons: what their images have, nobody says."""
     await refused(domain)
     time_passes(domain, 20)
@@ -99,7 +99,7 @@ async def test_where_only_prefect_knows_of_workers_it_is_tried(domain: Domain) -
     assert len(await dispatched(domain)) == 1
 
 
-async def test_old_workers_among_others_park_nothing_however_often_they_are_quicker(domain: Domain) -> None:
+async def test_refusals_by_old_workers_never_park_a_run(domain: Domain) -> None:
     """Prefect gives a run to whichever worker asks. Of four refusals none is a try."""
     await submit(domain)
     for _ in range(4):
@@ -112,7 +112,7 @@ async def test_old_workers_among_others_park_nothing_however_often_they_are_quic
     assert [state for _, state in domain.rows(ATTEMPTS)] == ["failed"] * 4 + ["committed"]
 
 
-async def test_it_is_given_up_in_the_end_with_the_reason(domain: Domain) -> None:
+async def test_run_whose_handlers_stay_missing_is_given_up_with_the_reason(domain: Domain) -> None:
     await refused(domain)
     for seconds in (20, 601):
         time_passes(domain, seconds)
@@ -126,7 +126,7 @@ async def test_it_is_given_up_in_the_end_with_the_reason(domain: Domain) -> None
     assert await dispatched(domain) == []
 
 
-async def test_a_partner_is_told_to_come_again_where_the_platform_was_away(domain: Domain) -> None:
+async def test_partner_is_told_to_retry_after_an_outage_of_ours(domain: Domain) -> None:
     await submit(domain)
     flow = await started(domain)
     told = {"code": "platform-outage", "message": "A disk cannot be used: ENOSPC. /srv"}

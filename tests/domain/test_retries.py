@@ -17,7 +17,7 @@ def attempts(domain: Domain) -> list[tuple[object, ...]]:
     return domain.rows("select number, state from app.attempts order by 1")
 
 
-async def test_a_failed_run_opens_again_with_what_it_remembers_and_its_request_follows(domain: Domain) -> None:
+async def test_retry_reopens_a_failed_run_with_its_memory_and_its_request(domain: Domain) -> None:
     await submit(domain)
     flow = await started(domain)
     await flow.beat({"node_id": "validate", "state": "completed"}, {"node_id": "make_cog", "state": "failed"})
@@ -44,7 +44,7 @@ async def test_a_flow_run_may_be_retried_again_and_again(domain: Domain) -> None
     assert [state for _, state in attempts(domain)] == ["failed"] * 4 + ["committed"]
 
 
-async def test_a_retry_whose_answer_got_lost_asks_again_and_hears_the_same(domain: Domain) -> None:
+async def test_repeated_retry_is_given_the_same_answer(domain: Domain) -> None:
     await submit(domain)
     flow = await started(domain)
     await flow.fail()
@@ -54,7 +54,7 @@ async def test_a_retry_whose_answer_got_lost_asks_again_and_hears_the_same(domai
     assert (await flow.start()).status_code == 409, "what is left of the first try"
 
 
-async def test_a_retry_counts_its_attempts_anew(domain: Domain) -> None:
+async def test_retried_run_counts_its_attempts_anew(domain: Domain) -> None:
     await submit(domain)
     flow = await started(domain)
     await flow.fail()
@@ -64,7 +64,7 @@ async def test_a_retry_counts_its_attempts_anew(domain: Domain) -> None:
     assert (await (await started(domain)).fail("lost")).json()["state"] == "failed"
 
 
-async def test_a_retry_of_a_run_that_was_given_up_opens_it(domain: Domain) -> None:
+async def test_retry_of_a_parked_run_reopens_it(domain: Domain) -> None:
     await submit(domain)
     for _ in range(2):
         await (await started(domain)).fail("lost")
@@ -96,7 +96,7 @@ async def test_a_late_first_start_of_a_run_that_was_given_up_opens_nothing(domai
     assert domain.rows("select state from app.runs") == [("failed",)]
 
 
-async def test_a_retry_of_a_superseded_attempt_does_nothing_and_says_why(domain: Domain) -> None:
+async def test_retry_of_a_superseded_attempt_is_refused_with_the_reason(domain: Domain) -> None:
     await submit(domain)
     old = await started(domain)
     await old.fail("lost")
@@ -108,7 +108,7 @@ async def test_a_retry_of_a_superseded_attempt_does_nothing_and_says_why(domain:
     assert (await flow.commit()).is_success
 
 
-async def test_a_retry_of_a_cancelled_run_does_nothing_and_says_what_would(domain: Domain) -> None:
+async def test_retry_of_a_cancelled_run_is_refused_with_advice(domain: Domain) -> None:
     await submit(domain)
     flow = await started(domain)
     await call(domain, "operator", "POST", f"/runs/{flow.run_id}/cancel", {"reason": "because"})
@@ -134,7 +134,7 @@ async def test_a_retry_of_a_failed_segment_reopens_its_run(domain: Domain) -> No
     assert (await again.commit()).json()["state"] == "completed"
 
 
-async def test_of_racing_retries_one_reopens(domain: Domain) -> None:
+async def test_one_of_several_racing_retries_reopens_the_run(domain: Domain) -> None:
     await submit(domain)
     parent = await started(domain)
     children = [Flow(domain, parent.run_id, parent.token) for _ in range(5)]

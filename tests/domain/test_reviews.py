@@ -39,14 +39,14 @@ async def test_a_rejection_needs_a_reason_and_serves_nothing(domain: Domain) -> 
     assert served(domain) == [(0, None, 1)]
 
 
-async def test_whoever_submitted_cannot_decide(domain: Domain) -> None:
+async def test_decision_by_the_submitter_is_refused(domain: Domain) -> None:
     asset_id = await processed(domain)
     domain.rows("update app.clients set role = 'reviewer' where client_id = 'ddh-dev' returning 1")
     answer = await decide(domain, asset_id, 0, "approve", by="ddh-dev")
     assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
 
 
-async def test_whoever_submitted_raises_no_clearance_by_approving_another_version(domain: Domain) -> None:
+async def test_submitter_cannot_raise_the_clearance_by_approving_another_version(domain: Domain) -> None:
     asset_id = await approved(domain, "1")
     domain.rows("update app.clients set role = 'reviewer' where client_id = 'ddh-dev' returning 1")
     await processed(domain, version_label="2", source="uploads/2.tif")
@@ -60,13 +60,13 @@ async def test_whoever_submitted_raises_no_clearance_by_approving_another_versio
 
 
 @pytest.mark.parametrize("caller", ["ddh-dev", "operator", "worker", "gateway"])
-async def test_only_reviewers_decide(domain: Domain, caller: str) -> None:
+async def test_decision_by_a_client_that_is_no_reviewer_is_refused(domain: Domain, caller: str) -> None:
     asset_id = await processed(domain)
     for verb in ("approve", "reject"):
         assert (await decide(domain, asset_id, 0, verb, by=caller)).status_code == 403
 
 
-async def test_what_is_not_processed_cannot_be_decided(domain: Domain) -> None:
+async def test_decision_about_an_unprocessed_version_is_refused(domain: Domain) -> None:
     await submit(domain)
     [(asset_id,)] = domain.rows("select asset_id from app.assets")
     answer = await decide(domain, asset_id, 0, "approve")
@@ -86,7 +86,7 @@ async def test_a_second_decision_is_refused(domain: Domain) -> None:
     assert (await decide(domain, asset_id, 0, "reject")).status_code == 409
 
 
-async def test_of_racing_decisions_one_is_taken(domain: Domain) -> None:
+async def test_one_of_several_racing_decisions_is_taken(domain: Domain) -> None:
     asset_id = await processed(domain)
     verbs = ["approve", "reject"] * 10
     answers = await asyncio.gather(*(decide(domain, asset_id, 0, verb) for verb in verbs))

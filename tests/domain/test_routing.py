@@ -46,7 +46,7 @@ async def record(domain: Domain, flow: Flow) -> dict[str, object]:
     return shown
 
 
-async def test_a_sent_run_that_no_worker_comes_for_says_so_until_one_comes(domain: Domain) -> None:
+async def test_sent_run_without_a_worker_is_marked_unroutable_until_one_comes(domain: Domain) -> None:
     flow = await sent(domain)
     await beacon(domain, "gdal")
     assert await look(domain).look() == {PoolNotice.MARK: 1}
@@ -60,7 +60,7 @@ async def test_a_sent_run_that_no_worker_comes_for_says_so_until_one_comes(domai
     assert told == [("run.unroutable", "light"), ("run.routable", "light")]
 
 
-async def test_a_mark_goes_when_the_run_begins(domain: Domain) -> None:
+async def test_mark_unroutable_is_cleared_when_the_run_begins(domain: Domain) -> None:
     flow = await sent(domain)
     await look(domain).look()
     assert (await flow.start()).is_success
@@ -68,7 +68,7 @@ async def test_a_mark_goes_when_the_run_begins(domain: Domain) -> None:
     assert await look(domain).look() == {}
 
 
-async def test_a_stretch_sent_to_another_pool_counts_until_it_runs(domain: Domain) -> None:
+async def test_segment_waiting_for_an_unserved_pool_marks_its_run_until_it_runs(domain: Domain) -> None:
     await submit(domain)
     flow = await started(domain)
     await beacon(domain, "light")
@@ -80,7 +80,7 @@ async def test_a_stretch_sent_to_another_pool_counts_until_it_runs(domain: Domai
     assert (await flow.commit()).is_success
 
 
-async def test_a_run_that_nobody_comes_for_fails_in_the_end_and_may_be_done_again(domain: Domain) -> None:
+async def test_run_that_no_worker_ever_takes_fails_and_may_be_rerun(domain: Domain) -> None:
     flow = await sent(domain)
     await look(domain).look()
     time_passes(domain, 599)
@@ -97,7 +97,7 @@ async def test_a_run_that_nobody_comes_for_fails_in_the_end_and_may_be_done_agai
     assert stands(domain) == ("pending", None, None)
 
 
-async def test_a_served_pool_marks_nobody_however_long_they_wait(domain: Domain) -> None:
+async def test_run_waiting_for_a_served_pool_is_never_marked(domain: Domain) -> None:
     await sent(domain)
     await beacon(domain, "light", "dead")
     time_passes(domain, 3000)
@@ -122,7 +122,7 @@ async def test_a_pause_holds_no_run_for_unroutable(domain: Domain) -> None:
 
 
 @pytest.mark.parametrize("verb", ["cancel", "commit"])
-async def test_what_ends_otherwise_loses_its_mark_in_silence(domain: Domain, verb: str) -> None:
+async def test_run_that_ends_loses_its_mark_without_an_event(domain: Domain, verb: str) -> None:
     await submit(domain)
     flow = await started(domain)
     await flow.beat({"node_id": "make_cog", "state": "dispatched", "pool": "gdal"})
@@ -224,6 +224,6 @@ async def test_workers_that_left_are_forgotten(domain: Domain) -> None:
 
 
 @pytest.mark.parametrize("pool", ["", "a b", "x" * 64, "-gdal"])
-async def test_a_beacon_names_a_pool(domain: Domain, pool: str) -> None:
+async def test_beacon_for_an_unknown_pool_is_refused(domain: Domain, pool: str) -> None:
     answer = await call(domain, "worker", "POST", f"/pools/{pool}/beacon", {"worker": "w"})
     assert answer.status_code in {404, 422}

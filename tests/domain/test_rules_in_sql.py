@@ -37,7 +37,7 @@ HELD = f"""
 """  # noqa: S608 - our own words
 
 
-def test_statements_hold_what_the_pause_rule_holds(shared_database: TestDatabase) -> None:
+def test_statements_and_the_pause_rule_hold_the_same_runs(shared_database: TestDatabase) -> None:
     with psycopg.connect(shared_database.url()) as connection:
         for settings in SUBSETS:
             connection.execute("delete from app.settings")
@@ -50,7 +50,7 @@ def test_statements_hold_what_the_pause_rule_holds(shared_database: TestDatabase
         connection.rollback()
 
 
-async def test_pause_that_a_start_is_told_of_is_one_that_holds_it(domain: Domain) -> None:
+async def test_pause_named_to_a_start_is_one_that_holds_it(domain: Domain) -> None:
     for names in chain.from_iterable(
         combinations(("*", "workflow:one", "platform:ddh", "platform:"), n) for n in (0, 1, 2)
     ):
@@ -94,7 +94,7 @@ PRODUCTS = """
 """
 
 
-async def test_statements_call_public_what_everybody_may_read(domain: Domain) -> None:
+async def test_statements_and_rules_agree_on_what_is_public(domain: Domain) -> None:
     """The rule of exports, its condition in SQL, and what serving shows to nobody in particular."""
     versions = "{" + ",".join(VERSIONS) + "}"
     with psycopg.connect(domain.database.url()) as connection:

@@ -11,7 +11,7 @@ from tests.support.platform import Domain
 LOST = {"code": "child-run-lost", "message": "A child run was lost."}
 
 
-async def test_a_run_from_start_to_commit(domain: Domain) -> None:
+async def test_started_run_is_completed_by_its_commit(domain: Domain) -> None:
     await submit(domain)
     [flow] = await dispatched(domain)
     order = (await flow.start()).json()
@@ -27,7 +27,7 @@ async def test_a_run_from_start_to_commit(domain: Domain) -> None:
     ]
 
 
-async def test_a_wrong_token_opens_nothing(domain: Domain) -> None:
+async def test_wrong_attempt_token_is_refused(domain: Domain) -> None:
     await submit(domain)
     [flow] = await dispatched(domain)
     stranger = Flow(domain, flow.run_id, "guessed")
@@ -50,7 +50,7 @@ async def test_a_second_flow_run_is_turned_away(domain: Domain) -> None:
     assert domain.rows("select flow_run_id from app.attempts") == [(flow.flow_run_id,)]
 
 
-async def test_of_racing_flow_runs_one_starts(domain: Domain) -> None:
+async def test_one_of_several_racing_flow_runs_starts(domain: Domain) -> None:
     await submit(domain)
     [flow] = await dispatched(domain)
     racers = [Flow(domain, flow.run_id, flow.token) for _ in range(10)]
@@ -58,7 +58,7 @@ async def test_of_racing_flow_runs_one_starts(domain: Domain) -> None:
     assert sorted(answer.status_code for answer in answers) == [200] + [409] * 9
 
 
-async def test_lost_answers_may_be_asked_for_again(domain: Domain) -> None:
+async def test_repeated_message_is_given_the_same_answer(domain: Domain) -> None:
     await submit(domain)
     [flow] = await dispatched(domain)
     assert (await flow.start()).json() == (await flow.start()).json()
@@ -66,7 +66,7 @@ async def test_lost_answers_may_be_asked_for_again(domain: Domain) -> None:
     assert domain.rows("select count(*) from app.events where kind = 'run.completed'") == [(1,)]
 
 
-async def test_of_racing_outcomes_one_is_taken(domain: Domain) -> None:
+async def test_one_of_several_racing_outcomes_is_taken(domain: Domain) -> None:
     await submit(domain)
     flow = await started(domain)
     answers = await asyncio.gather(*([flow.commit() for _ in range(5)] + [flow.fail() for _ in range(5)]))
@@ -96,7 +96,7 @@ async def test_a_commit_without_a_start_is_refused(domain: Domain) -> None:
     assert domain.rows("select state from app.runs") == [("pending",)]
 
 
-async def test_lost_machinery_is_tried_up_to_the_last_attempt(domain: Domain) -> None:
+async def test_lost_run_is_tried_up_to_its_last_attempt(domain: Domain) -> None:
     await submit(domain)
     for left in ("pending", "pending", "failed"):
         flow = await started(domain)
@@ -120,7 +120,7 @@ async def test_a_failure_ends_the_request_in_words_for_its_partner(domain: Domai
     assert domain.rows("select processing from app.revisions") == [("failed",)]
 
 
-async def test_nodes_tell_how_they_stand(domain: Domain) -> None:
+async def test_node_states_are_shown_as_heartbeats_report_them(domain: Domain) -> None:
     await submit(domain)
     flow = await started(domain)
     running = {"node_id": "validate", "state": "running"}
@@ -190,7 +190,7 @@ async def test_internal_runs_touch_no_asset(domain: Domain) -> None:
     assert domain.rows("select status, is_internal, asset_id from app.requests") == [("completed", True, None)]
 
 
-async def test_processing_ends_where_review_begins(domain: Domain) -> None:
+async def test_completed_revision_is_not_served_before_its_review(domain: Domain) -> None:
     asset_id = await processed(domain)
     assert domain.rows("select served_revision from app.asset_versions where asset_id = %s", asset_id) == [(None,)]
 

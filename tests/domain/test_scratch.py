@@ -83,7 +83,7 @@ async def test_a_quick_run_has_a_scratch_asset_however_often_it_registers(domain
     ]
 
 
-async def test_two_runs_have_an_asset_each(domain: Domain) -> None:
+async def test_two_operators_runs_have_an_asset_each(domain: Domain) -> None:
     assert (await ran(domain))["asset_id"] != (await ran(domain))["asset_id"]
 
 
@@ -104,7 +104,7 @@ def doors() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("who", ["reviewer", "admin"])
-async def test_no_route_decides_about_scratch(domain: Domain, who: str) -> None:
+async def test_every_decision_route_refuses_scratch(domain: Domain, who: str) -> None:
     asset_id = await made(domain)
     before = domain.rows(STANDS)
     for method, path in doors():
@@ -121,7 +121,7 @@ async def test_no_route_decides_about_scratch(domain: Domain, who: str) -> None:
     )
 
 
-async def test_no_command_publishes_scratch(domain: Domain) -> None:
+async def test_every_command_refuses_scratch(domain: Domain) -> None:
     asset_id = await made(domain)
     about_one = [name for name, (model, _) in COMMANDS.items() if "asset_id" in model.model_fields]
     assert {"metadata.publish", "metadata.unpublish", "metadata.publish_external", "asset.reindex"} <= {*about_one}
@@ -134,13 +134,13 @@ async def test_no_command_publishes_scratch(domain: Domain) -> None:
     assert domain.rows("select count(*) from pgstac.items") == [(0,)]
 
 
-async def test_reindexing_everything_passes_scratch_by(domain: Domain) -> None:
+async def test_reindexing_everything_leaves_scratch_out(domain: Domain) -> None:
     await made(domain)
     done = await call(domain, "operator", "POST", "/commands/asset.reindex", {})
     assert done.json()["details"] == {"assets": 0, "items": 0, "failed": [], "next": None}
 
 
-async def test_scratch_waits_for_no_decision(domain: Domain) -> None:
+async def test_scratch_is_not_in_the_queue_of_decisions(domain: Domain) -> None:
     asset_id = await made(domain)
     waiting = "/versions?approval=pending_review&processing=completed"
     for who in ("reviewer", "operator"):
@@ -149,7 +149,7 @@ async def test_scratch_waits_for_no_decision(domain: Domain) -> None:
         assert own["label"] == "scratch"
 
 
-async def test_nobody_is_a_partner_of_the_scratch_platform(domain: Domain) -> None:
+async def test_client_registration_and_submission_for_the_scratch_platform_are_refused(domain: Domain) -> None:
     client = {"client_id": "sly", "role": "partner", "platform_id": "internal", "display_name": "Sly"}
     assert (await call(domain, "admin", "POST", "/clients", client)).status_code == 422
     registered = {"platform_id": "internal", "display_name": "Mine", "required_refs": ["a"], "version_ref": "v"}
@@ -190,7 +190,7 @@ async def test_an_operators_run_copies_nothing_to_the_external_zone(domain: Doma
 
 
 @pytest.mark.parametrize("who", ["operator", "reviewer", "admin"])
-async def test_scratch_is_deleted_with_its_files_and_late_ones_by_deleting_again(domain: Domain, who: str) -> None:
+async def test_deleting_scratch_again_removes_files_that_came_late(domain: Domain, who: str) -> None:
     asset_id, other = await made(domain), await made(domain)
     zones = domain.service.zones
     names = [f"assets/{each}/0-r1/a1/cog.tif" for each in (asset_id, other)]
@@ -218,7 +218,7 @@ async def test_deleting_scratch_stops_its_run(domain: Domain) -> None:
     assert domain.rows("select status from app.requests") == [("cancelled",)]
 
 
-async def test_files_of_scratch_go_once_its_deletion_is_committed(
+async def test_files_of_scratch_are_removed_after_its_deletion_commits(
     domain: Domain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No lock and no connection waits for storage. Where that is away the same is asked again, and is done."""
@@ -254,7 +254,7 @@ async def test_only_staff_delete_scratch_and_operators_nothing_else(domain: Doma
     assert domain.rows("select count(*) from app.assets where deleted_at is null") == [(2,)]
 
 
-def test_an_upgrade_takes_nobodys_platform(database: TestDatabase) -> None:
+def test_upgrade_leaves_a_partners_platform_named_internal_alone(database: TestDatabase) -> None:
     def ask(command: str) -> list[tuple[Any, ...]]:
         with psycopg.connect(database.url()) as connection:
             return connection.execute(command.encode()).fetchall()

@@ -21,7 +21,7 @@ async def stats(domain: Domain, window: str = "24h") -> Any:
     return answer.json()
 
 
-async def test_the_figures_of_a_day(domain: Domain) -> None:
+async def test_statistics_of_a_day_made_by_hand_are_right(domain: Domain) -> None:
     refs = [{"dataset_id": "a", "resource_id": str(number)} for number in range(5)]
     requests = [await submitted(domain, refs=ref) for ref in refs]
     for request_id in requests[:3]:
@@ -66,14 +66,14 @@ async def test_the_figures_of_a_day(domain: Domain) -> None:
     assert shown["sla_breaches"] == 5
 
 
-async def test_nothing_is_no_failure(domain: Domain) -> None:
+async def test_statistics_without_any_run_show_no_failure_rate(domain: Domain) -> None:
     shown = await stats(domain, "5m")
     assert (shown["totals"]["failure_rate"], shown["time_to_approval"]["count"], shown["downtimes"]) == (None, 0, [])
     async with domain.as_("operator") as operator:
         assert (await operator.get("/api/v1/stats", params={"window": "1 year"})).status_code == 422
 
 
-async def test_nothing_started_at_all_is_a_downtime_until_now(domain: Domain) -> None:
+async def test_waiting_run_without_any_start_is_a_downtime_until_now(domain: Domain) -> None:
     """Told from when somebody began to wait, or from the window's beginning where that is later."""
     await submitted(domain)
     domain.rows("update app.runs set created_at = now() - interval '2 hours' returning 1")
@@ -84,7 +84,7 @@ async def test_nothing_started_at_all_is_a_downtime_until_now(domain: Domain) ->
     assert (await stats(domain))["downtimes"] == []
 
 
-async def test_a_large_store_is_read_by_index(domain: Domain) -> None:
+async def test_statistics_of_a_large_store_are_read_by_index(domain: Domain) -> None:
     """Stored over 100 days, a request every few minutes: the last hour's figures touch the last hour only."""
     await submitted(domain)
     domain.rows(

@@ -86,7 +86,7 @@ async def test_a_flow_run_that_was_created_while_its_run_was_cancelled_is_linked
     await stopped_by_sweeps(domain, flow, ScriptedPrefect({flow.flow_run_id: FlowState.SCHEDULED}))
 
 
-async def test_a_flow_run_whose_sender_died_before_it_told_of_it_is_found_and_stopped(domain: Domain) -> None:
+async def test_flow_run_whose_sender_died_before_linking_it_is_found_and_stopped(domain: Domain) -> None:
     await submit(domain)
     [claimed] = await outbox.claim(domain.service.database, 10)
     flow = Flow(domain, claimed.run_id, claimed.token)
@@ -99,7 +99,7 @@ async def test_a_flow_run_whose_sender_died_before_it_told_of_it_is_found_and_st
     await stopped_by_sweeps(domain, flow, prefect)
 
 
-async def test_what_was_fenced_before_anything_was_sent_is_looked_for_once(domain: Domain) -> None:
+async def test_attempt_fenced_before_it_was_sent_is_looked_for_once(domain: Domain) -> None:
     await submit(domain)
     [claimed] = await outbox.claim(domain.service.database, 10)
     await call(domain, "operator", "POST", f"/runs/{claimed.run_id}/cancel", WHY)
@@ -116,7 +116,7 @@ async def stopped_by_sweeps(domain: Domain, flow: Flow, prefect: ScriptedPrefect
     assert await sweep(domain, prefect) == {Action.DISPOSE: 1}
 
 
-async def test_who_waits_hears_of_a_cancellation_that_another_process_took(domain: Domain, tmp_path: Path) -> None:
+async def test_held_heartbeat_hears_of_a_cancellation_in_another_process(domain: Domain, tmp_path: Path) -> None:
     await submit(domain)
     flow = await started(domain)
     other = create_app(domain_settings(domain.database, tmp_path))
@@ -132,7 +132,7 @@ async def test_who_waits_hears_of_a_cancellation_that_another_process_took(domai
     assert time.monotonic() - begun < LONGEST
 
 
-async def test_a_wait_ends_by_itself_and_tells_nothing_new(domain: Domain) -> None:
+async def test_held_heartbeat_without_news_ends_in_time(domain: Domain) -> None:
     await submit(domain)
     flow = await started(domain)
     begun = time.monotonic()
@@ -141,7 +141,7 @@ async def test_a_wait_ends_by_itself_and_tells_nothing_new(domain: Domain) -> No
     assert (await flow.say("heartbeat", wait_seconds=31)).status_code == 422
 
 
-async def test_hundreds_wait_without_a_connection_each_and_one_cancellation_wakes_one(domain: Domain) -> None:
+async def test_hundreds_of_held_heartbeats_need_few_connections_and_one_is_woken(domain: Domain) -> None:
     flows = []
     for number in range(50):
         await submit(domain, refs={"dataset_id": "d", "resource_id": str(number)})
@@ -172,7 +172,7 @@ async def all_wait(domain: Domain) -> bool:
 
 
 @pytest.mark.parametrize(("state", "soonest"), [("scheduled", 0.0), ("running", 1.0)])
-async def test_the_flow_runs_of_a_cancelled_run_are_seen_to_without_waiting_for_a_sweep(
+async def test_flow_runs_of_a_cancelled_run_are_stopped_before_the_next_sweep(
     domain: Domain, state: str, soonest: float
 ) -> None:
     """The next sweep would be in ten minutes."""
@@ -200,7 +200,9 @@ async def line(domain: Domain) -> AsyncIterator[AttemptClient]:
         yield AttemptClient(http, flow.run_id, flow.token)
 
 
-async def test_a_line_hears_of_a_cancellation_long_before_its_next_beat(domain: Domain, line: AttemptClient) -> None:
+async def test_domain_client_hears_of_a_cancellation_before_its_next_heartbeat(
+    domain: Domain, line: AttemptClient
+) -> None:
     """Its next beat would be in ten minutes; the domain holds the answer to this one for twenty seconds."""
     await domain.until_listened(FENCE_CHANNEL)
     begun = time.monotonic()
@@ -211,7 +213,7 @@ async def test_a_line_hears_of_a_cancellation_long_before_its_next_beat(domain: 
     assert time.monotonic() - begun < LONGEST_HOLD_SECONDS
 
 
-async def test_a_line_goes_on_beating_and_sends_what_is_noted_meanwhile(domain: Domain, line: AttemptClient) -> None:
+async def test_domain_client_sends_events_noted_while_a_heartbeat_is_held(domain: Domain, line: AttemptClient) -> None:
     begun = time.monotonic()
     async with line.beating(20):
         await eventually(lambda: domain.service.fences._waiting)

@@ -32,7 +32,7 @@ def fail_with(monkeypatch: pytest.MonkeyPatch, trouble: Exception) -> None:
 
 
 @pytest.mark.parametrize("trouble", TROUBLES, ids=lambda trouble: type(trouble).__name__)
-async def test_an_approval_while_storage_is_away_is_refused_whole_and_may_be_made_again(
+async def test_approval_during_a_storage_outage_is_refused_and_succeeds_later(
     domain: Domain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: Exception
 ) -> None:
     asset_id = await tiled(domain, tmp_path, tiles=3)
@@ -48,7 +48,7 @@ async def test_an_approval_while_storage_is_away_is_refused_whole_and_may_be_mad
     assert len(hydrated(domain, asset_id)) == 3
 
 
-async def test_a_staged_file_that_is_lost_is_said_to_be(domain: Domain, tmp_path: Path) -> None:
+async def test_approval_of_a_lost_staged_file_is_refused_as_not_in_storage(domain: Domain, tmp_path: Path) -> None:
     asset_id = await tiled(domain, tmp_path, tiles=3)
     [(name,)] = domain.rows("select name from app.artifacts where role = 'stac_items'")
     domain.service.zones.silver.delete(name)
@@ -58,7 +58,7 @@ async def test_a_staged_file_that_is_lost_is_said_to_be(domain: Domain, tmp_path
     assert domain.rows(STANDS) == before
 
 
-async def test_an_approval_that_ends_meanwhile_is_ended_later(
+async def test_approval_that_ends_during_a_storage_outage_is_ended_later(
     domain: Domain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its collection is described anew, from words that lie in storage."""
@@ -75,7 +75,9 @@ async def test_an_approval_that_ends_meanwhile_is_ended_later(
     assert await endings.sweep() == 1
 
 
-async def test_items_are_refused_in_the_same_words(domain: Domain, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_reading_items_during_a_storage_outage_is_refused_in_the_same_words(
+    domain: Domain, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await submit(domain)
     flow = await started(domain)
     await flow.beat({"node_id": "make_cog", "state": "running", "items_total": 6})

@@ -16,7 +16,7 @@ from tests.support.ended import alone, committed, leases_end, swept, working
 from tests.support.platform import Domain
 
 
-async def test_comparison_finds_what_stands_alone(domain: Domain, tmp_path: Path) -> None:
+async def test_comparison_finds_files_and_tables_without_a_row(domain: Domain, tmp_path: Path) -> None:
     """The control of all of these: files and tables of nobody, a file that is gone, one that is cut."""
     worker = await working(domain, tmp_path)
     product = worker.plants()
@@ -60,7 +60,7 @@ async def looked(domain: Domain, how: tuple[str, str]) -> tuple[list[dict[str, A
 LOOK, REMOVE = ("GET", "/leftovers/files"), ("POST", "/leftovers/files/remove")
 
 
-async def test_look_through_all_zones_finds_what_no_row_knows_of(domain: Domain, tmp_path: Path) -> None:
+async def test_look_through_all_zones_finds_strays(domain: Domain, tmp_path: Path) -> None:
     """Files of requests that no row remembers, and what came too late: of a request that had been collected."""
     worker = await working(domain, tmp_path)
     product = worker.plants()
@@ -105,7 +105,7 @@ async def test_look_through_all_zones_finds_what_no_row_knows_of(domain: Domain,
     assert domain.rows("select action from app.audit where action = 'strays.remove'") == [("strays.remove",)]
 
 
-async def test_half_an_upload_is_a_stray_once_nobody_can_be_writing_it(domain: Domain) -> None:
+async def test_unfinished_upload_is_a_stray_after_a_day(domain: Domain) -> None:
     bronze = domain.service.zones.bronze
     assert isinstance(bronze, LocalStore)
     half = bronze.root / "uploads/ddh/.partial-x"

@@ -54,13 +54,13 @@ async def test_an_equal_submission_in_flight_is_a_duplicate(domain: Domain) -> N
     assert again.json() == {"request_id": first, "status": "pending", "duplicate": True, "priority": "normal"}
 
 
-async def test_a_key_with_another_body_is_refused(domain: Domain) -> None:
+async def test_idempotency_key_with_another_body_is_refused(domain: Domain) -> None:
     await submit(domain, idempotency_key="k", request_id=str(uuid4()))
     answer = await submit(domain, idempotency_key="k", request_id=str(uuid4()), source="uploads/other.tif")
     assert (answer.status_code, answer.json()["code"]) == (422, "idempotency-key-reused")
 
 
-async def test_a_key_that_came_with_a_duplicate_stands_for_its_request_too(domain: Domain) -> None:
+async def test_idempotency_key_of_a_duplicate_stands_for_its_request(domain: Domain) -> None:
     first = await submit(domain, idempotency_key="k1")
     again = await submit(domain, idempotency_key="k2")
     assert (again.status_code, again.json()["request_id"]) == (200, first.json()["request_id"])
@@ -72,7 +72,7 @@ async def test_a_key_that_came_with_a_duplicate_stands_for_its_request_too(domai
     assert domain.rows("select count(*) from app.requests") == [(1,)]
 
 
-async def test_an_asset_stays_what_it_is_while_it_has_versions(domain: Domain) -> None:
+async def test_data_type_of_an_asset_cannot_change_while_it_has_versions(domain: Domain) -> None:
     asset_id = await approved(domain)
     vector = {"data_type": "vector", "version_label": "2", "source": "uploads/dem.gpkg"}
     refused = await submit(domain, **vector)
@@ -92,7 +92,7 @@ async def test_racing_bodies_with_one_key_keep_the_first(domain: Domain) -> None
     assert domain.rows("select (select count(*) from app.requests), (select count(*) from app.assets)") == [(1, 1)]
 
 
-async def test_of_racing_submissions_with_one_id_one_is_taken(domain: Domain) -> None:
+async def test_one_of_several_racing_submissions_with_one_id_is_taken(domain: Domain) -> None:
     refs = [{"dataset_id": "elevation", "resource_id": f"dem-{number}"} for number in range(20)]
     same_id = str(uuid4())
     answers = await asyncio.gather(*(submit(domain, request_id=same_id, refs=one) for one in refs))
@@ -127,7 +127,7 @@ async def test_concurrent_equal_submissions_make_one_request(domain: Domain) -> 
     assert domain.rows("select (select count(*) from app.requests), (select count(*) from app.runs)") == [(1, 1)]
 
 
-async def test_another_content_under_the_same_label_is_a_resubmission(domain: Domain) -> None:
+async def test_other_content_under_the_same_label_is_a_resubmission(domain: Domain) -> None:
     first = (await submit(domain)).json()["request_id"]
     second = await submit(domain, source="uploads/better.tif")
     assert second.status_code == 202
@@ -163,7 +163,7 @@ async def test_a_new_version_waits_for_the_one_before(domain: Domain) -> None:
         ({"status": "completed"}, "malformed-request", "status"),
     ],
 )
-async def test_what_cannot_be_accepted_is_refused_with_a_sentence(
+async def test_invalid_submission_is_refused_with_a_sentence(
     domain: Domain, changes: dict[str, Any], code: str, says: str
 ) -> None:
     answer = await submit(domain, **changes)
@@ -178,13 +178,13 @@ async def test_an_unknown_platform_is_not_found(domain: Domain) -> None:
 
 
 @pytest.mark.parametrize("client_id", ["ddh-dev", "reviewer", "operator", "worker"])
-async def test_only_the_gateway_submits(domain: Domain, client_id: str) -> None:
+async def test_submission_by_any_client_but_the_gateway_is_refused(domain: Domain, client_id: str) -> None:
     async with domain.as_(client_id) as caller:
         answer = await caller.post("/api/v1/submit", json=submission())
     assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
 
 
-async def test_without_a_credential_nothing_is_done(domain: Domain) -> None:
+async def test_submission_without_a_credential_is_refused(domain: Domain) -> None:
     async with httpx.AsyncClient(transport=domain.transport, base_url="http://domain") as nobody:
         answer = await nobody.post("/api/v1/submit", json=submission())
     assert (answer.status_code, answer.json()["code"]) == (401, "unauthenticated")
@@ -213,9 +213,7 @@ FOREIGN = [
 
 
 @pytest.mark.parametrize("source", FOREIGN)
-async def test_a_platform_submits_what_lies_in_its_folders_and_is_told_nothing_of_others(
-    domain: Domain, source: str
-) -> None:
+async def test_refusal_of_a_source_in_anothers_folder_hides_whether_it_exists(domain: Domain, source: str) -> None:
     await folders(domain, "uploads/ddh/", "shared/maps/")
     absent = await submit(domain, source=source)
     domain.service.zones.bronze.write_bytes(source, b"another's")
@@ -229,7 +227,7 @@ async def test_a_platform_submits_what_lies_in_its_folders_and_is_told_nothing_o
         assert (await submit(domain, source=own, refs=refs)).status_code == 202
 
 
-async def test_where_no_folder_is_said_a_platform_has_its_own_and_where_none_is_it_submits_no_files(
+async def test_platform_registered_without_folders_gets_its_own_and_with_an_empty_list_none(
     domain: Domain,
 ) -> None:
     body = {"platform_id": "ddh", "display_name": "DDH", "required_refs": ["dataset_id", "resource_id"]}
@@ -245,7 +243,7 @@ async def test_where_no_folder_is_said_a_platform_has_its_own_and_where_none_is_
 
 
 @pytest.mark.parametrize("source", ["quarantine/5f0c/1.tif", "Quarantine/5f0c/1.tif"])
-async def test_nobody_submits_what_runs_keep_for_themselves(domain: Domain, source: str) -> None:
+async def test_source_in_a_folder_of_runs_is_refused(domain: Domain, source: str) -> None:
     for prefixes in ((), ("quarantine/",)):
         await folders(domain, *prefixes)
         refused = await submit(domain, source=source)
@@ -255,7 +253,7 @@ async def test_nobody_submits_what_runs_keep_for_themselves(domain: Domain, sour
 
 
 @pytest.mark.parametrize("prefix", ["uploads", "/uploads/", "uploads//", "../", "a/../b/", "u*/", ""])
-async def test_a_folder_is_named_with_its_last_slash_and_cannot_lead_elsewhere(domain: Domain, prefix: str) -> None:
+async def test_malformed_source_folder_is_refused(domain: Domain, prefix: str) -> None:
     body = {"platform_id": "acme", "display_name": "A", "required_refs": ["a"], "version_ref": "v"}
     command = "/commands/platform.register"
     answer = await call(domain, "operator", "POST", command, body | {"source_prefixes": [prefix]})

@@ -60,7 +60,7 @@ def refs(text: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("text", TEXTS)
-async def test_text_of_a_submission_is_carried_beside_prefect_as_it_is(domain: Domain, text: str) -> None:
+async def test_text_of_a_submission_bypasses_prefect_unchanged(domain: Domain, text: str) -> None:
     accepted = await submit(
         domain, refs=refs(text), version_label=text, data_type="vector", source="up/a.gpkg", parameters={"layer": text},
         idempotency_key=text,
@@ -93,14 +93,14 @@ async def test_text_of_a_submission_is_carried_beside_prefect_as_it_is(domain: D
     ],
     ids=["parameters", "parameter", "list", "refs", "ref", "label", "source", "source text", "operation", "metadata"],
 )
-async def test_objects_are_refused_wherever_a_submission_has_text(domain: Domain, kind: Any, place: Any) -> None:
+async def test_object_in_place_of_text_in_a_submission_is_refused(domain: Domain, kind: Any, place: Any) -> None:
     refused = await submit(domain, **place(kind))
     assert refused.status_code == 422, refused.text
     assert domain.rows("select count(*) from app.runs") == [(0,)]
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind["__prefect_kind"])
-async def test_even_where_an_input_is_an_object_it_never_gets_to_prefect(domain: Domain, kind: dict[str, Any]) -> None:
+async def test_object_given_as_an_input_never_reaches_prefect(domain: Domain, kind: dict[str, Any]) -> None:
     body = {"workflow_id": "create_stac_item", "inputs": {"product": kind, "source": "x", "source_sha256": "0" * 64}}
     made_run = await call(domain, "operator", "POST", "/runs", body)
     assert made_run.status_code < 300, made_run.text
@@ -111,7 +111,7 @@ async def test_even_where_an_input_is_an_object_it_never_gets_to_prefect(domain:
 
 
 @pytest.mark.parametrize("text", TEXTS)
-async def test_words_about_a_layer_are_text(domain: Domain, text: str) -> None:
+async def test_object_in_place_of_text_in_metadata_is_refused(domain: Domain, text: str) -> None:
     request_id = (await submit(domain)).json()["request_id"]
     [(asset_id,)] = domain.rows("select asset_id from app.requests where request_id = %s", request_id)
     path = f"/assets/{asset_id}/metadata"

@@ -37,20 +37,20 @@ async def test_failure_of_one_cancels_the_others_and_waits_for_them() -> None:
     assert works.ended == ["cancelled"]
 
 
-async def test_failure_of_one_is_told_after_the_others_have_ended() -> None:
+async def test_failure_of_one_is_raised_after_the_others_have_ended() -> None:
     works = Works()
     with pytest.raises(OSError, match="gone"):
         await each_to_its_end([works.fails(), works.lasts(0.05)])
     assert works.ended == ["done"]
 
 
-async def test_works_that_end_well_are_answered_in_their_order() -> None:
+async def test_results_are_returned_in_the_order_of_their_tasks() -> None:
     works = Works()
     assert await together(works.lasts(0.02), works.lasts(0)) == [1, 1]
     assert await each_to_its_end([works.lasts(0.02), works.lasts(0)]) == [1, 1]
 
 
-async def test_whoever_is_cancelled_leaves_nobody_behind() -> None:
+async def test_cancelling_the_group_cancels_every_task() -> None:
     works = Works()
     both = asyncio.create_task(together(works.lasts(600), works.lasts(600)))
     await works.begun.wait()

@@ -32,7 +32,7 @@ async def knocks(domain: Domain, secret: str) -> int:
         return (await client.get("/api/v1/clients", headers={"Authorization": f"Bearer {secret}"})).status_code
 
 
-async def test_good_tokens_open_what_their_client_may_do(domain: Domain, issuer: Receiver) -> None:
+async def test_good_token_opens_what_its_client_may_do(domain: Domain, issuer: Receiver) -> None:
     assert await knocks(domain, token()) == 200
     assert await knocks(domain, token(EC, "ES256", "ec", aud=["other", AUDIENCE])) == 200
     assert await knocks(domain, token(client_id="ddh-dev", role="admin", platform_id=None)) == 403
@@ -74,7 +74,7 @@ def _say(told: Reply, _request: Received) -> Reply:
     return told
 
 
-async def test_a_key_without_an_id_is_kept_where_it_is_the_only_one(issuer: Receiver) -> None:
+async def test_key_without_an_id_is_used_only_where_it_is_alone(issuer: Receiver) -> None:
     named, other = (json.loads(published(kid).body)["keys"][0] for kid in ("rsa", "ec"))
     unnamed = [{name: value for name, value in key.items() if name != "kid"} for key in (named, other)]
     for keys, is_usable in ((unnamed[:1], True), (unnamed, False), ([unnamed[0], other], True)):

@@ -66,7 +66,7 @@ INSECURE = [
 
 
 @pytest.mark.parametrize(("make", "name", "value"), INSECURE)
-def test_what_is_plain_is_refused_by_name_and_without_its_secrets(make: Make, name: str, value: str) -> None:
+def test_plain_address_is_refused_by_setting_name_without_its_secrets(make: Make, name: str, value: str) -> None:
     assert make().model_fields_set
     with pytest.raises(ValidationError) as refusal:
         make(**{name: value})
@@ -77,21 +77,21 @@ def test_what_is_plain_is_refused_by_name_and_without_its_secrets(make: Make, na
 
 
 @pytest.mark.parametrize(("make", "name", "value"), INSECURE)
-def test_developers_and_protected_networks_go_without(make: Make, name: str, value: str) -> None:
+def test_plain_address_is_allowed_in_development_and_protected_networks(make: Make, name: str, value: str) -> None:
     assert make(**{name: value, "development": True}).model_fields_set
     hosts = ("db.example", "cairn.example", "zones.example", "domain.example", "10.0.0.9")
     assert make(**{name: value, "plaintext_hosts": hosts}).model_fields_set
     assert make(**{name: value, "plaintext_hosts": tuple(host.upper() for host in hosts)}).model_fields_set
 
 
-def test_keys_of_an_issuer_are_not_fetched_in_the_clear() -> None:
+def test_issuer_keys_are_not_fetched_over_plain_http() -> None:
     issuer = {"jwt_issuer": "https://login.example", "jwt_audience": "cairn"}
     assert "jwt_jwks_url" in gateway(**issuer, jwt_jwks_url="https://login.example/keys").model_fields_set
     with pytest.raises(ValidationError, match=r"CAIRN_JWT_JWKS_URL leads to login\.example without TLS"):
         gateway(**issuer, jwt_jwks_url="http://login.example/keys")
 
 
-def test_a_relay_does_not_speak_to_prefect_in_the_clear(
+def test_relay_refuses_a_plain_http_prefect(
     database: TestDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PREFECT_API_URL", "http://prefect.example/api")
@@ -100,7 +100,7 @@ def test_a_relay_does_not_speak_to_prefect_in_the_clear(
         create_app(domain_settings(database, tmp_path, relay_enabled=True))
 
 
-def test_the_embedded_stack_is_a_developers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_embedded_stack_runs_in_development(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its own addresses are all loopback; a database of a developer's own may be anywhere."""
     monkeypatch.setenv("CAIRN_DEVELOPMENT", "false")
     state = StackState(tmp_path)

@@ -56,7 +56,7 @@ def refused(answer: httpx.Response) -> Any:
 
 
 @pytest.mark.parametrize("what", ["asset", "key"])
-async def test_who_waits_in_vain_for_a_lock_is_told_to_ask_again(
+async def test_submission_that_waits_too_long_for_a_lock_is_told_to_retry(
     shared_database: TestDatabase, tmp_path: Path, what: str
 ) -> None:
     asset_id = identity.asset_id("ddh", submission()["refs"])
@@ -74,7 +74,7 @@ async def test_who_waits_in_vain_for_a_lock_is_told_to_ask_again(
         assert (await submit(domain, idempotency_key="one")).status_code == 202
 
 
-async def test_duplicates_learn_the_id_of_the_first_that_hangs(
+async def test_duplicate_of_a_hanging_submission_learns_its_id(
     shared_database: TestDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_domain(shared_database, tmp_path, **SHORT) as domain:
@@ -96,7 +96,7 @@ async def test_duplicates_learn_the_id_of_the_first_that_hangs(
         "ffffffff-ffff-ffff-ffff-ffffffffffff",
     ],
 )
-async def test_duplicates_learn_it_from_another_process_too(
+async def test_duplicate_at_another_process_learns_the_id_of_a_hanging_submission(
     shared_database: TestDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request_id: str
 ) -> None:
     async with (
@@ -111,7 +111,7 @@ async def test_duplicates_learn_it_from_another_process_too(
         assert domain.rows(SESSIONS) == [("cairn-domain",)], "sessions are called by their service, not by requests"
 
 
-async def test_who_waits_for_a_decision_is_not_told_of_as_the_first(
+async def test_id_of_a_submission_waiting_for_a_decision_is_not_given_to_duplicates(
     shared_database: TestDatabase, tmp_path: Path
 ) -> None:
     """It has the turn, and may be found to be a duplicate itself: its id may never be anybody's."""
@@ -130,7 +130,7 @@ async def test_who_waits_for_a_decision_is_not_told_of_as_the_first(
         assert (await first).status_code == 409, "blocked by the version that waits for its review"
 
 
-async def test_duplicates_wait_without_connections_and_get_the_first_s_answer(
+async def test_waiting_duplicates_hold_no_connection_and_get_the_first_answer(
     shared_database: TestDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_domain(shared_database, tmp_path, **LONG) as domain:
@@ -144,7 +144,7 @@ async def test_duplicates_wait_without_connections_and_get_the_first_s_answer(
         assert {(answer.status_code, answer.json()["request_id"]) for answer in answers} == {(200, first)}
 
 
-async def test_who_is_behind_one_that_waited_in_vain_is_next(shared_database: TestDatabase, tmp_path: Path) -> None:
+async def test_submission_behind_one_that_gave_up_is_next(shared_database: TestDatabase, tmp_path: Path) -> None:
     async with running_domain(shared_database, tmp_path, submission_wait_seconds=3.0) as domain:
         with psycopg.connect(shared_database.url()) as connection:
             connection.execute("select pg_advisory_xact_lock(hashtextextended('ddh one', 0))")
@@ -156,7 +156,7 @@ async def test_who_is_behind_one_that_waited_in_vain_is_next(shared_database: Te
         assert (await late).status_code == 202
 
 
-async def test_a_malformed_submission_is_told_each_fault_once(shared_database: TestDatabase, tmp_path: Path) -> None:
+async def test_malformed_submission_names_each_fault_once(shared_database: TestDatabase, tmp_path: Path) -> None:
     async with running_domain(shared_database, tmp_path) as domain:
         answer = await submit(domain, priority="urgent")
         assert (answer.status_code, len(answer.json()["faults"])) == (422, 1)

@@ -22,7 +22,7 @@ async def test_a_run_handed_over_is_tried_again_at_once_and_uses_up_no_attempt(d
     ]
 
 
-async def test_endless_handing_over_is_a_loss(domain: Domain) -> None:
+async def test_endless_handing_over_counts_as_lost_attempts(domain: Domain) -> None:
     await submit(domain)
     states = [(await (await started(domain)).fail("handed-over", **TOLD)).json()["state"] for _ in range(23)]
     assert states == ["pending"] * 22 + ["failed"], "twenty that do not count, three that do"
@@ -42,7 +42,7 @@ async def test_a_cancellation_in_prefect_cancels_the_request(domain: Domain) -> 
     assert await dispatched(domain) == []
 
 
-async def test_another_attempt_keeps_what_completed_and_waits_for_the_rest(domain: Domain) -> None:
+async def test_next_attempt_keeps_completed_nodes_and_resets_the_rest(domain: Domain) -> None:
     await submit(domain)
     flow = await started(domain)
     await flow.beat(
@@ -56,7 +56,7 @@ async def test_another_attempt_keeps_what_completed_and_waits_for_the_rest(domai
 
 
 @pytest.mark.parametrize(("scope", "memory", "validated"), [("failed", 1, "completed"), ("all", 2, "pending")])
-async def test_a_rerun_of_what_failed_remembers_and_one_of_all_does_not(
+async def test_rerun_of_failed_nodes_keeps_the_memory_and_rerun_of_all_does_not(
     domain: Domain, scope: str, memory: int, validated: str
 ) -> None:
     await submit(domain)

@@ -83,9 +83,7 @@ def test_no_signature_is_in_any_log_database_or_blob(
     assert places_with(used, remote, azurite) == []
 
 
-def test_the_same_search_finds_a_signature_that_was_planted(
-    remote: RunningStack, azurite: Azurite, zones: Zones
-) -> None:
+def test_search_for_signatures_finds_a_planted_one(remote: RunningStack, azurite: Azurite, zones: Zones) -> None:
     with planted(remote, zones):
         found = places_with([CANARY], remote, azurite)
     for place in ("logs/planted.log", "database cairn", "database prefect", "redis", "blob runs/planted/x"):

@@ -90,12 +90,12 @@ def typed(stack: RunningStack, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 @pytest.mark.parametrize("story", STORIES)
-def test_pages_run_as_they_are_written(typed: Typed, story: str) -> None:
+def test_documented_commands_run_as_written(typed: Typed, story: str) -> None:
     done = typed[story].result()
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
 
 
-def test_what_the_pages_promise_has_come_true(stack: RunningStack, typed: Typed) -> None:
+def test_documented_commands_print_what_the_pages_promise(stack: RunningStack, typed: Typed) -> None:
     told = {story: one.result().stdout for story, one in typed.items()}
     assert "clearance public, latest is 0" in told["operator"]
     assert '"status":"completed"' in told["operator"].replace(" ", "")

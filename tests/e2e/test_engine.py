@@ -87,7 +87,7 @@ def flow_parameters(made: Trial) -> list[dict[str, Any]]:
     return [run["parameters"] for run in runs]
 
 
-def test_a_result_beyond_what_is_kept_fails_its_run_with_a_sentence(made: Trial) -> None:
+def test_too_large_result_fails_its_run_with_a_sentence(made: Trial) -> None:
     run_id = made.start("large", count=30_000)
     assert made.until_ended([run_id]) == {run_id: "failed"}
     problem = made.record(run_id)["problem"]

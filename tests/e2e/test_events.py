@@ -120,7 +120,7 @@ def shown(costs: Mapping[str, tuple[int, int]], of: int = 1) -> str:
     return ", ".join(f"{table} {rows / of:.1f} rows {size / of:,.0f} bytes" for table, (rows, size) in costs.items())
 
 
-def test_a_request_keeps_to_its_budget_of_prefects_database(stack: RunningStack, source: str) -> None:
+def test_request_stays_within_its_budget_of_prefects_database(stack: RunningStack, source: str) -> None:
     requests = [submit(stack, source, 0)]
     until(lambda: ended(stack, requests), PATIENCE_SECONDS)
     runs = flow_runs(stack, requests)
@@ -131,7 +131,7 @@ def test_a_request_keeps_to_its_budget_of_prefects_database(stack: RunningStack,
     assert sum(size for _, size in costs.values()) <= BYTES, shown(costs)
 
 
-def test_an_operator_sees_every_state_of_its_flow_runs_and_how_each_task_run_ended(
+def test_prefect_records_every_state_of_flow_runs_and_the_end_of_each_task_run(
     stack: RunningStack, source: str
 ) -> None:
     requests = [submit(stack, source, -1)]

@@ -156,7 +156,7 @@ def test_only_staff_see_what_operators_runs_made(stack: RunningStack, done: Done
     assert stack.rows("select count(*) from pgstac.collections where id = any(%s)", [raster, vector]) == [(0,)]
 
 
-def test_what_an_operators_run_made_is_removed_by_deleting_its_asset(stack: RunningStack, done: Done) -> None:
+def test_deleting_an_operators_asset_removes_what_its_run_made(stack: RunningStack, done: Done) -> None:
     """Its files go at once, its table with the next look at what is left over."""
     asset_id = done.runs["POST /runs", "vector_ingest"]["asset_id"]
     folder = stack.folder / "storage" / "silver" / "assets" / asset_id

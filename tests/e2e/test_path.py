@@ -123,7 +123,7 @@ def assert_partners_are_told_of_none_of_it(stack: RunningStack, request_id: str,
     assert len([one for one in ids if one in job.text]) >= 2
 
 
-def test_what_is_public_is_exported_and_taken_back_when_it_is_not(stack: RunningStack) -> None:
+def test_public_version_is_exported_and_withdrawn_when_no_longer_public(stack: RunningStack) -> None:
     """The demo approves with clearance public; afterwards a reviewer thinks better of it."""
     request_id = stack.json("demo", "--seed", "4")["request_id"]
     [(asset_id,)] = stack.rows("select asset_id from app.requests where request_id = %s", request_id)
@@ -138,7 +138,7 @@ def test_what_is_public_is_exported_and_taken_back_when_it_is_not(stack: Running
     until(lambda: stack.rows(withdrawal) == [("completed",)])
 
 
-def test_operators_hold_a_workflow_by_command(stack: RunningStack) -> None:
+def test_operator_pauses_a_workflow_by_command(stack: RunningStack) -> None:
     def held(kind: str, *order: str) -> list[tuple[str, Any]]:
         return [(one["name"], one["value"]) for one in stack.json(*order) if one["kind"] == kind]
 
@@ -150,7 +150,7 @@ def test_operators_hold_a_workflow_by_command(stack: RunningStack) -> None:
     assert stack.cairn("limit", "--workflow", "retry_test", "few").returncode == 2
 
 
-def test_prefect_shows_a_typed_form(stack: RunningStack) -> None:
+def test_prefect_shows_a_typed_form_for_a_workflow(stack: RunningStack) -> None:
     with stack.prefect() as prefect:
         deployment = prefect.get("/deployments/name/raster_ingest/raster_ingest").json()
     fields = deployment["parameter_openapi_schema"]["properties"]
@@ -160,7 +160,7 @@ def test_prefect_shows_a_typed_form(stack: RunningStack) -> None:
     assert fields["source"]["position"] < fields["run_id"]["position"]
 
 
-def test_a_run_started_in_prefects_ui_is_a_run_of_ours(stack: RunningStack) -> None:
+def test_run_started_in_prefects_ui_is_registered_with_the_domain(stack: RunningStack) -> None:
     with stack.prefect() as prefect:
         deployment = prefect.get("/deployments/name/echo_test/echo_test").json()
         started = prefect.post(
@@ -176,7 +176,7 @@ def test_a_run_started_in_prefects_ui_is_a_run_of_ours(stack: RunningStack) -> N
     ) == [("echo_test", "completed", {"echoed_params": {"message": "hi"}}, True, "completed")]
 
 
-def test_hello_world_says_what_it_said(stack: RunningStack) -> None:
+def test_hello_world_returns_its_known_statistics(stack: RunningStack) -> None:
     with stack.operator() as domain:
         created = domain.post("/api/v1/runs", json={"workflow_id": "hello_world", "inputs": {"n": 3}}).json()
         run = until(

@@ -28,14 +28,14 @@ def test_redis_carries_messages_order_leases_and_background_work(server: dict[st
     assert not json.dumps(server["docket"]["url"]).strip('"').startswith("memory")
 
 
-def test_its_database_is_postgresql(stack: RunningStack, server: dict[str, Any]) -> None:
+def test_prefects_database_is_postgresql(stack: RunningStack, server: dict[str, Any]) -> None:
     assert server["ephemeral"]["enabled"] is False
     assert stack.rows("select 1 from pg_stat_activity where datname = 'prefect' limit 1")
     # A repeatable read would wedge its state changes.
     assert stack.rows("show default_transaction_isolation") == [("read committed",)]
 
 
-def test_nobody_gets_in_without_the_login_and_no_browser_is_asked_for_one(stack: RunningStack) -> None:
+def test_prefect_refuses_calls_without_the_login_and_prompts_no_browser(stack: RunningStack) -> None:
     """Without a challenge a browser stores no login that it would send along with another site's request."""
     for kind in ("work_pools", "flow_runs", "deployments"):
         answer = httpx.post(f"{stack.url('prefect')}/api/{kind}/filter", json={})
@@ -43,7 +43,7 @@ def test_nobody_gets_in_without_the_login_and_no_browser_is_asked_for_one(stack:
         assert "www-authenticate" not in answer.headers
 
 
-def test_pages_of_other_origins_are_not_let_in(stack: RunningStack) -> None:
+def test_prefect_refuses_pages_of_other_origins(stack: RunningStack) -> None:
     def allowed(origin: str) -> str | None:
         asked = {"Origin": origin, "Access-Control-Request-Method": "POST"}
         answer = httpx.options(f"{stack.url('prefect')}/api/flow_runs/filter", headers=asked)
@@ -54,7 +54,7 @@ def test_pages_of_other_origins_are_not_let_in(stack: RunningStack) -> None:
     assert allowed(stack.url("prefect")) == stack.url("prefect")
 
 
-def test_blocks_are_sealed_with_a_key_that_the_database_does_not_hold(stack: RunningStack) -> None:
+def test_blocks_are_encrypted_with_a_key_outside_of_the_database(stack: RunningStack) -> None:
     key = json.loads((stack.folder / "secrets.json").read_text())["prefect_encryption"] + "="
     with psycopg.connect(stack.url("postgres").removesuffix("/cairn") + "/prefect") as connection:
         ((sealed,),) = connection.execute("select data from block_document where name = 'cairn'").fetchall()
@@ -63,6 +63,6 @@ def test_blocks_are_sealed_with_a_key_that_the_database_does_not_hold(stack: Run
     assert kept is None
 
 
-def test_tokens_against_forged_requests_are_off_on_purpose(server: dict[str, Any]) -> None:
+def test_csrf_protection_of_prefect_is_off_on_purpose(server: dict[str, Any]) -> None:
     """docs/decisions: the login is no cookie, so there is nothing that a forged request could ride on."""
     assert server["api"]["csrf_protection_enabled"] is False

@@ -87,7 +87,7 @@ def mixed(path: Path) -> Path:
 
 
 @pytest.mark.parametrize("ending", FORMATS)
-def test_every_format_becomes_a_layer(stack: RunningStack, sender: Sender, ending: str) -> None:
+def test_every_vector_format_becomes_a_layer(stack: RunningStack, sender: Sender, ending: str) -> None:
     status = sender.ended(f"fields.{ending}")
     assert status["status"] == "completed", status
     result = status["result"]
@@ -125,7 +125,9 @@ def tile_address(gateway: str, asset_id: str) -> str:
 
 
 @pytest.mark.parametrize(("name", "told"), [("mars.gpkg", "outside of the Earth"), ("bomb.zip", "would grow from")])
-def test_a_hostile_file_comes_to_a_sentence(stack: RunningStack, sender: Sender, name: str, told: str) -> None:
+def test_hostile_vector_file_is_refused_with_a_sentence(
+    stack: RunningStack, sender: Sender, name: str, told: str
+) -> None:
     status = sender.ended(name)
     assert (status["status"], status["problem"]["code"]) == ("failed", "invalid-input")
     assert told in status["problem"]["detail"]
@@ -133,7 +135,7 @@ def test_a_hostile_file_comes_to_a_sentence(stack: RunningStack, sender: Sender,
     assert stack.rows(f"{TABLES} where r.request_id = %s", status["request_id"]) == []
 
 
-def test_what_can_be_repaired_is_and_is_told(stack: RunningStack, sender: Sender) -> None:
+def test_repairable_vector_file_is_repaired_and_the_repairs_reported(stack: RunningStack, sender: Sender) -> None:
     status = sender.ended("mixed.gpkg")
     assert status["status"] == "completed", status
     outputs = status["result"]["outputs"]

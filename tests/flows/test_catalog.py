@@ -28,12 +28,12 @@ def form() -> set[str]:
     return set(catalog.form.parameters.properties) - {"run_id", "attempt_token"}
 
 
-def test_a_flow_is_built_once(file: Path) -> None:
+def test_flow_of_an_unchanged_file_is_built_once(file: Path) -> None:
     assert catalog.form is catalog.form
     assert catalog.segment is catalog.segment
 
 
-def test_a_file_that_changes_is_another_form(file: Path) -> None:
+def test_changed_file_gives_another_parameter_form(file: Path) -> None:
     assert form() == {"first"}
     file.write_text(WORKFLOW % "another")
     assert form() == {"another"}

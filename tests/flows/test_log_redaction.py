@@ -44,7 +44,7 @@ def test_lines_and_tracebacks_are_written_without_signatures(written: io.StringI
 
 
 @pytest.mark.parametrize("kind", [InvalidInput, Transient, HandlerError])
-def test_an_error_keeps_its_meaning(kind: type[HandlerError]) -> None:
+def test_redacted_error_keeps_its_type_and_code(kind: type[HandlerError]) -> None:
     clean = kind("The file is damaged.")
     assert without_secrets(clean) is clean
     told = without_secrets(kind(f"{URL} is damaged."))

@@ -58,7 +58,7 @@ def test_the_scarcest_pool_stands_last_and_what_is_gone_counts_for_nothing() -> 
     assert pools.scarcest({"gone"}) == pools.scarcest(()) == pools.home == "light"
 
 
-def test_what_a_pool_lacks_is_named() -> None:
+def test_capabilities_that_a_pool_lacks_are_named() -> None:
     pools = WorkPools(LIGHT, GDAL, GPU)
     assert pools.lacking("light", needed_by="gdal") == ["GDAL"]
     assert pools.lacking("gdal", needed_by="gpu") == ["a GPU"]

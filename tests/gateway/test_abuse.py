@@ -57,7 +57,7 @@ async def test_a_gigabyte_in_chunks_is_refused_and_not_kept(door: Door) -> None:
     assert await lives(door)
 
 
-async def test_a_gigabyte_that_is_announced_is_refused_too(door: Door) -> None:
+async def test_announced_gigabyte_is_refused(door: Door) -> None:
     head = SUBMIT + JSON + b"content-length: %d\r\n\r\n" % GIGABYTE
     answer = await door.say(head, *[b"x" * (1 << 20)] * 3)
     assert status_of(answer) == 413
@@ -116,7 +116,7 @@ async def submits(door: Door, name: str) -> bool:
     ],
     ids=["head", "body", "chunk", "silence", "empty lines"],
 )
-async def test_slow_ones_are_cut_off_and_others_served(door: Door, slow: bytes, status: int) -> None:
+async def test_slow_senders_are_cut_off_and_others_served(door: Door, slow: bytes, status: int) -> None:
     """200 sockets that drip a byte a second. Somebody else has an answer before the first of them is cut off."""
     before = door.resident_mb()
     opened = [await asyncio.open_connection("127.0.0.1", door.port) for _ in range(200)]
@@ -147,7 +147,7 @@ async def test_slow_ones_are_cut_off_and_others_served(door: Door, slow: bytes, 
     assert Counter(map(status_of, answers)) == {status: 200}
 
 
-async def test_who_takes_a_little_time_is_served(door: Door) -> None:
+async def test_slightly_slow_sender_is_served(door: Door) -> None:
     """The control of the test above: the same bytes, complete within the time."""
     answer = await door.say(b"GET /livez HTTP/1.1\r\nhost: ", b"x\r\nconnection: close\r\n\r\n", pause_seconds=0.5)
     assert status_of(answer) == 200
@@ -181,7 +181,7 @@ UNCLEAR = {
 
 
 @pytest.mark.parametrize("sent", UNCLEAR.values(), ids=UNCLEAR.keys())
-async def test_what_two_servers_could_read_in_two_ways_is_refused(door: Door, sent: bytes) -> None:
+async def test_ambiguous_request_is_refused_and_ends_its_connection(door: Door, sent: bytes) -> None:
     """One 400 and the end, also of a second request that was hidden behind."""
     answer = await door.say(sent + b"GET /readyz HTTP/1.1\r\nhost: x\r\n\r\n")
     assert status_of(answer) == 400
@@ -189,13 +189,13 @@ async def test_what_two_servers_could_read_in_two_ways_is_refused(door: Door, se
     assert json.loads(answer.partition(b"\r\n\r\n")[2])["status"] == 400
 
 
-async def test_a_good_request_and_one_behind_it_are_both_answered(door: Door) -> None:
+async def test_two_good_requests_on_one_connection_are_both_answered(door: Door) -> None:
     """The control: what is refused above is not refused for coming by hand."""
     answer = await door.say(GET + b"\r\n" + GET + b"connection: close\r\n\r\n")
     assert answer.count(b"HTTP/1.1 200") == 2
 
 
-async def test_the_domain_takes_no_head_without_end_and_larger_ones_than_the_gateway(door: Door) -> None:
+async def test_domain_refuses_an_endless_head_and_takes_larger_ones_than_the_gateway(door: Door) -> None:
     """What the gateway lets through is larger when it comes from there."""
     for size, status in ((100_000, 200), (140_000, 431)):
         head = GET + b"connection: close\r\nx-a: " + b"y" * size + b"\r\n\r\n"
@@ -214,7 +214,7 @@ async def test_a_head_without_end_is_cut_off(door: Door) -> None:
     assert status_of(await door.say(GET + b"connection: close\r\nx-a: " + b"y" * 20_000 + b"\r\n\r\n")) == 200
 
 
-async def test_a_trailer_is_no_header(door: Door) -> None:
+async def test_trailer_is_not_read_as_a_header(door: Door) -> None:
     """What stands behind a body was seen by no proxy that looks at heads: it names nobody."""
     nobody = SUBMIT.replace(b"x-api-key: secret-ddh-dev\r\n", b"") + JSON + b"transfer-encoding: chunked\r\n"
     trailer = b"\r\n2\r\n{}\r\n0\r\nx-api-key: secret-ddh-dev\r\n\r\n"
@@ -231,7 +231,7 @@ async def test_a_trailer_without_end_is_cut_off(door: Door) -> None:
     assert status_of(await door.say(CHUNKED + b"\r\n2\r\n{}\r\n0\r\nx-a: ", b"y" * 400_000, b"y" * 400_000)) in {0, 431}
 
 
-async def test_headers_of_the_inside_mean_nothing_from_outside(door: Door) -> None:
+async def test_internal_headers_from_outside_are_ignored(door: Door) -> None:
     """Who calls is said by the credential, whatever else is claimed."""
     claims = {
         "X-Internal-Role": "admin",
@@ -251,7 +251,7 @@ async def test_headers_of_the_inside_mean_nothing_from_outside(door: Door) -> No
     assert door.rows("select platform_id from app.requests") == [("ddh",)]
 
 
-async def test_ten_thousand_wrong_keys(door: Door) -> None:
+async def test_ten_thousand_wrong_keys_do_not_slow_other_clients(door: Door) -> None:
     """Refused without a look-up after the first few; memory stays, and who has a good key goes on."""
     before = door.resident_mb()
     limits = httpx.Limits(max_connections=8)

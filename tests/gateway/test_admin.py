@@ -19,14 +19,14 @@ async def read(platform: Platform, page: str, by: str | None = "operator") -> ht
         return await caller.get(f"/api/admin/{page}")
 
 
-async def test_these_pages_are_for_operators(platform: Platform) -> None:
+async def test_admin_routes_are_for_operators_only(platform: Platform) -> None:
     callers = {None: 401, "nobody": 401, "ddh-dev": 403, "reviewer": 403, "worker": 403, "gateway": 403}
     for page in PAGES:
         for by, status in (callers | {"operator": 200, "admin": 200}).items():
             assert (await read(platform, page, by)).status_code == status, (page, by)
 
 
-async def test_health_says_what_answers(platform: Platform) -> None:
+async def test_health_names_each_service_and_whether_it_answers(platform: Platform) -> None:
     assert (await read(platform, "health")).json() == {
         "gateway": "ok",
         "database": "ok",
@@ -69,7 +69,7 @@ async def test_recent_events_are_the_newest_first(platform: Platform) -> None:
     assert numbers[0] == newest
 
 
-async def test_workflows_are_what_partners_may_have_done(platform: Platform) -> None:
+async def test_listed_workflows_are_those_that_partners_may_order(platform: Platform) -> None:
     offered = (await read(platform, "workflows")).json()["workflows"]
     assert [one["process_id"] for one in offered] == [
         "raster_ingest",
@@ -79,7 +79,7 @@ async def test_workflows_are_what_partners_may_have_done(platform: Platform) -> 
     ]
 
 
-def test_whatever_holds_a_secret_is_not_shown() -> None:
+def test_setting_that_holds_a_secret_is_masked() -> None:
     class Inner(BaseModel):
         token: SecretStr
         url: HttpUrl

@@ -25,7 +25,7 @@ class Counted:
         return self.answers.pop(0)
 
 
-async def test_many_who_ask_at_once_are_one_and_are_remembered_for_a_moment() -> None:
+async def test_concurrent_questions_are_asked_once_and_remembered_briefly() -> None:
     now = [0.0]
     kept, ask = Remembered(1.0, lambda: now[0]), Counted(True, False)
     assert await asyncio.gather(*(kept.answer("a", ask) for _ in range(100))) == [True] * 100
@@ -36,7 +36,7 @@ async def test_many_who_ask_at_once_are_one_and_are_remembered_for_a_moment() ->
     assert await kept.answer("b", Counted(True))  # another question has its own answer
 
 
-async def test_who_leaves_leaves_the_answer_to_the_others() -> None:
+async def test_cancelled_caller_leaves_the_answer_to_the_others() -> None:
     kept, ask = Remembered(), Counted(True)
     leaving = asyncio.create_task(kept.answer("a", ask))
     await asyncio.sleep(0)
@@ -56,7 +56,7 @@ async def test_a_question_that_failed_is_asked_again_after_its_time() -> None:
     assert await kept.answer("a", Counted(True))
 
 
-async def test_anybody_may_ask_how_we_are_as_often_as_they_like(
+async def test_any_number_of_health_calls_asks_each_service_once(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app, asked = platform.gateway.app, []  # type: ignore[attr-defined]

@@ -37,7 +37,7 @@ async def test_assets_are_found_by_reference_clearance_and_kind(platform: Platfo
     assert (refused.status_code, refused.json()["code"]) == (422, "invalid-query")
 
 
-async def test_a_version_tells_how_it_stands(platform: Platform) -> None:
+async def test_version_shows_its_approval_and_processing(platform: Platform) -> None:
     known = await approved(platform)
     path = f"/api/assets/{known.asset_id}/versions"
     [listed] = (await call(platform, "ddh-dev", "GET", path)).json()["versions"]
@@ -46,7 +46,7 @@ async def test_a_version_tells_how_it_stands(platform: Platform) -> None:
     assert (await call(platform, "ddh-dev", "GET", f"{path}/1")).status_code == 404
 
 
-async def test_links_lead_to_the_data_once_it_may_be_read(platform: Platform) -> None:
+async def test_status_links_to_the_data_only_while_it_may_be_read(platform: Platform) -> None:
     known = await processed(platform)
     path = f"/api/platform/status/{known.request_id}"
     assert (await call(platform, "ddh-dev", "GET", path)).json()["result"]["links"] == []
@@ -57,7 +57,7 @@ async def test_links_lead_to_the_data_once_it_may_be_read(platform: Platform) ->
     assert (await call(platform, "ddh-dev", "GET", path)).json()["result"]["links"] == []
 
 
-async def test_a_person_whom_the_partner_named_decides_about_its_own(platform: Platform) -> None:
+async def test_partner_client_with_review_scope_decides_about_its_platforms_assets(platform: Platform) -> None:
     known = await processed(platform)
     who = "ddh-reviewer"
     assert await decide(platform, known, "approve", who, clearance_level="ouo") == (200, "approved")
@@ -80,7 +80,7 @@ async def test_a_person_whom_the_partner_named_decides_about_its_own(platform: P
     assert (await call(platform, who, "GET", asset)).status_code == 404
 
 
-async def test_nobody_decides_about_what_they_submitted(platform: Platform) -> None:
+async def test_decision_by_the_submitter_is_refused(platform: Platform) -> None:
     accepted = await call(platform, "ddh-reviewer", "POST", "/api/platform/submit", json=BODY)
     request_id = accepted.json()["request_id"]
     [(asset_id,)] = platform.domain.rows("select asset_id from app.requests")
@@ -98,7 +98,7 @@ async def test_nobody_decides_about_what_they_submitted(platform: Platform) -> N
         assert (answer.status_code, answer.json()["code"]) == (403, "forbidden"), path
 
 
-async def test_the_domain_judges_scope_and_platform_by_itself(platform: Platform) -> None:
+async def test_domain_checks_scope_and_platform_of_a_decision_itself(platform: Platform) -> None:
     """The gateway's own look is a courtesy: past it, the domain refuses the same."""
     known = await processed(platform)
     path = f"/api/v1/assets/{known.asset_id}/versions/0/approve"
@@ -109,7 +109,9 @@ async def test_the_domain_judges_scope_and_platform_by_itself(platform: Platform
 
 
 @pytest.mark.parametrize(("client_id", "status"), [("ddh-dev", 200), ("operator", 200), ("reviewer", 403)])
-async def test_a_partner_cancels_its_own_and_operators_any(platform: Platform, client_id: str, status: int) -> None:
+async def test_request_is_cancelled_by_its_own_partner_or_an_operator(
+    platform: Platform, client_id: str, status: int
+) -> None:
     known = await submitted(platform)
     for _ in range(2):
         answer = await call(platform, client_id, "POST", "/api/platform/cancel", json={"request_id": known.request_id})
@@ -118,7 +120,7 @@ async def test_a_partner_cancels_its_own_and_operators_any(platform: Platform, c
     assert told["status"] == ("cancelled" if status == 200 else "pending")
 
 
-async def test_what_has_ended_cannot_be_cancelled(platform: Platform) -> None:
+async def test_cancelling_an_ended_request_is_refused(platform: Platform) -> None:
     known = await processed(platform)
     answer = await call(platform, "ddh-dev", "POST", "/api/platform/cancel", json={"request_id": known.request_id})
     assert (answer.status_code, answer.json()["code"]) == (409, "already-finished")

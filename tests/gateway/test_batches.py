@@ -33,7 +33,7 @@ def count(platform: Platform) -> int:
     return int(found)
 
 
-async def test_each_is_judged_on_its_own(platform: Platform) -> None:
+async def test_each_submission_of_a_batch_is_judged_on_its_own(platform: Platform) -> None:
     items = [item(0), item(1, data_type="audio"), item(2, flow_run_id="x"), item(3), item(4, operation="dance")]
     answer = await send(platform, items)
     told = answer.json()
@@ -47,7 +47,7 @@ async def test_each_is_judged_on_its_own(platform: Platform) -> None:
     assert count(platform) == 2
 
 
-async def test_the_same_batch_again_makes_nothing_new(platform: Platform) -> None:
+async def test_repeated_batch_makes_nothing_new(platform: Platform) -> None:
     items = [item(number) for number in range(20)]
     first, again = (await send(platform, items, "whole")).json(), (await send(platform, items, "whole")).json()
     assert (first["accepted"], again["accepted"], again["duplicates"]) == (20, 0, 20)
@@ -56,7 +56,7 @@ async def test_the_same_batch_again_makes_nothing_new(platform: Platform) -> Non
 
 
 @pytest.mark.parametrize("other", ["longer", "shorter", "in another order", "another body", "own keys"])
-async def test_another_batch_under_the_same_key_is_refused_as_a_whole(platform: Platform, other: str) -> None:
+async def test_other_batch_under_the_same_key_is_refused_as_a_whole(platform: Platform, other: str) -> None:
     items = [item(0, data_type="audio"), item(1), item(2), item(3)]
     assert (await send(platform, items, "whole")).json()["accepted"] == 3
     changed = {
@@ -83,13 +83,13 @@ async def test_two_batches_at_once_under_one_key_are_never_mixed(platform: Platf
     assert marks == 1
 
 
-async def test_a_batch_of_which_nothing_was_taken_leaves_its_key_free(platform: Platform) -> None:
+async def test_batch_without_an_accepted_submission_leaves_its_key_free(platform: Platform) -> None:
     """As with a single submission: what was refused has used no key."""
     assert (await send(platform, [item(0, data_type="audio")], "free")).json()["refused"] == 1
     assert (await send(platform, [item(0)], "free")).json()["accepted"] == 1
 
 
-def test_the_marks_of_one_key_are_found_by_the_index_of_keys(cluster: TestCluster) -> None:
+def test_marks_of_a_batch_key_are_found_by_index(cluster: TestCluster) -> None:
     """In a fresh database: one that was used may know of its tables what speaks for another index."""
     mark = batch_mark("whole", {})
     values = {"platform_id": "ddh", "first": common(mark), "length": len(mark)}
@@ -116,7 +116,7 @@ async def test_no_client_can_send_the_key_of_a_batchs_submission(platform: Platf
     assert count(platform) == 1
 
 
-async def test_one_that_we_fail_at_hides_none_of_the_others(
+async def test_internal_error_at_one_submission_leaves_the_others_of_its_batch(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def failing(body: dict[str, Any], *others: Any) -> Accepted:
@@ -146,14 +146,14 @@ async def test_an_items_own_key_holds_across_batches_and_single_calls(platform: 
     assert batch["results"][1]["duplicate"] is True
 
 
-async def test_versions_of_one_asset_are_handed_in_in_their_order(platform: Platform) -> None:
+async def test_versions_of_one_asset_are_submitted_in_their_order(platform: Platform) -> None:
     items = [item(number % 5, version_id=f"v{number // 5}") for number in range(40)]
     told = (await send(platform, items)).json()
     assert [one["status_code"] for one in told["results"]] == [202] * 5 + [409] * 35
     assert {one["problem"]["blocking_version"] for one in told["results"][5:]} == {"v0"}
 
 
-async def test_a_thousand_fit_and_one_more_does_not(platform: Platform) -> None:
+async def test_batch_of_more_than_a_thousand_is_refused(platform: Platform) -> None:
     bad = {"submission": {"a": 1}}
     assert (await send(platform, [bad] * 1000)).json()["refused"] == 1000
     waits = await send(platform, [bad])
@@ -164,14 +164,14 @@ async def test_a_thousand_fit_and_one_more_does_not(platform: Platform) -> None:
     assert (answer.status_code, answer.json()["code"]) == (422, "malformed-request")
 
 
-async def test_batches_side_by_side_are_paid_for_one_by_one(platform: Platform) -> None:
+async def test_concurrent_batches_are_each_charged_to_the_rate(platform: Platform) -> None:
     """None passes on what another has already spent, however long the database lets both wait."""
     bad = {"submission": {"a": 1}}
     answers = await asyncio.gather(*(send(platform, [bad] * 1000) for _ in range(6)))
     assert Counter(answer.status_code for answer in answers) == {207: 1, 429: 5}
 
 
-async def test_a_platforms_batches_share_the_places_of_one(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_batches_of_one_platform_share_its_places(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     under_way, most = 0, 0
 
     async def counted(*asked: Any) -> Accepted:
@@ -190,17 +190,17 @@ async def test_a_platforms_batches_share_the_places_of_one(platform: Platform, m
 
 
 @pytest.mark.parametrize("client_id", [None, "reviewer", "worker"])
-async def test_only_partners_submit_batches(platform: Platform, client_id: str | None) -> None:
+async def test_batch_by_a_client_that_is_no_partner_is_refused(platform: Platform, client_id: str | None) -> None:
     answer = await call(platform, client_id, "POST", "/api/gateway/submit/batch", json={"submissions": [item(0)]})
     assert answer.status_code == (401 if client_id is None else 403)
 
 
-def test_keys_follow_from_the_batch_and_the_place_in_it() -> None:
+def test_key_of_an_item_follows_from_its_batch_and_place() -> None:
     plain, own = BatchItem(submission={}), BatchItem(submission={}, idempotency_key="mine")
     assert [key_of(plain, "b", 3), key_of(own, "b", 3), key_of(plain, None, 3)] == ["bi3", "mine", None]
 
 
-def test_which_submissions_take_turns_is_told_by_the_asset_alone() -> None:
+def test_submissions_take_turns_by_asset_alone() -> None:
     from domain.contracts.platforms import PlatformRow
 
     row = PlatformRow(platform_id="x", required_refs=["a"], optional_refs=["b"], version_ref="v")

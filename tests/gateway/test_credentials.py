@@ -43,7 +43,7 @@ async def knock(platform: Platform, secret: str, address: str = "10.0.0.1", path
         return await client.get(path, headers={"Authorization": f"Bearer {secret}"})
 
 
-async def test_a_good_token_is_its_clients_key(trusting: Platform) -> None:
+async def test_good_token_is_accepted_like_its_clients_key(trusting: Platform) -> None:
     for secret in (token(client_id="ddh-dev"), token(EC, "ES256", "ec", client_id="reviewer"), "secret-ddh-dev"):
         assert (await knock(trusting, secret)).status_code == 404
     revoked = "update app.clients set is_active = false where client_id = 'ddh-dev' returning 1"
@@ -90,12 +90,12 @@ async def test_a_forged_token_opens_no_route(trusting: Platform, forgery: str) -
         assert answers[1].status_code != 401, str(operation)
 
 
-async def test_without_an_issuer_no_token_is_believed(platform: Platform) -> None:
+async def test_every_token_is_refused_without_an_issuer(platform: Platform) -> None:
     assert (await knock(platform, token(client_id="ddh-dev"))).status_code == 401
 
 
 @pytest.mark.parametrize("path", [NOTHING, "/tiles/some-asset/info"])
-async def test_who_guesses_waits_and_who_shares_the_address_goes_on(platform: Platform, path: str) -> None:
+async def test_guesser_waits_while_known_clients_at_its_address_go_on(platform: Platform, path: str) -> None:
     served = path == NOTHING
     assert (await knock(platform, "secret-ddh-dev")).status_code == 404
     answers = [await knock(platform, f"cairn_wrong{number}") for number in range(200)]
@@ -115,7 +115,9 @@ async def test_a_revoked_key_is_refused_at_once(platform: Platform) -> None:
     assert (await knock(platform, "secret-ddh-dev")).status_code == 401
 
 
-async def test_who_is_let_in_here_is_written_down_by_the_domain(database: TestDatabase, tmp_path: Path) -> None:
+async def test_last_use_of_a_client_at_the_gateway_is_recorded_by_the_domain(
+    database: TestDatabase, tmp_path: Path
+) -> None:
     used = "select client_id from app.clients where last_used_at is not null"
     async with running_platform(database, tmp_path, last_used_seconds=0.1) as platform:
         assert (await knock(platform, "secret-arcgis-dew")).status_code == 401
@@ -124,7 +126,7 @@ async def test_who_is_let_in_here_is_written_down_by_the_domain(database: TestDa
         assert platform.domain.rows(used) == [("ddh-dev",)]
 
 
-async def test_how_long_a_refusal_takes_tells_nothing_of_the_key(platform: Platform) -> None:
+async def test_duration_of_a_refusal_reveals_nothing_of_the_key(platform: Platform) -> None:
     """Alike for a key that nobody has, one that is a letter off, one that was withdrawn; a right key takes longer."""
     platform.domain.rows("update app.clients set is_active = false where client_id = 'arcgis-dev' returning 1")
     kinds = {"near": "secret-ddh-dew", "withdrawn": "secret-arcgis-dev", "right": "secret-ddh-dev"}

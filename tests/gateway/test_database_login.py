@@ -71,7 +71,7 @@ def url_of(database: TestDatabase) -> str:
     return urlunsplit(parts._replace(netloc=f"{ROLE}@127.0.0.1:{parts.port}"))
 
 
-async def test_without_a_token_nobody_is_let_in(database: TestDatabase, credential: StandIn) -> None:
+async def test_database_login_without_a_token_is_refused(database: TestDatabase, credential: StandIn) -> None:
     with pytest.raises(psycopg.OperationalError, match="password"):
         await DatabaseAddress(url_of(database)).connect()
     assert credential.asked == []
@@ -93,7 +93,9 @@ async def test_each_connection_of_the_domain_has_a_token_of_its_own(
         await database.close()
 
 
-async def test_each_connection_of_the_gateways_pool_has_one(address: DatabaseAddress, credential: StandIn) -> None:
+async def test_each_connection_of_the_gateways_pool_has_a_token_of_its_own(
+    address: DatabaseAddress, credential: StandIn
+) -> None:
     async with reading_pool(address, size=2) as pool, pool.connection() as one, pool.connection() as other:
         for connection in (one, other):
             assert (await (await connection.execute("select current_user")).fetchone()) == (ROLE,)
@@ -113,13 +115,13 @@ async def test_pooled_connection_is_used_again(address: DatabaseAddress, credent
     assert len(credential.asked) == 1
 
 
-async def test_listeners_ask_too(address: DatabaseAddress, credential: StandIn) -> None:
+async def test_listening_connection_logs_in_with_a_token(address: DatabaseAddress, credential: StandIn) -> None:
     async with await Notices(address, REQUEST_CHANNEL).address.connect(autocommit=True) as connection:
         await connection.execute("listen cairn_requests")
     assert len(credential.asked) == 1
 
 
-async def test_servings_pools_ask_too(
+async def test_pools_of_serving_log_in_with_tokens(
     database: TestDatabase, credential: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database_address, "machine", lambda: credential)
@@ -142,7 +144,7 @@ async def test_servings_pools_ask_too(
 @pytest.mark.parametrize(
     "connected", [lambda app, settings: layers.connected((app,), settings), catalog.connected], ids=["layers", "stac"]
 )
-async def test_the_libraries_speak_tls_where_the_url_asks_for_it(
+async def test_libraries_of_serving_use_tls_where_the_url_asks_for_it(
     connected: Callable[[FastAPI, ServingSettings], Any], database: TestDatabase, tmp_path: Path
 ) -> None:
     """The test cluster speaks none: whoever insists is not served, and nothing is said in the clear instead."""
@@ -160,13 +162,15 @@ async def test_the_libraries_speak_tls_where_the_url_asks_for_it(
     ("place", "host", "port"),
     [("db.example", ["db.example"], [5432]), ("[::1]:6432", ["::1"], [6432]), ("a:1,b:2", ["a", "b"], [1, 2])],
 )
-def test_the_libraries_are_told_where_it_is(place: str, host: list[str], port: list[int]) -> None:
+def test_libraries_of_serving_are_given_host_port_and_role_of_the_url(
+    place: str, host: list[str], port: list[int]
+) -> None:
     told = pool_options(DatabaseAddress(f"postgresql://role:p%40ss@{place}/cairn?sslmode=verify-full"), 3)
     assert (told["host"], told["port"], told["database"]) == (host, port, "cairn")
     assert (told["user"], told["password"], told["dsn"]) == ("role", "p@ss", "postgresql:///?sslmode=verify-full")
 
 
-def test_passwords_are_the_urls_unless_told_otherwise(tmp_path: Path) -> None:
+def test_password_is_read_from_the_url_by_default(tmp_path: Path) -> None:
     url = SecretStr("postgresql://role:hidden@127.0.0.1/cairn")
     settings = ServingSettings(database_serving_url=url, storage_root=tmp_path)
     assert settings.address(url) == DatabaseAddress(url.get_secret_value())
@@ -175,7 +179,7 @@ def test_passwords_are_the_urls_unless_told_otherwise(tmp_path: Path) -> None:
         ServingSettings(database_serving_url=url, storage_root=tmp_path, database_auth="kerberos")
 
 
-def test_the_machines_identity_is_azures_and_made_without_asking(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_azure_credential_is_created_without_a_network_call(monkeypatch: pytest.MonkeyPatch) -> None:
     database_address.machine.cache_clear()
     made = database_address.machine()
     assert type(made).__module__.startswith("azure.identity")
@@ -195,9 +199,7 @@ def silence_of(connection: psycopg.AsyncConnection[Any]) -> tuple[int, ...]:
         return (*alive, wire.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) // 1000)
 
 
-async def test_every_connection_notices_a_server_that_fails_without_a_word(
-    database: TestDatabase, tmp_path: Path
-) -> None:
+async def test_every_connection_has_timeouts_for_a_silent_server(database: TestDatabase, tmp_path: Path) -> None:
     """Listeners and each service's pools, by the address that all of them open connections with."""
     address = DatabaseAddress(database.url())
     found = []
@@ -219,7 +221,7 @@ async def test_every_connection_notices_a_server_that_fails_without_a_word(
     assert found == [(10, 5, 3, 20)] * 4
 
 
-async def test_the_url_may_say_otherwise_of_silence(database: TestDatabase) -> None:
+async def test_timeouts_in_the_url_win_over_the_defaults(database: TestDatabase) -> None:
     told = f"{database.url()}?keepalives_idle=60&tcp_user_timeout=90000"
     async with await DatabaseAddress(told).connect() as connection:
         assert silence_of(connection) == (60, 5, 3, 90)

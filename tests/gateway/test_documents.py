@@ -72,7 +72,7 @@ FREE = (
 
 
 @pytest.mark.parametrize("audience", [Audience.PARTNER, Audience.OPERATOR])
-async def test_objects_say_what_is_in_them(platform: Platform, audience: Audience) -> None:
+async def test_every_object_of_a_document_declares_its_members(platform: Platform, audience: Audience) -> None:
     shown = document(platform.gateway.app, audience)  # type: ignore[attr-defined]
     schemas = {name: one for name, one in shown["components"]["schemas"].items() if name != "Problem"}
     free = free_forms([shown["paths"], schemas])
@@ -80,7 +80,7 @@ async def test_objects_say_what_is_in_them(platform: Platform, audience: Audienc
     assert [place for place in free if not place.endswith(FREE)] == []
 
 
-async def test_every_example_runs(platform: Platform) -> None:
+async def test_every_example_of_the_documents_is_answered_as_documented(platform: Platform) -> None:
     ran = 0
     for number, operation in enumerate(operations(platform)):
         if operation.example() is None:

@@ -53,7 +53,7 @@ def as_key(secret: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("shown", [as_session, as_key])
-async def test_wrong_credentials_are_counted_however_they_are_shown(
+async def test_wrong_credentials_are_counted_in_every_header_and_cookie(
     served: Platform, shown: Callable[[str], dict[str, str]]
 ) -> None:
     answers = [await ask(served, JUDGED, shown(f"wrong-{number}")) for number in range(LIMIT + 10)]
@@ -62,7 +62,7 @@ async def test_wrong_credentials_are_counted_however_they_are_shown(
         assert await ask(served, JUDGED, right("secret-ddh-dev")) == 429
 
 
-async def test_an_answer_that_was_given_unjudged_proves_no_credential(served: Platform) -> None:
+async def test_answer_that_needed_no_credential_proves_none(served: Platform) -> None:
     guesses = [f"guess-{number}" for number in range(5)] + ["secret-ddh-dev"]
     assert {await ask(served, UNJUDGED, as_key(guess)) for guess in guesses} == {404}
     for number in range(LIMIT):
@@ -70,14 +70,14 @@ async def test_an_answer_that_was_given_unjudged_proves_no_credential(served: Pl
     assert {await ask(served, JUDGED, as_key(guess)) for guess in guesses} == {429}
 
 
-async def test_who_was_let_in_reads_on_beside_a_guesser(served: Platform) -> None:
+async def test_known_reader_goes_on_beside_a_guesser(served: Platform) -> None:
     assert await ask(served, "/api/assets", as_key("secret-ddh-dev")) == 200
     for number in range(LIMIT):
         assert await ask(served, JUDGED, as_session(f"wrong-{number}")) == 401
     assert await ask(served, JUDGED, as_key("secret-ddh-dev")) == 404
 
 
-async def test_one_readers_crawl_leaves_the_others_theirs(served: Platform) -> None:
+async def test_crawling_reader_does_not_use_up_others_rates(served: Platform) -> None:
     """By credential, and by address where none is shown; whoever has to wait is told how long."""
     app, now = served.gateway.app, [0.0]  # type: ignore[attr-defined]
     app.state.gateway = replace(app.state.gateway, readers=Buckets(1, 5, clock=lambda: now[0]))

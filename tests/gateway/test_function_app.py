@@ -94,7 +94,7 @@ async def test_many_first_calls_start_one_gateway(host: Host, domain: Domain) ->
     assert 1 <= sessions(domain) <= 8
 
 
-async def test_calls_are_judged_as_at_any_other_door(host: Host) -> None:
+async def test_calls_are_authenticated_as_at_the_gateway_itself(host: Host) -> None:
     unknown = await host.call("POST", "/api/platform/submit", BODY)
     nowhere = await host.call("GET", "/api/platform/status/00000000-0000-4000-8000-000000000000", x_api_key="wrong")
     faulty = await host.call("POST", "/api/platform/submit", BODY | {"colour": 1}, x_api_key="secret-ddh-dev")
@@ -104,7 +104,7 @@ async def test_calls_are_judged_as_at_any_other_door(host: Host) -> None:
     assert "'colour'" in json.loads(faulty.get_body())["detail"]
 
 
-async def test_who_guesses_is_known_by_the_address_that_the_host_saw(host: Host) -> None:
+async def test_guesses_are_counted_by_the_address_that_the_host_saw(host: Host) -> None:
     path = "/api/platform/status/00000000-0000-4000-8000-000000000000"
     guesses = [await host.call("GET", path, x_api_key=f"wrong{number}") for number in range(60)]
     assert [answer.status_code for answer in guesses] == [401] * 50 + [429] * 10
@@ -131,9 +131,7 @@ async def test_a_stream_without_end_is_refused_with_a_sentence(host: Host) -> No
     assert "open the console where the gateway is a server" in told["detail"]
 
 
-async def test_what_takes_too_long_ends_before_the_host_ends_the_worker(
-    host: Host, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_slow_call_ends_before_the_host_ends_the_worker(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (await host.call("GET", "/livez")).status_code == 200
     monkeypatch.setattr(function_app, "LONGEST_SECONDS", 0.5)
     targets = host.app.middleware._app._app.state.gateway.settings.proxy_targets
@@ -153,7 +151,7 @@ def test_calls_end_well_before_the_hosts_own_limit() -> None:
     assert int(hours) * 3600 + int(minutes) * 60 + int(seconds) - 5 >= function_app.LONGEST_SECONDS
 
 
-def test_the_host_is_told_to_leave_paths_as_they_are() -> None:
+def test_host_configuration_leaves_paths_unchanged() -> None:
     written = json.loads(Path("gateway/host.json").read_text())
     assert written["version"] == "2.0"
     assert written["extensions"]["http"]["routePrefix"] == ""
@@ -173,6 +171,6 @@ def test_the_host_is_told_to_leave_paths_as_they_are() -> None:
         ([], None),
     ],
 )
-def test_a_caller_is_where_the_hosts_front_end_saw_it(said: list[str], address: str | None) -> None:
+def test_address_of_a_caller_is_the_one_that_the_hosts_front_end_saw(said: list[str], address: str | None) -> None:
     found = client_of([(b"x-forwarded-for", value.encode()) for value in said])
     assert found == (None if address is None else (address, 0))

@@ -166,9 +166,7 @@ def gateway_url(platform: Platform, tmp_path: Path, target: str) -> Iterator[str
 
 
 @pytest.mark.parametrize("audience", [Audience.PARTNER, Audience.OPERATOR])
-async def test_no_call_of_a_document_is_answered_by_a_fault_of_ours(
-    platform: Platform, gateway_url: str, audience: Audience
-) -> None:
+async def test_no_documented_call_is_answered_500(platform: Platform, gateway_url: str, audience: Audience) -> None:
     makers = (world.processed, world.approved, world.failed, world.submitted, world.started)
     stock = [await make(platform, resource_id=f"s{number}") for number, make in enumerate(makers)]
     ours = {str(one): one for one in operations(platform) if one.audience is audience}

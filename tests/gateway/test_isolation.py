@@ -57,7 +57,7 @@ async def target(platform: Platform) -> AsyncIterator[None]:
 
 
 @pytest.mark.usefixtures("target")
-async def test_every_route_times_every_id_times_every_wrong_caller(platform: Platform) -> None:
+async def test_every_route_hides_every_id_from_every_wrong_caller(platform: Platform) -> None:
     """By the table of routes: what no document describes is named, and is judged elsewhere or for everybody."""
     platform.domain.rows("update app.platforms set is_active = true where platform_id <> 'internal' returning 1")
     by_route = described(platform)
@@ -122,7 +122,7 @@ async def _as_for_nothing(
     assert without(answer, operation, ids) == without(nothing, operation, made_up), (str(operation), client_id)
 
 
-async def test_no_answer_to_a_partner_names_what_is_within(platform: Platform) -> None:
+async def test_no_answer_to_a_partner_names_an_internal_id(platform: Platform) -> None:
     """Requests in every state, read in every way that a partner has."""
     made = [
         await make(platform, resource_id=f"r{number}")
@@ -144,7 +144,7 @@ async def test_no_answer_to_a_partner_names_what_is_within(platform: Platform) -
     assert read >= 25
 
 
-async def test_the_look_sees_an_id_that_is_shown(platform: Platform) -> None:
+async def test_search_for_internal_ids_finds_a_planted_one(platform: Platform) -> None:
     """The control: operators are shown what partners are not, and the same look finds it."""
     known = await world.started(platform)
     answer = await world.call(platform, "operator", "GET", f"/api/status/job/{known.run_id}")

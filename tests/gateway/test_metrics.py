@@ -15,13 +15,13 @@ TOKEN = "0123456789abcdef-watching"
 @pytest.mark.parametrize(
     ("client", "status"), [(None, 401), ("nobody", 401), ("ddh-dev", 403), ("reviewer", 403), ("operator", 200)]
 )
-async def test_they_are_for_operators(platform: Platform, client: str | None, status: int) -> None:
+async def test_metrics_are_for_operators_only(platform: Platform, client: str | None, status: int) -> None:
     async with platform.as_(client) as caller:
         assert (await caller.get("/metrics")).status_code == status
         assert (await caller.get("/api/metrics")).status_code == 404
 
 
-async def test_the_token_opens_them(database: TestDatabase, tmp_path: Path) -> None:
+async def test_metrics_token_opens_the_metrics_only(database: TestDatabase, tmp_path: Path) -> None:
     async with (
         running_platform(database, tmp_path, metrics_token=SecretStr(TOKEN)) as platform,
         httpx.AsyncClient(transport=platform.gateway, base_url="http://gateway") as prometheus,
@@ -32,7 +32,7 @@ async def test_the_token_opens_them(database: TestDatabase, tmp_path: Path) -> N
         assert (await prometheus.get("/api/admin/config", headers={"X-API-Key": TOKEN})).status_code == 401
 
 
-async def test_they_tell_of_routes_by_template_and_of_connections(platform: Platform) -> None:
+async def test_metrics_show_routes_by_template_and_connections(platform: Platform) -> None:
     async with platform.as_("ddh-dev") as partner:
         await partner.get("/api/platform/status/0b5c9c1e-0000-4000-8000-000000000000")
     async with platform.as_("operator") as operator:

@@ -24,7 +24,9 @@ async def orphaned(platform: Platform) -> AsyncIterator[tuple[Platform, Known]]:
         yield platform, known
 
 
-async def test_reads_go_on_and_writes_say_when_to_come_again(orphaned: tuple[Platform, Known]) -> None:
+async def test_reads_go_on_and_writes_are_answered_503_while_the_domain_is_away(
+    orphaned: tuple[Platform, Known],
+) -> None:
     platform, known = orphaned
     asset = f"/api/assets/{known.asset_id}"
     reads = [
@@ -58,7 +60,7 @@ async def test_reads_go_on_and_writes_say_when_to_come_again(orphaned: tuple[Pla
     assert (health.status_code, health.json()["domain"]) == (503, "unavailable")
 
 
-async def test_without_its_database_the_gateway_says_when_to_come_again(platform: Platform) -> None:
+async def test_gateway_without_its_database_answers_503_with_retry_after(platform: Platform) -> None:
     known = await processed(platform)
     app = platform.gateway.app  # type: ignore[attr-defined]
     await app.state.gateway.queries.pool.close()
@@ -75,7 +77,7 @@ async def test_a_reading_that_takes_too_long_is_ended(platform: Platform) -> Non
         await app.state.gateway.queries.rows("*", dict, "select pg_sleep(5) as slept", {})
 
 
-async def test_what_a_column_cannot_keep_is_the_callers_fault(platform: Platform) -> None:
+async def test_unstorable_text_is_answered_422(platform: Platform) -> None:
     known = await processed(platform)
     body = {"request_id": known.request_id, "clearance_level": "ouo", "comment": "a\0b"}
     answer = await call(platform, "reviewer", "POST", "/api/platform/approve", json=body)

@@ -96,7 +96,7 @@ async def test_an_ogc_program_starts_a_job(door: Door) -> None:
     assert (job["status"], job["processID"]) == ("accepted", "raster_ingest")
 
 
-def test_the_targets_that_are_shown_are_good_ones() -> None:
+def test_documented_proxy_targets_are_valid() -> None:
     [written] = re.findall(r"```json\n(.*?)```", (HOW_TO / "reach-internal-services.md").read_text(), re.DOTALL)
     for target in json.loads(written).values():
         paths = ProxyTarget.model_validate(target).paths

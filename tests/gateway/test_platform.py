@@ -64,7 +64,7 @@ async def test_status_tells_progress_and_no_internal_id(platform: Platform) -> N
     assert token not in answer.text
 
 
-async def test_another_partner_and_nobody_get_the_answer_of_nothing(platform: Platform) -> None:
+async def test_another_partners_request_looks_like_a_missing_one(platform: Platform) -> None:
     request_id = (await submit(platform)).json()["request_id"]
     nothing = await status(platform, str(uuid4()), "arcgis-dev")
     other = await status(platform, request_id, "arcgis-dev")
@@ -81,7 +81,7 @@ INNER = (
 )  # fmt: skip
 
 
-async def test_no_body_smuggles_what_is_within(platform: Platform) -> None:
+async def test_internal_fields_in_a_body_are_refused(platform: Platform) -> None:
     """Neither beside what a call takes nor within it."""
     request_id = (await submit(platform)).json()["request_id"]
     body = {"dataset_id": "a", "resource_id": "b", "version_id": "1", "data_type": "raster", "operation": "ingest"}
@@ -120,7 +120,7 @@ async def test_no_body_smuggles_what_is_within(platform: Platform) -> None:
         ({"operation": "dance"}, "raster/ingest"),
     ],
 )
-async def test_what_is_wrong_is_named_in_the_partners_words(
+async def test_invalid_submission_is_refused_in_the_partners_words(
     platform: Platform, changes: dict[str, Any], says: str
 ) -> None:
     answer = await submit(platform, **changes)
@@ -131,11 +131,13 @@ async def test_what_is_wrong_is_named_in_the_partners_words(
 
 
 @pytest.mark.parametrize(("client_id", "code"), [(None, 401), ("nobody", 401), ("reviewer", 403), ("worker", 403)])
-async def test_only_partners_submit(platform: Platform, client_id: str | None, code: int) -> None:
+async def test_submission_by_a_client_that_is_no_partner_is_refused(
+    platform: Platform, client_id: str | None, code: int
+) -> None:
     assert (await submit(platform, client_id)).status_code == code
 
 
-async def test_a_partner_cannot_approve(platform: Platform) -> None:
+async def test_approval_by_a_partner_is_refused(platform: Platform) -> None:
     request_id = (await submit(platform)).json()["request_id"]
     async with platform.as_("ddh-dev") as partner:
         answer = await partner.post(
@@ -145,7 +147,7 @@ async def test_a_partner_cannot_approve(platform: Platform) -> None:
     assert platform.domain.rows("select approval from app.revisions") == [("pending_review",)]
 
 
-async def test_what_is_not_processed_cannot_be_approved(platform: Platform) -> None:
+async def test_approval_of_an_unprocessed_version_is_refused(platform: Platform) -> None:
     request_id = (await submit(platform)).json()["request_id"]
     async with platform.as_("reviewer") as reviewer:
         answer = await reviewer.post("/api/platform/approve", json={"request_id": request_id, "clearance_level": "ouo"})
@@ -165,7 +167,7 @@ async def test_health_says_whether_submissions_would_be_taken(platform: Platform
         assert (await anybody.get("/nowhere")).json()["code"] == "not-found"
 
 
-async def test_data_that_cannot_be_read_now_is_said_to_be_unavailable(platform: Platform) -> None:
+async def test_data_is_answered_503_while_serving_is_away(platform: Platform) -> None:
     async with platform.as_(None) as anybody:
         answer = await anybody.get("/tiles/some-asset/info")
     assert (answer.status_code, answer.json()["code"]) == (503, "temporarily-unavailable")

@@ -60,7 +60,7 @@ async def test_a_registered_platform_submits_and_is_answered_in_its_own_words(pl
         assert (gone.status_code, gone.json()["code"]) == (403, "forbidden")
 
 
-async def test_seeded_partners_need_not_say_what_can_be_told(platform: Platform) -> None:
+async def test_seeded_partner_may_leave_out_inferable_fields(platform: Platform) -> None:
     for client_id, refs, source in (
         ("arcgis-dev", {"item_id": "a1", "layer_index": 0, "version": 1}, "uploads/roads.gpkg"),
         ("ddh-dev", {"dataset_id": "a", "resource_id": "b", "version_id": "1"}, "uploads/dem.tif"),

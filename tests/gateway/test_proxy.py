@@ -45,7 +45,7 @@ async def call(
         return await caller.request(method, f"/api/proxy/{path}", **more)
 
 
-async def test_a_call_is_passed_on_and_its_answer_back(platform: Platform, inside: Receiver) -> None:
+async def test_call_is_forwarded_and_its_answer_returned(platform: Platform, inside: Receiver) -> None:
     answer = await call(platform, "engine/runs/42?limit=2&limit=3", headers={"X-Trace": "t"})
     assert (answer.status_code, answer.text, answer.headers["x-pages"]) == (200, "from inside", "3")
     [seen] = inside.received
@@ -54,7 +54,7 @@ async def test_a_call_is_passed_on_and_its_answer_back(platform: Platform, insid
     assert (inside.received[1].path, inside.received[1].body) == ("/api/logs/a/b", b"text")
 
 
-async def test_the_service_is_told_nothing_of_ours(platform: Platform, inside: Receiver) -> None:
+async def test_forwarded_call_carries_no_credential_or_internal_header(platform: Platform, inside: Receiver) -> None:
     claims = {
         "Authorization": "Bearer secret-operator",
         "Cookie": "session=1",
@@ -74,7 +74,7 @@ async def test_the_service_is_told_nothing_of_ours(platform: Platform, inside: R
     assert "secret-operator" not in str(seen)
 
 
-async def test_an_answer_is_passed_without_what_is_inside(platform: Platform, inside: Receiver) -> None:
+async def test_answer_is_returned_without_internal_headers(platform: Platform, inside: Receiver) -> None:
     """A redirect is told and not followed, and not where to."""
     leaks = {"location": "http://10.0.0.1/admin", "set-cookie": "a=b", "server": "inner", "x-internal-node": "7"}
     inside.reply = lambda _request: Reply(302, leaks)
@@ -98,21 +98,21 @@ STRANGE = (
 )  # fmt: skip
 
 
-async def test_nothing_else_can_be_reached(platform: Platform, inside: Receiver) -> None:
+async def test_path_that_is_not_listed_is_answered_404(platform: Platform, inside: Receiver) -> None:
     for path in STRANGE:
         answer = await call(platform, path)
         assert (answer.status_code, answer.json()["code"]) == (404, "not-found"), path
     assert inside.received == []
 
 
-async def test_a_service_is_asked_only_as_it_may_be(platform: Platform, inside: Receiver) -> None:
+async def test_method_that_is_not_listed_is_answered_405(platform: Platform, inside: Receiver) -> None:
     answer = await call(platform, "engine/runs/1", method="DELETE")
     assert (answer.status_code, answer.json()["detail"]) == (405, "engine may be asked with GET, POST only.")
     assert answer.headers["allow"] == "GET, POST"
     assert inside.received == []
 
 
-async def test_only_operators_are_let_through(platform: Platform, inside: Receiver) -> None:
+async def test_proxy_call_by_a_client_that_is_no_operator_is_refused(platform: Platform, inside: Receiver) -> None:
     for by, status in {None: 401, "ddh-dev": 403, "reviewer": 403, "worker": 403}.items():
         assert (await call(platform, "engine/runs/1", by)).status_code == status
         assert (await call(platform, "health", by)).status_code == status
@@ -120,7 +120,7 @@ async def test_only_operators_are_let_through(platform: Platform, inside: Receiv
     assert (await call(platform, "engine/runs/1", "admin")).status_code == 200
 
 
-async def test_a_service_that_is_away_or_slow_is_said_to_be(platform: Platform, inside: Receiver) -> None:
+async def test_service_that_is_away_or_slow_is_answered_503(platform: Platform, inside: Receiver) -> None:
     away = await call(platform, "silent/runs/1")
     inside.reply = lambda _request: Reply(200, delay_seconds=5)
     slow = await call(platform, "engine/runs/1")

@@ -80,7 +80,7 @@ def is_done(connection: psycopg.Connection, statement: LiteralString, *table: st
     return True
 
 
-def test_every_table_there_is_is_closed_but_for_the_views_of_schema_api(shared_database: TestDatabase) -> None:
+def test_every_table_but_the_views_of_schema_api_is_closed(shared_database: TestDatabase) -> None:
     found = relations(shared_database)
     assert len(found) > 40
     readable, changed = set(), []
@@ -143,12 +143,12 @@ def test_every_table_there_is_is_closed_but_for_the_views_of_schema_api(shared_d
         "select pg_advisory_xact_lock_shared(1, 1)",
     ],
 )
-def test_nothing_but_reading_is_possible(shared_database: TestDatabase, statement: LiteralString) -> None:
+def test_every_writing_statement_is_refused(shared_database: TestDatabase, statement: LiteralString) -> None:
     with gateway_session(shared_database) as connection, pytest.raises((*DENIED, *NO_TARGET)):
         connection.execute(statement)
 
 
-def test_the_role_is_none_that_row_security_does_not_bind(shared_database: TestDatabase) -> None:
+def test_gateway_role_is_bound_by_row_security(shared_database: TestDatabase) -> None:
     with psycopg.connect(shared_database.url()) as connection:
         flags = connection.execute(
             "select rolname, rolsuper, rolbypassrls from pg_roles where rolname in ('cairn_gateway', 'cairn_views')"
@@ -165,7 +165,7 @@ def test_the_role_is_none_that_row_security_does_not_bind(shared_database: TestD
     assert owners == [("cairn_views",)]
 
 
-def test_the_service_takes_the_locks_that_nobody_else_may(shared_database: TestDatabase) -> None:
+def test_only_the_service_role_may_take_advisory_locks(shared_database: TestDatabase) -> None:
     with psycopg.connect(shared_database.url("cairn_app")) as connection:
         taken = connection.execute("select pg_try_advisory_xact_lock(%s)", [SEALING]).fetchone()
         connection.execute(sql.SQL(TAKE_KEY), ["ddh", "key"])
@@ -201,7 +201,7 @@ async def test_pooled_connections_never_show_the_reader_before(platform: Platfor
 OTHERS = 20_000
 
 
-async def test_a_list_of_ones_own_assets_reads_nobody_elses(platform: Platform) -> None:
+async def test_list_of_a_partners_assets_reads_only_its_own_rows(platform: Platform) -> None:
     own = "00000000000000000000000000000000"
     with psycopg.connect(platform.domain.database.url(), autocommit=True) as connection:
         add = "insert into app.assets (asset_id, platform_id, refs, data_type) values (%s, 'ddh', '{}', 'raster')"
@@ -231,7 +231,7 @@ def nodes(plan: dict[str, Any]) -> list[dict[str, Any]]:
     return [plan, *(inner for part in plan.get("Plans", []) for inner in nodes(part))]
 
 
-async def test_every_view_shows_a_reader_its_own_and_nobody_nothing(platform: Platform) -> None:
+async def test_every_view_shows_each_reader_only_its_own_rows(platform: Platform) -> None:
     await two_tenants(platform)
     views = guarded(platform.domain.database)
     async with reading_pool(DatabaseAddress(platform.domain.database.url("cairn_gateway")), size=1) as pool:
@@ -266,7 +266,7 @@ GOOD: dict[str, dict[str, Any]] = {
 }
 
 
-async def test_the_service_identity_alone_decides_nothing(platform: Platform, tmp_path: Path) -> None:
+async def test_gateways_identity_alone_cannot_decide(platform: Platform, tmp_path: Path) -> None:
     """With the gateway's own token every act of the domain answers 403, but those that are its own."""
     known = await processed(platform)
     routes = declared_routes(platform.domain.database, tmp_path)

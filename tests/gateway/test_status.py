@@ -49,7 +49,7 @@ async def test_jobs_are_listed_newest_first_in_pages_and_by_state(platform: Plat
     assert counts["total"] == 4
 
 
-async def test_what_is_not_there_is_said_to_be_not_there(platform: Platform) -> None:
+async def test_unknown_job_is_answered_404(platform: Platform) -> None:
     for path in (
         f"/job/{uuid4()}",
         f"/job/{uuid4()}/nodes",

@@ -63,7 +63,7 @@ ALIKE = {
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate Operation ID")
-async def test_no_name_of_another_tenant_is_told_from_one_that_is_nobodys(house: House) -> None:
+async def test_name_of_another_tenant_is_answered_like_an_unused_one(house: House) -> None:
     wrong, told = list[str](), list[int]()
     house.made.memory._seconds = 1e6  # what is remembered in the first round is remembered in the second
     for operation in reachable(house):
@@ -86,7 +86,7 @@ async def test_no_name_of_another_tenant_is_told_from_one_that_is_nobodys(house:
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate Operation ID")
-async def test_owner_is_answered_otherwise_by_every_way_that_names_something(house: House) -> None:
+async def test_owner_is_answered_differently_at_every_route_that_takes_a_name(house: House) -> None:
     """The control: of each way, one of the owner's two assets is told from none."""
     dull = list[str]()
     for operation in reachable(house):
@@ -130,7 +130,7 @@ SENT = {"submit": "gateway POST /api/platform/submit", "batch": "gateway POST /a
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate Operation ID")
-async def test_no_source_of_another_tenant_is_taken_or_looked_for_however_it_is_spelt(house: House) -> None:
+async def test_source_of_another_tenant_is_refused_unread_however_spelt(house: House) -> None:
     known = {str(operation): operation for operation in reachable(house)}
     for operation in (known[name] for name in SENT.values()):
         field_of = {"submit": "body source", "batch": "body submissions", "execution": "body inputs"}
@@ -153,7 +153,7 @@ async def test_no_source_of_another_tenant_is_taken_or_looked_for_however_it_is_
         assert "invalid-submission" not in taken.text
 
 
-async def test_key_of_another_tenant_is_as_one_that_nobody_used(house: House) -> None:
+async def test_idempotency_key_of_another_tenant_is_like_an_unused_one(house: House) -> None:
     body = {"data_type": "raster", "operation": "ingest", "source": "uploads/arcgis/own.tif"}
     refs = {"item_id": "own", "layer_index": "0", "version": "1"}
     headers, sent = {"Idempotency-Key": house.raster.key}, "/api/platform/submit"
@@ -177,7 +177,7 @@ def test_free_text_that_partners_give_workflows_names_no_file_but_the_source() -
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate Operation ID")
-async def test_every_way_is_judged_and_what_is_closed_says_so_whatever_is_named(house: House) -> None:
+async def test_every_parameter_is_covered_and_closed_routes_refuse_every_name(house: House) -> None:
     """A parameter that is new asks for a decision in `tests/support/tenants.py`."""
     strange = {
         f"{operation}: {where} {name}"

@@ -68,7 +68,7 @@ def test_nested_names_constants_defaults_values_and_media_types_are_understood()
     assert (made.platform_id, made.client_id, made.idempotency_key) == ("acme", "somebody", "k")
 
 
-def test_what_is_said_back_is_in_the_platforms_words() -> None:
+def test_request_is_shown_in_the_platforms_words() -> None:
     told = translate.words(translate.submission(BODY, NESTED, CALLER, REQUEST_ID, None), NESTED)
     assert told["item"] == {"id": "12", "layerIndex": "0", "version": {"label": "2026"}}
     assert (told["urgency"], told["crs"]) == ("asap", "EPSG:3857")
@@ -101,7 +101,7 @@ def test_what_is_said_back_is_in_the_platforms_words() -> None:
         ({"crs\n<b>": 1}, "'crs??b?' is not a field"),
     ],
 )
-def test_every_fault_is_named_at_the_place_where_the_partner_wrote_it(changes: dict[str, Any], says: str) -> None:
+def test_fault_is_named_at_the_partners_field(changes: dict[str, Any], says: str) -> None:
     with pytest.raises(InvalidSubmission) as refusal:
         translate.submission(BODY | changes, NESTED, CALLER, REQUEST_ID, None)
     assert says in refusal.value.detail
@@ -119,7 +119,7 @@ FIXED = row(**{"parameters.mode": {"path": "mode", "values": {"small": "s"}}, "p
     ],
 )
 @pytest.mark.parametrize("more", [{}, {"mode": "small"}])
-def test_what_a_mapping_fills_cannot_be_given_among_the_parameters(
+def test_parameter_that_the_mapping_fills_is_refused(
     parameters: dict[str, Any], says: str, more: dict[str, Any]
 ) -> None:
     plain = {"item_id": "1", "edition": "1", "data_type": "raster", "operation": "ingest", "source": "u/a.tif"}
@@ -129,14 +129,14 @@ def test_what_a_mapping_fills_cannot_be_given_among_the_parameters(
     assert understood(plain | more, FIXED)["parameters"] == {"depth": 8} | ({"mode": "s"} if more else {})
 
 
-def test_a_request_is_named_by_what_its_platform_still_has() -> None:
+def test_request_is_shown_by_the_references_that_its_platform_still_has() -> None:
     """The registry may change after a submission: a reference goes, and another one takes its place."""
     now = row(layer={"path": "dataset_id.layer"}, edition={"path": "resource_id"})
     before = {"dataset_id": "dem", "resource_id": "1", "edition": "no reference any more", "layer": "0"}
     assert translate.identified(before, "2026", now) == {"dataset_id": {"layer": "0"}, "resource_id": "2026"}
 
 
-def test_what_is_said_twice_at_one_place_is_said_once() -> None:
+def test_clashing_mappings_show_one_value() -> None:
     """A row that was registered before this was refused."""
     rules = {"layer": {"path": "item_id.layer"}, "edition": {"path": "item_id"}}
     clashing = PlatformRow.model_validate(NESTED.model_dump() | {"field_mapping": rules})
@@ -152,7 +152,7 @@ def test_what_is_said_twice_at_one_place_is_said_once() -> None:
         ("https://x.test/a.jp2?v=1", "raster"),
     ],
 )
-def test_a_data_type_is_told_by_the_sources_name_where_nothing_else_tells_it(source: str, kind: str) -> None:
+def test_data_type_is_inferred_from_the_sources_name_as_a_last_resort(source: str, kind: str) -> None:
     inferring = row(data_type={"infer": True}, operation={"default": "ingest"})
     body = {"item_id": "1", "edition": "1", "source": source}
     assert understood(body, inferring)["data_type"] == kind
@@ -217,7 +217,7 @@ def submissions(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @given(rows(), submissions())
-def test_what_we_say_in_a_platforms_words_is_understood_as_what_we_meant(
+def test_translation_to_a_platforms_words_and_back_changes_nothing(
     platform: PlatformRow, facts: dict[str, Any]
 ) -> None:
     meant = SubmissionCreate(request_id=REQUEST_ID, platform_id="acme", client_id="somebody", **facts)
@@ -227,7 +227,7 @@ def test_what_we_say_in_a_platforms_words_is_understood_as_what_we_meant(
 
 
 @given(rows(), submissions(), NAMES)
-def test_a_field_more_is_always_refused_by_its_name(platform: PlatformRow, facts: dict[str, Any], name: str) -> None:
+def test_unknown_field_is_always_refused_by_name(platform: PlatformRow, facts: dict[str, Any], name: str) -> None:
     meant = SubmissionCreate(request_id=REQUEST_ID, platform_id="acme", client_id="somebody", **facts)
     body = translate.words(meant, platform)
     known = {path.partition(".")[0] for path in map(platform.path, [*platform.refs, "edition", *OURS]) if path}

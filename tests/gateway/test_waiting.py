@@ -24,7 +24,7 @@ async def waiting_for(platform: Platform, known: Known) -> "asyncio.Task[httpx.R
     return waiting
 
 
-async def test_the_answer_comes_when_the_status_changes(platform: Platform) -> None:
+async def test_held_status_call_is_answered_when_the_status_changes(platform: Platform) -> None:
     known = await submitted(platform)
     for act, becomes in ((start, "processing"), (finish, "completed")):
         began = time.monotonic()
@@ -36,7 +36,7 @@ async def test_the_answer_comes_when_the_status_changes(platform: Platform) -> N
         assert time.monotonic() - began < LONGEST
 
 
-async def test_a_wait_without_news_ends_and_asks_the_database_twice(
+async def test_held_status_call_without_news_ends_after_two_queries(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known = await submitted(platform)
@@ -55,7 +55,7 @@ async def test_a_wait_without_news_ends_and_asks_the_database_twice(
     assert (answer.json()["status"], answer.headers["retry-after"], asked) == ("pending", "2", 2)
 
 
-async def test_what_has_ended_is_not_waited_for(platform: Platform) -> None:
+async def test_status_of_an_ended_request_is_answered_at_once(platform: Platform) -> None:
     for known in (await processed(platform), await failed(platform, dataset_id="another")):
         began = time.monotonic()
         answer = await call(platform, "ddh-dev", "GET", f"/api/platform/status/{known.request_id}?wait=30")
@@ -64,7 +64,7 @@ async def test_what_has_ended_is_not_waited_for(platform: Platform) -> None:
         assert time.monotonic() - began < LONGEST
 
 
-async def test_what_is_known_is_not_sent_again(platform: Platform) -> None:
+async def test_known_status_is_answered_304(platform: Platform) -> None:
     known = await submitted(platform)
     path = f"/api/platform/status/{known.request_id}"
     first = await call(platform, "ddh-dev", "GET", path)
@@ -78,13 +78,13 @@ async def test_what_is_known_is_not_sent_again(platform: Platform) -> None:
 
 
 @pytest.mark.parametrize("wait", ["31", "-1", "soon"])
-async def test_a_wait_that_cannot_be_is_refused(platform: Platform, wait: str) -> None:
+async def test_senseless_wait_parameter_is_refused(platform: Platform, wait: str) -> None:
     known = await submitted(platform)
     answer = await call(platform, "ddh-dev", "GET", f"/api/platform/status/{known.request_id}?wait={wait}")
     assert (answer.status_code, answer.json()["code"]) == (422, "malformed-request")
 
 
-async def test_a_notice_that_is_none_wakes_nobody_and_harms_nobody(platform: Platform) -> None:
+async def test_malformed_notice_wakes_nobody(platform: Platform) -> None:
     """The gateway's role may notify: whoever had it could send anything on any channel."""
     known = await submitted(platform)
     waiting = await waiting_for(platform, known)
@@ -94,7 +94,7 @@ async def test_a_notice_that_is_none_wakes_nobody_and_harms_nobody(platform: Pla
     assert (await waiting).json()["status"] == "processing"
 
 
-async def test_a_gateway_that_stops_lets_those_who_wait_go(platform: Platform) -> None:
+async def test_stopping_gateway_answers_held_status_calls(platform: Platform) -> None:
     known = await submitted(platform)
     path = f"/api/platform/status/{known.request_id}?wait={LONGEST}"
     began = time.monotonic()

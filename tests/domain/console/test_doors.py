@@ -33,7 +33,7 @@ PAGES = ("/", "/assets", "/platforms", "/callbacks", "/audit", "/assets/0", "/ve
 
 
 @pytest.mark.parametrize("path", PAGES)
-async def test_no_page_is_shown_to_who_is_not_signed_in(assembly: Assembly, path: str) -> None:
+async def test_no_page_is_shown_without_a_sign_in(assembly: Assembly, path: str) -> None:
     for cookies in ({}, {SESSION_COOKIE: "guessed"}):
         async with httpx.AsyncClient(base_url=assembly.url, cookies=cookies) as http:
             answer = await http.get(f"/console{path}")
@@ -41,7 +41,7 @@ async def test_no_page_is_shown_to_who_is_not_signed_in(assembly: Assembly, path
         assert answer.headers.get("location", "/console/sign-in").startswith("/console/sign-in")
 
 
-async def test_every_route_but_the_doors_own_asks_who_is_there(assembly: Assembly) -> None:
+async def test_every_route_but_those_of_signing_in_needs_a_session(assembly: Assembly) -> None:
     app = create_app(domain_settings(assembly.domain.database, assembly.storage))
     console = app.state.console
     doors = {"/sign-in", "/sign-in/provider", "/signed-in", "/static"}
@@ -70,7 +70,9 @@ def _routes(app: object) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("way", ["..", "%2e%2e", "x/../..", "x%2f..%2f..", "./..", "."])
 @pytest.mark.parametrize("door", ["console", "tiles", "stac"])
-async def test_no_way_leads_out_through_the_front_door(assembly: Assembly, door: str, way: str) -> None:
+async def test_crafted_console_path_reaches_no_other_address_of_the_domain(
+    assembly: Assembly, door: str, way: str
+) -> None:
     """Behind it the services answer probes, and the domain its API."""
     async with httpx.AsyncClient(base_url=assembly.url) as http:
         # The target is sent as it is written: clients tidy addresses, those who look for a way out do not.
@@ -79,14 +81,14 @@ async def test_no_way_leads_out_through_the_front_door(assembly: Assembly, door:
     assert (answer.status_code, answer.json()["code"]) == (404, "not-found")
 
 
-async def test_what_is_no_path_is_a_page_that_is_not_there(assembly: Assembly) -> None:
+async def test_malformed_path_is_answered_404(assembly: Assembly) -> None:
     async with at_the_console(assembly, "reviewer") as http:
         for path in ("/console/x%3Fy", "/console/caf%C3%A9", "/console/%00", "/console//"):
             answer = await http.get(path)
             assert (answer.status_code, "no such page" in answer.text) == (404, True), path
 
 
-async def test_bytes_that_are_no_text_are_no_fault_of_ours(assembly: Assembly) -> None:
+async def test_undecodable_query_is_not_answered_500(assembly: Assembly) -> None:
     address = httpx.URL(assembly.url)
     reader, writer = await asyncio.open_connection(address.host, address.port)
     writer.write(b"GET /console/sign-in?next=\xe9&more=%ff HTTP/1.1\r\nHost: cairn\r\nConnection: close\r\n\r\n")
@@ -116,13 +118,15 @@ async def test_staff_sign_in_with_name_and_key(assembly: Assembly) -> None:
         ("gateway", "secret-gateway", 403),
     ],
 )
-async def test_nobody_else_is_signed_in(assembly: Assembly, name: str, key: str, status: int) -> None:
+async def test_sign_in_with_wrong_or_foreign_credentials_is_refused(
+    assembly: Assembly, name: str, key: str, status: int
+) -> None:
     async with at_the_console(assembly, None) as http:
         answer = await sign_in(http, name, key)
     assert (answer.status_code, SESSION_COOKIE in answer.cookies) == (status, False)
 
 
-async def test_the_cookie_is_out_of_reach_and_the_way_back_is_ours(assembly: Assembly) -> None:
+async def test_session_cookie_is_httponly_and_redirect_stays_in_the_console(assembly: Assembly) -> None:
     async with at_the_console(assembly, None) as http:
         answer = await sign_in(http, "reviewer", "secret-reviewer")
         assert answer.headers["location"] == "/console/assets"
@@ -148,7 +152,7 @@ async def test_outside_development_cookies_need_tls_and_local_users_a_setting(as
         assert ("secure" in answer.headers.get("set-cookie", "").lower()) == allowed
 
 
-async def test_a_decision_needs_a_form_of_this_session(assembly: Assembly) -> None:
+async def test_decision_without_this_sessions_form_token_is_refused(assembly: Assembly) -> None:
     page = await decidable(assembly, "doors")
     good = {"revision": "1", "clearance_level": "ouo"}
     async with at_the_console(assembly, "reviewer") as http:
@@ -172,7 +176,7 @@ async def test_a_decision_needs_a_form_of_this_session(assembly: Assembly) -> No
         assert approval(assembly, page) == "approved"
 
 
-async def test_operators_do_not_decide_and_requesters_neither(assembly: Assembly) -> None:
+async def test_decision_by_an_operator_or_by_the_submitter_is_refused(assembly: Assembly) -> None:
     page = await decidable(assembly, "roles")
     form = {"revision": "1", "clearance_level": "ouo"}
     async with at_the_console(assembly, "operator") as http:
@@ -189,7 +193,7 @@ async def test_operators_do_not_decide_and_requesters_neither(assembly: Assembly
     assert approval(assembly, page) == "pending_review"
 
 
-async def test_what_does_not_fit_is_said_beside_what_was_typed(assembly: Assembly) -> None:
+async def test_refused_form_shows_its_error_and_keeps_what_was_typed(assembly: Assembly) -> None:
     page = await decidable(assembly, "words")
     async with at_the_console(assembly, "reviewer") as http:
         form = {"revision": "1", "form_token": await form_token(http)}
@@ -204,7 +208,7 @@ async def test_what_does_not_fit_is_said_beside_what_was_typed(assembly: Assembl
     assert approval(assembly, page) == "pending_review"
 
 
-async def test_words_are_kept_by_reviewers_and_shown_with_the_approval(assembly: Assembly) -> None:
+async def test_metadata_kept_by_a_reviewer_is_shown_with_the_approval(assembly: Assembly) -> None:
     page = await decidable(assembly, "named")
     said = {"title": "Elevation <b>of</b> Styria", "keywords": "dem, , height", "license": "CC-BY-4.0"}
     for name, status in (("operator", 403), ("reviewer", 303)):
@@ -223,7 +227,7 @@ async def test_words_are_kept_by_reviewers_and_shown_with_the_approval(assembly:
     assert assembly.domain.rows(query, page.split("/")[3]) == [("Elevation <b>of</b> Styria", ["dem", "height"])]
 
 
-async def test_the_day_on_which_an_approval_ends_has_to_come(assembly: Assembly) -> None:
+async def test_approval_with_an_end_in_the_past_is_refused(assembly: Assembly) -> None:
     page = await decidable(assembly, "ending")
     async with at_the_console(assembly, "reviewer") as http:
         form = {"revision": "1", "clearance_level": "ouo", "form_token": await form_token(http)}
@@ -243,7 +247,7 @@ async def test_without_built_scripts_every_page_says_how_to_build_them(
         assert (await http.get("/console/static/console.css")).status_code == 200
 
 
-async def test_a_replay_is_an_operators(assembly: Assembly) -> None:
+async def test_only_operators_replay_callbacks(assembly: Assembly) -> None:
     [(callback_id,)] = assembly.domain.rows(
         """with made as (insert into app.callback_endpoints (client_id, url) values ('ddh-dev', 'https://a.test/')
                returning endpoint_id)
@@ -259,14 +263,14 @@ async def test_a_replay_is_an_operators(assembly: Assembly) -> None:
     assert assembly.domain.rows("select state from app.callbacks where callback_id = %s", callback_id) == [("ready",)]
 
 
-async def test_signing_in_and_out_is_in_the_audit(assembly: Assembly) -> None:
+async def test_sign_in_and_sign_out_leave_audit_entries(assembly: Assembly) -> None:
     async with at_the_console(assembly, "operator") as http:
         await http.post("/console/sign-out", data={"form_token": await form_token(http)})
     query = "select action, details ->> 'way' from app.audit where actor = 'operator' order by audit_id desc limit 2"
     assert assembly.domain.rows(query) == [("console.sign-out", None), ("console.sign-in", "key")]
 
 
-async def test_a_page_is_readable_while_storage_is_away_and_says_why_nothing_was_decided(
+async def test_page_is_readable_during_a_storage_outage_and_says_why_no_decision_was_taken(
     assembly: Assembly, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asset_id = await assembly.processed("away", "up/away.tif", 21, dataset_id="away")

@@ -34,7 +34,7 @@ async def mark(http: httpx.AsyncClient, about: str) -> str:
         return await following(marks(answer))
 
 
-async def test_each_change_of_a_version_is_a_new_mark(assembly: Assembly) -> None:
+async def test_each_change_of_a_version_changes_its_mark(assembly: Assembly) -> None:
     asset_id = await assembly.submit("marks", "up/marks.tif", dataset_id="marks")
     async with at_the_console(assembly, "reviewer") as http:
         page = (await http.get(f"/console/versions/{asset_id}/0")).text
@@ -53,7 +53,7 @@ async def test_each_change_of_a_version_is_a_new_mark(assembly: Assembly) -> Non
     assert len(set(seen)) == len(seen) == 5
 
 
-async def test_the_end_of_an_approval_is_news_though_nobody_does_anything(assembly: Assembly) -> None:
+async def test_approval_that_expires_changes_the_mark_of_its_version(assembly: Assembly) -> None:
     assembly.require(2)
     asset_id = await assembly.waiting("ends")
     soon = (datetime.now(UTC) + timedelta(seconds=3)).isoformat()
@@ -72,7 +72,7 @@ async def test_the_end_of_an_approval_is_news_though_nobody_does_anything(assemb
     assembly.require(1)
 
 
-async def test_what_changes_elsewhere_is_no_news(assembly: Assembly) -> None:
+async def test_change_of_another_asset_leaves_the_mark_of_a_version(assembly: Assembly) -> None:
     asset_id = await assembly.submit("quiet", "up/quiet.tif", dataset_id="quiet")
     await assembly.started()
     about = f"version/{asset_id}/0"
@@ -97,7 +97,7 @@ async def test_a_stream_ends_with_its_session(assembly: Assembly) -> None:
                 heard = await following(told)
 
 
-async def test_no_stream_is_given_to_strangers_or_about_nothing(assembly: Assembly) -> None:
+async def test_stream_without_a_session_or_about_an_unknown_page_is_refused(assembly: Assembly) -> None:
     async with at_the_console(assembly, None) as http:
         assert (await http.get("/console/live/queue")).status_code == 401
     async with at_the_console(assembly, "reviewer") as http:
@@ -120,7 +120,7 @@ TRY = "insert into app.callback_deliveries (callback_id, status_code, duration_m
 
 
 @pytest.mark.parametrize("change", ["clearance", "exposure"])
-async def test_what_the_lists_show_of_an_asset_is_news_to_them(assembly: Assembly, change: str) -> None:
+async def test_change_of_clearance_or_exposure_changes_the_mark_of_the_queue(assembly: Assembly, change: str) -> None:
     wanted = {"clearance": {"clearance_level": "ouo", "reason": "agreed"}, "exposure": {"exposure": "all_versions"}}
     asset_id = await assembly.waiting(f"listed-{change}")
     async with at_the_console(assembly, "reviewer") as http:
@@ -133,7 +133,7 @@ async def test_what_the_lists_show_of_an_asset_is_news_to_them(assembly: Assembl
         assert await mark(http, "queue") != before
 
 
-async def test_each_try_of_a_callback_is_news_to_its_version(assembly: Assembly) -> None:
+async def test_each_try_of_a_callback_changes_the_mark_of_its_version(assembly: Assembly) -> None:
     asset_id = await assembly.waiting("told")
     [(callback_id,)] = assembly.domain.rows(WEBHOOK, asset_id)
     async with at_the_console(assembly, "reviewer") as http:
@@ -145,7 +145,7 @@ async def test_each_try_of_a_callback_is_news_to_its_version(assembly: Assembly)
         assert "callback failed" in (await http.get(f"/console/versions/{asset_id}/0")).text
 
 
-async def test_what_the_platform_asks_for_is_news_to_a_version(assembly: Assembly) -> None:
+async def test_changed_approval_rules_of_a_platform_change_the_mark_of_a_version(assembly: Assembly) -> None:
     asset_id = await assembly.waiting("asked")
     async with at_the_console(assembly, "reviewer") as http:
         before = await mark(http, f"version/{asset_id}/0")
@@ -157,7 +157,7 @@ async def test_what_the_platform_asks_for_is_news_to_a_version(assembly: Assembl
         assembly.require(1)
 
 
-async def test_an_export_and_its_end_are_news_to_a_version(assembly: Assembly) -> None:
+async def test_start_and_end_of_an_export_change_the_mark_of_its_version(assembly: Assembly) -> None:
     asset_id = await assembly.processed("out", "up/out.tif", 41, dataset_id="out")
     domain, page = assembly.domain, f"/console/versions/{asset_id}/0"
     async with at_the_console(assembly, "reviewer") as http:

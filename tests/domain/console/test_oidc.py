@@ -109,7 +109,7 @@ def _good(receiver: Receiver, nonce: str, /, **changes: Any) -> dict[str, Any]:
     return {"id_token": token(**(claims | changes))}
 
 
-async def test_the_code_is_worth_something_only_with_the_verifier_that_was_promised() -> None:
+async def test_authorization_code_is_exchanged_with_the_promised_pkce_verifier() -> None:
     seen: list[dict[str, list[str]]] = []
     async with running_receiver() as receiver:
         provider = provider_at(receiver)
@@ -139,7 +139,7 @@ GOOD: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("changes", GOOD.values(), ids=GOOD)
-async def test_a_good_token_names_issuer_and_subject_and_no_name_beside_them(changes: dict[str, Any]) -> None:
+async def test_good_token_identifies_a_person_by_issuer_and_subject_alone(changes: dict[str, Any]) -> None:
     async with running_receiver() as receiver:
         person = await _signed_in(receiver, lambda nonce: _good(receiver, nonce, **changes))
         assert person == Vouched(receiver.url, "op-4711")
@@ -164,20 +164,20 @@ BAD: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("changes", BAD.values(), ids=BAD)
-async def test_a_token_with_one_thing_wrong_is_not_believed(changes: dict[str, Any]) -> None:
+async def test_token_with_one_wrong_claim_is_refused(changes: dict[str, Any]) -> None:
     async with running_receiver() as receiver:
         with pytest.raises(SignInRefused):
             await _signed_in(receiver, lambda nonce: _good(receiver, nonce, **changes))
 
 
 @pytest.mark.parametrize("given", [{"state": "guessed"}, {"state": ""}, {"iss": "https://evil.test"}])
-async def test_an_answer_to_another_question_is_refused(given: dict[str, str]) -> None:
+async def test_answer_with_another_state_or_nonce_is_refused(given: dict[str, str]) -> None:
     async with running_receiver() as receiver:
         with pytest.raises(SignInRefused):
             await _signed_in(receiver, lambda nonce: _good(receiver, nonce), **given)
 
 
-async def test_no_token_is_no_sign_in() -> None:
+async def test_answer_without_a_token_signs_nobody_in() -> None:
     async with running_receiver() as receiver:
         with pytest.raises(SignInRefused):
             await _signed_in(receiver, lambda _nonce: {})
@@ -186,7 +186,7 @@ async def test_no_token_is_no_sign_in() -> None:
 @pytest.mark.parametrize(
     "reply", [Reply(500), Reply(200, {}, b"<html>"), Reply(200, {}, b'{"issuer": "https://evil.test"}')]
 )
-async def test_a_provider_that_does_not_say_what_it_is_signs_nobody_in(reply: Reply) -> None:
+async def test_provider_with_a_broken_discovery_document_signs_nobody_in(reply: Reply) -> None:
     async with running_receiver() as receiver:
         receiver.reply = lambda _request: reply
         with pytest.raises(ProviderUnavailable):
@@ -207,7 +207,7 @@ async def test_a_provider_that_does_not_say_what_it_is_signs_nobody_in(reply: Re
         (7, True, False),
     ],
 )
-async def test_addresses_that_a_provider_names_are_https(
+async def test_provider_address_is_used_only_over_https(
     name: str, address: Any, development: bool, is_used: bool
 ) -> None:
     async with running_receiver() as receiver:
@@ -221,7 +221,7 @@ async def test_addresses_that_a_provider_names_are_https(
             await begun
 
 
-async def test_a_provider_that_is_away_is_not_asked_by_everybody_who_would_sign_in() -> None:
+async def test_provider_that_is_away_is_asked_once_for_many_sign_ins() -> None:
     async with running_receiver() as receiver:
         receiver.reply = lambda _request: Reply(500)
         provider = provider_at(receiver)
@@ -231,7 +231,7 @@ async def test_a_provider_that_is_away_is_not_asked_by_everybody_who_would_sign_
         assert receiver.connections == 1
 
 
-async def test_anybodys_click_on_sign_in_writes_nothing(database: TestDatabase, tmp_path: Path) -> None:
+async def test_starting_a_sign_in_writes_no_row(database: TestDatabase, tmp_path: Path) -> None:
     """What waits for the provider is the browser's: sealed, its own, for ten minutes, whichever process it asks."""
     async with running_receiver() as receiver:
         receiver.reply = _reply(receiver, lambda _form: _json({"error": "invalid_grant"}, 400))
@@ -263,7 +263,7 @@ async def test_anybodys_click_on_sign_in_writes_nothing(database: TestDatabase, 
                 assert 'cairn_sign_in=""' in answer.headers["set-cookie"], "well or not, it is over"
 
 
-def test_a_sign_in_that_waited_too_long_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sign_in_that_takes_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = PendingSignIns(["a key"])
     cookie = kept.seal(PendingSignIn("s", "n", "v", BACK, "/console/"))
     opened = PendingSignIns(["another", "a key"]).opened(cookie)

@@ -40,7 +40,7 @@ async def judged(page: Page) -> list[str]:
     ]
 
 
-async def test_axe_sees_what_is_wrong(browser: Browser, assembly: Assembly) -> None:
+async def test_axe_reports_the_faults_of_a_bad_page(browser: Browser, assembly: Assembly) -> None:
     async with visiting(browser, assembly, None) as visit:
         await visit.page.set_content("<html><body><img src=''><input><p style='color:#ccc'>pale</p></body></html>")
         assert len({fault.partition(":")[0] for fault in await judged(visit.page)}) >= 3
@@ -110,14 +110,14 @@ async def watched(browser: Browser, assembly: Assembly, client_id: str | None) -
         yield visit, fired
 
 
-async def test_every_text_runs_where_nothing_guards(browser: Browser, assembly: Assembly) -> None:
+async def test_every_hostile_text_runs_its_script_on_an_unguarded_page(browser: Browser, assembly: Assembly) -> None:
     assert len(PAYLOADS) >= 60
     async with watched(browser, assembly, None) as (visit, fired):
         silent = await _shown_raw(visit.page.context, {}, fired)
         assert silent == []
 
 
-async def test_none_of_them_runs_under_the_consoles_policy_alone(browser: Browser, assembly: Assembly) -> None:
+async def test_no_hostile_text_runs_under_the_consoles_policy_alone(browser: Browser, assembly: Assembly) -> None:
     async with watched(browser, assembly, None) as (visit, fired):
         silent = await _shown_raw(visit.page.context, HEADERS, fired, patience_seconds=0.1)
         assert (fired, len(silent)) == (set(), len(PAYLOADS))
@@ -151,7 +151,7 @@ async def _shown_raw(
     return [payload for silent in await asyncio.gather(*shown) for payload in silent]
 
 
-async def test_none_of_them_runs_on_any_page_of_the_console(browser: Browser, assembly: Assembly) -> None:
+async def test_no_hostile_text_runs_on_any_page_of_the_console(browser: Browser, assembly: Assembly) -> None:
     shown = [await _filled(assembly, number, payload) for number, payload in enumerate(PAYLOADS)]
     museum = shown[0]
     calls = [_called(assembly, asset_id, payload) for asset_id, payload in zip(shown, PAYLOADS, strict=True)]
@@ -241,13 +241,13 @@ async def _filled(assembly: Assembly, number: int, payload: str) -> str:
     return asset_id
 
 
-async def test_no_file_can_be_named_after_any_of_them(assembly: Assembly) -> None:
+async def test_submission_of_a_file_named_like_a_hostile_text_is_refused(assembly: Assembly) -> None:
     for payload in PAYLOADS:
         answer = await submit(assembly.domain, source=f"up/{payload}.tif")
         assert (answer.status_code, answer.json()["code"]) == (422, "invalid-submission"), payload
 
 
-async def test_another_sites_form_changes_nothing(browser: Browser, assembly: Assembly) -> None:
+async def test_form_posted_from_another_site_changes_nothing(browser: Browser, assembly: Assembly) -> None:
     asset_id = await assembly.waiting("forged")
     address = f"{assembly.url}/console/versions/{asset_id}/0/approve"
     async with visiting(browser, assembly, "reviewer") as visit:

@@ -58,9 +58,7 @@ def stands(assembly: Assembly, scratch: Scratch) -> tuple[object, ...]:
 UNTOUCHED = ("uncleared", "latest_only", "pending_review", None, 0, 0, 0)
 
 
-async def test_staff_look_at_scratch_and_to_everybody_else_it_is_not_there(
-    assembly: Assembly, scratch: Scratch
-) -> None:
+async def test_scratch_is_readable_by_staff_and_404_for_everybody_else(assembly: Assembly, scratch: Scratch) -> None:
     for way in scratch.ways_to_bytes:
         told = {who: (await assembly.ask(who, "GET", way)).status_code for who in (*STAFF, *NOT_STAFF)}
         assert told == dict.fromkeys(STAFF, 200) | dict.fromkeys(NOT_STAFF, 404), way
@@ -70,7 +68,7 @@ async def test_staff_look_at_scratch_and_to_everybody_else_it_is_not_there(
             assert (await assembly.ask(who, "GET", place)).status_code == 404
 
 
-async def test_partners_find_neither_the_asset_nor_its_request(assembly: Assembly, scratch: Scratch) -> None:
+async def test_partners_find_neither_a_scratch_asset_nor_its_request(assembly: Assembly, scratch: Scratch) -> None:
     for who in NOT_STAFF[:3]:
         listed = await assembly.ask(who, "GET", "/api/assets")
         assert listed.status_code == 200
@@ -80,7 +78,9 @@ async def test_partners_find_neither_the_asset_nor_its_request(assembly: Assembl
 
 
 @pytest.mark.parametrize("who", ["reviewer", "admin", "ddh-lead"])
-async def test_no_decision_at_the_gateway_finds_scratch(assembly: Assembly, scratch: Scratch, who: str) -> None:
+async def test_every_decision_about_scratch_at_the_gateway_is_refused(
+    assembly: Assembly, scratch: Scratch, who: str
+) -> None:
     for verb in ("approve", "reject", "unpublish"):
         body = {"request_id": scratch.request_id} | (
             {"clearance_level": "public"} if verb == "approve" else {"reason": "not this one"}
@@ -90,7 +90,9 @@ async def test_no_decision_at_the_gateway_finds_scratch(assembly: Assembly, scra
     assert stands(assembly, scratch) == UNTOUCHED
 
 
-async def test_a_partners_reviewer_finds_no_scratch_at_the_domain(assembly: Assembly, scratch: Scratch) -> None:
+async def test_decision_of_a_partners_reviewer_about_scratch_is_refused_by_the_domain(
+    assembly: Assembly, scratch: Scratch
+) -> None:
     path, body = f"/assets/{scratch.asset_id}/versions/0/approve", {"revision": 1, "clearance_level": "public"}
     assert (await call(assembly.domain, "ddh-lead", "POST", path, body)).status_code == 404
     assert stands(assembly, scratch) == UNTOUCHED
@@ -108,7 +110,7 @@ async def test_every_form_of_the_console_refuses_scratch(assembly: Assembly, scr
     assert stands(assembly, scratch) == UNTOUCHED
 
 
-async def test_the_console_shows_scratch_without_a_way_to_decide_and_not_in_the_queue(
+async def test_console_shows_scratch_without_decision_forms_and_not_in_the_queue(
     assembly: Assembly, scratch: Scratch
 ) -> None:
     async with at_the_console(assembly, "admin") as http:

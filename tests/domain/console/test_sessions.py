@@ -9,7 +9,7 @@ from tests.support.console import Assembly
 from tests.support.signing_in import SAME_ORIGIN, at_the_console, form_token, sign_in
 
 
-async def test_a_session_is_its_own_browsers_alone(assembly: Assembly) -> None:
+async def test_session_is_not_shared_by_browsers_behind_one_connection(assembly: Assembly) -> None:
     """Behind the gateway all browsers come by the same few connections."""
     for name in STAFF:
         async with at_the_console(assembly, name) as http, at_the_console(assembly, None) as stranger:
@@ -35,7 +35,7 @@ async def test_signing_out_ends_every_copy_of_the_session(assembly: Assembly) ->
         "update app.clients set role = 'partner' where client_id = 'admin' returning 1",
     ],
 )
-async def test_a_session_ends_with_its_time_and_with_its_client(assembly: Assembly, end: str) -> None:
+async def test_session_ends_when_it_expires_or_its_client_changes(assembly: Assembly, end: str) -> None:
     async with at_the_console(assembly, "admin") as http:
         assert (await http.get("/console/")).status_code == 200
         assert assembly.domain.rows(end)
@@ -65,7 +65,7 @@ async def test_a_session_lives_no_longer_than_the_key_that_opened_it(assembly: A
                 assert (await http.get("/console/")).status_code == 303
 
 
-async def test_a_session_reads_staged_tiles_on_our_own_pages_only_and_is_no_key(assembly: Assembly) -> None:
+async def test_session_reads_staged_tiles_on_console_pages_only_and_is_no_api_key(assembly: Assembly) -> None:
     asset_id = await assembly.processed("seen", "up/seen.tif", 9, dataset_id="seen")
     address = f"/tiles/{asset_id}/info?version=0"
     async with at_the_console(assembly, "reviewer") as http:

@@ -81,7 +81,7 @@ async def test_a_presigned_source_is_shown_without_its_signature(assembly: Assem
     assert PLAIN in shown[f"/requests/{names['request_id']}/timeline"]
 
 
-async def test_the_flow_run_is_given_all_of_it(assembly: Assembly) -> None:
+async def test_flow_run_is_given_a_presigned_source_with_its_signature(assembly: Assembly) -> None:
     asset_id = await assembly.submit("given", "up/given.tif", dataset_id="given")
     query = "update app.runs set inputs = inputs || jsonb_build_object('source', %s::text) where request_id ="
     query += " (select request_id from app.requests where asset_id = %s) returning 1"

@@ -76,7 +76,7 @@ APPROVALS = st.lists(
 
 
 @given(APPROVALS)
-def test_what_is_said_of_each_agrees_with_what_is_counted(given_: list[ApprovalView]) -> None:
+def test_approval_is_shown_as_counting_exactly_when_the_tally_counts_it(given_: list[ApprovalView]) -> None:
     # As the service keeps it: nobody has two that hold of one revision.
     holding = {(each.revision, each.reviewer): each for each in given_ if each.withdrawn_at is None}
     kept = [each for each in given_ if each.withdrawn_at is not None] + list(holding.values())
@@ -88,7 +88,7 @@ def test_what_is_said_of_each_agrees_with_what_is_counted(given_: list[ApprovalV
     assert all(number in {2, 3} for number, _ in counting)
 
 
-def test_each_is_said_as_what_it_became() -> None:
+def test_each_approval_is_shown_as_counting_withdrawn_ended_or_outdated() -> None:
     became = {
         "counts": approval(),
         "withdrawn": approval(withdrawn_at=NOW, withdrawn_reason="the wrong map"),
@@ -102,6 +102,6 @@ def test_each_is_said_as_what_it_became() -> None:
     )
 
 
-def test_the_last_one_is_announced() -> None:
+def test_approval_that_completes_the_quorum_is_announced() -> None:
     for given_, is_last in (([], False), ([approval()], True), ([approval(), approval("bob")], True)):
         assert standing_of(given_, VERSION, REVISIONS, PLATFORM, "eve", NOW).is_last == is_last

@@ -26,7 +26,7 @@ grant select on geo.{0} to cairn_serving;
 """
 
 
-async def test_from_a_pending_version_to_a_served_one_and_back(
+async def test_reviewer_takes_a_pending_version_to_served_and_back(
     browser: Browser, assembly: Assembly, artifacts: Path
 ) -> None:
     story = {"dataset_id": "story", "resource_id": "dem"}
@@ -99,7 +99,7 @@ async def test_the_staged_version_is_seen_beside_the_latest(
         assert (only_staged[middle, across] != only_latest[middle, across]).any(axis=1).mean() > 0.5
 
 
-async def test_a_layer_that_waits_is_drawn_with_its_attributes(
+async def test_layer_that_waits_for_review_is_drawn_with_its_attributes(
     browser: Browser, assembly: Assembly, artifacts: Path
 ) -> None:
     asset_id = await _layer(assembly)
@@ -116,7 +116,7 @@ async def test_a_layer_that_waits_is_drawn_with_its_attributes(
         ).status_code == 404
 
 
-async def test_a_map_that_leaves_features_out_leaves_no_hole_and_says_how_many_it_shows(
+async def test_crowded_map_thins_features_evenly_and_says_how_many_it_shows(
     browser: Browser, assembly: Assembly, artifacts: Path
 ) -> None:
     """Twenty thousand parcels within one tile, in rows from south to north; nearer, there is room for all in view."""
@@ -189,7 +189,9 @@ async def _layer(
     return asset_id
 
 
-async def test_two_people_approve_and_one_takes_it_back(browser: Browser, assembly: Assembly, artifacts: Path) -> None:
+async def test_version_is_served_after_two_approvals_and_not_after_one_is_withdrawn(
+    browser: Browser, assembly: Assembly, artifacts: Path
+) -> None:
     assembly.require(2, days=30)
     try:
         await _approve_twice(browser, assembly, artifacts)
@@ -222,7 +224,7 @@ async def _approve_twice(browser: Browser, assembly: Assembly, artifacts: Path) 
         assert (await tile(assembly, "ddh-dev", asset_id)).startswith("404")
 
 
-async def test_a_run_is_watched_while_it_works(browser: Browser, assembly: Assembly, artifacts: Path) -> None:
+async def test_progress_of_a_run_appears_on_an_open_page(browser: Browser, assembly: Assembly, artifacts: Path) -> None:
     asset_id = await assembly.submit("live", "up/live.tif", dataset_id="watched", resource_id="dem")
     async with visiting(browser, assembly, "operator") as visit:
         page = visit.page
@@ -245,7 +247,7 @@ async def test_a_run_is_watched_while_it_works(browser: Browser, assembly: Assem
         await expect(page.get_by_text("The file ends too early.").first).to_be_visible()
 
 
-async def test_a_person_who_types_is_not_interrupted_and_then_told_the_truth(
+async def test_reason_being_typed_survives_a_change_and_the_stale_decision_is_refused(
     browser: Browser, assembly: Assembly
 ) -> None:
     asset_id = await assembly.waiting("race")
@@ -266,7 +268,7 @@ async def test_a_person_who_types_is_not_interrupted_and_then_told_the_truth(
         await visit.shown("rejected")
 
 
-async def test_a_page_that_hears_nothing_says_so(browser: Browser, assembly: Assembly) -> None:
+async def test_page_without_its_live_stream_says_that_it_may_be_old(browser: Browser, assembly: Assembly) -> None:
     async with visiting(browser, assembly, "reviewer") as visit:
         told = visit.page.get_by_text("what is shown here may be old")
         await visit.page.route("**/console/live/**", lambda route: route.abort())
@@ -276,7 +278,7 @@ async def test_a_page_that_hears_nothing_says_so(browser: Browser, assembly: Ass
         await expect(told).to_be_hidden(timeout=PATIENCE_MS)
 
 
-async def test_deciding_by_keyboard_alone_on_a_small_dark_screen(
+async def test_version_is_decided_by_keyboard_alone_on_a_small_dark_screen(
     browser: Browser, assembly: Assembly, artifacts: Path
 ) -> None:
     keys = {"dataset_id": "keys", "resource_id": "dem"}

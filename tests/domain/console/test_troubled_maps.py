@@ -21,7 +21,7 @@ async def committed(assembly: Assembly, name: str, outputs: dict[str, Any]) -> s
     return asset_id
 
 
-async def test_blank_map_is_told_before_approval(browser: Browser, assembly: Assembly) -> None:
+async def test_blank_map_is_announced_before_approval(browser: Browser, assembly: Assembly) -> None:
     blank = await committed(assembly, "blank", {"bands": [EMPTY]})
     fine = await committed(assembly, "not-blank", {"bands": [EMPTY | {"valid_percent": 3.0, "maximum": 9.0}]})
     async with visiting(browser, assembly, "reviewer") as visit:
@@ -35,7 +35,7 @@ async def test_blank_map_is_told_before_approval(browser: Browser, assembly: Ass
         await expect(visit.page.locator("#map-blank")).to_have_count(0)
 
 
-async def test_map_that_is_refused_says_why(browser: Browser, assembly: Assembly) -> None:
+async def test_refused_map_shows_the_reason_as_text(browser: Browser, assembly: Assembly) -> None:
     asset_id = await committed(assembly, "refused", {"bands": []})
 
     async def refuse(route: Route) -> None:

@@ -43,7 +43,7 @@ def plans(draw: st.DrawFn) -> list[Stage]:
 
 
 @given(plans())
-def test_boxes_do_not_overlap_and_stand_behind_what_they_depend_on(stages: list[Stage]) -> None:
+def test_boxes_do_not_overlap_and_stand_right_of_their_dependencies(stages: list[Stage]) -> None:
     drawn = run_graph(stages)
     at = {box.id: box for box in drawn.boxes}
     assert len(at) == len(stages)
@@ -64,12 +64,12 @@ def test_boxes_do_not_overlap_and_stand_behind_what_they_depend_on(stages: list[
         ({"status": "pending"}, "pending", 0.0),
     ],
 )
-def test_a_box_says_how_far_it_is(facts: dict[str, Any], note: str, fraction: float) -> None:
+def test_box_shows_the_progress_of_its_node(facts: dict[str, Any], note: str, fraction: float) -> None:
     [box] = run_graph([stage("a", **facts)]).boxes
     assert (box.note, box.fraction) == (note, fraction)
 
 
-def test_sizes_and_times_are_said_as_people_say_them() -> None:
+def test_sizes_and_durations_are_written_in_readable_units() -> None:
     assert [size(each) for each in (None, 0, 999, 1500, 123_456_789)] == [
         "unknown",
         "0 bytes",
@@ -82,7 +82,7 @@ def test_sizes_and_times_are_said_as_people_say_them() -> None:
     assert moment(noon) == moment(noon.astimezone(UTC)) == "2026-03-01 12:00:00 UTC"
 
 
-def test_what_happened_is_said_in_a_sentence() -> None:
+def test_event_is_written_as_a_sentence() -> None:
     facts = {"node": "tiles", "tries": 2, "seconds": "3.5", "items": {"total": 4, "done": 4}}
     assert event("node.completed", facts) == "tiles completed in 3.5 s, 4 of 4 items, try 2"
     assert event("revision.approved", {"actor": "reviewer"}) == "revision approved by reviewer"
@@ -93,7 +93,7 @@ def test_what_happened_is_said_in_a_sentence() -> None:
     assert remark({"reason": "clouds", "problem": None}) == "clouds"
 
 
-def test_whose_versions_a_client_may_decide_about() -> None:
+def test_client_list_names_the_platforms_each_client_may_decide_about() -> None:
     keys = ("key_prefix", "key_days", "key_until", "previous_key_until")
     unknown = dict.fromkeys(("revoked_at", "last_used_at", "oidc_issuer", "oidc_subject", *keys))
     usual = {"client_id": "one", "display_name": "", "is_active": True, "created_at": datetime.now(UTC)} | unknown
@@ -105,7 +105,7 @@ def test_whose_versions_a_client_may_decide_about() -> None:
 
 
 @pytest.mark.parametrize("given", [None, "x", [], [1, 2, 3], [1, 2, 3, "4"], [0, 0, float("nan"), 1]])
-def test_bounds_that_are_none_show_the_whole_earth(given: Any) -> None:
+def test_unusable_bounds_show_the_whole_earth(given: Any) -> None:
     assert bounds_of({"bounds": given}) == WHOLE_EARTH
 
 
@@ -124,23 +124,23 @@ def test_bounds_that_are_none_show_the_whole_earth(given: Any) -> None:
         max_leaves=12,
     )
 )
-def test_a_report_can_be_made_of_whatever_a_workflow_told(told: Any) -> None:
+def test_report_is_made_of_any_result_of_a_workflow(told: Any) -> None:
     report = report_of(told if isinstance(told, dict) else {"validation": told, "bands": told, "repairs": told})
     assert all(isinstance(value, str) for value in report.facts.values())
 
 
-def test_bounds_of_what_lies_in_parts_are_those_of_its_source() -> None:
+def test_bounds_of_a_raster_in_parts_are_those_of_its_source() -> None:
     assert bounds_of({"validation": {"bounds_wgs84": [1, 2, 3, 4]}}) == (1, 2, 3, 4)
     assert bounds_of({"bounds": [5, 6, 7, 8], "validation": {"bounds_wgs84": [1, 2, 3, 4]}}) == (5, 6, 7, 8)
 
 
-def test_bounds_across_the_antimeridian_go_on_beyond_it() -> None:
+def test_bounds_across_the_antimeridian_exceed_180_degrees() -> None:
     assert bounds_of({"bounds": [178, -19, -178, -16]}) == (178, -19, 182, -16)
     box = footprint(None, {"bounds": [178, -19, -178, -16]})["features"][0]["geometry"]
     assert box["coordinates"] == [[[178, -19], [182, -19], [182, -16], [178, -16], [178, -19]]]
 
 
-def test_a_report_says_what_was_found() -> None:
+def test_report_lists_findings_facts_and_bands() -> None:
     told = {"outcome": "warn_and_fix", "crs": "EPSG:32633", "size_mb": 12.5, "nodata": None}
     finding = {"code": "no-nodata", "severity": "fix", "wrong": "It names no nodata.", "remedy": "0 is set."}
     report = report_of({"validation": told | {"report": [finding]}, "bands": [{"dtype": "uint8", "mean": 1 / 3}]})

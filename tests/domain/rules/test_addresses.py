@@ -49,7 +49,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("url", HOSTILE)
-def test_what_leads_inside_is_refused(url: str) -> None:
+def test_address_that_leads_inside_is_refused(url: str) -> None:
     with pytest.raises(RefusedAddress):
         parse(url, STRICT)
 
@@ -70,12 +70,14 @@ def test_the_corpus_is_large_enough_to_mean_something() -> None:
         ("https://3com.com/", "3com.com", 443, "/", "3com.com"),
     ],
 )
-def test_what_leads_outside_is_taken_in_parts(url: str, host: str, port: int, path: str, authority: str) -> None:
+def test_public_address_is_split_into_host_port_and_path(
+    url: str, host: str, port: int, path: str, authority: str
+) -> None:
     target = parse(url, STRICT)
     assert (target.host, target.port, target.path, target.authority) == (host, port, path, authority)
 
 
-def test_development_lists_what_it_opens() -> None:
+def test_development_opens_only_loopback_addresses_that_are_listed() -> None:
     assert parse("http://127.0.0.1:9000/hook", DEVELOPMENT).port == 9000
     assert parse("http://localhost:9000/hook", DEVELOPMENT).host == "localhost"
     for closed in ("http://10.0.0.1/", "http://[::1]/", "http://[::ffff:127.0.0.1]/", "http://127.1/"):

@@ -66,13 +66,13 @@ def test_a_remade_seal_does_not_fit_the_next_one() -> None:
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Zurich", "America/St_Johns"])
-def test_the_zone_that_a_time_is_read_in_is_no_part_of_it(zone: str) -> None:
+def test_seal_does_not_depend_on_the_time_zone_of_its_entry(zone: str) -> None:
     """What was sealed under UTC keeps its hash."""
     under_utc = "0c0aee991a7bc6a3806e0d8ece33d4a07bb87ac398a083e2c0e1e802596da2fb"
     assert KEYLESS.seal(GENESIS, replace(ENTRY, at=ENTRY.at.astimezone(ZoneInfo(zone)))) == under_utc
 
 
-def test_whoever_has_no_key_remakes_no_chain() -> None:
+def test_chain_remade_without_the_key_is_found() -> None:
     """They write what they like to the database, and name any key that they have seen there."""
     guessed = SealKey(OLD.name, b"g" * 32)
     assert "was changed" in (verify(chain(3, Chain((guessed,)))).fault or "")
@@ -81,7 +81,7 @@ def test_whoever_has_no_key_remakes_no_chain() -> None:
     assert verify(chain(3)).fault is None, "the control"
 
 
-def test_seals_from_before_there_were_keys_hold_up_to_the_number_that_is_known() -> None:
+def test_keyless_seals_hold_only_up_to_the_last_one_noted() -> None:
     links = chain(2, after=chain(3, KEYLESS))
     assert Chain((OLD,), 3).verify(links) == ChainState(5, links[-1].hash)
     assert Chain((OLD,), 2).verify(links).sequence == 3
@@ -92,7 +92,7 @@ def test_seals_from_before_there_were_keys_hold_up_to_the_number_that_is_known()
     assert "was changed" in (Chain((OLD,), 3).verify(links).fault or "")
 
 
-def test_keys_are_rotated_and_each_verifies_what_it_sealed() -> None:
+def test_after_rotation_each_key_verifies_its_own_seals() -> None:
     links = chain(2, ROTATED, after=chain(2))
     assert [link.hash.partition(":")[0] for link in links] == [OLD.name, OLD.name, NEW.name, NEW.name]
     assert ROTATED.verify(links).fault is None
@@ -100,7 +100,7 @@ def test_keys_are_rotated_and_each_verifies_what_it_sealed() -> None:
     assert all(re.fullmatch(SEAL_TEXT, link.hash) for link in [*links, *chain(1, KEYLESS)])
 
 
-def test_a_key_is_long_and_never_shown() -> None:
+def test_seal_key_is_refused_when_short_and_never_shown() -> None:
     with pytest.raises(ValueError, match="fewer than 32"):
         SealKey.of("short")
     assert "o" * 32 not in repr(KEYED)

@@ -61,7 +61,7 @@ def test_during_a_rotation_either_secret_verifies_and_no_other() -> None:
 
 @pytest.mark.parametrize("status", [None, *range(100, 600)])
 @pytest.mark.parametrize("tries", [1, 2, 3])
-def test_every_answer_has_its_consequence(status: int | None, tries: int) -> None:
+def test_each_status_of_a_receiver_leads_to_delivery_retry_or_giving_up(status: int | None, tries: int) -> None:
     verdict = judge(status, tries, DELAYS, None, 0.0)
     if status in range(200, 300):
         assert verdict == Delivered()
@@ -126,7 +126,7 @@ DATES = st.builds(
 @given(st.text(max_size=120) | DATES)
 @example("Mon, 01 Jan 2020 00:00:00 +99999999999999999")
 @example("Mon, 01 Jan 0001 00:00:00 +2359")
-def test_whatever_a_receiver_writes_there_says_how_long_or_nothing(header: str) -> None:
+def test_any_retry_after_header_gives_seconds_or_nothing(header: str) -> None:
     seconds = retry_after_seconds(header, NOW)
     assert seconds is None or 0 <= seconds < float("inf")
 
@@ -141,7 +141,7 @@ def test_a_body_stays_small_and_names_no_run(detail: str, code: str) -> None:
     assert "run_id" not in told["problem"]
 
 
-def test_a_problem_that_is_too_long_to_be_told_is_left_to_be_asked_for() -> None:
+def test_callback_body_leaves_out_a_problem_that_is_too_long() -> None:
     content = body(uuid4(), "failed", "https://cairn.test/api/platform/status/1", {"title": "t" * MAX_BODY_BYTES})
     assert len(content) < MAX_BODY_BYTES
     assert (json.loads(content)["status"], json.loads(content)["problem"]) == ("failed", None)

@@ -36,7 +36,9 @@ def kind(reader: Identity | None) -> str:
 
 
 @pytest.mark.parametrize(("reader", "clearance", "approved"), STATES)
-def test_every_state(reader: Identity | None, clearance: Clearance, approved: bool) -> None:
+def test_reader_sees_exactly_what_clearance_and_approval_allow(
+    reader: Identity | None, clearance: Clearance, approved: bool
+) -> None:
     allowed = {
         ("public", True): {"public", "owner", "staff"},
         ("ouo", True): {"owner", "staff"},
@@ -73,7 +75,7 @@ def test_an_approval_never_lowers_a_clearance(current: Clearance, asked: Clearan
     assert ORDER.index(after) == max(ORDER.index(current), ORDER.index(asked))
 
 
-def test_reviewers_decide_about_everything_and_a_partners_people_about_its_own() -> None:
+def test_reviewers_decide_about_every_platform_and_named_partners_about_their_own() -> None:
     for role, platform, scopes in product(get_args(Role), (OWNER, "arcgis", None), ({"review"}, {"other"}, ())):
         who = Identity("client", role, platform, frozenset(scopes))
         named = role == "partner" and platform == OWNER and scopes == {"review"}

@@ -37,23 +37,23 @@ def test_a_form_of_our_own_page_is_taken(headers: dict[str, str]) -> None:
         {"host": ""},
     ],
 )
-def test_what_comes_from_elsewhere_is_refused(changes: dict[str, str]) -> None:
+def test_changing_request_from_another_site_is_refused(changes: dict[str, str]) -> None:
     assert refusal("POST", HERE | changes)
     assert refusal("DELETE", HERE | changes)
     assert refusal("GET", HERE | changes) is None
 
 
-def test_what_says_nothing_of_its_site_is_refused() -> None:
+def test_changing_request_without_origin_headers_is_refused() -> None:
     assert refusal("POST", {"host": "cairn.test"})
 
 
 @given(st.text(max_size=40), st.text(max_size=40))
-def test_a_token_is_its_own_and_no_other(one: str, other: str) -> None:
+def test_form_token_matches_itself_alone(one: str, other: str) -> None:
     assert is_token(one, one)
     assert is_token(one, other) == (one == other)
 
 
-def test_a_filter_leaves_out_what_makes_no_sense() -> None:
+def test_filter_ignores_senseless_parameters() -> None:
     assert filter_of({}).shown == "waiting"
     assert filter_of({"show": "everything", "type": "<b>"}) == filter_of({})
     assert [filter_of({"show": name}).shown for name in SHOWN] == list(SHOWN)

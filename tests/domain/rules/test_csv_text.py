@@ -41,7 +41,7 @@ def test_no_cell_is_a_formula_at_any_separator(table: list[list[str]]) -> None:
 
 
 @pytest.mark.parametrize("harmless", ["", "Alps", "a = b", "x-1", "a, b; c", "1-2", "POINT (14 47)", "2024-01-01"])
-def test_text_that_is_no_formula_stays_as_it_is(harmless: str) -> None:
+def test_harmless_text_stays_as_it_is(harmless: str) -> None:
     assert cell(harmless) == harmless
 
 

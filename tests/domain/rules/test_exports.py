@@ -20,7 +20,7 @@ STATES = [
 
 
 @pytest.mark.parametrize("asset", STATES, ids=str)
-def test_exposed_is_what_anybody_may_read(asset: Publicity) -> None:
+def test_version_is_exposed_exactly_when_anybody_may_read_it(asset: Publicity) -> None:
     """The same as the rule of serving, asked for nobody in particular."""
     anybody = {
         (ordinal, revision)
@@ -31,7 +31,7 @@ def test_exposed_is_what_anybody_may_read(asset: Publicity) -> None:
     assert exposed(asset) == (set() if asset.deleted else anybody)
 
 
-def test_every_change_of_state_ends_with_out_what_belongs_out() -> None:
+def test_after_any_change_exactly_the_exposed_revisions_are_exported() -> None:
     for before, after in product(STATES, repeat=2):
         out = set(exposed(before))
         given = orders(out, after)
@@ -53,5 +53,7 @@ def test_every_change_of_state_ends_with_out_what_belongs_out() -> None:
         (True, True, ExportOrder.NOTHING),
     ],
 )
-def test_one_revision(is_out: bool, belongs_out: bool, expected: ExportOrder) -> None:
+def test_revision_is_exported_withdrawn_or_left_by_where_it_belongs(
+    is_out: bool, belongs_out: bool, expected: ExportOrder
+) -> None:
     assert order(is_out=is_out, belongs_out=belongs_out) is expected

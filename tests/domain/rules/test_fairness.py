@@ -126,7 +126,9 @@ def test_no_room_is_overfilled_and_no_platform_fills_it_alone(
     st.integers(1, 6),
     st.integers(1, 12),
 )
-def test_nobody_waits_for_ever(waiting: list[tuple[str, str]], shares: dict[str, int], places: int, batch: int) -> None:
+def test_every_waiting_run_is_sent_in_the_end(
+    waiting: list[tuple[str, str]], shares: dict[str, int], places: int, batch: int
+) -> None:
     """Every platform has always more waiting, by every priority that it has: each of them goes within bounded time.
 
     Time passes by the length of a priority's promotion, so that what waits rises.
@@ -202,7 +204,7 @@ def test_a_long_backlog_does_not_rise_by_its_own_length() -> None:
     }
 
 
-def test_low_priority_goes_in_the_end_however_much_of_high_there_is() -> None:
+def test_low_priority_run_is_sent_in_the_end_behind_endless_high_ones() -> None:
     turns, terms, gone = Turns(), Terms({"light": PoolRoom(1, 1)}), list[str]()
     for minute in range(120):
         backlog = [many("a", 9, "high", waited=60), many("b", 9, "low", waited=60 * minute)]
@@ -274,6 +276,6 @@ def test_five_of_one_platform_end_before_25_more_of_another_with_500() -> None:
     assert others_before(replace(terms, shares={"a": 5}), lane("b"), lane("a")) < 50
 
 
-def test_the_simulation_sees_a_queue_that_is_not_ours() -> None:
+def test_simulation_shows_long_waits_where_everything_is_sent_at_once() -> None:
     """The control: where all are sent on at once, the five wait behind whoever came before, whatever the rule says."""
     assert others_before(Terms({"light": PoolRoom(1000, 1000)}), lane("b"), lane("a")) > 100

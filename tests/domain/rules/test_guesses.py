@@ -16,7 +16,7 @@ def guesses(clock: Clock | None = None, places: int = 10) -> Guesses:
     return Guesses(limit=3, window_seconds=60, places=places, clock=clock or Clock())
 
 
-def test_a_source_waits_for_the_rest_of_its_minute() -> None:
+def test_source_over_its_guesses_waits_for_the_rest_of_its_minute() -> None:
     clock = Clock()
     counted = guesses(clock)
     for _ in range(3):
@@ -31,7 +31,7 @@ def test_a_source_waits_for_the_rest_of_its_minute() -> None:
     assert counted.wait_seconds("10.0.0.1", "x") == 0
 
 
-def test_what_was_good_there_goes_on_there_alone() -> None:
+def test_known_credential_goes_on_only_at_the_source_where_it_was_good() -> None:
     counted = guesses()
     counted.was_right("10.0.0.1", "good")
     for _ in range(9):
@@ -52,7 +52,7 @@ def test_what_was_good_there_goes_on_there_alone() -> None:
         ("", "", True),
     ],
 )
-def test_a_network_of_one_customer_is_one_source(first: str, second: str, *, is_same: bool) -> None:
+def test_one_customers_network_is_one_source(first: str, second: str, *, is_same: bool) -> None:
     counted = guesses()
     for _ in range(3):
         counted.was_wrong(first)
@@ -70,7 +70,7 @@ def test_a_credential_is_known_where_it_was_good_until_it_turns_out_wrong() -> N
     assert not counted.is_known("10.0.0.1", "good")
 
 
-def test_memory_is_bounded() -> None:
+def test_memory_of_guesses_is_bounded() -> None:
     counted = guesses(places=100)
     for number in range(10_000):
         counted.was_wrong(f"host-{number}")

@@ -11,7 +11,7 @@ from domain.rules.identity import asset_id, fingerprint, ref_faults, written_ref
 REFS = st.dictionaries(st.text(min_size=1, max_size=8), st.text(min_size=1, max_size=8), min_size=1, max_size=4)
 
 
-def test_an_asset_id_is_the_published_formula() -> None:
+def test_asset_id_follows_the_published_formula() -> None:
     text = 'ddh|{"dataset_id": "a", "resource_id": "b"}'
     assert asset_id("ddh", {"resource_id": "b", "dataset_id": "a"}) == hashlib.sha256(text.encode()).hexdigest()[:32]
 
@@ -37,12 +37,12 @@ def test_every_wrong_ref_is_named() -> None:
 
 
 @given(st.dictionaries(st.text(max_size=5).filter(lambda name: "=" not in name), st.text(max_size=5), max_size=4))
-def test_refs_that_are_written_are_read_as_they_are(refs: dict[str, str]) -> None:
+def test_written_refs_are_read_back_unchanged(refs: dict[str, str]) -> None:
     written = [f"{name}={value}" for name, value in refs.items()]
     assert written_refs(written) == written_refs(written * 2) == refs
 
 
-def test_what_is_no_pair_or_two_of_a_name_is_named() -> None:
+def test_malformed_or_repeated_ref_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match="'colour' is not name=value"):
         written_refs(["a=1", "colour"])
     with pytest.raises(ValueError, match="'a' is given two values"):

@@ -13,7 +13,7 @@ batches = st.dictionaries(st.text(max_size=3), st.integers() | st.text(max_size=
 
 
 @given(st.text(max_size=20), st.text(max_size=20), batches, batches)
-def test_a_mark_names_the_key_and_all_that_is_under_it(
+def test_batch_mark_tells_keys_and_bodies_apart_and_prefixes_its_items(
     key: str, other_key: str, batch: dict[str, Any], other: dict[str, Any]
 ) -> None:
     mark = batch_mark(key, batch)
@@ -25,17 +25,17 @@ def test_a_mark_names_the_key_and_all_that_is_under_it(
 
 
 @given(batches, st.integers(0, 999))
-def test_no_key_of_ours_can_be_chosen(batch: dict[str, Any], index: int) -> None:
+def test_client_cannot_choose_a_batch_items_key(batch: dict[str, Any], index: int) -> None:
     with pytest.raises(ValueError, match="made by the platform"):
         chosen(item_key(batch_mark("a", batch), index))
 
 
 @pytest.mark.parametrize("key", ["a\0b", "\ud800", RESERVED])
-def test_what_can_be_no_key(key: str) -> None:
+def test_malformed_key_is_refused(key: str) -> None:
     with pytest.raises(ValueError, match="key"):
         chosen(key)
 
 
 @pytest.mark.parametrize("key", ["dem-1", "b#3", "schlüssel", f"my {RESERVED}", " "])
-def test_any_other_word_is_a_key(key: str) -> None:
+def test_well_formed_key_is_taken_as_it_is(key: str) -> None:
     assert chosen(key) == key

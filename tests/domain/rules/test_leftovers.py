@@ -69,7 +69,7 @@ NEVER_GONE = {
 }
 
 
-def test_only_files_of_the_request_and_of_its_past_are_left_over() -> None:
+def test_only_files_of_the_requests_own_attempts_are_left_over() -> None:
     everything = GONE_IN_ANY_CASE | GONE_IF_COLLECTED | NEVER_GONE
     for of, gone in (
         (Fate.LEAVE, set[Place]()),

@@ -141,7 +141,7 @@ def test_a_rejected_revision_stays_rejected() -> None:
 
 
 @given(st.lists(st.sampled_from(RunState), min_size=1, max_size=6))
-def test_a_request_is_what_its_runs_say(runs: list[RunState]) -> None:
+def test_state_of_a_request_follows_from_its_runs(runs: list[RunState]) -> None:
     told = request_event(runs)
     assert told is request_event(runs[::-1])
     assert (told is RequestEvent.FAILED) is (RunState.FAILED in runs)
@@ -177,7 +177,7 @@ def test_lists_of_states_follow_from_the_tables(states: Iterable[StrEnum], expec
     assert sql_list(states) == expected
 
 
-def test_what_sql_sets_follows_from_the_tables() -> None:
+def test_sql_transitions_follow_from_the_tables() -> None:
     assert sql_after(ATTEMPT, AttemptEvent.CLAIMED, "a.state") == "'sending'"
     assert sql_after(ATTEMPT, AttemptEvent.SENT, "state") == "case state when 'sending' then 'sent' else state end"
 

@@ -65,12 +65,12 @@ patterns = st.lists(st.lists(st.booleans(), min_size=30, max_size=30), min_size=
 
 
 @given(patterns)
-def test_any_number_of_processes_agree_with_the_count(fleet: list[list[bool]]) -> None:
+def test_silence_of_any_fleet_agrees_with_a_count_by_hand(fleet: list[list[bool]]) -> None:
     assert judged(31, fleet).since == at(counted(31, fleet))
 
 
 @given(patterns, st.integers(GAP + 1, 25), st.integers(1, 29))
-def test_an_attempt_that_could_not_be_heard_for_a_gap_is_never_taken_for_lost_by_it(
+def test_attempt_is_not_taken_for_lost_because_of_a_gap_in_listening(
     fleet: list[list[bool]], length: int, ended: int
 ) -> None:
     """Whoever was there before: a loss threshold after the last second in which nobody was, not sooner."""
@@ -83,11 +83,11 @@ def test_an_attempt_that_could_not_be_heard_for_a_gap_is_never_taken_for_lost_by
         assert judged(now, noted_until_now).seconds <= now - ended
 
 
-def test_where_nobody_ever_listened_silence_counts_from_now() -> None:
+def test_silence_counts_from_now_where_no_process_ever_listened() -> None:
     assert moment(at(100), [], GAP) == Moment(at(100), at(100))
 
 
-def test_a_process_that_takes_over_in_time_goes_on_with_what_the_one_before_heard() -> None:
+def test_process_that_takes_over_within_a_gap_inherits_what_was_heard() -> None:
     handed_over = [Span(at(0), at(50)), Span(at(50 + GAP), at(99))]
     assert moment(at(100), handed_over, GAP).since == at(0)
     too_late = [Span(at(0), at(50)), Span(at(51 + GAP), at(99))]
@@ -100,7 +100,7 @@ def test_gap_of_one_process_does_not_hide_what_another_process_heard() -> None:
     assert moment(at(100), [*cut_off, Span(at(5), at(100))], GAP).since == at(0)
 
 
-def test_notes_from_the_future_prove_nothing() -> None:
+def test_listening_notes_from_the_future_are_ignored() -> None:
     """The database's clock was put back by an hour; who noted last is dead."""
     assert moment(at(100), [Span(at(0), at(3700))], GAP).since == at(100)
     assert moment(at(100), [Span(at(0), at(100 + GAP))], GAP).since == at(0)

@@ -19,6 +19,6 @@ from domain.rules.locking import Precondition, check, etag
         (" ", "missing"),
     ],
 )
-def test_every_kind_of_header(header: str | None, verdict: str) -> None:
+def test_if_match_header_of_every_form_is_judged(header: str | None, verdict: str) -> None:
     assert check(header, 3) is Precondition(verdict)
     assert etag(3) == '"3"'

@@ -62,5 +62,5 @@ def test_copies_and_notes_about_them_are_of_their_export(asset: str, ordinal: in
 
 
 @pytest.mark.parametrize("name", ["a0/x", "a1", "a1/", "b1/x", "a1234567890/x", "m0/x", "m/x", "1/x", ""])
-def test_what_we_call_nothing_is_of_no_attempt_and_no_generation(name: str) -> None:
+def test_foreign_name_belongs_to_no_attempt_and_no_generation(name: str) -> None:
     assert places.attempt_in("here", f"here/{name}") is places.generation_in("here", f"here/{name}") is None

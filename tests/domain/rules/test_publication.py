@@ -42,19 +42,19 @@ def test_no_storage_name_is_published() -> None:
     assert STAGED["assets"]["data"]["href"].startswith("cairn://")
 
 
-def test_other_files_are_found_by_what_they_hold_and_those_without_digest_are_not_offered() -> None:
+def test_other_files_are_named_by_digest_and_left_out_without_one() -> None:
     assets = published()["assets"]
     assert assets["thumbnail"]["href"] == "https://maps.example/tiles/a/files/thumbnail-abababababababab.png?version=3"
     assert set(assets) == {"data", "thumbnail", "tiles"}
 
 
-def test_a_table_has_an_address_of_its_own_too() -> None:
+def test_vector_table_has_a_download_address() -> None:
     data = {"href": "cairn://silver/x.parquet", "type": "application/vnd.apache.parquet", "file:checksum": SHA256}
     assert published(assets={"data": data})["assets"]["data"]["href"].endswith("/tiles/a/data.parquet?version=3")
 
 
 @pytest.mark.parametrize(("name", "ending"), [("x/a.b.csv", ".csv"), ("x.y/plain", "")])
-def test_data_of_another_kind_is_a_file_like_others(name: str, ending: str) -> None:
+def test_data_of_an_unknown_kind_is_offered_as_a_plain_file(name: str, ending: str) -> None:
     data = {"href": f"cairn://silver/{name}", "type": "text/csv", "file:checksum": SHA256}
     href = published(assets={"data": data})["assets"]["data"]["href"]
     assert href == f"https://maps.example/tiles/a/files/data-abababababababab{ending}?version=3"
@@ -70,7 +70,7 @@ def test_an_item_is_named_after_its_revision() -> None:
     assert item_id("a", 3, 1) == "a-3-r1"
 
 
-def test_a_collection_says_what_it_holds() -> None:
+def test_collection_describes_extent_time_and_projections_of_its_items() -> None:
     since, until = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 2, 1, tzinfo=UTC)
     held = Holdings([(170.0, 0.0, 175.0, 1.0), (-175.0, 0.0, -170.0, 2.0)], since, until, ["EPSG:4326"])
     made = collection("a", {"b": "2", "a": "1"}, "Hub", held)
@@ -87,7 +87,7 @@ def test_a_collection_that_holds_nothing_is_valid() -> None:
     assert made["extent"] == {"spatial": {"bbox": [list(WORLD)]}, "temporal": {"interval": [[None, None]]}}
 
 
-def test_a_workflows_words_go_before_ours() -> None:
+def test_title_from_a_workflow_replaces_the_generated_one() -> None:
     made = collection("a", {}, "Hub", Holdings(), {"id": "b", "title": "Alps", "license": "x"})
     assert (made["id"], made["title"], made["license"]) == ("a", "Alps", "other")
     assert made["description"] == "Approved versions of one dataset of Hub."

@@ -28,7 +28,7 @@ def counted(votes: list[Vote], content: str, now: datetime) -> set[str]:
 
 
 @given(VOTES, st.integers(1, 4))
-def test_a_vote_counts_once_for_the_content_it_was_given_to_until_it_ends(votes: list[Vote], required: int) -> None:
+def test_approval_counts_once_for_its_own_content_until_it_ends(votes: list[Vote], required: int) -> None:
     told = tally(votes, "x", required, NOW)
     assert told.reviewers == counted(votes, "x", NOW)
     assert told.is_enough == (len(told.reviewers) >= required)
@@ -45,7 +45,7 @@ def test_the_end_is_the_first_moment_with_too_few_votes(votes: list[Vote], requi
 
 
 @given(VOTES)
-def test_the_clearance_is_one_that_all_agree_to(votes: list[Vote]) -> None:
+def test_agreed_clearance_is_the_lowest_of_all_approvals(votes: list[Vote]) -> None:
     told = tally(votes, "x", 1, NOW)
     last = {vote.reviewer: vote for vote in votes if vote.content_hash == "x"}
     levels = [last[reviewer].level for reviewer in told.reviewers]
@@ -54,7 +54,9 @@ def test_the_clearance_is_one_that_all_agree_to(votes: list[Vote]) -> None:
 
 
 @given(st.lists(VOTES, max_size=4), st.integers(1, 3))
-def test_of_several_revisions_the_highest_that_enough_agree_to_counts(ballots: list[list[Vote]], required: int) -> None:
+def test_asset_is_cleared_to_the_highest_level_agreed_for_any_revision(
+    ballots: list[list[Vote]], required: int
+) -> None:
     tallies = [tally(votes, "x", required, NOW) for votes in ballots]
     enough = [each.level for each in tallies if len(each.reviewers) >= required]
     assert agreed(tallies) in (enough or ["uncleared"])
@@ -65,7 +67,7 @@ def test_of_several_revisions_the_highest_that_enough_agree_to_counts(ballots: l
     ("ends", "required", "until"),
     [([1, 3], 1, 3), ([1, 3], 2, 1), ([None, 3], 1, None), ([None, 3], 2, 3), ([None, None], 2, None)],
 )
-def test_which_end_matters(ends: list[int | None], required: int, until: int | None) -> None:
+def test_quorum_ends_when_the_deciding_approval_ends(ends: list[int | None], required: int, until: int | None) -> None:
     moments = [None if days is None else NOW + timedelta(days=days) for days in ends]
     votes = [Vote(str(number), "ouo", None, moment) for number, moment in enumerate(moments)]
     expected = None if until is None else NOW + timedelta(days=until)

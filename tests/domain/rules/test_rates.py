@@ -19,7 +19,7 @@ def buckets(per_second: float = 2.0, burst: float = 5.0, places: int = 10_000) -
 
 
 @given(st.lists(st.floats(0.0, 3.0), max_size=200))
-def test_over_any_stretch_no_more_is_let_through_than_burst_and_rate(pauses: list[float]) -> None:
+def test_calls_in_any_stretch_stay_within_burst_and_rate(pauses: list[float]) -> None:
     limits, clock = buckets()
     let_through = 0
     for pause in pauses:
@@ -31,7 +31,7 @@ def test_over_any_stretch_no_more_is_let_through_than_burst_and_rate(pauses: lis
 
 
 @given(st.integers(1, 2000))
-def test_who_waits_as_long_as_was_said_may_call(cost: int) -> None:
+def test_caller_who_waits_as_long_as_told_is_let_through(cost: int) -> None:
     limits, clock = buckets()
     limits.charge("a", cost)
     wait = limits.wait_seconds("a")
@@ -42,13 +42,13 @@ def test_who_waits_as_long_as_was_said_may_call(cost: int) -> None:
     assert limits.wait_seconds("a") == 0
 
 
-def test_one_callers_debt_is_not_anothers() -> None:
+def test_debt_of_one_caller_does_not_delay_another() -> None:
     limits, _ = buckets()
     limits.charge("a", 100)
     assert (limits.wait_seconds("a"), limits.wait_seconds("b")) == (48, 0)
 
 
-def test_who_called_longest_ago_is_forgotten_first() -> None:
+def test_caller_who_called_longest_ago_is_forgotten_first() -> None:
     limits, _ = buckets(places=2)
     for caller in ("a", "b", "c"):
         limits.charge(caller, 100)

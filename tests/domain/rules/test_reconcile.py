@@ -72,7 +72,7 @@ def told(state: str, flow: str, quiet: float, *, lease_expired: bool = False, pa
         ("ready", "missing", 10_000, "LEAVE"),
     ],
 )
-def test_the_table(state: str, flow: str, quiet: float, action: str) -> None:
+def test_every_row_of_the_table_gives_its_action(state: str, flow: str, quiet: float, action: str) -> None:
     assert told(state, flow, quiet) == action
 
 
@@ -80,7 +80,7 @@ def test_the_table(state: str, flow: str, quiet: float, action: str) -> None:
     ("waits", "began", "seconds"), [(0, 0, 120), (200, 0, 120), (1, 600, 120.2), (200, 100, 360), (200, 1, 1200)]
 )
 @pytest.mark.parametrize("flow", ["pending", "running"])
-def test_a_start_is_given_the_time_that_its_pool_takes_for_all_that_wait(
+def test_attempt_waits_for_its_start_in_proportion_to_its_pools_queue(
     waits: int, began: int, seconds: float, flow: str
 ) -> None:
     for quiet, action in ((seconds - 0.1, Action.LEAVE), (seconds, Action.LOSE)):
@@ -95,7 +95,7 @@ def test_an_expired_lease_is_returned_or_linked(flow: FlowState) -> None:
     assert told("sending", flow, 0, lease_expired=True) == expected
 
 
-def test_the_laws_over_every_state() -> None:
+def test_no_action_in_any_state_breaks_the_laws() -> None:
     assert len(EVERY) == 13440
     for state, flow, quiet, lease, paused, spoke in EVERY:
         obeys_the_laws(AttemptFacts(state, quiet, lease, paused, spoke=spoke), flow)
@@ -117,7 +117,7 @@ def obeys_the_laws(facts: AttemptFacts, flow: FlowState) -> None:
         assert flow in OVER
 
 
-def test_what_waits_in_its_queue_for_a_cancelled_run_is_stopped_at_once() -> None:
+def test_queued_flow_run_of_a_cancelled_run_is_stopped_at_once() -> None:
     for flow in FlowState:
         facts = AttemptFacts(AttemptState.FENCED, 0, cancelled=True)
         stopped = dict.fromkeys((FlowState.SCHEDULED, FlowState.OVERSTAYING), Action.STOP_FLOW)
@@ -137,7 +137,7 @@ def test_what_waits_in_its_queue_for_a_cancelled_run_is_stopped_at_once() -> Non
         ("sent", "missing", "LOSE"),
     ],
 )
-def test_after_a_gap_prefects_word_is_taken_once_a_flow_run_has_had_time_to_speak(
+def test_prefects_state_is_believed_after_a_gap_only_once_a_flow_run_could_beat(
     state: str, flow: str, action: str
 ) -> None:
     def said(quiet: float) -> str:
@@ -155,7 +155,7 @@ def test_every_started_attempt_that_stays_silent_is_acted_on(flow: FlowState) ->
 ENDED = (AttemptState.COMMITTED, AttemptState.FAILED, AttemptState.FENCED)
 
 
-def test_no_word_about_what_is_over_changes_anything_however_late_it_comes() -> None:
+def test_state_of_an_ended_attempt_is_never_changed_by_prefects_word() -> None:
     """Only its flow run is seen to: it was fenced, ended, or another attempt has its place."""
     for state, flow, quiet, lease, paused, spoke in EVERY:
         for cancelled in (True, False):
@@ -166,14 +166,14 @@ def test_no_word_about_what_is_over_changes_anything_however_late_it_comes() -> 
 
 @pytest.mark.parametrize("state", ENDED)
 @pytest.mark.parametrize("flow", sorted(set(FlowState) - {FlowState.UNKNOWN, FlowState.CANCELLING}))
-def test_every_flow_run_of_an_ended_attempt_finds_its_end(state: AttemptState, flow: FlowState) -> None:
+def test_flow_run_of_an_ended_attempt_is_stopped_or_disposed_of(state: AttemptState, flow: FlowState) -> None:
     """Without a word of Prefect's nobody can say, and who was told to stop is given a minute: then it overstays."""
     facts = AttemptFacts(state, PATIENCE.stop_ended)
     assert decide(facts, flow, PATIENCE) is (Action.DISPOSE if flow in OVER else Action.STOP_FLOW)
 
 
 @pytest.mark.parametrize(("answers", "action"), [(0, "LEAVE"), (119, "LEAVE"), (120, "LOSE")])
-def test_start_that_prefect_alone_can_bring_is_given_its_time_anew_after_an_outage_of_prefect(
+def test_start_that_needs_prefect_is_given_its_full_time_after_an_outage_of_prefect(
     answers: float, action: str
 ) -> None:
     waiting = AttemptFacts(AttemptState.SENT, 10_000)

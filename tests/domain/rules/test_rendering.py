@@ -37,7 +37,7 @@ band = st.fixed_dictionaries(
 
 
 @given(st.lists(band, max_size=16))
-def test_whatever_is_told_there_is_a_rendering_that_can_be_drawn(bands: list[dict[str, Any]]) -> None:
+def test_any_description_of_bands_gives_a_drawable_rendering(bands: list[dict[str, Any]]) -> None:
     made = rendering_of(bands)
     assert len(made.bands) in (1, 3)
     assert len(set(made.bands)) == len(made.bands)
@@ -85,12 +85,12 @@ UNTOLD = ("gray", *["undefined"] * 300)
         ([], (1,)),
     ],
 )
-def test_which_bands_are_drawn(bands: list[dict[str, Any]], expected: tuple[int, ...]) -> None:
+def test_expected_bands_are_drawn(bands: list[dict[str, Any]], expected: tuple[int, ...]) -> None:
     assert shown_bands(bands) == expected
 
 
 @pytest.mark.parametrize(("dtype", "count"), list(product(DTYPES, [1, 2, 3, 4, 5])))
-def test_only_bytes_that_are_colours_keep_their_values(dtype: str, count: int) -> None:
+def test_only_byte_bands_of_colours_are_drawn_unstretched(dtype: str, count: int) -> None:
     bands = told(*("red", "green", "blue", "alpha")[:count] if count in (3, 4) else UNTOLD[:count], dtype=dtype)
     made = rendering_of(bands)
     assert (made.range is None) == (dtype == "uint8" and count in (3, 4))
@@ -117,7 +117,7 @@ def test_rendering_has_one_range_for_all_drawn_bands() -> None:
         ({}, None),
     ],
 )
-def test_a_bands_range(known: dict[str, Any], expected: Any) -> None:
+def test_band_is_stretched_over_its_expected_range(known: dict[str, Any], expected: Any) -> None:
     assert stretch(known) == expected
 
 
@@ -128,7 +128,7 @@ def test_a_single_value_is_drawn_in_the_middle(value: float, dtype: str) -> None
     assert (float(np.dtype(dtype).type(value)) - low) / (high - low) == pytest.approx(0.5, abs=0.01)
 
 
-def test_a_map_without_a_valid_pixel_is_said_to_be_blank() -> None:
+def test_map_without_a_valid_pixel_is_reported_as_blank() -> None:
     empty = [each | {"valid_percent": 0} for each in told("red", "green", "blue", "alpha")]
     assert trouble(empty) == (
         "The map is blank: it is drawn from bands 1, 2 and 3, where every pixel is nodata or transparent."

@@ -22,15 +22,15 @@ TABLE = {
 
 
 @pytest.mark.parametrize(("in_vain", "marked"), list(product([False, True], [None, 0.0, 599.9, 600.0, 9000.0])))
-def test_every_case(in_vain: bool, marked: float | None) -> None:
+def test_run_that_waits_in_vain_is_marked_cleared_or_given_up_by_the_table(in_vain: bool, marked: float | None) -> None:
     assert judge(in_vain, marked, ALLOWED) is TABLE[in_vain, marked]
 
 
 @pytest.mark.parametrize("marked", [None, 0.0, 599.9, 600.0, 9000.0])
-def test_a_served_run_is_never_marked_nor_given_up(marked: float | None) -> None:
+def test_run_with_a_served_pool_is_never_marked_nor_given_up(marked: float | None) -> None:
     assert judge(False, marked, ALLOWED) in {PoolNotice.LEAVE, PoolNotice.CLEAR}
 
 
 @pytest.mark.parametrize(("listening", "may"), [(0.0, False), (24.9, False), (25.0, True), (900.0, True)])
-def test_who_was_deaf_does_not_judge(listening: float, may: bool) -> None:
+def test_domain_that_could_not_hear_beacons_does_not_judge_pools(listening: float, may: bool) -> None:
     assert may_judge(listening, 25.0) is may

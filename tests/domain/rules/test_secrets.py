@@ -25,11 +25,11 @@ PARTS = st.text(st.characters(exclude_characters="/?#", exclude_categories=["Z",
         ({"https://h.example/?x": True}, {"https://h.example/": True}),
     ],
 )
-def test_user_query_and_fragment_are_left_out(told: Any, shown: Any) -> None:
+def test_user_query_and_fragment_of_an_address_are_left_out(told: Any, shown: Any) -> None:
     assert without_secrets(told) == shown
 
 
 @given(PARTS, PARTS, st.sampled_from(["", "see ", "cairn://bronze/"]))
-def test_what_gives_access_is_never_left(before: str, after: str, around: str) -> None:
+def test_no_secret_of_an_address_is_left_in_any_text(before: str, after: str, around: str) -> None:
     for address in (f"{before}{CANARY}@h.example/a", f"h.example/{before}?{after}{CANARY}", f"h.example#{CANARY}"):
         assert CANARY not in without_secrets([{"told": f"{around}https://{address} was asked"}])[0]["told"]

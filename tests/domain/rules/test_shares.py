@@ -19,7 +19,7 @@ def test_one_source_holds_no_more_than_its_share() -> None:
     assert shares.take("a", 20) is None
 
 
-def test_the_reserve_goes_to_those_who_hold_little() -> None:
+def test_reserve_is_given_only_to_sources_that_hold_little() -> None:
     shares = Shares(100, 40, reserve=25, little=5)
     for greedy in "ab":
         while shares.take(greedy) is None:
@@ -31,7 +31,7 @@ def test_the_reserve_goes_to_those_who_hold_little() -> None:
 
 
 @given(ACTS)
-def test_the_sum_is_kept_whatever_is_taken_and_given(acts: list[tuple[str, int, bool]]) -> None:
+def test_sum_of_shares_stays_constant(acts: list[tuple[str, int, bool]]) -> None:
     shares, held = Shares(60, 25, reserve=15, little=6), Counter[str]()
     for source, amount, gives in acts:
         if gives and held[source] >= amount:

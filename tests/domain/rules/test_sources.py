@@ -25,13 +25,13 @@ NEVER = [
 
 @pytest.mark.parametrize("source", BLOBS)
 @pytest.mark.parametrize("policy", [OPEN, CLOSED], ids=["open", "closed"])
-def test_the_name_of_a_blob_is_allowed(source: str, policy: SourcePolicy) -> None:
+def test_name_of_a_blob_is_accepted_as_source(source: str, policy: SourcePolicy) -> None:
     check(source, policy)
 
 
 @pytest.mark.parametrize("source", NEVER)
 @pytest.mark.parametrize("policy", [OPEN, CLOSED], ids=["open", "closed"])
-def test_neither_paths_nor_gdals_names_nor_other_schemes(source: str, policy: SourcePolicy) -> None:
+def test_path_gdal_name_or_unknown_scheme_is_refused_as_source(source: str, policy: SourcePolicy) -> None:
     with pytest.raises(RefusedSource, match=r"\w{3}.*\."):
         check(source, policy)
 
@@ -49,7 +49,7 @@ FOREIGN = [
 
 @pytest.mark.parametrize("source", FOREIGN)
 @pytest.mark.parametrize("prefix", ["uploads/ddh/", "uploads/ddh"])
-def test_a_folder_is_a_folder_whole_and_as_it_is_written(source: str, prefix: str) -> None:
+def test_source_outside_its_platforms_folder_is_refused_however_spelt(source: str, prefix: str) -> None:
     policy = SourcePolicy(prefixes=(prefix,))
     check("uploads/ddh/a.tif", policy)
     check("uploads/ddh/b/c.tif", policy)
@@ -58,7 +58,7 @@ def test_a_folder_is_a_folder_whole_and_as_it_is_written(source: str, prefix: st
 
 
 @pytest.mark.parametrize("source", [*BLOBS, "quarantine/a.tif"])
-def test_without_a_folder_no_blob_is_a_source_and_an_address_may_be(source: str) -> None:
+def test_platform_without_a_folder_submits_addresses_only(source: str) -> None:
     with pytest.raises(RefusedSource, match="has no folder that it may submit from"):
         check(source, SourcePolicy())
     check("https://data.example.org/a.tif", SourcePolicy(hosts=OPEN.hosts))
@@ -99,6 +99,6 @@ def test_a_refusal_never_repeats_what_may_be_a_secret() -> None:
         (["uploads/"], {("arcgis", "ddh"): "uploads/ddh/"}),
     ],
 )
-def test_folders_that_two_platforms_may_submit_from_are_told(others: list[str], shared: object) -> None:
+def test_folders_shared_by_two_platforms_are_reported(others: list[str], shared: object) -> None:
     mine = ["uploads/ddh/", "uploads/ddh/own/"]  # what is within one's own is nobody else's
     assert shared_folders({"ddh": mine, "arcgis": others, "nobody": []}) == shared

@@ -17,7 +17,7 @@ GOOD = st.recursive(
 
 
 @given(GOOD)
-def test_what_can_be_kept_passes_and_can_be_sent_on(value: Any) -> None:
+def test_storable_value_passes_and_serialises(value: Any) -> None:
     assert list(unkept(value)) == []
     json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
 
@@ -31,12 +31,12 @@ def test_what_can_be_kept_passes_and_can_be_sent_on(value: Any) -> None:
         ([float("inf"), float("nan"), 1.0], ["[0]", "[1]"]),
     ],
 )
-def test_what_cannot_be_kept_is_found(value: Any, places: list[str]) -> None:
+def test_unstorable_text_is_found_at_its_place(value: Any, places: list[str]) -> None:
     assert list(unkept(value)) == places
 
 
 @given(st.text(st.characters(exclude_categories=[])))
-def test_any_text_can_be_made_one_that_is_kept(text: str) -> None:
+def test_any_text_can_be_made_storable(text: str) -> None:
     assert list(unkept(kept(text))) == []
     assert len(kept(text)) == len(text)
     assert kept(text) == text or list(unkept(text)) == [""]

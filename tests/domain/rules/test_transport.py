@@ -24,7 +24,7 @@ from domain.rules.transport import is_plain_database, is_plain_http
         ("", False),
     ],
 )
-def test_services(url: str, plain: bool) -> None:
+def test_plain_http_service_is_recognised(url: str, plain: bool) -> None:
     assert is_plain_http(url, {"mesh.internal"}) is plain
 
 
@@ -49,5 +49,5 @@ def test_services(url: str, plain: bool) -> None:
         ("", False),
     ],
 )
-def test_databases(url: str, plain: bool) -> None:
+def test_plain_database_connection_is_recognised(url: str, plain: bool) -> None:
     assert is_plain_database(url, {"postgres"}) is plain

@@ -31,7 +31,7 @@ def test_the_first_version_of_an_asset_is_new() -> None:
 
 
 @pytest.mark.parametrize("version", EVERY)
-def test_the_same_label_again(version: VersionFacts) -> None:
+def test_repeated_label_is_a_duplicate_or_a_resubmission(version: VersionFacts) -> None:
     in_flight = version.processing in {RequestState.PENDING, RequestState.PROCESSING}
     unseen = (version.processing, version.approval, version.decided) == ("completed", "pending_review", False)
     resubmission = Resubmission(0, 2, in_flight)

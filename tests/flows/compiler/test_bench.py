@@ -25,7 +25,7 @@ def test_the_report_has_the_shape_of_all_benchmarks() -> None:
         assert (result["ratio"] is None) == (result["baseline"] is None)
 
 
-def test_the_workflow_that_is_measured_has_as_many_nodes_as_it_says() -> None:
+def test_measured_workflow_has_its_declared_number_of_nodes() -> None:
     plan = compiled(workflow_of(200).replace("workflow_id: bench", "workflow_id: test")).plan
     assert plan is not None
     assert len(plan.nodes) == 200 + 2

@@ -33,7 +33,7 @@ from flows.compiler.branch_tests import BadTest, parse_test
         ("not in [1, 2,]", 3, 2),
     ],
 )
-def test_a_test_holds_or_does_not(test: str, yes: Any, no: Any) -> None:
+def test_branch_test_holds_for_matching_values_only(test: str, yes: Any, no: Any) -> None:
     assert parse_test(test)(yes) is (test != "in []")
     assert parse_test(test)(no) is False
 
@@ -59,7 +59,7 @@ def test_a_test_holds_or_does_not(test: str, yes: Any, no: Any) -> None:
         ("< " + "1" * 2000, "too many"),
     ],
 )
-def test_what_is_no_test_says_what_was_expected(test: str, reason: str) -> None:
+def test_malformed_branch_test_is_refused_with_the_expectation(test: str, reason: str) -> None:
     with pytest.raises(BadTest) as caught:
         parse_test(test)
     assert reason in str(caught.value)

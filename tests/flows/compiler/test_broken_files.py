@@ -36,7 +36,7 @@ def compilations() -> dict[Path, Compilation]:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_every_fault_is_told_at_its_place_and_no_other(path: Path) -> None:
+def test_every_broken_file_has_exactly_its_expected_faults(path: Path) -> None:
     faults = compilations()[path].faults
     assert sorted((fault.code, fault.line, fault.column) for fault in faults) == expected(path)
 
@@ -56,7 +56,7 @@ def test_every_message_says_what_is_wrong_and_what_would_be_right() -> None:
             assert "\n" not in fault.message + fault.hint, fault
 
 
-def test_the_messages_are_those_that_were_read_and_found_good() -> None:
+def test_fault_messages_equal_the_reviewed_ones() -> None:
     """Every message of the corpus, as authors see it. After a change, read REPORT.txt again: CAIRN_UPDATE_REPORT=1."""
     faults = [replace(fault, file=Path(fault.file).name) for path in FILES for fault in compilations()[path].faults]
     told = report(faults, {path.name: compilations()[path].text for path in FILES}, "text") + "\n"
@@ -72,12 +72,12 @@ def test_the_corpus_has_two_files_or_more_for_every_code() -> None:
     assert sum(1 for path in FILES if expected(path)) >= 80
 
 
-def test_an_empty_file_lacks_everything_in_its_first_line() -> None:
+def test_empty_file_lacks_every_required_field_at_line_one() -> None:
     (compilation,) = compile_files([BROKEN / "empty.yaml"], registry())
     assert [(fault.code, fault.line, fault.column) for fault in compilation.faults] == [("missing-field", 1, 1)] * 3
 
 
-def test_a_name_that_is_proposed_would_mend_the_fault() -> None:
+def test_proposed_name_would_mend_the_fault() -> None:
     """Every `did you mean` of the corpus is followed, to the letter, and the fault is gone."""
     mended = 0
     for path in FILES:

@@ -40,7 +40,7 @@ def _bad(tmp_path: Path) -> Path:
     return file
 
 
-def test_validate_is_silent_about_nothing(good: Path, bad: Path) -> None:
+def test_validate_reports_every_file(good: Path, bad: Path) -> None:
     clean = run("validate", good)
     assert (clean.exit_code, clean.stdout) == (0, "1 file, no faults\n")
     told = run("validate", good.parent)
@@ -52,7 +52,7 @@ def test_validate_is_silent_about_nothing(good: Path, bad: Path) -> None:
 
 
 @pytest.mark.parametrize("flags", [["--json"], ["--format", "json"]])
-def test_validate_for_programs(bad: Path, good: Path, flags: list[str]) -> None:
+def test_validate_with_json_prints_faults_for_programs(bad: Path, good: Path, flags: list[str]) -> None:
     told = run("validate", bad, good, *flags)
     (fault,) = json.loads(told.stdout)
     assert set(fault) == {"file", "line", "column", "code", "message", "pointer", "hint"}
@@ -65,7 +65,7 @@ def test_validate_for_programs(bad: Path, good: Path, flags: list[str]) -> None:
     assert json.loads(run("validate", good, *flags).stdout) == []
 
 
-def test_validate_for_github(bad: Path) -> None:
+def test_validate_with_format_github_prints_annotations(bad: Path) -> None:
     told = run("validate", bad, "--format", "github")
     assert told.stdout.startswith(f"::error file={bad},line=6,col=16,title=unknown-handler::")
     assert run("validate", bad, "--format", "github").exit_code == 1
@@ -82,13 +82,13 @@ def test_an_unreadable_file_hides_no_other(bad: Path, tmp_path: Path) -> None:
     assert "gone.yaml: cannot read: No such file or directory" in told.stderr
 
 
-def test_a_folder_without_workflows_is_told(tmp_path: Path) -> None:
+def test_validate_of_a_folder_without_workflows_exits_with_2(tmp_path: Path) -> None:
     told = run("validate", tmp_path)
     assert (told.exit_code, told.stderr.splitlines()[0]) == (2, "no workflow files there")
 
 
 @pytest.mark.parametrize(("style", "start"), [("mermaid", "flowchart TD"), ("dot", "digraph"), ("svg", "<svg ")])
-def test_graph(good: Path, style: str, start: str) -> None:
+def test_graph_prints_the_drawing_in_the_asked_format(good: Path, style: str, start: str) -> None:
     assert run("graph", good, "--format", style).stdout.startswith(start)
     assert json.loads(run("graph", good, "--format", style, "--json").stdout)["graph"].startswith(start)
 
@@ -103,7 +103,7 @@ def test_a_broken_file_is_reported_by_every_verb(bad: Path, tmp_path: Path, verb
     assert run(verb, "workflows/plans/raster_ingest_staged.yaml").exit_code == 2
 
 
-def test_show(good: Path) -> None:
+def test_show_prints_nodes_as_a_table_or_json(good: Path) -> None:
     told = run("show", good).stdout.splitlines()
     assert told[0].startswith("good version 1 (offline)  sha256:")
     assert told[1].split() == ["NODE", "TYPE", "RUNS", "POOL", "TIMEOUT", "RETRIES", "AFTER"]
@@ -115,7 +115,7 @@ def simulated(*arguments: object) -> dict[str, Any]:
     return dict(json.loads(run("simulate", *arguments, "--json").stdout))
 
 
-def test_simulate(good: Path, tmp_path: Path) -> None:
+def test_simulate_prints_trace_and_outputs(good: Path, tmp_path: Path) -> None:
     told = run("simulate", good, "--inputs", "n=5")
     assert told.exit_code == 0
     assert "params={'x': 5}" in told.stdout
@@ -126,14 +126,14 @@ def test_simulate(good: Path, tmp_path: Path) -> None:
     assert simulated(good, "n=2", "-i", "n=3")["outputs"] == {"y": {"message": "hello"}}
 
 
-def test_simulate_failures(good: Path) -> None:
+def test_simulate_with_failures_retries_or_fails(good: Path) -> None:
     assert simulated(good, "--fail", "b:1")["outputs"] == {"y": {"message": "hello"}}
     failed = run("simulate", good, "--fail", "b")
     assert failed.exit_code == 1
     assert failed.stdout.splitlines()[-1] == "failed: failed as asked"
 
 
-def test_simulate_a_part(good: Path) -> None:
+def test_simulate_of_a_part_covers_the_selected_nodes(good: Path) -> None:
     assert set(simulated(good, "--only", "a, b")["states"]) == {"a", "b"}
     assert set(simulated(good, "--from", "b")["states"]) == {"b", "end"}
 
@@ -156,7 +156,9 @@ def test_simulate_finds_sub_workflows_beside_the_file() -> None:
         (["--fixtures", "constraints.txt"], "a mapping from node ids"),
     ],
 )
-def test_simulate_says_what_is_wrong_with_its_arguments(good: Path, arguments: list[str], reason: str) -> None:
+def test_simulate_with_wrong_arguments_exits_with_2_and_the_reason(
+    good: Path, arguments: list[str], reason: str
+) -> None:
     told = run("simulate", good, *arguments)
     assert told.exit_code == 2
     assert reason in " ".join(told.stderr.split())

@@ -36,11 +36,11 @@ def test_every_whole_example_has_no_fault(example: str, tmp_path: Path) -> None:
     assert compile_files([file], registry())[0].faults == ()
 
 
-def test_the_examples_are_found() -> None:
+def test_all_whole_examples_of_the_docs_are_found() -> None:
     assert len(WHOLE_FILES) == 3
 
 
-def test_the_commands_of_the_how_to_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_documented_commands_of_the_how_to_succeed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of the sections before publishing, which takes a running stack: `tests/e2e/test_publishing.py` has it."""
     monkeypatch.chdir(tmp_path)
     Path("f.json").write_text('{"first": {"echoed_params": {}}}')

@@ -82,7 +82,7 @@ NAMES: dict[str, Any] = {
         ("{{ (-5) | abs }}", 5),
     ],
 )
-def test_a_template_gives_a_value(template: str, value: Any) -> None:
+def test_template_renders_to_a_typed_value(template: str, value: Any) -> None:
     rendered = render(template, NAMES)
     assert rendered == value
     assert type(rendered) is type(value)
@@ -121,7 +121,7 @@ def test_values_are_rendered_inside_lists_and_mappings_and_keys_are_not() -> Non
         ("{% set a = 1 %}", "statements are not part of the language"),
     ],
 )
-def test_what_cannot_be_rendered_says_why(template: str, reason: str) -> None:
+def test_unrenderable_template_is_refused_with_the_reason(template: str, reason: str) -> None:
     with pytest.raises(ExpressionError) as caught:
         render(template, NAMES)
     assert reason in str(caught.value)
@@ -168,7 +168,7 @@ def test_data_is_never_read_as_part_of_a_condition() -> None:
         "(" * 500,
     ],
 )
-def test_what_is_no_expression_is_a_bad_condition(condition: str) -> None:
+def test_malformed_condition_is_refused_as_bad_condition(condition: str) -> None:
     (complaint,) = parse_condition(condition).complaints
     assert complaint.code == "bad-condition"
     with pytest.raises(ExpressionError):
@@ -210,7 +210,7 @@ ESCAPES = [
 
 
 @pytest.mark.parametrize("template", ESCAPES)
-def test_there_is_no_way_out(template: str) -> None:
+def test_template_cannot_escape_the_sandbox(template: str) -> None:
     before = dict(NAMES["inputs"])
     with pytest.raises(ExpressionError):
         render(template, NAMES)
@@ -249,14 +249,14 @@ BOMBS = [
 
 
 @pytest.mark.parametrize("template", BOMBS, ids=lambda template: template[:30])
-def test_a_bomb_is_a_fault_or_an_error_in_bounded_time(template: str) -> None:
+def test_expression_bomb_is_refused_in_bounded_time(template: str) -> None:
     started = time.process_time()
     with pytest.raises(ExpressionError):
         render(template, NAMES)
     assert time.process_time() - started < 1
 
 
-def test_long_text_passes_where_nothing_was_made_of_it() -> None:
+def test_long_input_passes_unchanged_and_is_refused_when_extended() -> None:
     names = {"inputs": {"s": "x" * 200_000}}
     assert render("{{ inputs.s }}", names) == names["inputs"]["s"]
     with pytest.raises(ExpressionError, match="more than 65536"):
@@ -290,12 +290,12 @@ def test_references_are_found_without_evaluating() -> None:
         ("{{ (a.b | upper) | default(1) }}", False),
     ],
 )
-def test_a_default_covers_a_path_and_nothing_else(template: str, guarded: bool) -> None:
+def test_default_covers_a_missing_path_only(template: str, guarded: bool) -> None:
     covered = {str(reference): reference.guarded for reference in parse_template(template).references}
     assert covered["a.b"] is guarded
 
 
-def test_what_is_parsed_is_remembered() -> None:
+def test_parsed_template_is_cached() -> None:
     assert parse_template("{{ inputs.n }}") is parse_template("{{ inputs.n }}")
 
 

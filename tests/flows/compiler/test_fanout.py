@@ -30,7 +30,7 @@ def expansion(outputs: list[Any]) -> Expansion:
         ("last", None, {"result": OUTPUTS[1], "count": 2}),
     ],
 )
-def test_aggregations(aggregation: Any, field: str | None, result: dict[str, Any]) -> None:
+def test_each_aggregation_gives_its_result(aggregation: Any, field: str | None, result: dict[str, Any]) -> None:
     told = {"succeeded": 2, "failed": [{"key": "broken", "index": 2, "error": "boom"}]}
     assert aggregate(FanIn("each", aggregation, field), expansion(OUTPUTS)) == result | told
 
@@ -39,13 +39,13 @@ def test_aggregations(aggregation: Any, field: str | None, result: dict[str, Any
     ("aggregation", "result"),
     [("collect", []), ("concat", []), ("sum", 0), ("first", None), ("last", None)],
 )
-def test_nothing_is_aggregated_too(aggregation: Any, result: Any) -> None:
+def test_each_aggregation_of_no_items_is_empty(aggregation: Any, result: Any) -> None:
     output = aggregate(FanIn("each", aggregation), expansion([]))
     assert output["count"] == 0
     assert next(iter(output.values())) == result
 
 
-def test_outputs_that_are_no_mappings() -> None:
+def test_aggregation_skips_outputs_of_another_type() -> None:
     assert aggregate(FanIn("each", "sum"), expansion([1, 2, "x", True]))["total"] == 3
     assert aggregate(FanIn("each", "concat"), expansion([[1], 2, [3]]))["results"] == [1, 3]
 
@@ -54,7 +54,7 @@ def test_outputs_that_are_no_mappings() -> None:
     ("aggregation", "output"),
     [("sum", {"x": "1"}), ("sum", {"x": True}), ("sum", {}), ("sum", 5), ("concat", {"x": 1})],
 )
-def test_a_field_that_is_not_there_is_an_error(aggregation: Any, output: Any) -> None:
+def test_aggregating_a_missing_field_fails(aggregation: Any, output: Any) -> None:
     with pytest.raises(CannotAggregate, match="in field 'x' of every output"):
         aggregate(FanIn("each", aggregation, "x"), expansion([output]))
 
@@ -72,12 +72,14 @@ def test_a_field_that_is_not_there_is_an_error(aggregation: Any, output: Any) ->
         (2.5, True, 1, 39, False),
     ],
 )
-def test_tolerance(tolerated: float, percent: bool, failures: int, count: int, fine: bool) -> None:
+def test_fan_out_tolerates_failures_up_to_its_limit(
+    tolerated: float, percent: bool, failures: int, count: int, fine: bool
+) -> None:
     fan_out = FanOut([], "all", tolerated=tolerated, tolerated_is_percent=percent)
     assert fan_out.tolerates(failures, count) is fine
 
 
-def test_an_aggregation_nobody_knows_is_refused() -> None:
+def test_unknown_aggregation_is_refused() -> None:
     nobody: Any = "nobody"
     with pytest.raises(AssertionError):
         aggregate(FanIn("each", nobody), expansion([]))

@@ -48,7 +48,7 @@ def test_a_broken_sub_workflow_is_known_all_the_same(tmp_path: Path) -> None:
     assert codes(tmp_path / "outer.yaml", tmp_path / "inner.yaml") == [["unknown-workflow"], ["yaml-syntax"]]
 
 
-def test_a_plan_looks_one_folder_up(tmp_path: Path) -> None:
+def test_sub_workflow_of_a_plan_is_found_one_folder_up(tmp_path: Path) -> None:
     (tmp_path / "plans").mkdir()
     (tmp_path / "inner.yaml").write_text(INNER)
     plan = tmp_path / "plans" / "both.yaml"
@@ -56,7 +56,7 @@ def test_a_plan_looks_one_folder_up(tmp_path: Path) -> None:
     assert codes(plan) == [[]]
 
 
-def test_one_id_belongs_to_one_file(tmp_path: Path) -> None:
+def test_second_file_with_the_same_id_is_a_fault(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     for folder in (tmp_path, tmp_path / "other"):
         (folder / "same.yaml").write_text(f"workflow_id: same\n{EMPTY}")
@@ -66,19 +66,19 @@ def test_one_id_belongs_to_one_file(tmp_path: Path) -> None:
     assert str(tmp_path / "same.yaml") in fault.message
 
 
-def test_a_plan_and_a_workflow_may_not_serve_one_submission(tmp_path: Path) -> None:
+def test_plan_and_workflow_for_the_same_submission_are_a_fault(tmp_path: Path) -> None:
     accepts = "accepts: {data_type: [raster], operation: [x]}\n"
     (tmp_path / "inner.yaml").write_text(accepts + INNER)
     (tmp_path / "both.yaml").write_text(f"plan_id: both\n{accepts}steps: [{{id: a, workflow: inner}}]\n")
     assert codes(tmp_path / "inner.yaml", tmp_path / "both.yaml") == [[], ["duplicate-accepts"]]
 
 
-def test_a_file_that_cannot_be_read_is_the_callers_to_tell(tmp_path: Path) -> None:
+def test_unreadable_file_raises_to_the_caller(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         compile_files([tmp_path / "gone.yaml"], registry())
 
 
-def test_a_neighbour_that_cannot_be_read_only_stays_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_neighbour_stays_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "outer.yaml").write_text(RUNS)
     (tmp_path / "inner.yaml").write_text(INNER)
     opened = Path.open
@@ -92,7 +92,7 @@ def test_a_neighbour_that_cannot_be_read_only_stays_unknown(tmp_path: Path, monk
     assert codes(tmp_path / "outer.yaml") == [["unknown-workflow"]]
 
 
-def test_the_digest_is_of_what_is_said_not_of_how(tmp_path: Path) -> None:
+def test_digest_ignores_formatting_and_comments(tmp_path: Path) -> None:
     file = tmp_path / "inner.yaml"
     digests = []
     for text in (

@@ -44,7 +44,7 @@ def item(**written: Any) -> Input:
         ("uri", ["https://a.b/c", "s3://bucket/key", "urn:x"], ["a b://c", "/a/b", "https://[", "", 5, "https:"]),
     ],
 )
-def test_types(kind: str, good: list[Any], bad: list[Any]) -> None:
+def test_each_input_type_accepts_its_values_only(kind: str, good: list[Any], bad: list[Any]) -> None:
     assert [value for value in good if list(item(type=kind).problems(value))] == []
     assert [value for value in bad if not list(item(type=kind).problems(value))] == []
 
@@ -62,7 +62,9 @@ def test_types(kind: str, good: list[Any], bad: list[Any]) -> None:
         ({"type": "integer"}, 1, "x" * 100, f"must be a whole number, not '{'x' * 59}…"),
     ],
 )
-def test_bounds(written: dict[str, Any], good: Any, bad: Any, problem: str) -> None:
+def test_value_beyond_a_bound_is_refused_with_the_problem(
+    written: dict[str, Any], good: Any, bad: Any, problem: str
+) -> None:
     assert list(item(**written).problems(good)) == []
     assert list(item(**written).problems(bad)) == [problem]
 
@@ -75,12 +77,12 @@ DECLARED = {
 }
 
 
-def test_defaults_fill_what_is_not_given() -> None:
+def test_defaults_fill_inputs_that_are_not_given() -> None:
     assert resolve_inputs(DECLARED, {"a": 3}) == {"a": 3, "b": "x", "d": [1]}
     assert resolve_inputs(DECLARED, {"a": 3, "b": "y", "c": False}) == {"a": 3, "b": "y", "c": False, "d": [1]}
 
 
-def test_everything_wrong_is_told_at_once() -> None:
+def test_all_wrong_inputs_are_reported_at_once() -> None:
     with pytest.raises(InputFault) as caught:
         resolve_inputs(DECLARED, {"b": "long", "cc": 1})
     assert [(problem.name, problem.message) for problem in caught.value.problems] == [
@@ -91,14 +93,14 @@ def test_everything_wrong_is_told_at_once() -> None:
     assert "a: is required" in str(caught.value)
 
 
-def test_a_slip_in_a_name_is_recognised() -> None:
+def test_misspelt_input_is_refused_with_a_proposal() -> None:
     with pytest.raises(InputFault, match=r"is not an input; did you mean 'source'\?"):
         resolve_inputs({"source": item(type="string")}, {"sorce": "x"})
     with pytest.raises(InputFault, match="there are no inputs"):
         resolve_inputs({}, {"sorce": "x"})
 
 
-def test_the_schema_says_the_same() -> None:
+def test_json_schema_states_the_declared_bounds() -> None:
     assert input_schema(DECLARED, "T", "D") == {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "T",
@@ -120,7 +122,7 @@ def test_the_schema_says_the_same() -> None:
 
 
 @pytest.mark.parametrize("declared", DECLARED.values(), ids=lambda declared: declared.name)
-def test_an_input_survives_json(declared: Input) -> None:
+def test_input_declaration_survives_json(declared: Input) -> None:
     assert Input.from_json(declared.to_json()) == declared
 
 

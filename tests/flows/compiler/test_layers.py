@@ -46,11 +46,11 @@ def test_a_short_layer_stands_in_the_middle_of_the_longest() -> None:
     assert (layout.layers, layout.longest) == (3, 2)
 
 
-def test_edges_that_need_not_cross_do_not() -> None:
+def test_edges_do_not_cross_needlessly() -> None:
     graph: Graph = {"a": [], "b": [], "c": [], "x": ["c"], "y": ["b"], "z": ["a"], "end": ["x", "y", "z"]}
     assert crossings(graph, laid_out(graph)) == 0
 
 
-def test_names_that_are_no_nodes_and_graphs_without_nodes_do_no_harm() -> None:
+def test_unknown_names_and_empty_graphs_do_no_harm() -> None:
     assert laid_out({"a": ["elsewhere"]}).spots == {"a": Spot(0, 0.0)}
     assert laid_out({}) == GraphLayout({}, 0, 0)

@@ -43,7 +43,9 @@ HANDLERS = {"pair": Handler("pair", "light", 60, Pair, Nothing, Nothing(), "A pa
         ('{names: ["{{ inputs.n }}", 5]}', []),
     ],
 )
-def test_parameters(params: str, faults: list[tuple[str, int, int, str]]) -> None:
+def test_node_parameters_are_checked_against_the_handlers_model(
+    params: str, faults: list[tuple[str, int, int, str]]
+) -> None:
     text = f"""workflow_id: test
 version: 1
 inputs: {{n: {{type: integer, default: 1}}}}
@@ -56,7 +58,7 @@ nodes:
     assert [(fault.code, fault.line, fault.column, fault.pointer) for fault in found] == faults
 
 
-def test_a_reason_is_told_in_the_models_own_words() -> None:
+def test_fault_of_parameters_quotes_the_models_reason() -> None:
     text = "workflow_id: other\nversion: 1\nnodes:\n  start: {type: start, next: a}\n"
     text += "  a: {handler: pair, params: {from: 5, high: 2}, next: end}\n  end: {type: end}\n"
     (fault,) = compile_text(text, "standard input", HANDLERS).faults

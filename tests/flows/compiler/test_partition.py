@@ -28,7 +28,7 @@ def test_a_chain_of_one_pool_is_one_stretch() -> None:
     assert stretch(chain, "a", ["start"]) == ["a", "b"]
 
 
-def test_a_follower_that_waits_for_the_other_pool_stays_behind() -> None:
+def test_node_that_also_waits_for_the_other_pool_is_left_out_of_the_segment() -> None:
     diamond = plan(
         "  a: {handler: echo, next: [b, c]}\n"
         f"  b: {{{VALIDATE}, next: d}}\n  c: {{{ECHO}, next: d}}\n"
@@ -38,7 +38,7 @@ def test_a_follower_that_waits_for_the_other_pool_stays_behind() -> None:
     assert stretch(diamond, "b", ["start", "a", "c"]) == ["b", "d"]
 
 
-def test_a_fan_in_goes_where_its_children_are() -> None:
+def test_fan_in_is_in_the_segment_of_its_fan_out() -> None:
     fan = plan(
         f"  a: {{type: fan_out, source: '{{{{ [1, 2] }}}}', task: {{{VALIDATE}}}, next: b}}\n"
         f"  b: {{type: fan_in, next: c}}\n  c: {{{VALIDATE}, next: end}}\n  end: {{type: end}}\n"
@@ -46,13 +46,13 @@ def test_a_fan_in_goes_where_its_children_are() -> None:
     assert stretch(fan, "a", ["start"]) == ["a", "b", "c"]
 
 
-def test_a_workflow_lives_on_gdal_only_if_all_of_it_does() -> None:
+def test_home_pool_is_gdal_only_if_every_node_runs_there() -> None:
     only = plan(f"  a: {{{VALIDATE}, next: end}}\n  end: {{type: end}}\n")
     mixed = plan(f"  a: {{{VALIDATE}, next: b}}\n  b: {{{ECHO}, next: end}}\n  end: {{type: end}}\n")
     assert (home_pool(only), home_pool(mixed)) == ("gdal", "light")
 
 
-def test_a_fan_out_that_may_become_several_runs_is_left_to_its_run() -> None:
+def test_fan_out_that_may_be_sharded_is_left_out_of_the_segment() -> None:
     def fan(more: str) -> Plan:
         return plan(
             f"  a: {{{VALIDATE}, next: b}}\n"
@@ -66,7 +66,7 @@ def test_a_fan_out_that_may_become_several_runs_is_left_to_its_run() -> None:
 
 
 @given(st.integers(0, 5000), st.integers(1, 300))
-def test_a_split_loses_nothing_and_is_even(count: int, parts: int) -> None:
+def test_split_keeps_every_item_in_even_groups(count: int, parts: int) -> None:
     cut = list(split(count, parts))
     assert [number for part in cut for number in part] == list(range(count))
     assert len(cut) == min(count, parts)
@@ -74,7 +74,7 @@ def test_a_split_loses_nothing_and_is_even(count: int, parts: int) -> None:
 
 
 @given(st.integers(1, 5000), st.integers(1, 300))
-def test_groups_are_no_more_than_the_cap_and_none_is_small(count: int, cap: int) -> None:
+def test_number_of_groups_is_capped_and_no_group_is_small(count: int, cap: int) -> None:
     groups = grouped(count, cap)
     assert [place for group in groups for place in group] == list(range(count))
     assert len(groups) <= cap
@@ -95,19 +95,19 @@ def test_shards_share_the_places_that_a_fan_out_grants(count: int, bound: int | 
 
 
 @pytest.mark.parametrize(("count", "expected"), [(1, 1), (31, 1), (32, 2), (63, 3), (64, 4), (10_000, 4)])
-def test_only_fan_outs_that_are_worth_it_are_divided(count: int, expected: int) -> None:
+def test_only_large_fan_outs_are_sharded(count: int, expected: int) -> None:
     items = tuple(Item(index, str(index), {}) for index in range(count))
     assert len(shards(Expand("n", items, count), cap=4)) == expected
 
 
 @pytest.mark.parametrize("asked", ["high", "normal", "low"])
-def test_realtime_rides_high_and_the_rest_as_asked(asked: str) -> None:
+def test_realtime_workflow_has_high_priority_and_others_the_asked_one(asked: str) -> None:
     assert priority_of(asked, "realtime") == "high"
     assert priority_of(asked) == priority_of(asked, "offline") == asked
     assert asked in QUEUES
 
 
-def test_what_a_run_of_a_part_leaves_out_does_not_travel() -> None:
+def test_segment_of_a_partial_run_holds_only_nodes_of_that_part() -> None:
     chain = plan(
         f"  a: {{{VALIDATE}, next: b}}\n  b: {{{VALIDATE}, next: c}}\n  c: {{{VALIDATE}, next: end}}\n"
         f"  end: {{type: end}}\n"

@@ -40,7 +40,7 @@ def plan() -> Plan:
     return compilation.plan
 
 
-def test_what_the_file_says_is_in_the_plan() -> None:
+def test_plan_holds_every_field_of_its_file() -> None:
     made = plan()
     assert (made.workflow_id, made.name, made.version, made.type, made.sla_seconds) == (
         "test",
@@ -58,7 +58,7 @@ def test_what_the_file_says_is_in_the_plan() -> None:
     assert made.resolve_inputs({"n": 1}) == {"n": 1}
 
 
-def test_what_the_file_leaves_out_is_settled() -> None:
+def test_plan_fills_in_the_defaults_of_its_nodes() -> None:
     nodes = plan().nodes
     assert list(nodes) == ["start", "a", "b", "c", "d", "end"]
     assert nodes["a"] == Node(
@@ -83,7 +83,7 @@ def test_what_the_file_leaves_out_is_settled() -> None:
     assert nodes["end"].predecessors == ("a", "b", "d")
 
 
-def test_a_bare_plan_needs_little() -> None:
+def test_file_with_required_fields_only_compiles() -> None:
     made = compiled("workflow_id: test\nversion: 1\nnodes: {start: {type: start, next: end}, end: {type: end}}\n").plan
     assert made is not None
     assert (made.name, made.accepts, made.type, made.sla_seconds) == ("test", {}, "offline", None)

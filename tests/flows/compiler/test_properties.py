@@ -68,7 +68,7 @@ def _respects_every_edge(plan: Plan, result: Simulation) -> None:
 
 @many
 @given(workflows(), st.integers(0, 9))
-def test_a_part_and_the_rest_make_the_whole(text: str, n: int) -> None:
+def test_running_a_part_and_then_the_rest_equals_the_whole(text: str, n: int) -> None:
     plan = plan_from(text)
     whole = Schedule(plan, {"n": n})
     run_through(whole)
@@ -127,32 +127,32 @@ def _only_faults(text: str) -> None:
 
 @many
 @given(TEXT)
-def test_random_text_is_never_more_than_faults(text: str) -> None:
+def test_random_text_leads_to_faults_only(text: str) -> None:
     _only_faults(text)
 
 
 @many
 @given(_DOCUMENTS)
-def test_random_yaml_is_never_more_than_faults(document: Any) -> None:
+def test_random_yaml_leads_to_faults_only(document: Any) -> None:
     _only_faults(yaml.safe_dump(document, allow_unicode=True))
 
 
 @many
 @given(st.dictionaries(st.sampled_from(["start", "a", "b", "end"]), st.dictionaries(_ANY_KEY, _DOCUMENTS, max_size=6)))
-def test_random_nodes_are_never_more_than_faults(nodes: Any) -> None:
+def test_random_nodes_lead_to_faults_only(nodes: Any) -> None:
     _only_faults(yaml.safe_dump({"workflow_id": "test", "version": 1, "nodes": nodes}, allow_unicode=True))
 
 
 @many
 @given(st.text(st.sampled_from("{}%# |.'\"()[]+-*~<>=!,:abnot1_ \n"), max_size=60))
-def test_random_expressions_are_never_more_than_complaints(text: str) -> None:
+def test_random_expressions_lead_to_complaints_only(text: str) -> None:
     for template in (parse_template(text), parse_condition(text)):
         assert template.complaints or template.parts or not text or "{#" in text
 
 
 @many
 @given(TEXT)
-def test_partner_text_is_that_same_string(text: str) -> None:
+def test_partner_text_renders_to_the_same_string(text: str) -> None:
     names = {"inputs": {"x": text}, "nodes": {"a": {"output": {"deep": [text]}}}}
     assert render("{{ inputs.x }}", names) == text
     assert render("{{ nodes.a.output.deep[0] }}", names) == text
@@ -168,6 +168,6 @@ def test_partner_text_is_that_same_string(text: str) -> None:
         lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
     )
 )
-def test_data_keeps_its_type(value: Any) -> None:
+def test_rendered_data_keeps_its_type(value: Any) -> None:
     assert render("{{ inputs.x }}", {"inputs": {"x": value}}) == value
     assert render("{{ [inputs.x] }}", {"inputs": {"x": value}}) == [value]

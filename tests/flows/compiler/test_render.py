@@ -32,7 +32,7 @@ def _plan() -> Plan:
     return plan_of(NODES, inputs='{s: {type: string, default: "x"}}')
 
 
-def test_mermaid(plan: Plan) -> None:
+def test_mermaid_drawing_holds_nodes_edges_and_conditions(plan: Plan) -> None:
     drawn = mermaid(plan)
     assert drawn.splitlines()[0] == "flowchart TD"
     assert '    n_start(["start"])' in drawn
@@ -43,7 +43,7 @@ def test_mermaid(plan: Plan) -> None:
     assert drawn.count("->") == 7
 
 
-def test_dot(plan: Plan) -> None:
+def test_dot_drawing_holds_nodes_edges_and_conditions(plan: Plan) -> None:
     drawn = dot(plan)
     assert drawn.startswith('digraph "test" {')
     assert drawn.endswith("}\n")

@@ -21,7 +21,7 @@ def test_text_shows_the_line_and_a_caret() -> None:
     )
 
 
-def test_text_without_a_line_or_a_hint() -> None:
+def test_text_of_a_fault_without_line_or_hint_is_short() -> None:
     bare = Fault("x", 9, 1, "no-end", "no end", "")
     assert as_text(bare, SOURCE) == "x:9:1: no-end: no end"
     assert as_text(Fault("x", 1, 1, "c", "m", ""), "\n") == "x:1:1: c: m"
@@ -46,7 +46,7 @@ def test_github_annotations_are_escaped() -> None:
     assert as_github(Fault("f", 1, 2, "c", "m", "")).endswith("::m")
 
 
-def test_reports() -> None:
+def test_report_is_written_as_json_text_or_annotations() -> None:
     sources = {"w/x.yaml": SOURCE}
     assert json.loads(report([FAULT], sources, "json")) == [
         {

@@ -27,7 +27,7 @@ def _plan() -> RequestPlan:
     return compilation.request_plan
 
 
-def test_steps_stand_in_an_order_in_which_they_can_run(plan: RequestPlan) -> None:
+def test_steps_are_ordered_by_their_dependencies(plan: RequestPlan) -> None:
     assert [step.id for step in plan.steps] == ["first", "other", "last"]
     assert plan.steps[2].depends_on == ("first", "other")
     assert plan.name == "test"
@@ -44,13 +44,13 @@ def test_steps_stand_in_an_order_in_which_they_can_run(plan: RequestPlan) -> Non
         (["first", "other", "last"], []),
     ],
 )
-def test_a_step_is_ready_when_what_it_depends_on_is_completed(
+def test_step_is_ready_once_its_dependencies_are_completed(
     plan: RequestPlan, completed: list[str], ready: list[str]
 ) -> None:
     assert [step.id for step in plan.ready(completed)] == ready
 
 
-def test_a_step_is_given_what_earlier_steps_returned(plan: RequestPlan) -> None:
+def test_step_inputs_are_rendered_from_earlier_results(plan: RequestPlan) -> None:
     assert plan.step_inputs("first", {"source": "a/b"}, {}, {"request_id": "r"}) == {"x": "a/b", "id": "r"}
     assert plan.step_inputs("last", {}, {"first": {"x": [1]}}) == {"x": [1]}
     assert plan.result({"size": 7}, {"last": {"x": 3}}) == {"x": 3, "size": 7}
@@ -58,7 +58,7 @@ def test_a_step_is_given_what_earlier_steps_returned(plan: RequestPlan) -> None:
         plan.step_inputs("last", {}, {})
 
 
-def test_what_may_be_left_out_is_passed_on_as_left_out() -> None:
+def test_optional_input_that_is_missing_is_left_out_of_the_step() -> None:
     text = """
 plan_id: test
 inputs: {how: {type: string}}
@@ -70,7 +70,7 @@ steps: [{id: only, workflow: w, inputs: {x: "{{ inputs.how | default(none) }}"}}
     assert made.step_inputs("only", {"how": "fast"}, {}) == {"x": "fast"}
 
 
-def test_its_inputs_are_checked(plan: RequestPlan) -> None:
+def test_inputs_of_a_request_plan_are_checked(plan: RequestPlan) -> None:
     assert plan.resolve_inputs({"source": "a/b"}) == {"source": "a/b", "size": 5}
     assert plan.input_schema()["required"] == ["source"]
     with pytest.raises(InputFault):

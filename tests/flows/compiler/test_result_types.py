@@ -62,7 +62,7 @@ class Outer(BaseModel):
         ("word", "x"),
     ],
 )
-def test_what_may_be_there(steps: tuple[str | int, ...]) -> None:
+def test_declared_field_of_a_result_is_accepted(steps: tuple[str | int, ...]) -> None:
     follow(Outer, steps)
 
 
@@ -80,23 +80,25 @@ def test_what_may_be_there(steps: tuple[str | int, ...]) -> None:
         (("blob", "x"), "x", ()),
     ],
 )
-def test_what_is_not_there(steps: tuple[str | int, ...], step: str | int, known: tuple[str, ...]) -> None:
+def test_undeclared_field_of_a_result_is_refused_with_the_known_ones(
+    steps: tuple[str | int, ...], step: str | int, known: tuple[str, ...]
+) -> None:
     with pytest.raises(NoSuchField) as caught:
         follow(Outer, steps)
     assert (caught.value.step, caught.value.known) == (step, known)
 
 
-def test_notes_on_a_type_are_looked_through() -> None:
+def test_annotated_type_is_unwrapped() -> None:
     assert follow(Annotated[Inner, "a note"], ("size",)) is int
 
 
-def test_records_of_the_language() -> None:
+def test_fields_of_language_records_are_known() -> None:
     assert follow({"a": {"b": int}}, ("a", "b")) is int
     with pytest.raises(NoSuchField):
         follow({"a": int}, ("b",))
 
 
-def test_elements() -> None:
+def test_element_type_of_a_list_is_known() -> None:
     assert element_of(list[Inner]) is Inner
     assert element_of({"a": int}) is Any
     assert element_of(int) is Any

@@ -21,7 +21,7 @@ from flows.compiler.retry import merged
         ({"delays_seconds": [1, 2, 3], "max_attempts": 1}, (1,)),
     ],
 )
-def test_delays(written: dict[str, object], delays: tuple[float, ...]) -> None:
+def test_delays_follow_from_the_written_policy(written: dict[str, object], delays: tuple[float, ...]) -> None:
     assert Retry.of(written).delays() == delays
 
 
@@ -66,13 +66,13 @@ POLICIES = st.builds(
 
 
 @given(policy=POLICIES, chance=st.floats(min_value=0, max_value=1))
-def test_no_wait_is_longer_than_the_longest_and_none_less_than_half_its_delay(policy: Retry, chance: float) -> None:
+def test_every_wait_lies_between_half_its_delay_and_the_longest(policy: Retry, chance: float) -> None:
     for number, delay in enumerate(policy.delays()):
         wait = policy.wait(number, chance)
         assert delay / 2 <= wait <= delay <= policy.max_delay_seconds
         assert policy.jitter or wait == delay
 
 
-def test_chance_spreads_the_waits() -> None:
+def test_random_numbers_spread_the_waits() -> None:
     policy = Retry(max_delay_seconds=4)
     assert [policy.wait(2, chance) for chance in (0, 0.5, 1)] == [4, 3, 2]

@@ -51,7 +51,7 @@ def test_every_handler_of_the_platform_is_declared() -> None:
 
 
 @pytest.mark.parametrize("handler", registry().values(), ids=lambda handler: handler.name)
-def test_a_declaration_is_complete(handler: AnyHandler) -> None:
+def test_handler_declaration_is_complete(handler: AnyHandler) -> None:
     assert handler.summary.endswith(".")
     assert handler.timeout_seconds > 0
     assert handler.result.model_validate(handler.example.model_dump(mode="json")) == handler.example
@@ -59,7 +59,7 @@ def test_a_declaration_is_complete(handler: AnyHandler) -> None:
 
 
 @pytest.mark.parametrize("handler", PLANNED, ids=lambda handler: handler.name)
-def test_a_planned_handler_says_so(handler: AnyHandler, tmp_path: Any) -> None:
+def test_calling_a_planned_handler_fails_with_that_reason(handler: AnyHandler, tmp_path: Any) -> None:
     context = Context("run", "node", Zones.local(tmp_path), tmp_path)
     with pytest.raises(PlannedHandler, match=f"{handler.name} is declared for authors but not written yet"):
         handler(handler.params.model_construct(), context)

@@ -40,7 +40,7 @@ def test_a_line_runs_one_node_after_the_other() -> None:
     assert set(schedule.states.values()) == {DONE}
 
 
-def test_states_follow_the_node() -> None:
+def test_node_states_follow_its_events() -> None:
     schedule = Schedule(plan_of(LINE, inputs=NUMBER), {"n": 1})
     assert set(states(schedule).values()) == {"pending"}
     schedule.begin()
@@ -54,7 +54,7 @@ def test_states_follow_the_node() -> None:
     assert schedule.states["a"] is DONE
 
 
-def test_late_and_repeated_events_decide_nothing() -> None:
+def test_late_and_repeated_events_lead_to_no_decision() -> None:
     schedule = Schedule(plan_of(LINE, inputs=NUMBER), {"n": 1})
     schedule.begin()
     schedule.apply(NodeCompleted("a", {"echoed_params": 1}))
@@ -114,7 +114,7 @@ def test_a_failure_stops_the_run_and_its_siblings() -> None:
     assert schedule.apply(NodeCompleted("b", {})) == []
 
 
-def test_a_lone_failure_stops_nobody() -> None:
+def test_failure_of_the_only_running_node_stops_no_other() -> None:
     schedule = Schedule(plan_of(LINE, inputs=NUMBER), {"n": 1})
     schedule.begin()
     assert schedule.apply(NodeFailed("a", BOOM)) == [Failed(BOOM)]
@@ -167,7 +167,7 @@ def test_outputs_that_cannot_be_rendered_fail_the_run() -> None:
     assert failed.error.message.startswith("outputs: ")
 
 
-def test_a_cancel_ends_everything() -> None:
+def test_cancelling_ends_every_node() -> None:
     schedule = Schedule(plan_of(LINE, inputs=NUMBER), {"n": 1})
     schedule.begin()
     stop, failed = schedule.apply(Cancelled())
@@ -185,7 +185,9 @@ def test_a_cancel_ends_everything() -> None:
     ("n", "chosen", "ran", "skipped"),
     [(5, ["big"], ["big", "both", "joined"], ["small"]), (1, ["small", "both"], ["small", "both", "joined"], ["big"])],
 )
-def test_a_conditional_chooses(n: int, chosen: list[str], ran: list[str], skipped: list[str]) -> None:
+def test_conditional_runs_the_branch_of_its_condition(
+    n: int, chosen: list[str], ran: list[str], skipped: list[str]
+) -> None:
     schedule = Schedule(plan_of(DIAMOND, inputs=NUMBER), {"n": n})
     seen = run_through(schedule)
     assert Settled("a", DONE, {"chosen": chosen}) in seen
@@ -235,7 +237,7 @@ def test_a_branch_that_cannot_be_applied_fails_the_conditional() -> None:
 
 @pytest.mark.parametrize("rule", ["[a, b]", "{all_of: [a, b]}", "{any_of: [a, b]}"])
 @pytest.mark.parametrize(("a", "b", "runs"), [(0, 0, False), (0, 1, True), (1, 0, True), (1, 1, True)])
-def test_one_completed_predecessor_is_enough(rule: str, a: int, b: int, runs: bool) -> None:
+def test_any_of_needs_one_completed_predecessor(rule: str, a: int, b: int, runs: bool) -> None:
     nodes = f"""
   start: {{type: start, next: [a, b, end]}}
   a: {{handler: echo, when: "inputs.a"}}
@@ -276,7 +278,7 @@ def test_a_node_waits_for_all_its_predecessors_even_with_any_of() -> None:
     assert schedule.apply(NodeCompleted("b", {})) == [ExecuteNode("c", {})]
 
 
-def test_when_skips_and_skipping_flows_on() -> None:
+def test_false_when_skips_the_node_and_its_followers() -> None:
     nodes = """
   start: {type: start, next: [a, end]}
   a: {handler: echo, when: "{{ inputs.n }} > 1", next: b}

@@ -52,7 +52,7 @@ def test_an_empty_source_makes_no_child() -> None:
     ]
 
 
-def test_batches_are_children() -> None:
+def test_each_batch_of_items_is_one_child() -> None:
     schedule = Schedule(plan_of(fan("batch_size: 2,", params='{x: "{{ items }}", i: "{{ index }}"}')))
     expand = schedule.begin()[-1]
     assert isinstance(expand, Expand)
@@ -60,7 +60,7 @@ def test_batches_are_children() -> None:
     assert expand.count == 2
 
 
-def test_one_failure_is_too_many_by_default() -> None:
+def test_single_failed_child_fails_the_fan_out_by_default() -> None:
     schedule = fan_schedule()
     settled, stopped, failed = [*schedule.apply(ItemFailed("each", 1, BOOM)), None][:3]
     assert isinstance(settled, Settled)
@@ -84,7 +84,7 @@ def test_failures_are_tolerated_up_to_the_limit(tolerated: str, failures: int, s
     assert schedule.is_over
 
 
-def test_a_fan_in_tells_what_failed() -> None:
+def test_output_of_a_fan_in_lists_failed_children() -> None:
     schedule = fan_schedule('tolerated_failures: 1, item_key: "k{{ item }}",')
     schedule.apply(ItemFailed("each", 0, BOOM))
     schedule.apply(ItemCompleted("each", 1, "b"))

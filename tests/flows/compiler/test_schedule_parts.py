@@ -27,7 +27,7 @@ from tests.flows.compiler.scheduling import DIAMOND, DONE, LINE, NUMBER, fan, fa
 from tests.flows.compiler.support import BOOM, known, plan_of, run_through
 
 
-def test_a_part_runs_with_what_is_known_of_the_rest() -> None:
+def test_part_runs_with_the_known_outcomes_of_the_rest() -> None:
     plan = plan_of(LINE, inputs=NUMBER)
     schedule = Schedule(plan, {"n": 1}, only={"b"}, known=known(a=NodeOutcome(DONE, {"echoed_params": 9})))
     assert schedule.begin() == [ExecuteNode("b", {"y": 9})]
@@ -43,13 +43,13 @@ def test_a_part_with_the_end_has_outputs() -> None:
     assert schedule.apply(NodeCompleted("b", {}))[-1] == Finished({"a": 9})
 
 
-def test_what_nobody_told_about_counts_as_completed() -> None:
+def test_predecessor_without_a_known_outcome_counts_as_completed() -> None:
     schedule = Schedule(plan_of(DIAMOND, inputs=NUMBER), {"n": 1}, only={"big", "joined"})
     assert schedule.begin() == [ExecuteNode("big", {})]
 
 
 @pytest.mark.parametrize(("state", "decision"), [(State.SKIPPED, Skipped("joined")), (DONE, ExecuteNode("joined", {}))])
-def test_what_is_known_decides(state: State, decision: Any) -> None:
+def test_known_outcome_of_a_predecessor_decides_the_node(state: State, decision: Any) -> None:
     told = known(big=NodeOutcome(state, {}), small=NodeOutcome(State.SKIPPED))
     assert Schedule(plan_of(DIAMOND, inputs=NUMBER), only={"joined"}, known=told).begin()[0] == decision
 
@@ -60,7 +60,7 @@ def test_a_known_conditional_keeps_its_choice() -> None:
     assert Schedule(plan_of(DIAMOND, inputs=NUMBER), only={"small"}, known=told).begin() == [ExecuteNode("small", {})]
 
 
-def test_what_is_known_of_a_node_that_runs_again_is_forgotten() -> None:
+def test_known_outcome_of_a_node_that_runs_again_is_forgotten() -> None:
     plan = plan_of(LINE, inputs=NUMBER)
     told = known(a=NodeOutcome(State.FAILED, None, BOOM), start=NodeOutcome(DONE, {}))
     schedule = Schedule(plan, {"n": 1}, only={"a", "b", "end"}, known=told)
@@ -76,7 +76,7 @@ def test_a_fan_in_runs_only_with_its_fan_out() -> None:
         Schedule(plan, only={"nobody", "each"})
 
 
-def test_a_child_run_and_its_parent_agree() -> None:
+def test_child_run_and_parent_come_to_the_same_decisions() -> None:
     """A stretch runs elsewhere; the parent hears of its nodes in topological order and decides the rest."""
     nodes = """
   start: {type: start, next: a}
@@ -105,19 +105,19 @@ def test_a_child_run_and_its_parent_agree() -> None:
     assert parent.apply(NodeCompleted("d", {}))[-1] == Finished({"n": ["each__0", "each__1"]})
 
 
-def test_a_fan_in_whose_children_ran_elsewhere_waits_to_be_told() -> None:
+def test_fan_in_of_a_child_runs_fan_out_waits_for_its_outcome() -> None:
     schedule = fan_schedule()
     assert schedule.apply(NodeCompleted("each", {"fan_out_count": 3})) == []
     assert schedule.states["all"] is State.READY
     assert schedule.apply(NodeCompleted("all", {"results": []}))[-1] == Finished({})
 
 
-def test_a_fan_out_that_failed_elsewhere_fails_the_run() -> None:
+def test_fan_out_that_failed_in_a_child_run_fails_the_run() -> None:
     schedule = fan_schedule()
     assert schedule.apply(NodeFailed("each", BOOM)) == [Failed(BOOM)]
 
 
-def test_a_skipped_stretch_is_skipped_on() -> None:
+def test_nodes_behind_a_skipped_segment_are_skipped() -> None:
     schedule = Schedule(plan_of(LINE, inputs=NUMBER), {"n": 1})
     schedule.begin()
     assert schedule.apply(NodeSkipped("a"))[:2] == [Skipped("b"), Skipped("end")]
@@ -136,7 +136,7 @@ def test_a_sub_workflow_is_executed_with_its_inputs() -> None:
     assert schedule.apply(NodeCompleted("a", {"total": 5}))[-1] == Finished({"t": 5})
 
 
-def test_a_child_that_ends_after_its_fan_out_decides_nothing() -> None:
+def test_child_that_ends_after_its_fan_out_leads_to_no_decision() -> None:
     nodes = """
   start: {type: start, next: each}
   each: {type: fan_out, source: [1], task: {handler: echo}, next: all}
@@ -151,7 +151,7 @@ def test_a_child_that_ends_after_its_fan_out_decides_nothing() -> None:
     assert not schedule.is_over
 
 
-def test_what_nobody_knows_is_refused() -> None:
+def test_unknown_event_or_node_type_is_refused() -> None:
     plan = plan_of(LINE, inputs=NUMBER)
     nobody: Any = "nobody"
     with pytest.raises(AssertionError):
@@ -170,7 +170,7 @@ def test_branches_without_a_default_fail_where_none_holds() -> None:
     assert "no branch holds for '1'" in failed.error.message
 
 
-def test_what_depends_on_a_conditional_but_is_none_of_its_ways_runs_in_any_case() -> None:
+def test_node_behind_a_conditional_that_is_no_branch_runs_in_any_case() -> None:
     nodes = """
   start: {type: start, next: a}
   a: {type: conditional, condition: "{{ inputs.n }} > 1", on_true: end, on_false: end}

@@ -114,7 +114,7 @@ MUTATIONS: dict[str, Callable[[Document], Iterator[tuple[str, Place]]]] = {
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
-def test_a_planted_fault_is_told_at_its_place(name: str) -> None:
+def test_planted_fault_is_reported_at_its_place(name: str) -> None:
     planted = 0
     for path in VALID:
         document = read(path.read_text(), path.name)

@@ -86,7 +86,7 @@ def test_a_failure_that_outlasts_its_retries_fails_the_run() -> None:
     assert result.states["end"] is State.PENDING
 
 
-def test_children_run_a_few_at_a_time() -> None:
+def test_children_run_at_most_max_concurrent_at_a_time() -> None:
     result = go(plan_of(FAN, inputs=LIST))
     assert result.succeeded
     assert result.seconds == 2
@@ -98,7 +98,7 @@ def test_children_run_a_few_at_a_time() -> None:
     assert most == 2
 
 
-def test_one_child_fails_and_is_tolerated() -> None:
+def test_single_failed_child_is_tolerated() -> None:
     result = go(plan_of(FAN, inputs=LIST, outputs='{f: "{{ nodes.all.output.failed }}"}'), failures={"each__1": None})
     assert result.outputs == {"f": [{"key": "1", "index": 1, "error": "failed as asked"}]}
     assert moves(result, "each__1") == ["ready", "dispatched", "running", "failed"] * 2
@@ -163,12 +163,12 @@ def test_a_sub_workflow_that_fails_fails_its_node() -> None:
     assert result.error.message == "No end of the workflow was reached."
 
 
-def test_inputs_are_checked() -> None:
+def test_wrong_inputs_of_a_simulation_are_refused() -> None:
     with pytest.raises(InputFault):
         go(plan_of(LINE, inputs=NUMBER), {"n": "x"})
 
 
-def test_a_handler_that_nobody_declared_needs_a_fixture() -> None:
+def test_undeclared_handler_needs_a_fixture() -> None:
     plan = plan_of(LINE, inputs=NUMBER)
     with pytest.raises(NoFixture, match="nothing says what 'a' returns"):
         simulate(plan, {}, World())
@@ -184,7 +184,7 @@ def test_a_part_takes_the_rest_from_fixtures_or_examples() -> None:
     assert go(plan, only={"b"}, known={"a": NodeOutcome(State.SKIPPED)}).states == {"b": State.SKIPPED}
 
 
-def test_a_selection_names_nodes() -> None:
+def test_selection_names_known_nodes_only() -> None:
     plan = plan_of(LINE, inputs=NUMBER)
     assert selected(plan) is None
     assert selected(plan, ["a"]) == frozenset({"a"})
@@ -202,7 +202,7 @@ def test_every_move_is_one_the_table_allows() -> None:
         assert [(here, there) for here, there in pairwise(path) if there not in TRANSITIONS[here]] == []
 
 
-def test_the_story_is_told_in_lines() -> None:
+def test_trace_is_printed_one_line_per_move() -> None:
     lines = list(
         story(go(plan_of(LINE, inputs=NUMBER), fixtures={"a": {"echoed_params": "x" * 300}}, failures={"b": 1}))
     )
@@ -212,7 +212,7 @@ def test_the_story_is_told_in_lines() -> None:
     assert all(len(line) < 300 for line in lines)
 
 
-def test_a_simulation_is_json() -> None:
+def test_result_of_a_simulation_is_json() -> None:
     data = go(plan_of(LINE, inputs=NUMBER), failures={"a": None}).to_json()
     assert data["error"]["node_id"] == "a"
     assert data["trace"][0] == {
@@ -225,14 +225,14 @@ def test_a_simulation_is_json() -> None:
     assert go(plan_of(LINE, inputs=NUMBER)).to_json()["error"] is None
 
 
-def test_a_thousand_children_take_no_time() -> None:
+def test_thousand_children_are_simulated_quickly() -> None:
     started = time.process_time()
     result = go(plan_of(FAN, inputs="{list: {type: array}}"), {"list": list(range(1000))})
     assert result.succeeded
     assert time.process_time() - started < 2
 
 
-def test_a_decision_nobody_knows_is_refused() -> None:
+def test_unknown_decision_is_refused() -> None:
     plan = plan_of(LINE, inputs=NUMBER)
     nobody: Any = "nobody"
     with pytest.raises(AssertionError):

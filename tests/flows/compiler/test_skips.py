@@ -65,7 +65,7 @@ def chooses(subject: Subject, source: str, target: str, decisions: dict[str, boo
 
 @settings(max_examples=150, deadline=None)
 @given(graphs())
-def test_the_diagrams_agree_with_every_combination(text: str) -> None:
+def test_diagrams_agree_with_every_combination_of_decisions(text: str) -> None:
     subject = subject_of(text)
     runs = RunConditions(subject.model, subject.graph)
     deciding = [node.id for node in subject.model.nodes.values() if node.type == "conditional" or "when" in node.raw]
@@ -92,7 +92,7 @@ def test_diagrams_are_boolean_algebra() -> None:
     assert table.both(a, b) == table.both(b, a)
 
 
-def test_a_knot_of_decisions_is_given_up_not_guessed() -> None:
+def test_too_complex_decisions_are_given_up_and_not_guessed() -> None:
     table = Diagrams(budget=5)
     pairs = [(table.variable(), table.variable()) for _ in range(3)]
     eithers = [table.either(*pair) for pair in pairs]
@@ -116,7 +116,7 @@ nodes:
     assert faults_of(text) == []
 
 
-def test_a_long_chain_of_decisions_is_no_trouble() -> None:
+def test_long_chain_of_decisions_is_solved() -> None:
     chain = "\n".join(f"  n{k}: {{handler: echo, when: 'true', depends_on: n{k - 1}}}" for k in range(1, 1500))
     last = '  z: {handler: echo, depends_on: n1499, params: {x: "{{ nodes.n1498.output }}"}, next: end}'
     first = "  start: {type: start, next: n0}\n  n0: {handler: echo}"
@@ -131,6 +131,6 @@ def test_a_long_cycle_is_listed_by_its_ends() -> None:
     assert back.cycle == (*(f"n{k}" for k in range(10)), "…", "n29")
 
 
-def test_order_keeps_the_file_where_it_can() -> None:
+def test_node_order_follows_the_file_where_edges_allow() -> None:
     subject = subject_of("nodes:\n  c: {handler: echo, depends_on: b}\n  a: {handler: echo}\n  b: {handler: echo}\n")
     assert Graph(subject.model.nodes, subject.model.known_edges).order == ["a", "b", "c"]

@@ -63,7 +63,7 @@ def test_scalars_mean_what_the_core_schema_says(written: str, value: Any) -> Non
     assert type(document.value["x"]) is type(value)
 
 
-def test_keys_are_what_is_written() -> None:
+def test_keys_are_kept_as_written() -> None:
     assert read("on: 1\n1: 2\nnull: 3\n'': 4\n<<: 5\n", "f").value == {"on": 1, "1": 2, "null": 3, "": 4, "<<": 5}
 
 
@@ -83,7 +83,7 @@ def test_columns_count_characters() -> None:
     assert document.keys[("b",)] == FilePosition(1, 10)
 
 
-def test_a_fault_points_as_rfc_6901_says() -> None:
+def test_pointer_of_a_fault_follows_rfc_6901() -> None:
     document = read("a/b:\n  c~d: [1, 2]\n", "f")
     fault = document.at_value(("a/b", "c~d", 1), "bad-value", "m", "h")
     assert (fault.pointer, fault.line, fault.column) == ("/a~1b/c~0d/1", 2, 12)
@@ -103,7 +103,7 @@ def test_the_second_of_two_keys_is_reported_and_the_first_kept() -> None:
     assert ("a", "y") not in document.values
 
 
-def test_a_refusal_hides_what_came_before_it() -> None:
+def test_unsafe_yaml_hides_earlier_faults() -> None:
     document = read("a: 1\na: &x 2\n", "f")
     assert [fault.code for fault in document.faults] == ["yaml-unsafe"]
     assert not document.readable
@@ -140,18 +140,18 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("text", "code", "line", "column"), REFUSED, ids=lambda value: repr(value)[:24])
-def test_what_may_not_be_read_is_one_fault(text: str, code: str, line: int, column: int) -> None:
+def test_unreadable_text_is_one_fault(text: str, code: str, line: int, column: int) -> None:
     (fault,) = compiled(text).faults
     assert (fault.code, fault.line, fault.column) == (code, line, column)
     assert fault.message
 
 
-def test_twenty_levels_are_fine() -> None:
+def test_twenty_levels_of_nesting_are_read() -> None:
     assert read("[" * 20 + "]" * 20, "f").readable
 
 
 @pytest.mark.parametrize("number", [".inf", "-.Inf", ".NaN", "1e999", "9" * 401, "0x" + "F" * 400])
-def test_a_number_that_json_cannot_carry_is_told_and_kept_as_text(number: str) -> None:
+def test_number_beyond_json_is_a_fault_and_kept_as_text(number: str) -> None:
     document = read(f"x: {number}", "f")
     assert [(fault.code, fault.column) for fault in document.faults] == [("bad-value", 4)]
     assert document.value == {"x": number}

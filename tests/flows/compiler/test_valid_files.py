@@ -30,12 +30,12 @@ def plans() -> dict[str, Plan]:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_has_no_fault(path: Path) -> None:
+def test_valid_file_has_no_fault(path: Path) -> None:
     assert compilations()[path].faults == ()
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_its_plan_is_the_same_after_a_trip_through_json(path: Path) -> None:
+def test_plan_survives_json_and_pickle(path: Path) -> None:
     compilation = compilations()[path]
     plan: Plan | RequestPlan | None = compilation.plan or compilation.request_plan
     assert plan is not None
@@ -45,7 +45,7 @@ def test_its_plan_is_the_same_after_a_trip_through_json(path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(plans()))
-def test_its_plan_runs(name: str) -> None:
+def test_plan_of_a_valid_file_simulates_to_its_end(name: str) -> None:
     plan = plans()[name]
     given = {"source": "a/b.tif", "needed": "x", "amount": 1, "artifacts": [{}], "external_blob_path": "a/b"}
     given |= {"destination": "a/b", "product": {}, "source_sha256": "0" * 64, "source_crs": "EPSG:4326"}
@@ -62,11 +62,11 @@ def test_the_corpus_is_large_and_uses_every_field() -> None:
     assert [field for field in sorted(fields) if f"{field}:" not in text] == []
 
 
-def test_every_shipped_file_says_what_it_promises() -> None:
+def test_every_shipped_file_begins_with_its_promises() -> None:
     assert [path.name for path in SHIPPED if not path.read_text().startswith("# Promises: ")] == []
 
 
-def test_everything_that_should_ship_does() -> None:
+def test_every_expected_workflow_ships() -> None:
     names = {path.stem for path in SHIPPED}
     assert names >= {
         "adf_export",

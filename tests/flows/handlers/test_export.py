@@ -46,7 +46,7 @@ def out(root: Path) -> list[Path]:
     return [path for path in (root / "external").rglob("*") if path.is_file()]
 
 
-def test_copies_are_there_and_named_by_content(tmp_path: Path) -> None:
+def test_export_writes_copies_named_by_content(tmp_path: Path) -> None:
     made = export(tmp_path, b"one" * 1000, b"two")
     assert made.external_blob_path == DESTINATION
     for copied, content in zip(made.artifacts, (b"one" * 1000, b"two"), strict=True):
@@ -55,7 +55,7 @@ def test_copies_are_there_and_named_by_content(tmp_path: Path) -> None:
         assert Zones.local(tmp_path).external.read_bytes(copied.name) == content
 
 
-def test_a_second_try_writes_only_what_is_not_there_whole(tmp_path: Path) -> None:
+def test_second_try_writes_only_missing_or_partial_copies(tmp_path: Path) -> None:
     first = export(tmp_path, b"one", b"two")
     kept, broken = (tmp_path / "external" / artifact.name for artifact in first.artifacts)
     broken.write_bytes(b"tw0")
@@ -64,7 +64,7 @@ def test_a_second_try_writes_only_what_is_not_there_whole(tmp_path: Path) -> Non
     assert (kept.stat().st_ino, broken.read_bytes()) == (before, b"two")
 
 
-def test_what_changed_since_its_run_does_not_go_out(tmp_path: Path) -> None:
+def test_file_that_changed_since_its_run_is_not_exported(tmp_path: Path) -> None:
     listed = artifacts(tmp_path, b"one")
     Zones.local(tmp_path).silver.write_bytes(listed[0].name, b"0ne")
     with pytest.raises(HandlerError, match="checksum differs"):
@@ -72,12 +72,12 @@ def test_what_changed_since_its_run_does_not_go_out(tmp_path: Path) -> None:
     assert out(tmp_path) == []
 
 
-def test_what_is_alike_is_copied_once(tmp_path: Path) -> None:
+def test_equal_files_are_exported_once(tmp_path: Path) -> None:
     made = export(tmp_path, b"one", b"two", b"one")
     assert [Zones.local(tmp_path).external.read_bytes(one.name) for one in made.artifacts] == [b"one", b"two"]
 
 
-def test_progress_is_told_by_bytes(tmp_path: Path) -> None:
+def test_progress_of_an_export_is_counted_in_bytes(tmp_path: Path) -> None:
     """Of one file that is most of all too, which would otherwise be done at once."""
     told: list[tuple[float, str]] = []
     listed = artifacts(tmp_path, b"x" * 20_000_000, b"y" * 5_000_000)
@@ -89,7 +89,7 @@ def test_progress_is_told_by_bytes(tmp_path: Path) -> None:
     assert told[-1] == (1.0, "25,000,000 of 25,000,000 bytes")
 
 
-def test_a_stop_is_heard(tmp_path: Path) -> None:
+def test_stopped_export_writes_nothing(tmp_path: Path) -> None:
     stop = Event()
     stop.set()
     with pytest.raises(Stopped):
@@ -109,7 +109,7 @@ def test_a_withdrawal_removes_copies_and_halves_of_copies(tmp_path: Path) -> Non
     assert withdraw(WithdrawParams(external_blob_path=DESTINATION), context(tmp_path)).removed == []
 
 
-def test_what_is_withdrawn_is_not_copied_again(tmp_path: Path) -> None:
+def test_withdrawn_destination_is_not_exported_again(tmp_path: Path) -> None:
     withdraw(WithdrawParams(external_blob_path=DESTINATION), context(tmp_path))
     with pytest.raises(Withdrawn):
         export(tmp_path, b"one")
@@ -117,7 +117,7 @@ def test_what_is_withdrawn_is_not_copied_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_a_withdrawal_beside_a_copy_leaves_nothing(tmp_path: Path, moment: str) -> None:
+def test_withdrawal_during_an_export_leaves_no_copy(tmp_path: Path, moment: str) -> None:
     """Around each write of a worker that was fenced and has not heard of it."""
     zones = Zones.local(tmp_path)
 

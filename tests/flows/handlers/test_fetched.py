@@ -50,7 +50,7 @@ WAYS: dict[str, tuple[Run, bytes, str]] = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_source_at_an_address_is_ingested_and_its_secret_kept(
+async def test_source_at_an_address_is_ingested_without_recording_its_secret(
     way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, content, path = WAYS[way]
@@ -85,5 +85,5 @@ async def test_a_source_at_an_address_is_ingested_and_its_secret_kept(
         ("mailto:secret@example.org", "an address"),
     ],
 )
-def test_an_address_is_told_without_what_may_be_a_secret(source: str, told: str) -> None:
+def test_address_is_shown_without_its_secrets(source: str, told: str) -> None:
     assert origins.shown(source) == told

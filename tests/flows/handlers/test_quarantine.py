@@ -64,7 +64,7 @@ async def fetched(context: Context, guard: FetchLimits, reply: Any, path: str = 
         return await asyncio.to_thread(quarantine.fetch, url, context, guard)
 
 
-async def test_what_lies_there_becomes_a_blob_of_a_generated_name(context: Context, guard: FetchLimits) -> None:
+async def test_fetched_source_is_stored_under_a_generated_name(context: Context, guard: FetchLimits) -> None:
     name = await fetched(context, guard, gives())
     assert name.startswith("quarantine/assets/a/0-r1/a2/")
     assert name.endswith(".tif")
@@ -74,7 +74,7 @@ async def test_what_lies_there_becomes_a_blob_of_a_generated_name(context: Conte
     assert list(context.workdir.iterdir()) == []
 
 
-async def test_the_first_step_of_a_raster_fetches_what_lies_at_an_address(
+async def test_raster_workflow_fetches_its_address_in_its_first_step(
     context: Context, guard: FetchLimits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(quarantine, "_guard_of_settings", lambda: guard)
@@ -87,7 +87,9 @@ async def test_the_first_step_of_a_raster_fetches_what_lies_at_an_address(
     assert "canary" not in made.model_dump_json()
 
 
-async def test_nothing_of_ours_is_told_to_the_host(context: Context, guard: FetchLimits) -> None:
+async def test_request_to_the_host_carries_no_credential_or_internal_header(
+    context: Context, guard: FetchLimits
+) -> None:
     seen: list[Received] = []
 
     def reply(request: Received) -> Reply:
@@ -116,7 +118,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("reply", "words"), REFUSED)
-async def test_refused_with_a_sentence_that_keeps_the_secret(
+async def test_refusal_of_a_fetch_hides_the_secret_of_its_address(
     reply: Any, words: str, context: Context, guard: FetchLimits
 ) -> None:
     with pytest.raises(InvalidInput, match=words) as refusal:
@@ -130,12 +132,12 @@ async def test_refused_with_a_sentence_that_keeps_the_secret(
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
-async def test_a_host_in_trouble_is_asked_again_later(status: int, context: Context, guard: FetchLimits) -> None:
+async def test_failing_host_is_retryable(status: int, context: Context, guard: FetchLimits) -> None:
     with pytest.raises(Transient, match=f"status {status}"):
         await fetched(context, guard, gives(status=status))
 
 
-async def test_an_empty_or_broken_answer_is_asked_again_later(context: Context, guard: FetchLimits) -> None:
+async def test_empty_or_broken_answer_of_a_host_is_retryable(context: Context, guard: FetchLimits) -> None:
     with pytest.raises(Transient, match="incomplete"):
         await fetched(context, guard, gives(body=b""))
 
@@ -148,25 +150,27 @@ async def test_a_redirect_to_an_allowed_host_is_followed(context: Context, guard
     assert context.storage.bronze.read_bytes(name) == RASTER
 
 
-async def test_a_name_that_leads_inside_is_not_called(context: Context, guard: FetchLimits) -> None:
+async def test_host_name_that_resolves_to_an_internal_address_is_not_called(
+    context: Context, guard: FetchLimits
+) -> None:
     for answers in (["10.0.0.1"], ["127.0.0.1", "169.254.169.254"], ["::1"], ["168.63.129.16"]):
         with pytest.raises(InvalidInput, match="is not a public address"):
             await fetched(context, replace(guard, resolver=Resolver(answers)), gives())
 
 
-async def test_a_name_is_resolved_once(context: Context, guard: FetchLimits) -> None:
+async def test_host_name_is_resolved_once(context: Context, guard: FetchLimits) -> None:
     """A second answer, given between the check and the connection, would lead inside."""
     resolver = Resolver(["127.0.0.1"], ["10.0.0.1"])
     await fetched(context, replace(guard, resolver=resolver), gives())
     assert resolver.asked == 1
 
 
-async def test_too_slow_is_given_up(context: Context, guard: FetchLimits) -> None:
+async def test_too_slow_host_is_given_up(context: Context, guard: FetchLimits) -> None:
     with pytest.raises(Transient, match="did not arrive within"):
         await fetched(context, replace(guard, seconds=0.0), gives())
 
 
-async def test_leaves_when_asked_to_stop(context: Context, guard: FetchLimits) -> None:
+async def test_fetch_stops_when_asked_to(context: Context, guard: FetchLimits) -> None:
     context.stop_event.set()
     with pytest.raises(Stopped):
         await fetched(context, guard, gives())
@@ -177,7 +181,9 @@ async def test_without_a_listed_host_nothing_is_fetched(context: Context) -> Non
         await asyncio.to_thread(quarantine.fetch, "https://data.example.org/a.tif", context)
 
 
-async def test_a_certificate_of_nobody_is_not_trusted(context: Context, guard: FetchLimits, tmp_path: Path) -> None:
+async def test_host_with_an_untrusted_certificate_is_refused(
+    context: Context, guard: FetchLimits, tmp_path: Path
+) -> None:
     server, trusting = certificates(tmp_path, HOST)
     async with running_receiver(tls=server) as receiver:
         receiver.reply = gives()

@@ -84,7 +84,7 @@ def test_a_remote_raster_becomes_a_product_as_a_local_one_does(context: Context,
 
 
 @pytest.mark.parametrize("content", [b"", b"GIF89a", b"II*\0" + b"\xff" * 100])
-def test_what_is_no_raster_is_refused_without_a_word_of_its_url(context: Context, content: bytes) -> None:
+def test_refusal_of_a_remote_file_does_not_quote_its_url(context: Context, content: bytes) -> None:
     context.storage.bronze.write_bytes("in/x.tif", content)
     with pytest.raises(InvalidInput) as refusal:
         inspect.validate(ValidateParams(source="in/x.tif"), context)
@@ -116,7 +116,7 @@ def failing(flaky: FlakyBlob, tmp_path: Path) -> Iterator[Context]:
 
 @pytest.mark.parametrize("fault", ["unavailable", "closes", "cut short"])
 @pytest.mark.parametrize("good_answers", [0, 2])
-def test_a_storage_that_fails_is_not_blamed_on_the_sender(
+def test_failing_storage_is_not_reported_as_invalid_input(
     failing: Context, flaky: FlakyBlob, fault: Fault, good_answers: int, tmp_path: Path
 ) -> None:
     flaky.fail(fault, after=good_answers)
@@ -127,13 +127,13 @@ def test_a_storage_that_fails_is_not_blamed_on_the_sender(
     assert not (tmp_path / "silver").exists()
 
 
-def test_what_is_damaged_is_still_refused_where_all_requests_succeed(failing: Context, flaky: FlakyBlob) -> None:
+def test_damaged_remote_raster_is_refused_where_all_requests_succeed(failing: Context, flaky: FlakyBlob) -> None:
     flaky.fail("zeros", after=2)
     with pytest.raises(InvalidInput, match="damaged"):
         cog.create(CreateCogParams(source="in/x.tif"), failing)
 
 
-def test_where_all_requests_succeed_a_product_is_made(failing: Context, flaky: FlakyBlob) -> None:
+def test_remote_raster_becomes_a_product_where_all_requests_succeed(failing: Context, flaky: FlakyBlob) -> None:
     made = cog.create(CreateCogParams(source="in/x.tif"), failing)
     assert failing.storage.silver.size_bytes(made.cog) == made.artifacts[0].size_bytes
     assert flaky.good_answers <= -3  # so many answers that a fault after the second is met

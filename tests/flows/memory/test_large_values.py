@@ -11,19 +11,19 @@ FITS = RESULT_BYTES - len(to_json(""))
 
 
 @pytest.mark.parametrize("outputs", [{}, {"a": "x" * FITS}, {"a": "x" * (FITS // 2 - 2), "b": "x" * (FITS // 2)}])
-def test_what_is_kept_whole(outputs: dict[str, str]) -> None:
+def test_result_within_the_limits_is_kept(outputs: dict[str, str]) -> None:
     assert result_fault(outputs) is None
 
 
 @pytest.mark.parametrize("outputs", [{"a": "x" * (FITS + 1)}, {"b": 1, "a": "é" * (FITS // 5)}])
-def test_what_is_too_much_is_named(outputs: dict[str, str]) -> None:
+def test_too_large_result_is_refused_by_the_name_of_its_output(outputs: dict[str, str]) -> None:
     told = result_fault(outputs) or ""
     assert "'a' alone" in told
     assert "at most 256,000" in told
 
 
 @pytest.mark.parametrize("damage", [b"", b"{}", None])
-def test_kept_value_that_is_not_what_was_kept_is_never_taken_for_it(tmp_path: Path, damage: bytes | None) -> None:
+def test_damaged_kept_value_is_never_used(tmp_path: Path, damage: bytes | None) -> None:
     store = LocalStore(tmp_path)
     values, value = KeptValues(store, "run/m1"), {"words": "x" * RESULT_BYTES}
     told = values.dump(value)
@@ -37,7 +37,7 @@ def test_kept_value_that_is_not_what_was_kept_is_never_taken_for_it(tmp_path: Pa
     assert plain(values.load(told)) == value
 
 
-def test_it_is_the_content_that_counts_wherever_a_value_is_kept(tmp_path: Path) -> None:
+def test_size_of_a_result_counts_kept_values_by_their_content(tmp_path: Path) -> None:
     values = KeptValues(LocalStore(tmp_path), "run/m1")
     kept = values.load(values.dump({"words": "x" * RESULT_BYTES}))
     assert result_fault(plain({"a": kept})) is not None

@@ -41,7 +41,7 @@ def test_a_node_that_succeeded_is_remembered_by_the_next_attempt(tmp_path: Path)
     assert (again.state, again.output) == (State.COMPLETED, {"n": None})
 
 
-def test_other_parameters_another_handler_or_a_failure_are_not_taken_for_it(tmp_path: Path) -> None:
+def test_node_with_other_parameters_or_handler_or_a_failure_is_not_remembered(tmp_path: Path) -> None:
     ledger(tmp_path).record(entry(a=1))
     ledger(tmp_path).record(entry("failed", state=State.FAILED, a=1))
     again = ledger(tmp_path, "b")
@@ -62,7 +62,7 @@ def test_items_of_all_processes_are_read_together(tmp_path: Path) -> None:
 
 
 @given(st.integers(min_value=0, max_value=400))
-def test_a_line_that_was_cut_short_is_no_line(cut: int) -> None:
+def test_truncated_ledger_line_is_ignored(cut: int) -> None:
     from tempfile import TemporaryDirectory
 
     with TemporaryDirectory() as folder:
@@ -89,7 +89,7 @@ def test_a_line_that_was_cut_short_is_no_line(cut: int) -> None:
         (b"\n", set()),
     ],
 )
-def test_a_line_that_is_no_entry_costs_its_own_work_and_nothing_else(
+def test_malformed_ledger_line_costs_only_its_own_entry(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, spoiled: bytes, lost: set[str]
 ) -> None:
     file = f"{MEMORY}/ledger/tiles/a.jsonl"
@@ -115,7 +115,7 @@ class Full(LocalStore):
         super().append(name, content)
 
 
-def test_half_a_line_spoils_no_later_one_of_its_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_half_written_ledger_line_does_not_spoil_later_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Full, "appends", 0)
     written = Ledger(Full(tmp_path), MEMORY, "a")
     written.record(entry("tiles", 0))
@@ -126,7 +126,7 @@ def test_half_a_line_spoils_no_later_one_of_its_writer(tmp_path: Path, monkeypat
     assert set(ledger(tmp_path, "b").completed_items("tiles")) == {"key 0", "key 2", "key 3"}
 
 
-def test_a_success_outweighs_failures_and_later_news_older_ones() -> None:
+def test_success_outweighs_failures_and_later_entries_earlier_ones() -> None:
     entries = [
         entry("t", 1, State.COMPLETED, at=1),
         entry("t", 1, State.FAILED, at=5),
@@ -139,7 +139,7 @@ def test_a_success_outweighs_failures_and_later_news_older_ones() -> None:
     ]
 
 
-def test_large_outputs_are_kept_beside_and_small_ones_in_the_line(tmp_path: Path) -> None:
+def test_large_outputs_are_stored_beside_the_ledger_and_small_ones_in_it(tmp_path: Path) -> None:
     first = ledger(tmp_path)
     small, large = first.values.dump({"a": 1}), first.values.dump({"a": "x" * 20_000})
     assert small == {"value": {"a": 1}}
@@ -148,13 +148,13 @@ def test_large_outputs_are_kept_beside_and_small_ones_in_the_line(tmp_path: Path
     assert first.values.dump(first.values.load(large)) == large
 
 
-def test_what_a_partner_sends_never_passes_for_a_reference(tmp_path: Path) -> None:
+def test_partner_data_shaped_like_a_reference_is_not_followed(tmp_path: Path) -> None:
     values = ledger(tmp_path).values
     sent = {"stored": "other-run/m1/values/secret.json"}
     assert values.load(values.dump(sent)) == sent
 
 
-def test_nodes_and_items_do_not_mix(tmp_path: Path) -> None:
+def test_nodes_and_items_of_one_name_are_kept_apart(tmp_path: Path) -> None:
     ledger(tmp_path).record(entry("tiles", 0))
     ledger(tmp_path).record(entry("tiles"))
     store = LocalStore(tmp_path)
@@ -162,7 +162,7 @@ def test_nodes_and_items_do_not_mix(tmp_path: Path) -> None:
     assert [one.index for one in read(store, MEMORY, NODES)] == [None]
 
 
-def test_a_writer_begins_another_file_before_a_store_takes_no_more(
+def test_ledger_writer_begins_another_file_before_the_stores_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("flows.memory.ledger.LINES_A_FILE", 3)

@@ -80,7 +80,7 @@ async def test_client_inside_a_patient_block_waits_for_the_answer() -> None:
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-async def test_client_outside_is_told_of_the_outage(fault: Any) -> None:
+async def test_client_outside_a_patient_block_raises_at_once(fault: Any) -> None:
     with patient_client.patient():
         pass
     with pytest.raises((httpx.TransportError, PrefectHTTPStatusError)):
@@ -105,7 +105,7 @@ def test_process_of_one_flow_run_is_patient_and_no_other(
     assert patient_client._patient_process is is_patient
 
 
-async def test_an_answer_that_refuses_is_an_answer() -> None:
+async def test_refusal_by_prefect_is_not_waited_out() -> None:
     with patient_client.patient(), pytest.raises(PrefectHTTPStatusError):
         await ask(Away([404]))
 
@@ -138,7 +138,7 @@ async def test_a_stop_cuts_a_wait_for_prefect_short_at_once() -> None:
         await asyncio.wait_for(waiting, PATIENCE_SECONDS)
 
 
-async def test_a_timeout_of_the_question_itself_is_no_stop() -> None:
+async def test_timeout_of_a_request_is_not_taken_for_a_stop() -> None:
     async def too_slow() -> None:
         raise TimeoutError("of the question")
 
@@ -146,7 +146,7 @@ async def test_a_timeout_of_the_question_itself_is_no_stop() -> None:
         await ask_until_answered(too_slow, "a test", Stop())
 
 
-async def test_whether_a_signal_was_a_cancellation_is_not_asked_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_question_whether_a_signal_was_a_cancellation_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stop_signals, "WHY_SECONDS", 0.01)
     monkeypatch.setattr(stop_signals, "flow_run_id", lambda: UUID(int=1))
     prefect = cast("PrefectClient", SimpleNamespace(read_flow_run=silence))
@@ -154,7 +154,7 @@ async def test_whether_a_signal_was_a_cancellation_is_not_asked_for_long(monkeyp
 
 
 @pytest.mark.parametrize("what", ["limits", "picture"])
-async def test_what_a_run_can_do_without_is_not_waited_for(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_optional_questions_to_prefect_are_not_waited_for(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(task_run, "ANSWER_SECONDS", 0.01)
     monkeypatch.setattr(prefect_artifact, "HUNG_SECONDS", 0.01)
     monkeypatch.setattr(prefect_artifact, "flow_run_id", lambda: UUID(int=1))
@@ -168,7 +168,7 @@ async def test_what_a_run_can_do_without_is_not_waited_for(what: str, monkeypatc
     await asyncio.wait_for(asks[what](), PATIENCE_SECONDS)
 
 
-async def test_a_run_that_is_torn_off_is_recorded_if_prefect_hears_it_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_recording_an_aborted_run_in_prefect_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flow_run, "RUN_RECORDED_SECONDS", 0.01)
     monkeypatch.setattr(InlineEngine, "set_state", silence)
     engine = InlineEngine(flow=Flow(fn=nothing), flow_run=cast("Any", SimpleNamespace(state=None)))
@@ -176,7 +176,7 @@ async def test_a_run_that_is_torn_off_is_recorded_if_prefect_hears_it_in_time(mo
     await asyncio.wait_for(engine._record_end(asyncio.CancelledError()), PATIENCE_SECONDS)
 
 
-async def test_where_the_zones_are_is_asked_until_prefect_says_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_storage_block_is_asked_for_until_prefect_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     import blocks.storage
 
     faults: list[Any] = [httpx.ReadTimeout("silent")]
@@ -196,7 +196,7 @@ async def test_where_the_zones_are_is_asked_until_prefect_says_it(monkeypatch: p
 
 
 @pytest.mark.parametrize("state", [StateType.PENDING, StateType.RUNNING])
-def test_a_child_that_cannot_begin_without_prefect_is_neither_late_nor_silent(state: StateType) -> None:
+def test_child_that_cannot_begin_during_an_outage_is_neither_late_nor_silent(state: StateType) -> None:
     waiting = ChildRun(
         "place", UUID(int=1), Life(10), wait_seconds=20, created_at=0, looked_at=0, asked_at=0, state=state
     )
@@ -213,7 +213,7 @@ def test_a_child_that_cannot_begin_without_prefect_is_neither_late_nor_silent(st
     assert waiting.is_lost()
 
 
-async def test_parent_knows_of_each_question_whether_prefect_heard_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_parent_knows_whether_prefect_answered_each_question(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prefect_states, "ASK_SECONDS", 0.0)
     watched = ChildRun("place", UUID(int=1), Life(10))
     answers: Any = Marking(StateType.PENDING)

@@ -18,23 +18,23 @@ def told(workers_prefect: PrefectServer) -> dict[str, Any]:
     return found
 
 
-def test_a_limit_that_an_operator_put_on_a_tag_is_kept(told: dict[str, Any]) -> None:
+def test_concurrency_limit_on_a_tag_is_kept(told: dict[str, Any]) -> None:
     assert told["limited"] == [1, AT_ONCE]
 
 
-def test_without_a_limit_nobody_asks_for_a_slot(told: dict[str, Any]) -> None:
+def test_no_slot_is_asked_for_without_a_concurrency_limit(told: dict[str, Any]) -> None:
     assert told["unlimited"] == [AT_ONCE, 0]
 
 
-def test_a_limit_stays_known_while_the_server_is_away(told: dict[str, Any]) -> None:
+def test_concurrency_limit_stays_known_while_prefect_is_away(told: dict[str, Any]) -> None:
     assert told["known_without_an_answer"]
 
 
-def test_what_raises_is_tried_again_and_at_last_told(told: dict[str, Any]) -> None:
+def test_raising_task_is_retried_and_its_last_error_raised(told: dict[str, Any]) -> None:
     assert told["tries"] == [[1, 2, 3], [None, "never"]]
 
 
-def test_the_server_records_every_task_run_and_how_it_ended(
+def test_prefect_records_every_task_run_with_its_end_state(
     workers_prefect: PrefectServer, told: dict[str, Any]
 ) -> None:
     def runs() -> list[dict[str, Any]]:
@@ -54,7 +54,7 @@ def test_the_server_records_every_task_run_and_how_it_ended(
 
 
 @pytest.mark.parametrize(("kind", "events"), [("ended", ["Cached", "Failed"]), ("slow", ["Completed", "Running"])])
-def test_a_task_run_is_told_in_one_event_or_two_if_it_takes_long_and_names_its_flow_run_alone(
+def test_task_run_emits_one_event_or_two_if_long_naming_only_its_flow_run(
     workers_prefect: PrefectServer, told: dict[str, Any], kind: str, events: list[str]
 ) -> None:
     flow_run = f"prefect.flow-run.{told[kind]}"

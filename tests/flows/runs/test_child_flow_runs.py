@@ -32,7 +32,7 @@ from tests.support.many_flow_runs import ManyFlowRuns
 FACTS = RunFacts(id="run", request_id="request", received_at=datetime(2026, 1, 1, tzinfo=UTC), attempt=2)
 
 
-async def test_a_child_stops_when_its_parent_leaves_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_child_stops_when_its_parent_leaves_a_stop_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store, place, stop = LocalStore(tmp_path), segment_name(FACTS, 1), Stop()
     monkeypatch.setattr(liveness, "BEAT_SECONDS", 0.01)
     async with showing_life(store, place, lambda: (0, 0), stop):
@@ -176,7 +176,7 @@ async def test_child_that_died_before_it_began_is_withdrawn(account: Account, mo
     assert prefect.withdrawn == [UUID(int=1)]
 
 
-async def test_parent_hears_of_a_hand_over_that_prefect_does_not_know_of(account: Account) -> None:
+async def test_parent_learns_of_a_hand_over_from_storage_alone(account: Account) -> None:
     """Else it would take the child for dead, which costs an attempt."""
     place = segment_name(FACTS, 1)
     account.write_bytes(sign_of_life(place), b'{"beat": 3}')
@@ -187,7 +187,7 @@ async def test_parent_hears_of_a_hand_over_that_prefect_does_not_know_of(account
     assert await asyncio.wait_for(waiting, PATIENCE_SECONDS) is False
 
 
-async def test_a_child_whose_hand_over_storage_does_not_take_leaves_all_the_same(account: Account) -> None:
+async def test_child_leaves_even_if_storage_does_not_take_its_hand_over(account: Account) -> None:
     account.go_away()
     await tell_hand_over(account, segment_name(FACTS, 1))
     assert account.refused() == 1
@@ -206,7 +206,7 @@ async def test_a_parent_waits_out_an_outage_of_storage(account: Account) -> None
     assert await asyncio.wait_for(waiting, PATIENCE_SECONDS)
 
 
-async def test_a_parent_does_not_wait_for_storage_for_ever(account: Account) -> None:
+async def test_wait_of_a_parent_for_storage_is_bounded(account: Account) -> None:
     """Of a child that has not begun nothing else would end the wait."""
     account.go_away()
     child = ChildRun(segment_name(FACTS, 1), UUID(int=1), Life(0.2))
@@ -214,7 +214,7 @@ async def test_a_parent_does_not_wait_for_storage_for_ever(account: Account) -> 
         await asyncio.wait_for(runs(account, 0.2)._until_over(child, Stop(), heard_by_nobody), PATIENCE_SECONDS)
 
 
-async def test_word_to_stop_is_left_once_storage_takes_it(account: Account) -> None:
+async def test_stop_file_is_left_once_storage_is_back(account: Account) -> None:
     place, stop = segment_name(FACTS, 1), Stop()
     account.write_bytes(sign_of_life(place), b"{}")
     child = ChildRun(place, UUID(int=1), Life(600))
@@ -245,7 +245,7 @@ async def test_word_to_stop_is_left_once_storage_takes_it(account: Account) -> N
         NodeOutcome(State.FAILED, None, RunError("invalid-input", "no", "n", partner_may_read=True)),
     ],
 )
-def test_an_outcome_is_the_same_after_its_trip(outcome: NodeOutcome, tmp_path: Path) -> None:
+def test_outcome_survives_json(outcome: NodeOutcome, tmp_path: Path) -> None:
     values = KeptValues(LocalStore(tmp_path), "run/m1")
     told = json.loads(json.dumps(outcome_json(outcome, values)))
     back = outcome_from_json(told, values)

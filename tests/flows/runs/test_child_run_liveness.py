@@ -23,7 +23,7 @@ def test_a_child_that_goes_silent_is_given_up_and_one_that_beats_is_not() -> Non
     assert not life.is_over(b"4", StateType.RUNNING, 40)  # it was only slow
 
 
-def test_a_child_that_dies_before_its_first_sign_is_given_up_too() -> None:
+def test_child_that_dies_before_its_first_sign_is_given_up() -> None:
     life = Life(10)
     assert not life.is_over(None, StateType.PENDING, 100)
     assert not life.is_over(None, StateType.PENDING, 150)  # its container is being made
@@ -37,14 +37,14 @@ def test_a_child_that_dies_before_its_first_sign_is_given_up_too() -> None:
 
 
 @pytest.mark.parametrize("mark", [StateType.CRASHED, StateType.FAILED, StateType.COMPLETED])
-def test_prefects_mark_ends_the_wait_for_a_child_only_where_nothing_new_is_seen_of_it(mark: StateType) -> None:
+def test_child_marked_dead_by_prefect_is_given_up_only_without_new_signs(mark: StateType) -> None:
     life = Life(60)
     assert not any(life.is_over(b"%d" % beat, mark, beat * 9) for beat in range(100))
     assert not life.is_over(b"99", mark, 99 * 9 + 10)
     assert life.is_over(b"99", mark, 99 * 9 + 10.1)
 
 
-def test_prefects_mark_is_believed_later_of_a_child_that_could_not_be_seen() -> None:
+def test_mark_by_prefect_is_believed_later_while_storage_hid_the_child() -> None:
     """Whatever kept its signs from us may have kept its heartbeats from Prefect."""
     life = Life(60)
     life.is_over(b"1", StateType.CRASHED, 0)
@@ -55,7 +55,7 @@ def test_prefects_mark_is_believed_later_of_a_child_that_could_not_be_seen() -> 
     assert life.is_over(b"2", StateType.CRASHED, 371.1)  # seen again: believed as ever
 
 
-def test_a_child_that_was_marked_before_its_first_sign_is_given_a_moment() -> None:
+def test_child_marked_dead_before_its_first_sign_is_given_a_moment() -> None:
     life = Life(60)
     assert not life.is_over(None, StateType.RUNNING, 0)
     assert not life.is_over(None, StateType.CRASHED, 50)
@@ -64,7 +64,7 @@ def test_a_child_that_was_marked_before_its_first_sign_is_given_a_moment() -> No
 
 
 @pytest.mark.parametrize(("look_seconds", "silent"), [(2.0, True), (32.0, False)])
-def test_time_in_which_storage_did_not_answer_is_no_silence(look_seconds: float, silent: bool) -> None:
+def test_storage_outage_does_not_count_as_silence_of_a_child(look_seconds: float, silent: bool) -> None:
     watched = child()
     watched.sign, watched.state = b"1", StateType.RUNNING
     watched.pass_time(1, is_paused=False)
@@ -86,7 +86,7 @@ def looks(watched: ChildRun, times: Iterable[float], *, is_paused: bool = False)
     return found
 
 
-def test_a_pause_is_neither_silence_nor_waiting() -> None:
+def test_pause_counts_neither_as_silence_nor_as_waiting() -> None:
     """A worker has the child, whose start is held; nothing of it is to be seen until the pause has ended."""
     held = child(wait_seconds=20)
     held.state = StateType.RUNNING
@@ -96,7 +96,7 @@ def test_a_pause_is_neither_silence_nor_waiting() -> None:
     assert looks(held, [5004, 5013]) == [(True, False), (True, True)]
 
 
-def test_what_works_under_a_pause_is_watched_as_ever() -> None:
+def test_working_child_is_watched_under_a_pause() -> None:
     working = child(wait_seconds=5)
     working.sign, working.state = b"1", StateType.RUNNING
     assert looks(working, [1, 10.9, 11.1], is_paused=True) == [(False, False), (False, False), (True, False)]

@@ -96,7 +96,7 @@ async def test_event_that_the_domain_refuses_as_fenced_stops_the_run() -> None:
 
 
 @pytest.mark.parametrize("nonsense", [b"<html>Sign in first</html>", b"[]", b'{"stop": "perhaps"}'])
-async def test_heartbeats_go_on_after_an_answer_that_is_none(nonsense: bytes) -> None:
+async def test_heartbeats_go_on_after_a_malformed_answer(nonsense: bytes) -> None:
     answers = [httpx.Response(200, content=nonsense) for _ in range(3)]
     beats: list[httpx.Request] = []
 
@@ -111,7 +111,7 @@ async def test_heartbeats_go_on_after_an_answer_that_is_none(nonsense: bytes) ->
     assert len(beats) > 5
 
 
-async def test_heartbeats_go_on_after_a_fault_of_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_heartbeats_go_on_after_an_internal_error(monkeypatch: pytest.MonkeyPatch) -> None:
     line, faults = Answers().line(), [KeyError("ours"), ValueError("ours")]
 
     async def heartbeat(*_: object) -> None:
@@ -125,7 +125,7 @@ async def test_heartbeats_go_on_after_a_fault_of_our_own(monkeypatch: pytest.Mon
     assert not faults
 
 
-async def test_child_run_says_in_every_heartbeat_that_it_is_one() -> None:
+async def test_every_message_of_a_child_run_names_its_segment() -> None:
     domain = Answers()
     parent, child = domain.line(), domain.line()
     child.segment = 3
@@ -146,7 +146,7 @@ async def test_events_that_the_domain_refuses_do_not_hold_up_the_outcome() -> No
     assert domain.heard[-1][1]["events"] == []
 
 
-async def test_events_that_were_not_heard_go_with_the_next_message() -> None:
+async def test_unsent_events_go_with_the_next_message() -> None:
     domain = Answers(status=500)
     line = domain.line()
     line.note(EVENT)
@@ -179,7 +179,7 @@ async def test_an_outage_of_the_domain_is_waited_out(clock: Clock, verb: str, aw
     )
 
 
-async def test_an_attempt_is_heard_of_soon_after_an_outage(clock: Clock) -> None:
+async def test_heartbeat_is_sent_soon_after_an_outage(clock: Clock) -> None:
     """The domain gives it a loss threshold, 90 s by default, from when it listens again."""
     domain = Answers(is_away=lambda: clock.now < 300)
     line = domain.line()
@@ -201,14 +201,14 @@ async def test_a_stop_ends_the_wait_for_a_start(clock: Clock) -> None:
     assert clock.now < 1
 
 
-async def test_no_flow_run_waits_for_ever(clock: Clock) -> None:
+async def test_wait_of_a_flow_run_for_the_domain_is_bounded(clock: Clock) -> None:
     domain = Answers(is_away=lambda: True)
     with pytest.raises(DomainUnreachable, match="did not answer"):
         await domain.line().commit({}, [])
     assert time_budget.OUTAGE_SECONDS - domain_client.LONGEST_DELAY_SECONDS <= clock.now <= time_budget.OUTAGE_SECONDS
 
 
-async def test_news_hold_nobody_up_for_long(clock: Clock) -> None:
+async def test_sending_events_blocks_for_a_bounded_time(clock: Clock) -> None:
     line = Answers(is_away=lambda: True).line()
     line.note(EVENT)
     with pytest.raises(DomainUnreachable):
@@ -216,7 +216,7 @@ async def test_news_hold_nobody_up_for_long(clock: Clock) -> None:
     assert clock.now <= domain_client.NEWS_SECONDS
 
 
-async def test_a_refusal_is_not_repeated() -> None:
+async def test_refused_message_is_not_repeated() -> None:
     domain = Answers(status=403)
     with pytest.raises(MessageRefused, match="status 403: why"):
         await domain_client.post(domain.line().http, "/heartbeat", {})
@@ -224,17 +224,17 @@ async def test_a_refusal_is_not_repeated() -> None:
 
 
 @pytest.mark.parametrize("error", [InvalidInput("a\0b \ud800 c"), RuntimeError("a\0b \ud800 c")])
-def test_an_error_is_told_in_letters_that_can_be_kept(error: Exception) -> None:
+def test_error_message_is_made_storable(error: Exception) -> None:
     told = run_error(error, "n")
     assert "a\ufffdb \ufffd c" in told.message
     assert list(unkept(run_problem(told).model_dump())) == []
 
 
-def test_so_is_one_that_the_scheduler_made() -> None:
+def test_error_message_of_the_scheduler_is_made_storable() -> None:
     assert run_problem(RunError("template-error", "\0" * 5000)).message == "\ufffd" * 4000
 
 
-async def test_so_is_progress() -> None:
+async def test_progress_message_is_made_storable() -> None:
     line = Answers().line()
     executor = NodeExecutor(cast("RunContext", SimpleNamespace(line=line)), Stop())
     node = plan_of("  start: {type: start, next: n}\n  n: {handler: echo, next: end}\n  end: {type: end}").nodes["n"]

@@ -99,7 +99,7 @@ def entries(run_context: RunContext) -> list[tuple[str, int]]:
 @pytest.mark.parametrize(
     "error", [OSError(errno.ENOSPC, "full"), OSError(errno.EIO, "broken"), Outage("The database is away.")]
 )
-async def test_an_outage_is_no_try(tmp_path: Path, away: Away, error: Exception, waits: list[float]) -> None:
+async def test_outage_does_not_use_up_a_try(tmp_path: Path, away: Away, error: Exception, waits: list[float]) -> None:
     """The node may be tried once, and is: it was begun four times because of an outage that ended."""
     away.error, run_context = error, run_context_in(tmp_path)
     assert isinstance(await run(run_context), Finished)
@@ -108,14 +108,14 @@ async def test_an_outage_is_no_try(tmp_path: Path, away: Away, error: Exception,
     assert waits == sorted(waits), "each longer than the one before"
 
 
-async def test_what_the_work_itself_did_wrong_is_a_try(tmp_path: Path, away: Away, waits: list[float]) -> None:
+async def test_failure_of_the_work_itself_uses_up_a_try(tmp_path: Path, away: Away, waits: list[float]) -> None:
     """The control: no patience for what is not an outage."""
     away.error = Transient("The source's host is away.")
     assert isinstance(await run(run_context_in(tmp_path)), Failed)
     assert (away.begun, waits) == (1, [])
 
 
-async def test_one_that_outlasts_all_patience_fails_the_work_and_says_so(tmp_path: Path, away: Away) -> None:
+async def test_too_long_outage_fails_the_work_as_platform_outage(tmp_path: Path, away: Away) -> None:
     away.times, run_context = 100, replace(run_context_in(tmp_path), outage_seconds=0)
     verdict = await run(run_context, plan=ONCE.replace("max_attempts: 0", "max_attempts: 5"))
     assert away.begun == 1, "no further try would wait less"
@@ -126,7 +126,7 @@ async def test_one_that_outlasts_all_patience_fails_the_work_and_says_so(tmp_pat
     assert not verdict.error.partner_may_read, "a partner is told in other words"
 
 
-async def test_a_stop_ends_the_waiting(tmp_path: Path, away: Away) -> None:
+async def test_stop_ends_the_wait_for_an_outage(tmp_path: Path, away: Away) -> None:
     stop, away.times = Stop(), 10**6
     away.error = Stops(stop)
     verdict = await run(run_context_in(tmp_path), stop)
@@ -158,7 +158,7 @@ class FullDisk(LocalStore):
         super().append(name, content)
 
 
-async def test_a_result_that_cannot_be_kept_now_is_kept_later_and_not_made_again(tmp_path: Path, away: Away) -> None:
+async def test_result_is_stored_after_a_storage_outage_without_repeating_the_work(tmp_path: Path, away: Away) -> None:
     """The memory of the run lies on a disk that is full for a while, with half a line on it."""
     away.times, run_context = 0, run_context_in(tmp_path)
     zones = replace(run_context.zones, runs=FullDisk(tmp_path / "runs"))
@@ -170,7 +170,7 @@ async def test_a_result_that_cannot_be_kept_now_is_kept_later_and_not_made_again
 
 
 @pytest.mark.parametrize("act", ["size_bytes", "read_bytes", "write_bytes", "names"])
-def test_run_storage_is_asked_again_while_it_is_away(tmp_path: Path, act: str) -> None:
+def test_run_storage_is_retried_while_it_is_away(tmp_path: Path, act: str) -> None:
     calls: Counter[str] = Counter()
 
     class Returning(LocalStore):
@@ -189,7 +189,7 @@ def test_run_storage_is_asked_again_while_it_is_away(tmp_path: Path, act: str) -
     assert calls[act] == 4
 
 
-def test_what_is_an_outage_and_what_is_not() -> None:
+def test_only_faults_of_the_platform_count_as_outages() -> None:
     ours: list[Exception] = [
         OSError(getattr(errno, name), name) for name in ("ENOSPC", "EDQUOT", "EIO", "EROFS", "ESTALE")
     ]
@@ -206,7 +206,7 @@ def test_what_is_an_outage_and_what_is_not() -> None:
 
 
 @given(spread=some.floats(0, 1), looks=some.lists(some.floats(0, 120), min_size=1, max_size=100))
-def test_waits_grow_to_a_longest_and_end(spread: float, looks: list[float]) -> None:
+def test_waits_for_an_outage_grow_to_a_longest_and_end(spread: float, looks: list[float]) -> None:
     waiting, now, longest = Outlasting(3600), 1000.0, 0.0
     for gone in looks:
         pause = waiting.pause(now, spread)
@@ -219,7 +219,7 @@ def test_waits_grow_to_a_longest_and_end(spread: float, looks: list[float]) -> N
         longest, now = pause, now + gone
 
 
-def test_no_outage_lasts_longer_than_its_patience() -> None:
+def test_wait_for_an_outage_ends_after_its_time_budget() -> None:
     waiting = Outlasting(60)
     asked = list(iter(lambda: waiting.pause(0, 1), 15.0))
     assert asked == [0.5, 1, 2, 4, 8]
@@ -227,6 +227,6 @@ def test_no_outage_lasts_longer_than_its_patience() -> None:
     assert waiting.pause(60, 1) is None
 
 
-def test_a_disk_of_ours_is_named_by_its_fault_alone() -> None:
+def test_disk_outage_is_named_without_its_path() -> None:
     error = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/srv/zones/silver/assets/a")
     assert str(outage_of(error)) == "A disk of the platform cannot be used: ENOSPC."

@@ -124,9 +124,7 @@ LARGE = f"""
 OUTPUTS = '{read: "{{ nodes.reads.output.size }}", all: "{{ nodes.all.output.results }}"}'
 
 
-async def test_a_large_output_lies_in_storage_and_serves_templates_from_there(
-    tmp_path: Path, calls: "Counter[str]"
-) -> None:
+async def test_large_output_is_stored_and_read_by_templates(tmp_path: Path, calls: "Counter[str]") -> None:
     ended = await run(tmp_path, plan_of(LARGE, outputs=OUTPUTS))
     assert isinstance(ended.output("large"), Stored)
     assert not isinstance(ended.output("reads"), Stored)  # it is small
@@ -153,7 +151,7 @@ class Slow(LocalStore):
 
 
 @pytest.mark.usefixtures("calls")
-async def test_event_loop_goes_on_while_storage_is_slow_to_give_what_was_kept(tmp_path: Path) -> None:
+async def test_event_loop_goes_on_while_storage_is_slow_to_return_a_kept_value(tmp_path: Path) -> None:
     """In a light worker it is the loop of hundreds of runs: none of them could say that it lives."""
     store = Slow(tmp_path / "runs")
     store.loop_went_on.clear()
@@ -189,7 +187,7 @@ PASSED_ON = f"""
 """
 
 
-async def test_what_was_kept_is_passed_on_without_a_look_at_storage_in_the_loop(
+async def test_kept_value_is_passed_on_without_reading_storage_in_the_event_loop(
     tmp_path: Path, calls: "Counter[str]"
 ) -> None:
     """Stores refuse the loop's thread: the node that is given it, and its items, would fail."""

@@ -107,7 +107,7 @@ async def share_done(
     return told["items"], segment._final_state(verdict).name or ""
 
 
-async def test_an_item_that_a_stop_cut_short_is_not_told_as_failed(
+async def test_item_cut_short_by_a_stop_is_not_reported_as_failed(
     run_context: RunContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its run applies what it is told in item order: the first failure would be "asked to stop", and speak for all."""
@@ -116,7 +116,7 @@ async def test_an_item_that_a_stop_cut_short_is_not_told_as_failed(
     assert end == "Cancelled"
 
 
-async def test_a_handler_that_leaves_although_nobody_stops_it_has_failed(run_context: RunContext) -> None:
+async def test_handler_that_raises_stopped_without_a_stop_has_failed(run_context: RunContext) -> None:
     """Were it only stopped, whoever waits for the item would do so for ever."""
     executor, (item,) = NodeExecutor(run_context, run_context.line.stop), items([LASTS])
     outcome = await executor.outcome_of_failure(Work(EACH, "each", item.params, item), 0, Stopped("on a whim"))
@@ -126,7 +126,7 @@ async def test_a_handler_that_leaves_although_nobody_stops_it_has_failed(run_con
     assert outcome.state is State.CANCELLED
 
 
-async def test_a_share_that_is_stopped_waits_for_no_further_try(
+async def test_stopped_shard_does_not_wait_for_another_try(
     run_context: RunContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its next would be due in ten minutes, as the other item would end."""
@@ -138,7 +138,7 @@ async def test_a_share_that_is_stopped_waits_for_no_further_try(
     assert await share_done(run_context, monkeypatch, [FAILS_ONCE, LASTS], has_failed) == ({}, "Cancelled")
 
 
-async def test_what_fails_while_its_run_stops_is_not_tried_again_and_has_not_failed_for_good(
+async def test_item_that_fails_during_a_stop_is_cancelled_and_not_retried(
     run_context: RunContext,
 ) -> None:
     """A handler may make a fault of its own of being told to leave."""
@@ -200,7 +200,7 @@ async def run_over(run_context: RunContext, monkeypatch: pytest.MonkeyPatch) -> 
     return verdict, prefect.created
 
 
-async def test_a_failure_outlives_the_child_that_was_handed_over_with_it(
+async def test_failed_item_is_known_after_its_child_run_is_handed_over(
     run_context: RunContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other children were withdrawn or handed over too: nobody but the ledger knows what failed."""
@@ -216,7 +216,7 @@ async def test_a_failure_outlives_the_child_that_was_handed_over_with_it(
     assert set(created) <= {1, 2}
 
 
-async def test_a_fan_out_that_was_given_up_ends_though_nobody_knows_what_failed(
+async def test_fan_out_with_too_many_failures_ends_without_their_outcomes(
     run_context: RunContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     verdict, _ = await run_over(run_context, monkeypatch)
@@ -257,7 +257,7 @@ class Queued(Draining):
         return PrefectState(type=StateType.RUNNING)
 
 
-async def test_fan_out_waits_for_its_pool_as_long_as_none_of_its_shares_has_begun(
+async def test_fan_out_is_dispatched_until_one_of_its_shards_has_begun(
     run_context: RunContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where its row says that it runs, nobody ever hears that no worker serves its pool."""
@@ -288,7 +288,7 @@ class OneCrashes(Draining):
         return PrefectState(type=StateType.CRASHED if flow_run_id.int == 1 else StateType.RUNNING)
 
 
-async def test_where_one_child_is_lost_the_others_are_stopped_and_waited_for(
+async def test_loss_of_one_child_run_stops_and_awaits_the_others(
     run_context: RunContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else they would go on with items that the next attempt is given too, and nobody would hear how they end."""
@@ -314,7 +314,7 @@ async def test_where_one_child_is_lost_the_others_are_stopped_and_waited_for(
         assert ending.done(), "the run went on before the other child had heard of it"
 
 
-async def test_a_share_that_is_done_ends_well_whatever_failed_in_it(
+async def test_finished_shard_is_completed_whatever_items_failed(
     run_context: RunContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended, end = await share_done(run_context, monkeypatch, [FAILS, {}])
@@ -322,7 +322,7 @@ async def test_a_share_that_is_done_ends_well_whatever_failed_in_it(
     assert end == "Completed"
 
 
-def test_a_stretch_that_failed_says_so_and_one_that_its_run_stopped_is_cancelled() -> None:
+def test_segment_ends_failed_by_itself_and_cancelled_by_its_run() -> None:
     schedule = Schedule(PLAN)
     schedule.begin()
     [*_, stopped] = schedule.apply(Cancelled())

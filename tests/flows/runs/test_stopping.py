@@ -16,14 +16,14 @@ from flows.runs.stopping import Stop, stoppable_by_id
 from tests.support.clock import eventually
 
 
-def test_the_first_reason_counts() -> None:
+def test_first_reason_of_a_stop_is_kept() -> None:
     stop = Stop()
     stop.set("draining")
     stop.set("cancelled")
     assert (stop.reason, stop.event.is_set()) == ("draining", True)
 
 
-def test_a_flag_raises_those_inside_and_never_the_one_outside() -> None:
+def test_stop_reaches_the_stops_within_it_and_never_the_one_around() -> None:
     outer = Stop()
     middle, sibling = outer.inner(), outer.inner()
     inmost = middle.inner()
@@ -34,7 +34,7 @@ def test_a_flag_raises_those_inside_and_never_the_one_outside() -> None:
     assert outer.inner().reason == "fenced"
 
 
-def test_whoever_waits_is_told_once_also_where_it_comes_late() -> None:
+def test_callback_of_a_stop_is_called_once_even_if_added_late() -> None:
     stop, told = Stop(), []
     stop.on_set(lambda: told.append("early"))
     stop.set("over")
@@ -43,7 +43,7 @@ def test_whoever_waits_is_told_once_also_where_it_comes_late() -> None:
     assert told == ["early", "late"]
 
 
-def test_many_threads_raise_a_flag_once() -> None:
+def test_stop_set_by_many_threads_calls_back_once() -> None:
     for _ in range(50):
         stop = Stop()
         told: list[int] = []
@@ -73,7 +73,7 @@ def test_flow_runs_are_stopped_by_id_while_they_are_listed() -> None:
 
 
 @pytest.mark.parametrize(("meant", "reason"), [(True, "cancelled"), (False, "draining"), (None, "draining")])
-async def test_a_signal_is_for_the_run_where_prefect_says_so(
+async def test_signal_counts_as_cancellation_only_where_prefect_says_so(
     monkeypatch: pytest.MonkeyPatch, meant: bool | None, reason: str
 ) -> None:
     """And for its worker where Prefect does not answer in time."""

@@ -133,7 +133,7 @@ def flow_host(stack: RunningStack) -> Iterator["subprocess.Popen[str]"]:
         host.communicate()
 
 
-def test_simulated_and_real_runs_are_the_same(laboratory: Laboratory) -> None:
+def test_simulated_and_real_traces_are_equal(laboratory: Laboratory) -> None:
     laboratory.run(laboratory.plans)
     differing = [told for plan in laboratory.plans for told in laboratory.differences(plan)]
     assert not differing, "\n".join(differing)
@@ -152,7 +152,7 @@ KINDS: dict[str, Callable[[Expected], bool]] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_of_the_scheduler_is_found(laboratory: Laboratory, fault: str) -> None:
+def test_planted_scheduler_fault_changes_the_traces(laboratory: Laboratory, fault: str) -> None:
     """Only the flows' scheduler has it, not the simulator's: the comparison has to notice.
 
     Children that a forgotten limit lets go at once are seen only where they do meet, so each workflow has several goes.

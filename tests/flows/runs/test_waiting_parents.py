@@ -202,7 +202,7 @@ def live(kind: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch:
     return live
 
 
-def test_what_parents_cost_that_wait_for_a_pool(live: Live, kind: str) -> None:
+def test_parents_waiting_for_a_pool_cost_a_bounded_number_of_calls(live: Live, kind: str) -> None:
     """Hundreds of them wait in one worker, beside what is urgent: none of them may cost much, all of them nothing more.
 
     Four looks of two questions each at storage a minute, six heartbeats, and for all of them one question to Prefect
@@ -223,7 +223,7 @@ def test_what_parents_cost_that_wait_for_a_pool(live: Live, kind: str) -> None:
     assert asked["domain"] <= 7 * parents
 
 
-def test_what_parents_cost_whose_children_work(live: Live, kind: str) -> None:
+def test_parents_of_working_children_cost_a_bounded_number_of_calls(live: Live, kind: str) -> None:
     """A child rewrites its sign every two seconds; its parent asks twice every five."""
     parents = 4 if kind == "folder" else 2
 
@@ -249,7 +249,7 @@ def test_what_parents_cost_whose_children_work(live: Live, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["folder"])
-def test_a_parent_is_woken_by_the_domains_word(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_news_from_the_domain_wake_a_waiting_parent(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     """It would look by itself in an hour."""
     for name in ("LONGEST_LOOK_SECONDS", "QUEUED_LOOK_SECONDS"):
         monkeypatch.setattr(liveness, name, 3600.0)
@@ -269,7 +269,7 @@ def test_a_parent_is_woken_by_the_domains_word(live: Live, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("kind", ["folder"])
-def test_a_parent_whom_nobody_tells_looks_by_itself(live: Live) -> None:
+def test_parent_without_news_looks_at_storage_by_itself(live: Live) -> None:
     """The domain may be away just then, or of an older release."""
 
     async def story(house: House) -> float:
@@ -287,7 +287,7 @@ def test_a_parent_whom_nobody_tells_looks_by_itself(live: Live) -> None:
 
 
 @pytest.mark.parametrize("kind", ["folder"])
-def test_every_child_hears_the_answer_that_another_ones_parent_asked_for(live: Live) -> None:
+def test_one_answer_of_prefect_serves_all_waiting_parents(live: Live) -> None:
     """One of them asks, for all: who only uses the answer must not wait for a turn to ask."""
 
     async def story(house: House) -> list[Any]:

@@ -106,7 +106,7 @@ class _Without:
         return getattr(asyncio, name)
 
 
-def test_items_that_fail_together_do_not_come_back_together(executor: NodeExecutor) -> None:
+def test_retries_of_items_that_fail_together_are_spread(executor: NodeExecutor) -> None:
     runs = TaskRuns(executor, replace(NODE, retry=Retry(max_attempts=5, max_delay_seconds=60)))
     first, second = (_with_own_waits(runs._task, runs.node).retry_delay_seconds for _ in range(2))
     assert first != second

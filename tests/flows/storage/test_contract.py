@@ -29,7 +29,7 @@ def large(tmp_path: Path) -> Path:
     return file
 
 
-def test_what_is_written_is_read_and_deleted(store: Store) -> None:
+def test_blob_is_written_read_and_deleted(store: Store) -> None:
     store.write_bytes("a/b", b"one")
     store.write_bytes("a/b", b"two")
     assert (store.read_bytes("a/b"), store.size_bytes("a/b")) == (b"two", 3)
@@ -45,7 +45,7 @@ def test_an_empty_blob_is_a_blob(store: Store) -> None:
     assert store.read_range("withdrawn/x", 0, 4) == b""
 
 
-def test_names_of_every_allowed_sign_are_kept_apart(store: Store) -> None:
+def test_names_with_any_allowed_character_are_kept_apart(store: Store) -> None:
     names = ["a/b c+d.tif", "a/b=c@d.tif", "a/b_c-d.tif", "a/b c d.tif"]
     for name in names:
         store.write_bytes(name, name.encode())
@@ -53,7 +53,7 @@ def test_names_of_every_allowed_sign_are_kept_apart(store: Store) -> None:
     assert store.names("a") == sorted(names)
 
 
-def test_a_blob_that_is_not_there_is_said_to_be_missing(store: Store) -> None:
+def test_reading_a_missing_blob_is_refused_by_name(store: Store) -> None:
     acts: list[Callable[[], object]] = [
         lambda: store.readable_path("a/b"), lambda: store.read_bytes("a/b"), lambda: list(store.chunks("a/b")),
         lambda: store.read_range("a/b", 0, 4), lambda: store.reader("a/b"),
@@ -75,7 +75,7 @@ def test_hostile_names_are_refused_before_anything_is_asked(store: StampedStore,
             act(name)
 
 
-def test_a_large_file_comes_back_as_it_went(store: Store, large: Path) -> None:
+def test_large_file_is_read_back_unchanged(store: Store, large: Path) -> None:
     store.put_file("a/large", large)
     assert store.size_bytes("a/large") == len(LARGE)
     digest = hashlib.sha256()
@@ -88,7 +88,7 @@ def test_a_large_file_comes_back_as_it_went(store: Store, large: Path) -> None:
     assert store.read_range("a/large", len(LARGE) + 5, 10) == b""
 
 
-def test_an_open_blob_is_read_wherever_one_likes(store: Store, large: Path) -> None:
+def test_open_blob_is_read_at_any_place(store: Store, large: Path) -> None:
     store.put_file("a/large", large)
     with store.reader("a/large") as blob:
         assert blob.size_bytes == len(LARGE)
@@ -110,7 +110,7 @@ def test_reader_of_a_blob_that_is_replaced_mixes_no_two_contents(store: Store) -
             assert blob.read(5, 5) == b"first"
 
 
-def test_an_account_refuses_ranges_of_a_blob_that_was_replaced(azurite: Azurite) -> None:
+def test_storage_account_refuses_ranges_of_a_replaced_blob(azurite: Azurite) -> None:
     store = azurite.zones(f"x{uuid4().hex[:12]}-").bronze
     store.write_bytes("a/b", b"first" * 1000)
     with store.reader("a/b") as blob:
@@ -120,9 +120,7 @@ def test_an_account_refuses_ranges_of_a_blob_that_was_replaced(azurite: Azurite)
 
 
 @pytest.mark.parametrize("write", [lambda file: file.write(b"!"), lambda file: file.truncate(2000)])
-def test_a_file_that_is_written_to_while_it_is_read_is_told_from_itself(
-    tmp_path: Path, write: Callable[[IO[bytes]], object]
-) -> None:
+def test_file_changed_while_it_is_read_is_noticed(tmp_path: Path, write: Callable[[IO[bytes]], object]) -> None:
     """Whoever sends files into a folder need not give each a new one, as our stores do."""
     store = LocalStore(tmp_path)
     store.write_bytes("a/b", b"first" * 1000)
@@ -147,7 +145,7 @@ def test_a_transfer_that_is_stopped_leaves_no_blob(zones: Zones, large: Path) ->
     assert zones.silver.size_bytes("a/large") is None
 
 
-def test_a_transfer_tells_how_much_is_through(zones: Zones, large: Path) -> None:
+def test_transfer_reports_its_progress_in_bytes(zones: Zones, large: Path) -> None:
     told: list[int] = []
     zones.silver.put_file("a/large", large, told.append)
     LocalStore(large.parent / "elsewhere").copy_from("a/large", zones.silver, "a/large", told.append)
@@ -155,7 +153,7 @@ def test_a_transfer_tells_how_much_is_through(zones: Zones, large: Path) -> None
     assert max(told) >= len(LARGE) - 4 * 1024 * 1024
 
 
-def test_blobs_go_from_zone_to_zone_and_kind_to_kind(zones: Zones, large: Path) -> None:
+def test_blob_is_copied_between_zones_of_any_kind(zones: Zones, large: Path) -> None:
     elsewhere = LocalStore(large.parent / "elsewhere")
     zones.bronze.put_file("in/large", large)
     zones.external.copy_from("out/large", zones.bronze, "in/large")
@@ -164,7 +162,7 @@ def test_blobs_go_from_zone_to_zone_and_kind_to_kind(zones: Zones, large: Path) 
     assert zones.silver.read_bytes("back/large") == LARGE
 
 
-def test_appended_lines_are_whole_whoever_appends(store: Store) -> None:
+def test_lines_appended_concurrently_stay_whole(store: Store) -> None:
     lines = [f"{number}\n".encode() for number in range(40)]
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(lambda line: store.append("ledger/n.jsonl", line), lines))
@@ -172,14 +170,14 @@ def test_appended_lines_are_whole_whoever_appends(store: Store) -> None:
     assert store.size_bytes("ledger/n.jsonl") == sum(map(len, lines))
 
 
-def test_a_folder_lists_what_is_directly_in_it(store: Store) -> None:
+def test_folder_lists_only_its_direct_blobs(store: Store) -> None:
     for name in ("run/a.json", "run/b.json", "run/deeper/c.json", "runner/d.json"):
         store.write_bytes(name, b"{}")
     assert store.names("run") == ["run/a.json", "run/b.json"]
     assert store.names("nothing") == []
 
 
-def test_a_folder_is_deleted_with_all_below_it_and_nothing_beside_it(store: Store) -> None:
+def test_deleting_a_folder_removes_everything_below_it_and_nothing_beside(store: Store) -> None:
     for name in ("run/a.json", "run/deeper/c.json", "runner/d.json"):
         store.write_bytes(name, b"{}")
     assert store.delete_below("run") == ["run/a.json", "run/deeper/c.json"]
@@ -187,7 +185,7 @@ def test_a_folder_is_deleted_with_all_below_it_and_nothing_beside_it(store: Stor
     assert store.names("runner") == ["runner/d.json"]
 
 
-def test_all_that_lies_below_a_folder_is_listed_and_what_was_listed_is_removed(store: StampedStore) -> None:
+def test_blobs_below_a_folder_are_listed_and_removed_by_listing(store: StampedStore) -> None:
     before = time.time() - 60
     for name in ("run/a.json", "run/deeper/c.json", "runner/d.json"):
         store.write_bytes(name, name.encode())

@@ -70,9 +70,7 @@ def test_content_and_then_name_are_on_the_disk_when_a_blob_is_kept(
     assert store.read_bytes("x/y/a") == b"content"
 
 
-def test_blob_that_was_taken_away_does_not_come_back_with_the_power(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_deleted_blob_does_not_return_after_a_power_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = LocalStore(tmp_path)
     store.write_bytes("x/a", b"content")
     with watched(monkeypatch, tmp_path) as seen:

@@ -25,7 +25,7 @@ def test_half_written_files_are_listed_and_removed_with_their_folders(tmp_path: 
 
 
 @pytest.mark.parametrize("name", ["../other/x", "a/../../other/x", "/etc/passwd", "link/x", ""])
-def test_nothing_outside_of_the_zone_is_removed(tmp_path: Path, name: str) -> None:
+def test_removing_blobs_touches_nothing_outside_of_the_zone(tmp_path: Path, name: str) -> None:
     store = LocalStore(tmp_path / "zone")
     other = tmp_path / "other/x"
     other.parent.mkdir()
@@ -37,7 +37,7 @@ def test_nothing_outside_of_the_zone_is_removed(tmp_path: Path, name: str) -> No
     assert other.read_bytes() == b"theirs"
 
 
-def test_whoever_writes_makes_the_folder_again_that_was_removed_before_them(tmp_path: Path) -> None:
+def test_writer_recreates_a_folder_removed_meanwhile(tmp_path: Path) -> None:
     """One puts files into a folder that another empties all the time. Neither fails."""
     store, over = LocalStore(tmp_path), Event()
 

@@ -30,7 +30,7 @@ def large(context: Context) -> Path:
 
 
 @pytest.mark.parametrize("way", ["put", "copy"])
-def test_a_stop_during_a_large_copy_is_heard(way: str, context: Context, large: Path) -> None:
+def test_stop_during_a_large_copy_ends_it_at_the_next_piece(way: str, context: Context, large: Path) -> None:
     """Before the next piece, for which a disk of 40 MB a second takes no longer than a stop may take to be heard."""
     told: list[int] = []
 
@@ -57,7 +57,7 @@ def moved(way: str, store: Store, large: Path, check: Callable[[int], None]) -> 
         store.copy_from("a/large", LocalStore(large.parent), "large", check)
 
 
-def test_a_large_copy_is_whole_and_tells_of_every_piece(context: Context, large: Path) -> None:
+def test_large_copy_is_whole_and_reports_every_piece(context: Context, large: Path) -> None:
     with large.open("r+b") as file:
         for place in (0, PIECE_BYTES - 1, 5 * PIECE_BYTES, SIZE - 3):
             file.seek(place)

@@ -42,7 +42,7 @@ def reader_of(blob: Blob, check: Callable[[], None] = lambda: None) -> Iterator[
     assert not thread.is_alive()
 
 
-def test_the_bytes_are_the_blobs_however_many_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reader_over_a_line_returns_the_blobs_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines, "LONGEST_ANSWER", 1000)
     blob, generator = Blob(), random.Random(2)  # noqa: S311 - likewise
     with reader_of(blob) as reader:
@@ -60,7 +60,7 @@ def test_the_bytes_are_the_blobs_however_many_are_asked_for(monkeypatch: pytest.
         (OSError("https://a/b?sig=secret"), HandlerError, "OSError"),
     ],
 )
-def test_a_failure_is_told_as_what_it_is_and_the_line_lives_on(
+def test_failure_over_a_line_keeps_its_type_and_the_line_goes_on(
     fault: Exception, error: type[HandlerError], words: str
 ) -> None:
     blob = Blob(fault)
@@ -72,7 +72,7 @@ def test_a_failure_is_told_as_what_it_is_and_the_line_lives_on(
         assert reader.read(0, 10) == CONTENT[:10]
 
 
-def test_nothing_more_is_read_for_a_run_that_stops() -> None:
+def test_stopped_run_reads_nothing_more_over_a_line() -> None:
     def check() -> None:
         raise Stopped("The run was asked to stop.")
 
@@ -82,13 +82,13 @@ def test_nothing_more_is_read_for_a_run_that_stops() -> None:
     assert blob.longest == 0
 
 
-def test_a_line_that_was_cut_is_worth_another_try() -> None:
+def test_cut_line_is_retryable() -> None:
     ours, theirs = socket.socketpair()
     ours.close()
     with LineReader(theirs, 10) as reader, pytest.raises(Transient):
         reader.read(0, 10)
 
 
-def test_half_a_question_ends_the_line() -> None:
+def test_truncated_question_ends_the_line() -> None:
     with reader_of(Blob()) as reader:
         reader.line.sendall(b"half")

@@ -15,7 +15,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_names_are_refused(name: str, tmp_path: Path) -> None:
+def test_hostile_blob_names_are_refused(name: str, tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
     for act in (store.readable_path, store.size_bytes, store.delete, store.read_bytes):
         with pytest.raises(InvalidInput):
@@ -26,12 +26,12 @@ def test_hostile_names_are_refused(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a", "a/b.tif", "Uploads/2026 11/dem (1)".replace("(1)", "1"), "a_b-c=d@e+f/g.h.i"])
-def test_ordinary_names_are_taken_as_they_are(name: str) -> None:
+def test_ordinary_blob_names_are_accepted_unchanged(name: str) -> None:
     assert checked_name(name) == name
 
 
 @pytest.mark.parametrize("name", ["link", "folder/inside", "others"])
-def test_link_leads_to_no_other_place_than_its_own(tmp_path: Path, name: str) -> None:
+def test_symbolic_link_in_a_zone_is_not_followed(tmp_path: Path, name: str) -> None:
     """Out of the zone, to what lies in it under another's name, and by way of a folder."""
     zone = tmp_path / "zone"
     (zone / "theirs").mkdir(parents=True)
@@ -49,7 +49,7 @@ def test_link_leads_to_no_other_place_than_its_own(tmp_path: Path, name: str) ->
     assert store.names("theirs") == ["theirs/inside"]
 
 
-def test_zone_may_itself_be_reached_by_a_link(tmp_path: Path) -> None:
+def test_zone_folder_may_itself_be_a_symbolic_link(tmp_path: Path) -> None:
     (tmp_path / "disk").mkdir()
     (tmp_path / "zone").symlink_to("disk")
     LocalStore(tmp_path / "zone").write_bytes("a/b", b"content")

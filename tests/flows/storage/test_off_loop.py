@@ -25,7 +25,7 @@ def nobody_excused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(off_loop, "is_excused", nobody_is_excused)
 
 
-def test_every_call_of_a_store_is_guarded() -> None:
+def test_every_store_method_is_in_the_list_of_guarded_calls() -> None:
     calls = inspect.getmembers(StampedStore, inspect.isfunction)
     assert set(CALLS) == {name for name, _ in calls if not name.startswith("_")}
 

@@ -42,7 +42,7 @@ def signed(request: pytest.FixtureRequest, store: AzureStore, azurite: Azurite) 
     return replace(store, account=by_key)
 
 
-def test_whoever_holds_the_url_reads_that_blob_and_does_nothing_else(signed: AzureStore, azurite: Azurite) -> None:
+def test_signed_url_reads_its_blob_and_permits_nothing_else(signed: AzureStore, azurite: Azurite) -> None:
     url = signed.readable_path("in/a b+c.tif")
     assert fetched(url, azurite.ca_file) == b"content"
     base, _, query = url.partition("?")
@@ -66,7 +66,7 @@ def refused(url: str, method: str, azurite: Azurite) -> int:
         return answer.value.code
 
 
-def test_a_url_says_that_it_reads_one_blob_by_tls_for_a_quarter_of_an_hour(signed: AzureStore) -> None:
+def test_signed_url_is_for_one_blob_by_tls_for_fifteen_minutes(signed: AzureStore) -> None:
     said = {name: value for name, (value,) in parse_qs(urlsplit(signed.readable_path("in/a b+c.tif")).query).items()}
     assert (said["sp"], said["sr"], said["spr"]) == ("r", "b", "https")
     starts, ends = (datetime.fromisoformat(said[name]).timestamp() for name in ("st", "se"))
@@ -75,7 +75,7 @@ def test_a_url_says_that_it_reads_one_blob_by_tls_for_a_quarter_of_an_hour(signe
     assert ends > time.time() + FRESH_SECONDS
 
 
-def test_a_url_is_given_again_while_it_is_fresh_and_renewed_before_it_ends(store: AzureStore) -> None:
+def test_signed_url_is_reused_while_fresh_and_renewed_before_it_ends(store: AzureStore) -> None:
     now = time.time()
     urls = SasUrls(store.account, store.container, lambda: now)
     assert urls.known("in/other.tif") is None
@@ -89,12 +89,12 @@ def test_a_url_is_given_again_while_it_is_fresh_and_renewed_before_it_ends(store
     assert urls.known("in/other.tif") is None
 
 
-def test_what_serving_remembers_of_a_url_ends_before_it() -> None:
+def test_serving_uses_a_signed_url_only_before_it_ends() -> None:
     """The name is remembered, and by then a raster opened by it, and by then somebody reads from that."""
     assert 2 * OPEN_SECONDS + LONGEST_REQUEST_SECONDS < FRESH_SECONDS < LIFE_SECONDS
 
 
-def test_a_read_that_lasts_longer_than_any_url_goes_on_by_new_ones(
+def test_read_longer_than_a_signed_urls_life_goes_on_with_new_ones(
     store: AzureStore, azurite: Azurite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An hour of reading by ranges, each by what the store gives then: never by one that is about to end."""
@@ -113,7 +113,7 @@ def test_a_read_that_lasts_longer_than_any_url_goes_on_by_new_ones(
     assert len(set(given)) == 13, "another one every five minutes"
 
 
-def test_the_lent_key_is_asked_for_again_before_it_ends(azurite: Azurite) -> None:
+def test_user_delegation_key_is_renewed_before_it_ends(azurite: Azurite) -> None:
     now = time.time()
     lent = LentKey(azurite.account, lambda: now)
     key = lent.until(now + LIFE_SECONDS)
@@ -121,7 +121,7 @@ def test_the_lent_key_is_asked_for_again_before_it_ends(azurite: Azurite) -> Non
     assert lent.until(now + 7 * HOUR) is not key
 
 
-def test_no_answer_of_ours_quotes_what_azure_said(azurite: Azurite) -> None:
+def test_error_of_a_storage_account_does_not_quote_azure(azurite: Azurite) -> None:
     """Azure's errors quote addresses and headers."""
     nowhere = azure_zones(azurite.account, "there-is-no-such-").bronze
     acts: list[Callable[[], object]] = [
@@ -132,9 +132,7 @@ def test_no_answer_of_ours_quotes_what_azure_said(azurite: Azurite) -> None:
             act()
 
 
-def test_an_account_that_does_not_answer_is_worth_another_try(
-    azurite: Azurite, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unreachable_storage_account_is_retryable(azurite: Azurite, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("flows.storage.account.TRANSPORT", {"retry_total": 0})
     by_key = azurite.connection_string.replace(azurite.url, "https://127.0.0.1:9/devstoreaccount1")
     away = azure_zones(Account(connection_string=SecretStr(by_key)), "x-").bronze

@@ -58,7 +58,7 @@ async def worked(places: Places, name: str, watch: Watch) -> None:
             await asyncio.sleep(0)
 
 
-async def test_runs_share_the_room_and_none_takes_more_than_its_part() -> None:
+async def test_concurrent_runs_share_places_and_none_exceeds_its_part() -> None:
     room, watch = SharedTries(4), Watch()
     runs = {str(number): Places(room, most=3) for number in range(10)}
     await each_to_its_end(worked(places, name, watch) for name, places in runs.items() for _ in range(50))
@@ -88,7 +88,7 @@ async def test_a_runs_first_try_waits_for_nobody() -> None:
     assert room.free == 2
 
 
-async def test_who_waits_takes_turns_run_by_run() -> None:
+async def test_waiting_tries_take_turns_by_run() -> None:
     room, order = SharedTries(1), list[str]()
     runs = {name: Places(room, most=100) for name in "ab"}
 
@@ -106,7 +106,7 @@ async def test_who_waits_takes_turns_run_by_run() -> None:
     assert "b" in order[:3], "a rush that came first is ahead of everything"
 
 
-async def test_a_stop_ends_the_wait_and_no_place_is_lost() -> None:
+async def test_stop_ends_the_wait_for_a_place_without_losing_it() -> None:
     room, stop = SharedTries(0), Stop()
     places = Places(room)
     async with places.hold_place(never):
@@ -129,7 +129,7 @@ async def worked_until(places: Places, stop: Stop) -> None:
         """Nothing is to be done."""
 
 
-async def test_a_place_that_was_given_to_one_who_is_cancelled_goes_to_the_next() -> None:
+async def test_place_given_to_a_cancelled_try_goes_to_the_next() -> None:
     places = Places(SharedTries(0))
     async with places.hold_place(never):
         given, following = [asyncio.create_task(worked(places, "x", Watch())) for _ in range(2)]
@@ -189,5 +189,5 @@ async def test_wide_fan_outs_of_several_runs_stay_within_bounds(
     assert watch.most <= 40 + 3
 
 
-async def test_runs_of_one_process_share_one_room() -> None:
+async def test_runs_of_one_process_share_their_places() -> None:
     assert shared_room(7) is shared_room(8)

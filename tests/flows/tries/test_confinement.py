@@ -82,7 +82,7 @@ def test_this_kernel_can_confine() -> None:
     assert landlock_version() >= 1
 
 
-def test_of_files_it_keeps_those_of_its_folders(act: Act, keeping: Confinement, tmp_path: Path) -> None:
+def test_confined_process_opens_only_files_of_its_folders(act: Act, keeping: Confinement, tmp_path: Path) -> None:
     expected = {
         ("read", "bronze/blob"): "read",
         ("write", "bronze/blob"): DENIED,
@@ -100,20 +100,20 @@ def test_of_files_it_keeps_those_of_its_folders(act: Act, keeping: Confinement, 
     assert act(free, None) == ["read", "listed", "written"]
 
 
-def test_it_reads_no_accounts_no_homes_and_no_other_process(act: Act, keeping: Confinement) -> None:
+def test_confined_process_reads_no_system_file_and_no_other_process(act: Act, keeping: Confinement) -> None:
     places = ("/etc/passwd", "/etc/hostname", f"/proc/{os.getpid()}/environ", Path.cwd() / "pyproject.toml")
     reads = [("read", place) for place in places]
     assert act(reads, keeping) == [DENIED] * 4
     assert act(reads, None) == ["read"] * 4
 
 
-def test_it_makes_no_socket_but_pairs(act: Act, keeping: Confinement) -> None:
+def test_confined_process_makes_no_socket_but_pairs(act: Act, keeping: Confinement) -> None:
     families = [(family, "") for family in ("inet", "inet6", "udp", "netlink", "pair")]
     assert act(families, keeping) == [DENIED] * 4 + ["made"]
     assert act(families, None) == ["made"] * 5
 
 
-def test_it_reaches_no_other_process_and_starts_no_program(act: Act, keeping: Confinement) -> None:
+def test_confined_process_reaches_no_process_and_starts_no_program(act: Act, keeping: Confinement) -> None:
     name = f"cairn-test-{uuid4().hex}"
     acts = [("signal", os.getpid()), ("abstract", name), ("program", "")]
     with socket.socket(socket.AF_UNIX) as listener:
@@ -123,7 +123,7 @@ def test_it_reaches_no_other_process_and_starts_no_program(act: Act, keeping: Co
         assert act(acts, None) == ["signalled", "connected", "run"]
 
 
-def test_what_is_missing_is_said() -> None:
+def test_missing_kernel_features_are_named() -> None:
     assert fault(["landlock", "seccomp", "threads"]) is None
     assert str(fault(["landlock", "threads"])).startswith(
         "This machine cannot confine GDAL tries: its kernel has no seccomp, or its container forbids it."
@@ -131,7 +131,7 @@ def test_what_is_missing_is_said() -> None:
     assert "no Landlock and no seccomp and no seccomp notifications" in str(fault([]))
 
 
-def test_our_own_code_is_kept_and_the_folder_above_it_is_not() -> None:
+def test_confined_process_may_read_cairns_code_but_not_its_parent_folder() -> None:
     folders = [Path(folder) for folder in own_code()]
     assert Path.cwd() not in folders
     assert any((folder / "tries" / "confinement.py").is_file() for folder in folders)

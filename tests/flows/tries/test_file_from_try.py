@@ -48,7 +48,7 @@ def hand_over(root: Path, secret: Path, only: str = "") -> dict[str, Any]:
     return run(root, "hand over", name="in/a.bin", target=str(secret), flow=os.getpid(), only=only)
 
 
-def test_a_try_hands_over_its_own_files_and_nothing_that_is_anothers(tmp_path: Path, secret: Path, start: str) -> None:
+def test_try_can_hand_over_only_its_own_files(tmp_path: Path, secret: Path, start: str) -> None:
     seen = hand_over(tmp_path, secret)
     honest = {what for what in seen if what.startswith("honest")}
     assert {seen[what] for what in honest} == {"taken"}
@@ -59,7 +59,7 @@ def test_a_try_hands_over_its_own_files_and_nothing_that_is_anothers(tmp_path: P
     assert secret.read_bytes() == SECRET
 
 
-def test_a_file_that_is_opened_again_is_found_out(
+def test_file_opened_again_through_its_descriptor_is_refused(
     tmp_path: Path, secret: Path, start: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The control: the broker as it was before, which opened what it was handed with rights of its own."""
@@ -78,7 +78,7 @@ def test_a_file_that_is_opened_again_is_found_out(
     assert stored(tmp_path) == [SECRET]
 
 
-def test_not_everything_is_a_metric(tmp_path: Path, start: str) -> None:
+def test_malformed_metric_is_refused(tmp_path: Path, start: str) -> None:
     heard: dict[str, float] = {}
     run(tmp_path, "measure everything", heard)
     assert len(heard) == 100
@@ -97,7 +97,7 @@ def bounds(tmp_path: Path) -> Bounds:
     return Bounds.of(tmp_path, 20_000)
 
 
-def test_a_handed_file_is_read_from_its_beginning_wherever_it_stands(own: Path, bounds: Bounds) -> None:
+def test_handed_file_is_read_from_its_beginning(own: Path, bounds: Bounds) -> None:
     with own.open("r+b") as file:
         file.seek(500)
         handed = HandedFile(file.fileno(), bounds)
@@ -136,7 +136,9 @@ OTHERS: dict[str, Callable[[Path], int]] = {
 
 
 @pytest.mark.parametrize("opened", OTHERS.values(), ids=OTHERS)
-def test_other_files_are_refused(own: Path, bounds: Bounds, opened: Callable[[Path], int]) -> None:
+def test_handed_file_that_is_no_plain_own_file_is_refused(
+    own: Path, bounds: Bounds, opened: Callable[[Path], int]
+) -> None:
     file = opened(own)
     try:
         with pytest.raises(StorageForbidden):
@@ -145,15 +147,13 @@ def test_other_files_are_refused(own: Path, bounds: Bounds, opened: Callable[[Pa
         os.close(file)
 
 
-def test_a_call_without_its_file_is_refused(bounds: Bounds) -> None:
+def test_call_without_its_handed_file_is_refused(bounds: Bounds) -> None:
     with pytest.raises(StorageForbidden):
         HandedFile(None, bounds)
 
 
 @pytest.mark.parametrize("size", [5_000, 15_000])
-def test_a_file_that_shrinks_or_grows_while_it_is_read_becomes_no_blob(
-    own: Path, bounds: Bounds, tmp_path: Path, size: int
-) -> None:
+def test_handed_file_that_changes_while_read_is_refused(own: Path, bounds: Bounds, tmp_path: Path, size: int) -> None:
     store = Zones.local(tmp_path / "zones").silver
     with own.open("rb") as file:
         handed = HandedFile(file.fileno(), bounds)
@@ -180,7 +180,7 @@ def claim(root: Path, **claimed: Any) -> dict[str, Any]:
     return one_try.run_try(one, Care(Zones.local(root), Event(), lambda *_: None))
 
 
-def test_a_result_is_what_its_handler_declares_and_no_more(tmp_path: Path, start: str) -> None:
+def test_result_keeps_only_the_fields_that_its_handler_declares(tmp_path: Path, start: str) -> None:
     assert claim(tmp_path, more="of it") == HONEST | {"artifacts": [ARTIFACT | {"bbox": None}]}
     with pytest.raises(Crashed, match="no result of it"):
         claim(tmp_path, product=7)
@@ -206,7 +206,7 @@ FOREIGN: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("claimed", FOREIGN, ids=str)
-def test_a_result_names_what_its_run_has_made_and_was_given(tmp_path: Path, claimed: dict[str, Any]) -> None:
+def test_result_that_names_foreign_blobs_is_refused(tmp_path: Path, claimed: dict[str, Any]) -> None:
     """In the flow's own process: the child's claim is judged there, whatever the child is."""
     handler, named = registry()["raster.create_cog"], Named({"in/a.tif"})
     from tests.support import probes
@@ -223,7 +223,7 @@ def test_a_result_names_what_its_run_has_made_and_was_given(tmp_path: Path, clai
     )
 
 
-def test_a_claim_of_anothers_product_ends_a_real_try(tmp_path: Path, start: str) -> None:
+def test_try_that_claims_anothers_product_fails(tmp_path: Path, start: str) -> None:
     with pytest.raises(ForeignProduct):
         claim(tmp_path, product="assets/other/0-r1/a1/cog.tif")
 

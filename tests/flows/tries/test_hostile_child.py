@@ -143,7 +143,7 @@ def check(world: World, outcome: Outcome) -> None:
     assert len(told(outcome, REFUSED)) == sum(map(len, outcome.values()))
 
 
-def test_there_are_attempts_of_every_kind() -> None:
+def test_escape_attempts_of_every_kind_are_listed() -> None:
     assert len(ATTEMPTS) == 16
     assert sum(map(len, ATTEMPTS.values())) >= 100
 
@@ -153,7 +153,7 @@ def test_there_are_attempts_of_every_kind() -> None:
     [*(("folder", age) for age in (99, 5, 3, 1)), ("account", 99), ("account", 1)],
     indirect=["zones"],
 )
-def test_no_attempt_succeeds_where_confinement_is_required(
+def test_no_escape_attempt_succeeds_where_confinement_is_required(
     world: World, at_most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(AT_MOST, str(at_most))
@@ -164,7 +164,7 @@ def test_no_attempt_succeeds_where_confinement_is_required(
 
 
 @IN_ACCOUNT_TOO
-def test_no_attempt_succeeds_in_a_fresh_interpreter(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_escape_attempt_succeeds_in_a_fresh_interpreter(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     real = subprocess.Popen
     monkeypatch.delenv(ADDRESS)
     monkeypatch.setattr(
@@ -178,7 +178,7 @@ def test_no_attempt_succeeds_in_a_fresh_interpreter(world: World, monkeypatch: p
 
 
 @pytest.mark.parametrize("at_most", ["0", "none"])
-def test_where_confinement_cannot_hold_nothing_starts(
+def test_no_try_and_no_worker_starts_where_required_confinement_is_missing(
     world: World, at_most: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(AT_MOST, at_most)
@@ -188,7 +188,7 @@ def test_where_confinement_cannot_hold_nothing_starts(
         confining.look()
 
 
-def test_what_landlock_is_taken_for_is_never_newer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_assumed_landlock_version_is_never_above_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(AT_MOST, raising=False)
     kernels = landlock_version()
     monkeypatch.setenv(AT_MOST, str(kernels + 5))
@@ -208,7 +208,7 @@ HOLES = {
 
 
 @pytest.mark.parametrize(("without", "at_most", "kinds"), HOLES.values(), ids=HOLES)
-def test_a_missing_part_is_found(
+def test_escape_through_a_missing_confinement_part_is_found(
     world: World, without: list[str], at_most: int, kinds: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(AT_MOST, str(at_most))
@@ -226,7 +226,7 @@ def heedless(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("heedless")
-def test_every_attempt_succeeds_where_nothing_is_confined(world: World) -> None:
+def test_every_escape_attempt_succeeds_without_confinement(world: World) -> None:
     """Or this machine refuses it to everybody. What the flow's process judges, it judges here too."""
     judged = {"descriptors", "names", "orders"}
     outcome = world.attack(sorted(ATTEMPTS.keys() - judged), ["landlock", "seccomp", "threads", "limits"])
@@ -236,7 +236,7 @@ def test_every_attempt_succeeds_where_nothing_is_confined(world: World) -> None:
     assert len(told(outcome, ESCAPED)) >= 60
 
 
-def test_the_zygote_takes_no_order_of_a_try_that_reaches_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_zygote_refuses_orders_of_a_try(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(AT_MOST, "3")
     assert told(world.attack(["orders"], ["seccomp"]), REFUSED) == [
         f"orders: {name}: refused: EPERM" for name in ATTEMPTS["orders"]
@@ -338,7 +338,9 @@ def test_a_flow_that_believes_results_is_found(world: World, monkeypatch: pytest
     assert claims(world) == dict.fromkeys(CLAIMS, ESCAPED)
 
 
-def test_a_fallback_is_said_loudly(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_missing_confinement_is_logged_as_a_warning(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     for wanted, held, said in (
         ("available", set(confinement.PARTS), None),
         ("available", {"seccomp", "threads"}, "NOT fully confined.*no Landlock"),

@@ -89,7 +89,7 @@ def test_a_stop_reaches_a_light_handler(run: Run, tmp_path: Path) -> None:
     assert one_try.overstaying() == 0
 
 
-def test_nothing_is_begun_after_the_stop(run: Run, tmp_path: Path) -> None:
+def test_no_light_try_begins_after_a_stop(run: Run, tmp_path: Path) -> None:
     stop = Event()
     stop.set()
     with pytest.raises(Stopped):
@@ -117,14 +117,14 @@ def test_phases_resume_at_the_checkpoint(run: Run, tmp_path: Path, monkeypatch: 
     assert run(phases, tmp_path) == {"phases_run": [2, 3], "resumed_at": 2}
 
 
-def test_a_damaged_checkpoint_costs_its_work_not_the_run(run: Run, tmp_path: Path) -> None:
+def test_damaged_checkpoint_restarts_the_try_and_does_not_fail_it(run: Run, tmp_path: Path) -> None:
     place = tmp_path / "runs/run/m1/checkpoints"
     place.mkdir(parents=True)
     (place / "n.json").write_text('{"next_pha')
     assert run(attempt("multi_phase", phases=1, seconds_per_phase=0), tmp_path)["resumed_at"] == 0
 
 
-def test_a_handler_that_overstays_is_abandoned_and_fenced(
+def test_overstaying_light_handler_is_abandoned_and_fenced(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock, let_go: Callable[[], None]
 ) -> None:
     monkeypatch.setattr(time_budget, "GRACE_SECONDS", 0.3)
@@ -143,7 +143,7 @@ def test_a_handler_that_overstays_is_abandoned_and_fenced(
     assert not (tmp_path / "runs/run/m1/checkpoints/n.json").exists()
 
 
-def test_a_result_is_kept_in_time_or_not_at_all(run: Run, tmp_path: Path, clock: Clock) -> None:
+def test_late_result_of_a_light_try_is_not_kept(run: Run, tmp_path: Path, clock: Clock) -> None:
     kept: list[Any] = []
     with probes.declared():
         assert run(attempt("echo", a=1), tmp_path, keep=kept.append) == {"echoed_params": {"a": 1}}
@@ -164,7 +164,7 @@ def test_keeping_a_result_may_outlast_the_try(run: Run, tmp_path: Path, clock: C
     assert run(attempt("echo", 60, a=1), tmp_path, keep=keep_slowly) == {"echoed_params": {"a": 1}}
 
 
-def test_a_caller_that_goes_abandons_the_try(tmp_path: Path, let_go: Callable[[], None]) -> None:
+def test_cancelled_caller_abandons_its_try(tmp_path: Path, let_go: Callable[[], None]) -> None:
     kept: list[Any] = []
     begun: list[float] = []
 
@@ -205,7 +205,7 @@ def test_hundreds_of_tries_leave_nothing_behind(run: Run, tmp_path: Path, monkey
     assert list(tmp_path.glob(f"{PREFIX}*")) == []
 
 
-def test_many_at_once_end_with_few_threads(run: Run, tmp_path: Path) -> None:
+def test_hundred_concurrent_tries_leave_few_threads(run: Run, tmp_path: Path) -> None:
     callers = [threading.Thread(target=run, args=(attempt("sleep", seconds=0.2), tmp_path)) for _ in range(100)]
     for caller in callers:
         caller.start()
@@ -214,7 +214,7 @@ def test_many_at_once_end_with_few_threads(run: Run, tmp_path: Path) -> None:
     until(lambda: sum(thread.name == "light-try" for thread in threading.enumerate()) <= light_threads.IDLE_AT_MOST)
 
 
-def test_what_a_killed_process_left_is_swept_and_what_is_held_is_not(
+def test_work_folder_of_a_killed_process_is_swept_and_a_held_one_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -229,5 +229,5 @@ def test_what_a_killed_process_left_is_swept_and_what_is_held_is_not(
         assert sorted(tmp_path.glob(f"{PREFIX}*")) == sorted([held, young])
 
 
-def test_a_context_may_be_given_its_folder(tmp_path: Path) -> None:
+def test_context_uses_the_given_work_folder(tmp_path: Path) -> None:
     assert Context("run", "node", Zones.local(tmp_path), tmp_path).workdir == tmp_path

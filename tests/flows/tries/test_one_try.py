@@ -31,17 +31,17 @@ def run(one: Try, root: Path, stop: Event | None = None) -> dict[str, Any]:
     return one_try.run_try(one, Care(Zones.local(root), stop or Event(), lambda *_: None))
 
 
-def test_a_light_handler_runs_here(tmp_path: Path) -> None:
+def test_light_handler_runs_in_this_process(tmp_path: Path) -> None:
     assert run(attempt("echo", a=1), tmp_path) == {"echoed_params": {"a": 1}}
 
 
-def test_parameters_that_do_not_fit_are_named(tmp_path: Path) -> None:
+def test_wrong_parameters_are_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(BadParameters, match=r"hello_world: n: Input should be greater than or equal to 1"):
         run(attempt("hello_world", n=0), tmp_path)
 
 
 @pytest.mark.parametrize("pool", ["light", "gdal"])
-def test_a_result_that_fits_no_model_is_told_in_a_sentence(tmp_path: Path, pool: Literal["light", "gdal"]) -> None:
+def test_result_outside_of_its_model_fails_with_a_sentence(tmp_path: Path, pool: Literal["light", "gdal"]) -> None:
     class Percent(BaseModel):
         share: float = Field(default=0, le=100)
 
@@ -84,7 +84,7 @@ def test_products_of_two_attempts_never_share_a_place() -> None:
     assert (first, second) == ("assets/a/2-r3/a1", "assets/a/2-r3/a2")
 
 
-def test_a_gdal_handler_answers_from_its_own_process(tmp_path: Path) -> None:
+def test_gdal_handler_runs_in_its_own_process(tmp_path: Path) -> None:
     bronze(tmp_path, "up/text.tif").write_text("not a raster")
     with pytest.raises(InvalidInput, match=r"'up/text\.tif' is not a GeoTIFF"):
         run(attempt("raster.validate", source="up/text.tif"), tmp_path)
@@ -132,7 +132,7 @@ def test_a_stop_reaches_the_child(tmp_path: Path) -> None:
     assert _children() == before
 
 
-def test_a_child_that_dies_is_one_failed_try(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_death_of_a_trys_process_is_one_failed_try(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_instead(monkeypatch, "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
     with pytest.raises(Crashed, match="SIGSEGV") as crash:
         run(attempt("raster.validate", source="a/b"), tmp_path)

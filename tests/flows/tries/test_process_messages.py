@@ -28,12 +28,12 @@ ANYTHING = st.recursive(
 
 
 @given(HONEST)
-def test_an_honest_message_comes_as_it_was_said(message: Any) -> None:
+def test_honest_message_is_read_unchanged(message: Any) -> None:
     assert said(json.dumps(message).encode()) == message
 
 
 @given(ANYTHING)
-def test_what_is_taken_can_be_kept(message: Any) -> None:
+def test_every_accepted_message_is_storable(message: Any) -> None:
     try:
         taken = said(json.dumps(message).encode())
     except Unheard:
@@ -43,7 +43,7 @@ def test_what_is_taken_can_be_kept(message: Any) -> None:
 
 
 @given(st.binary(max_size=40))
-def test_no_bytes_break_the_reader(line: bytes) -> None:
+def test_any_bytes_are_read_or_refused(line: bytes) -> None:
     try:
         taken = said(line)
     except Unheard:
@@ -64,5 +64,5 @@ def test_nesting_past_the_bound_is_refused(depth: int) -> None:
         said(b"[" * depth + b"0" + b"]" * depth)
 
 
-def test_not_a_number_may_stand_for_no_data() -> None:
+def test_nan_is_accepted_as_nodata() -> None:
     assert math.isnan(said(b'{"result": {"nodata": NaN}}')["result"]["nodata"])

@@ -100,7 +100,7 @@ def test_a_handlers_log_lines_are_the_runs(run: Run, caplog: pytest.LogCaptureFi
     assert lines[-1] == ("INFO", "No more than 1,000 lines are kept.")
 
 
-def test_a_child_that_logs_past_all_bounds_is_not_heard(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+def test_log_lines_of_a_try_are_bounded_in_number_and_length(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, LOGGER):
         run("log past all bounds")
     lines = [one for one in caplog.records if one.name == LOGGER]
@@ -114,7 +114,7 @@ def test_a_checkpoint_that_cannot_be_stored_fails_the_handler(run: Run) -> None:
         run("phases")
 
 
-def test_nothing_secret_and_nothing_open_is_inherited(
+def test_process_of_a_try_inherits_no_secret_and_no_open_file(
     run: Run, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     for name in ("CAIRN_WORKER_TOKEN", "PREFECT_API_AUTH_STRING", "CAIRN_DATABASE_URL", "AZURE_CLIENT_SECRET"):
@@ -147,7 +147,7 @@ def test_nothing_secret_and_nothing_open_is_inherited(
         ("garbage", Crashed, "what is not JSON"),
     ],
 )
-def test_a_crash_is_one_failed_try(run: Run, what: str, kind: type[HandlerError], message: str) -> None:
+def test_crash_of_a_handler_is_one_failed_try(run: Run, what: str, kind: type[HandlerError], message: str) -> None:
     with pytest.raises(kind, match=message) as crash:
         run(what)
     assert crash.value.retryable
@@ -163,24 +163,24 @@ def test_a_crash_is_one_failed_try(run: Run, what: str, kind: type[HandlerError]
         pytest.param('{"metric": ["pixels", 1' + "0" * 400 + "]}", id="larger than any float"),
     ],
 )
-def test_what_nobody_behind_could_read_or_keep_is_one_failed_try(run: Run, line: str) -> None:
+def test_unstorable_message_of_a_try_is_one_failed_try(run: Run, line: str) -> None:
     with pytest.raises(Crashed, match="The handler's process said"):
         run("say", name=line)
     assert (run.metrics, run.progress) == ([], [])
 
 
-def test_letters_that_no_database_keeps_arrive_as_marks(run: Run) -> None:
+def test_unstorable_characters_arrive_replaced(run: Run) -> None:
     run("say", name='{"progress": [0.5, "half\\u0000 \\ud800"]}')
     assert run.progress == [(0.5, "half\ufffd \ufffd")]
 
 
-def test_processor_time_is_limited(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processor_time_of_a_try_is_limited(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("flows.settings.SPARE_SECONDS", -29.2)
     with pytest.raises(Crashed, match="SIGXCPU"):
         run("spin")
 
 
-def test_a_handler_that_leaves_saves_what_it_has(run: Run) -> None:
+def test_handler_that_stops_saves_its_checkpoint(run: Run) -> None:
     run.once_begun = run.stop.set
     with pytest.raises(Stopped):
         run("leave", 600)
@@ -188,7 +188,9 @@ def test_a_handler_that_leaves_saves_what_it_has(run: Run) -> None:
 
 
 @pytest.mark.parametrize("stopped", [True, False], ids=["stop", "timeout"])
-def test_one_that_stays_is_killed_with_all_it_started(run: Run, stopped: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_handler_that_overstays_is_killed_with_its_child_processes(
+    run: Run, stopped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Ten minutes before it would end by itself; its time is up when it has begun, however long that took."""
     monkeypatch.setattr(time_budget, "GRACE_SECONDS", 0.3)
     monkeypatch.setenv("CAIRN_TRY_CONFINEMENT", "off")  # else it starts nothing

@@ -62,7 +62,7 @@ def others(zones: Zones) -> list[bytes]:
 
 
 @pytest.mark.parametrize("start", ["zygote"], indirect=True)
-def test_a_taken_over_try_reaches_what_is_its_own_and_nothing_else(zones: Zones, listener: int, start: str) -> None:
+def test_taken_over_try_reaches_only_its_own_files(zones: Zones, listener: int, start: str) -> None:
     seen = reached(zones, listener)
     own = {what: told for what, told in seen.items() if what.startswith("own: ")}
     assert set(own.values()) == {"done"}, own
@@ -73,7 +73,7 @@ def test_a_taken_over_try_reaches_what_is_its_own_and_nothing_else(zones: Zones,
 
 
 @pytest.mark.parametrize("start", ["zygote"], indirect=True)
-def test_the_same_try_calls_whom_it_likes_where_it_is_not_confined(
+def test_unconfined_taken_over_try_reaches_the_network(
     zones: Zones, listener: int, start: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The control: the calls would be taken. What it may ask for is judged all the same."""
@@ -86,7 +86,7 @@ def test_the_same_try_calls_whom_it_likes_where_it_is_not_confined(
 
 
 @pytest.mark.parametrize("start", ["zygote"], indirect=True)
-def test_a_try_holds_no_place_and_no_signature_of_its_zones(zones: Zones, start: str) -> None:
+def test_memory_of_a_try_holds_no_path_or_signature_of_its_zones(zones: Zones, start: str) -> None:
     """It reads its source and then looks through its own memory. Patterns do not match themselves."""
     store: Any = zones.bronze
     places = [str(store.root)] if hasattr(store, "root") else [store.account.url, store.container]

@@ -51,7 +51,7 @@ def _answer(value: int) -> str:
 
 
 @MACHINE
-def test_arguments_decide_where_they_are_looked_at(machine: str) -> None:
+def test_filter_judges_the_arguments_of_checked_calls(machine: str) -> None:
     call = Filter(machine)
     thread = seccomp_filter.THREAD | 0x200 | 0x400 | 0x40000
     for name, arguments, answer in (
@@ -83,7 +83,7 @@ def test_arguments_decide_where_they_are_looked_at(machine: str) -> None:
 
 
 @MACHINE
-def test_nobody_makes_a_socket_or_calls_anybody(machine: str) -> None:
+def test_filter_refuses_sockets_and_connections(machine: str) -> None:
     """By their numbers, on both: socket, connect, accept, bind, listen, setsockopt, sendmmsg, recvmmsg, accept4."""
     call = Filter(machine)
     numbers = {
@@ -94,7 +94,7 @@ def test_nobody_makes_a_socket_or_calls_anybody(machine: str) -> None:
 
 
 @MACHINE
-def test_nothing_else_is_allowed(machine: str) -> None:
+def test_filter_refuses_every_unlisted_call(machine: str) -> None:
     """Neither by numbers that are not on the list, nor by another architecture's, nor by those of later kernels."""
     call, place = Filter(machine), ARCHITECTURES[machine][0]
     listed = [numbers[place] for numbers in ALL.values() if numbers[place] is not None]
@@ -106,7 +106,7 @@ def test_nothing_else_is_allowed(machine: str) -> None:
     assert {call(name) for name, numbers in ALLOWED.items() if numbers[place] is not None} == {"allowed"}
 
 
-def test_old_calls_that_newer_architectures_have_under_another_name_are_all_that_lacks_a_number() -> None:
+def test_only_renamed_legacy_calls_lack_a_number() -> None:
     lacking = {name for name, (_, aarch64) in ALL.items() if aarch64 is None}
     assert lacking == {
         "stat", "lstat", "access", "readlink", "getdents", "rename", "unlink", "mkdir", "rmdir", "dup2", "pipe", "poll",

@@ -50,11 +50,11 @@ MINE = Grants(frozenset({"in/a.tif"}), home="runs/run", output="runs/run/a2")
         ("__class__", "silver", "runs/run/a2/cog.tif", False),
     ],
 )
-def test_what_a_try_may_do(act: str, zone: str, name: str, allowed: bool) -> None:
+def test_broker_allows_exactly_the_acts_of_the_table(act: str, zone: str, name: str, allowed: bool) -> None:
     assert MINE.allow(act, zone, name) is allowed
 
 
-def test_of_parameters_a_try_may_read_what_they_name_as_blobs_and_no_other_words() -> None:
+def test_try_may_read_only_parameters_declared_as_blob_names() -> None:
     """A text that an earlier result made up is no name: it would have the next try read what nobody gave it."""
     handler = registry()["raster.mosaic"]
     part = {"id": "0_0", "column": 0, "row": 0, "width": 1, "height": 1, "cog": "assets/x/0-r1/a1/0.tif"}
@@ -99,7 +99,7 @@ def run(zones: Zones, what: str, timeout_seconds: float = 60, **params: Any) -> 
     return seen
 
 
-def test_a_try_reads_and_writes_zones_it_has_no_credential_for(zones: Zones, start: str) -> None:
+def test_try_reads_and_writes_zones_without_a_credential(zones: Zones, start: str) -> None:
     zones.bronze.write_bytes("in/a.bin", b"0123456789" * 1_000_000)
     made = ["runs/run/a1/copy", "runs/run/a1/small"]
     seen = run(zones, "store", name="in/a.bin")
@@ -120,7 +120,7 @@ def test_a_try_reads_and_writes_zones_it_has_no_credential_for(zones: Zones, sta
         ("read nothing", InvalidInput, "There is no blob 'in/a.bin'"),
     ],
 )
-def test_a_try_is_refused_what_is_not_its_business(
+def test_broker_refuses_foreign_names_and_acts(
     zones: Zones,
     start: str,
     what: str,
@@ -132,7 +132,7 @@ def test_a_try_is_refused_what_is_not_its_business(
         run(zones, what, name="in/a.bin")
 
 
-def test_a_line_gives_bounded_answers_about_its_blob_and_lines_are_few(zones: Zones, start: str) -> None:
+def test_line_answers_bounded_ranges_and_the_number_of_lines_is_bounded(zones: Zones, start: str) -> None:
     zones.bronze.write_bytes("in/a.bin", b"0123456789")
     seen = run(zones, "ask for everything", name="in/a.bin")
     assert seen == {

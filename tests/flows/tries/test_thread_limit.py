@@ -6,7 +6,7 @@ import threading
 from flows.tries.thread_limit import ThreadBound
 
 
-def test_what_is_no_listener_keeps_nobody_busy() -> None:
+def test_descriptor_that_is_no_listener_ends_its_thread() -> None:
     """It says for ever that there is something to be read."""
     bound = ThreadBound(10)
     bound.take(os.open(os.devnull, os.O_RDONLY))

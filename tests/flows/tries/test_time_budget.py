@@ -15,7 +15,9 @@ moments = some.lists(some.tuples(some.floats(0, 100), some.booleans()), min_size
 
 
 @given(looks=moments, timeout=some.floats(0.1, 100), grace=some.floats(0, 30))
-def test_asked_once_and_given_up_after_the_grace(looks: list[tuple[float, bool]], timeout: float, grace: float) -> None:
+def test_try_past_its_time_is_asked_once_and_given_up_after_the_grace(
+    looks: list[tuple[float, bool]], timeout: float, grace: float
+) -> None:
     waiting = TimeBudget(0.0, timeout, lambda: grace)
     asked_at = None
     for now, stopping in looks:
@@ -30,7 +32,7 @@ def test_asked_once_and_given_up_after_the_grace(looks: list[tuple[float, bool]]
         assert 0 <= waiting.seconds_to_next_step(now) <= 0.2
 
 
-def test_what_came_after_its_time_counts_for_nothing() -> None:
+def test_result_after_its_time_budget_is_refused() -> None:
     late, stopped, early = (TimeBudget(0.0, 5.0) for _ in range(3))
     late.next_step(6.0, stopping=False)
     stopped.next_step(1.0, stopping=True)
@@ -65,7 +67,7 @@ def test_a_handlers_grace_ends_before_its_worker_ends_the_run(reason: Reason, ru
     assert grace_seconds(reason) + time_budget.TRY_LEAVE_SECONDS + TELLING_SECONDS <= run_seconds
 
 
-def test_workers_and_cancelled_runs_end_when_they_should() -> None:
+def test_grace_periods_of_workers_and_cancelled_runs_fit_their_limits() -> None:
     assert time_budget.RUNS_DRAIN_SECONDS + time_budget.RUNS_ENDED_SECONDS + TELLING_SECONDS < 30
     assert time_budget.CANCEL_LOOK_SECONDS + time_budget.RUN_CANCEL_SECONDS + TELLING_SECONDS < 10
     assert grace_seconds("fenced") + time_budget.TRY_LEAVE_SECONDS < 10

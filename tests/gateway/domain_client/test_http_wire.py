@@ -32,7 +32,7 @@ def base(server: Receiver) -> str:
         Reply(503, {}, b"0"),
     ],
 )
-async def test_it_asks_and_hears_what_httpx_does(server: Receiver, reply: Reply) -> None:
+async def test_quick_wire_sends_and_receives_what_httpx_does(server: Receiver, reply: Reply) -> None:
     server.reply = lambda _request: reply
     heard = []
     wires: list[Wire]
@@ -56,7 +56,7 @@ async def test_it_asks_and_hears_what_httpx_does(server: Receiver, reply: Reply)
     assert "cookie" not in server.received[1].headers
 
 
-async def test_where_nobody_answers_it_raises_what_httpx_does(server: Receiver) -> None:
+async def test_quick_wire_without_an_answer_raises_what_httpx_raises(server: Receiver) -> None:
     server.reply = lambda _request: Reply(200, delay_seconds=5)
     async with QuickWire(base(server), 0.2) as slow:
         with pytest.raises(httpx.TimeoutException):
@@ -67,7 +67,7 @@ async def test_where_nobody_answers_it_raises_what_httpx_does(server: Receiver) 
 
 
 @pytest.mark.parametrize("said", [b"", b"nonsense\r\n\r\n", b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nshort"])
-async def test_what_is_no_answer_counts_as_none(said: bytes) -> None:
+async def test_malformed_answer_raises_as_a_missing_one_does(said: bytes) -> None:
     async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(said)
@@ -80,7 +80,7 @@ async def test_what_is_no_answer_counts_as_none(said: bytes) -> None:
             await wire.request("POST", "/", json={})
 
 
-async def test_what_cannot_be_sent_is_not(server: Receiver) -> None:
+async def test_unsendable_header_or_body_is_refused_before_sending(server: Receiver) -> None:
     async with QuickWire(base(server), 1) as wire:
         for headers, body in (({"If-Match": "a\r\nx: y"}, {}), ({}, {"x": float("nan")})):
             with pytest.raises((httpx.HTTPError, ValueError)):
@@ -89,7 +89,7 @@ async def test_what_cannot_be_sent_is_not(server: Receiver) -> None:
 
 
 @pytest.mark.parametrize(("method", "times"), [("DELETE", 1), ("PUT", 1), ("POST", 1), ("GET", 2)])
-async def test_what_changes_something_is_asked_once(method: str, times: int) -> None:
+async def test_changing_request_is_never_sent_twice(method: str, times: int) -> None:
     """The connection is one that was used before, and ends instead of an answer."""
     asked: list[str] = []
 

@@ -100,9 +100,7 @@ async def ask(platform: Platform, path: str, address: str, method: str = "GET", 
 
 
 @pytest.mark.parametrize("path", DOORS)
-async def test_three_addresses_of_one_network_hold_the_places_of_one(
-    platform: Platform, behind: Behind, path: str
-) -> None:
+async def test_addresses_of_one_network_share_its_places(platform: Platform, behind: Behind, path: str) -> None:
     behind.go_on.clear()
     with changed(platform, streams=Streams(40, 10), visits=Streams(40, 10)):
         held = [asyncio.create_task(ask(platform, path, ONE_NETWORK[number % 3])) for number in range(10)]
@@ -117,7 +115,7 @@ async def test_three_addresses_of_one_network_hold_the_places_of_one(
 
 
 @pytest.mark.parametrize("path", DOORS)
-async def test_every_open_door_counts_how_often_it_is_opened(platform: Platform, behind: Behind, path: str) -> None:
+async def test_every_anonymous_route_is_rate_limited_by_network(platform: Platform, behind: Behind, path: str) -> None:
     with changed(platform, readers=frozen(5), visitors=frozen(5)):
         answers = [(await ask(platform, path, ONE_NETWORK[number % 3])).status_code for number in range(7)]
         assert answers == [200] * 5 + [429] * 2
@@ -126,7 +124,7 @@ async def test_every_open_door_counts_how_often_it_is_opened(platform: Platform,
 
 
 @pytest.mark.parametrize("path", ["/console/sign-in/provider", "/console/sign-in", "/console/signed-in"])
-async def test_beginning_to_sign_in_costs_more_than_a_page(platform: Platform, behind: Behind, path: str) -> None:
+async def test_starting_a_sign_in_costs_more_than_a_page(platform: Platform, behind: Behind, path: str) -> None:
     with changed(platform, visitors=frozen(25)):
         assert [(await ask(platform, path, ONE_NETWORK[0])).status_code for _ in range(5)] == [200] * 3 + [429] * 2
         refused = await ask(platform, path, ONE_NETWORK[1])
@@ -134,7 +132,7 @@ async def test_beginning_to_sign_in_costs_more_than_a_page(platform: Platform, b
         assert (await ask(platform, path, ELSEWHERE)).status_code == 200
 
 
-async def test_a_reading_costs_what_serving_says_that_it_took(platform: Platform, behind: Behind) -> None:
+async def test_reader_is_charged_the_cost_that_serving_reports(platform: Platform, behind: Behind) -> None:
     """One that costs 16 leaves a debt: whoever asks for it waits, and others do not."""
     behind.cost = "16.00"
     with changed(platform, readers=frozen(5)):
@@ -145,7 +143,7 @@ async def test_a_reading_costs_what_serving_says_that_it_took(platform: Platform
         assert [(await ask(platform, "/tiles/a/0", ELSEWHERE)).status_code for _ in range(5)] == [200] * 5
 
 
-async def test_what_the_two_tell_each_other_passes_no_door(platform: Platform, behind: Behind) -> None:
+async def test_internal_reader_and_cost_headers_do_not_cross_the_gateway(platform: Platform, behind: Behind) -> None:
     """Nobody says by themselves who they are, and nobody is told."""
     answer = await ask(platform, "/tiles/a", ONE_NETWORK[0], headers={READER: "somebody", COST: "1"})
     assert COST not in answer.headers
@@ -170,7 +168,7 @@ BODY_OF = {"POST": "/api/platform/submit", "PUT": "/api/proxy/nobody/x", "DELETE
 
 @pytest.mark.parametrize("method", BODY_OF)
 @pytest.mark.parametrize("headers", [{}, {"x-api-key": "guessed"}, {"authorization": "Bearer guessed"}])
-async def test_no_body_is_read_of_who_has_no_good_credential(
+async def test_no_body_is_read_without_a_good_credential(
     platform: Platform, method: str, headers: dict[str, str]
 ) -> None:
     """ASGI's own transport reads on: what was taken in is told by the room."""
@@ -188,7 +186,7 @@ async def test_wrong_credentials_that_bring_a_body_are_guesses_too(platform: Pla
     assert [answer.status_code for answer in wrong] == [401] * 50 + [429] * 2
 
 
-async def test_who_calls_too_often_is_refused_before_the_body(platform: Platform) -> None:
+async def test_caller_over_its_rate_is_refused_before_its_body_is_read(platform: Platform) -> None:
     with changed(platform, rates=Rates(frozen(1), frozen(9))):
         answers = [await call(platform, "ddh-dev", "POST", "/api/platform/submit", json={}) for _ in range(2)]
         assert [answer.status_code for answer in answers] == [422, 429]
@@ -197,7 +195,7 @@ async def test_who_calls_too_often_is_refused_before_the_body(platform: Platform
         assert body.read <= 100_000
 
 
-async def test_a_good_credential_sends_its_body(platform: Platform) -> None:
+async def test_body_with_a_good_credential_is_read(platform: Platform) -> None:
     """The control, twice: once when the credential is new here, and once when it is known."""
     for number in range(2):
         body = BODY | {"resource_id": f"dem-{number}"}
@@ -206,7 +204,7 @@ async def test_a_good_credential_sends_its_body(platform: Platform) -> None:
 
 
 @pytest.mark.parametrize("path", OPEN)
-async def test_doors_that_are_open_read_little_of_anybody(platform: Platform, behind: Behind, path: str) -> None:
+async def test_anonymous_routes_read_little_of_any_body(platform: Platform, behind: Behind, path: str) -> None:
     body = Endless()
     answer = await ask(platform, path, ELSEWHERE, "POST", content=body, headers={"content-type": "text/plain"})
     assert (answer.status_code, answer.json()["code"]) == (413, "body-too-large")

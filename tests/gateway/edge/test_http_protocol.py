@@ -24,12 +24,12 @@ others = st.lists(st.tuples(names.filter(lambda name: name not in {b"host", LENG
 
 
 @given(others, st.sampled_from([[], [LENGTH], [CHUNKED], [(b"transfer-encoding", b" Chunked ")]]))
-def test_one_host_and_one_way_to_tell_the_length_pass(rest: Headers, length: Headers) -> None:
+def test_head_with_one_host_and_one_length_passes(rest: Headers, length: Headers) -> None:
     assert head_fault("1.1", [*rest, HOST, *length]) is None
 
 
 @given(others, st.sampled_from([[], [HOST]]), st.sampled_from([[], [LENGTH]]))
-def test_older_clients_may_leave_the_host_out(rest: Headers, host: Headers, length: Headers) -> None:
+def test_http_1_0_request_without_a_host_passes(rest: Headers, host: Headers, length: Headers) -> None:
     assert head_fault("1.0", [*host, *length, *rest]) is None
 
 
@@ -50,7 +50,7 @@ def test_older_clients_may_leave_the_host_out(rest: Headers, host: Headers, leng
     ],
 )
 @given(rest=others)
-def test_whatever_could_be_read_in_two_ways_is_named(version: str, headers: Headers, says: str, rest: Headers) -> None:
+def test_ambiguous_head_is_refused_with_its_fault(version: str, headers: Headers, says: str, rest: Headers) -> None:
     assert says in (head_fault(version, [*rest, *headers]) or "")
 
 
@@ -150,7 +150,7 @@ def test_a_body_that_keeps_the_pace_may_take_all_its_time(wire: Wire) -> None:
     assert wire.said.startswith(b"HTTP/1.1 408 ")  # the control: its time is over all the same
 
 
-def test_a_body_that_we_do_not_read_is_not_its_senders_fault(wire: Wire) -> None:
+def test_sender_is_not_cut_off_while_the_gateway_does_not_read(wire: Wire) -> None:
     wire.protocol.data_received(POST + b"x" * 70_000)  # more than is kept for an application that does not ask for it
     assert wire.protocol.flow.read_paused
     wire.loop.wait(59)
@@ -159,7 +159,7 @@ def test_a_body_that_we_do_not_read_is_not_its_senders_fault(wire: Wire) -> None
     assert wire.said.startswith(b"HTTP/1.1 408 ")
 
 
-def test_a_reader_that_drips_is_cut_off_however_often_something_is_written(wire: Wire) -> None:
+def test_slow_reader_is_cut_off_however_often_something_is_written(wire: Wire) -> None:
     """Each second 1,000 bytes are taken, and we may write again: half of the pace."""
     wire.protocol.data_received(GET)
     for _ in range(55):
@@ -186,7 +186,7 @@ def test_a_reader_that_keeps_the_pace_is_waited_for(wire: Wire) -> None:
     assert wire.is_cut_off
 
 
-def test_what_is_left_lying_of_an_ended_connection_is_not_kept_for_ever(wire: Wire) -> None:
+def test_unsent_rest_of_a_closed_connection_is_dropped_in_time(wire: Wire) -> None:
     """Less than what makes us wait with writing: nobody is told of it."""
     wire.protocol.data_received(GET)
     wire.unsent = 50_000
@@ -199,7 +199,7 @@ def test_what_is_left_lying_of_an_ended_connection_is_not_kept_for_ever(wire: Wi
     assert wire.is_cut_off
 
 
-def test_another_answer_has_its_own_time(wire: Wire) -> None:
+def test_each_answer_on_a_connection_has_its_own_time(wire: Wire) -> None:
     for _ in range(3):
         wire.protocol.data_received(GET)
         wire.unsent = 70_000
@@ -212,7 +212,7 @@ def test_another_answer_has_its_own_time(wire: Wire) -> None:
     assert not wire.is_cut_off
 
 
-def test_domain_and_serving_are_started_with_it_too() -> None:
+def test_domain_and_serving_start_with_the_same_http_protocol() -> None:
     """In images and in the embedded stack; the gateway's own command brings it."""
     images = re.findall(r'^CMD \["uvicorn", (.*)\]$', (REPOSITORY / "Dockerfile").read_text(), re.MULTILINE)
     assert [re.search(r'"--factory", "(.*?)\.', command)[1] for command in images] == ["domain", "gateway"]  # type: ignore[index]

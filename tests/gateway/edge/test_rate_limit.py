@@ -35,13 +35,13 @@ async def test_a_client_over_its_rate_waits_and_others_do_not(strict: Platform) 
     assert await statuses(strict, "reviewer", 3) == [404] * 3
 
 
-async def test_the_clients_of_a_platform_share_one_more(strict: Platform) -> None:
+async def test_clients_of_one_platform_share_a_second_rate(strict: Platform) -> None:
     assert await statuses(strict, "ddh-dev", 10) == [404] * 10
     assert await statuses(strict, "ddh-reviewer", 6) == [404] * 5 + [429]
     assert await statuses(strict, "arcgis-dev", 1) == [404]
 
 
-async def test_every_way_in_is_counted(strict: Platform) -> None:
+async def test_calls_to_every_route_count_towards_one_rate(strict: Platform) -> None:
     for _ in range(10):
         await call(strict, "ddh-dev", "POST", "/api/platform/submit", json={})
     for method, path in (
@@ -53,7 +53,7 @@ async def test_every_way_in_is_counted(strict: Platform) -> None:
         assert answer.status_code == 429, path
 
 
-async def test_who_has_to_wait_still_is_not_looked_up_again(strict: Platform) -> None:
+async def test_caller_that_must_still_wait_is_refused_without_a_database_query(strict: Platform) -> None:
     """And whoever was withdrawn meanwhile is not let in for having been known."""
     app, now = strict.gateway.app, [0.0]  # type: ignore[attr-defined]
     made = app.state.gateway

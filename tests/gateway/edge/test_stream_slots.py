@@ -83,7 +83,7 @@ async def reading_nothing(door: Door) -> asyncio.StreamWriter:
     return writer
 
 
-async def test_slow_readers_are_few_and_cut_off(database: TestDatabase, tmp_path: Path) -> None:
+async def test_slow_readers_hold_few_places_and_are_cut_off(database: TestDatabase, tmp_path: Path) -> None:
     settings = {"CAIRN_STREAMS_PER_ADDRESS": str(PLACES), "CAIRN_WRITE_SECONDS": str(WRITE_SECONDS)}
     async with running_endless() as endless:
         serving = f"http://127.0.0.1:{endless.port}"
@@ -101,7 +101,7 @@ async def test_slow_readers_are_few_and_cut_off(database: TestDatabase, tmp_path
     assert [status_of(answer) for answer in answers] == [200] * 2 * PLACES
 
 
-async def test_who_drips_is_cut_off_and_who_keeps_reading_is_not(database: TestDatabase, tmp_path: Path) -> None:
+async def test_dripping_reader_is_cut_off_and_steady_reader_is_not(database: TestDatabase, tmp_path: Path) -> None:
     """It is not the length of an answer that ends it: the control's lasts longer than a reader may be slow.
 
     That a reader's pace, and not one pause, ends it is shown by a clock of our own, in `test_arrival`.
@@ -164,7 +164,9 @@ async def running_halfway(go_on: asyncio.Event) -> AsyncIterator[int]:
 
 
 @pytest.mark.parametrize("path", ["/tiles/a", "/api/proxy/engine/runs/1"])
-async def test_an_answer_arrives_while_it_is_made(database: TestDatabase, tmp_path: Path, path: str) -> None:
+async def test_forwarded_answer_arrives_while_it_is_being_made(
+    database: TestDatabase, tmp_path: Path, path: str
+) -> None:
     """The service makes the second half only once its caller has read the first."""
     go_on = asyncio.Event()
     async with running_halfway(go_on) as port:
@@ -182,7 +184,7 @@ async def test_an_answer_arrives_while_it_is_made(database: TestDatabase, tmp_pa
             writer.close()
 
 
-def test_places_are_of_a_source_and_given_back() -> None:
+def test_stream_places_are_counted_by_source_and_given_back() -> None:
     streams = Streams(100, 2)
     with streams.place("a"), streams.place("a"), streams.place("b"), pytest.raises(TooManyStreams), streams.place("a"):
         pass
@@ -194,7 +196,7 @@ def test_places_are_of_a_source_and_given_back() -> None:
 SUBNET, NEIGHBOUR, ELSEWHERE = "2001:db8:1:2::%x", "2001:db8:1:2:ffff::%x", "2001:db8:9:9::%x"
 
 
-def test_one_ipv6_network_is_one_source_and_leaves_the_others_theirs() -> None:
+def test_one_ipv6_network_counts_as_one_source() -> None:
     streams = Streams(100, 40)
     with contextlib.ExitStack() as held:
         for number in range(40):

@@ -75,7 +75,7 @@ async def test_headers_pass_byte_by_byte_both_ways(platform: Platform, inside: R
 
 @pytest.mark.parametrize("name", [b"x-api-key", b"authorization", b"cookie", b"host", b"referer"])
 @pytest.mark.parametrize("path", DOORS)
-async def test_nobodys_bytes_make_a_fault_of_ours(platform: Platform, path: str, name: bytes) -> None:
+async def test_undecodable_header_is_not_answered_500(platform: Platform, path: str, name: bytes) -> None:
     value = {b"authorization": b"Bearer \xfc", b"cookie": b'cairn_session="\\374\xfc"'}.get(name, b"\xfc\xc3\xbc")
     async with platform.as_(None) as nobody:
         answer = await nobody.get(path, headers=[(name, value), (b"sec-fetch-site", b"same-origin")])
@@ -83,7 +83,7 @@ async def test_nobodys_bytes_make_a_fault_of_ours(platform: Platform, path: str,
 
 
 @pytest.mark.parametrize("path", DOORS)
-async def test_who_is_gone_before_the_answer_begins_keeps_no_connection(platform: Platform, path: str) -> None:
+async def test_caller_gone_before_the_answer_holds_no_upstream_connection(platform: Platform, path: str) -> None:
     async def gone(message: Message) -> None:
         raise OSError("nobody is there any more")
 
@@ -95,7 +95,7 @@ async def test_who_is_gone_before_the_answer_begins_keeps_no_connection(platform
 
 
 @pytest.mark.parametrize("path", DOORS)
-async def test_a_query_that_is_no_text_passes_as_it_came(platform: Platform, inside: Receiver, path: str) -> None:
+async def test_undecodable_query_is_forwarded_unchanged(platform: Platform, inside: Receiver, path: str) -> None:
     heard: list[Message] = []
 
     async def hear(message: Message) -> None:
@@ -107,7 +107,7 @@ async def test_a_query_that_is_no_text_passes_as_it_came(platform: Platform, ins
     assert seen.path.endswith("?a=%FC&b=%41")
 
 
-async def test_an_address_that_grows_too_long_when_it_is_escaped_is_nobodys(platform: Platform) -> None:
+async def test_address_too_long_once_escaped_is_answered_404(platform: Platform) -> None:
     heard: list[Message] = []
 
     async def hear(message: Message) -> None:

@@ -108,7 +108,7 @@ def test_every_header_that_a_policy_names_has_its_row() -> None:
 
 
 @given(doors, harmless, kept, written)
-def test_nothing_of_the_connection_or_that_only_we_may_say_passes_any_door(
+def test_connection_headers_and_internal_headers_are_never_forwarded(
     policy: HeaderPolicy, rest: Headers, name: bytes, write: Callable[[bytes], bytes]
 ) -> None:
     more = [*rest, (write(name), b"a secret")]
@@ -117,7 +117,9 @@ def test_nothing_of_the_connection_or_that_only_we_may_say_passes_any_door(
 
 
 @given(doors, harmless, token)
-def test_what_the_connection_lists_stays_on_it(policy: HeaderPolicy, rest: Headers, listed: bytes) -> None:
+def test_header_listed_by_the_connection_header_is_not_forwarded(
+    policy: HeaderPolicy, rest: Headers, listed: bytes
+) -> None:
     name = b"x-" + listed
     more = [
         *rest,
@@ -138,14 +140,14 @@ def test_console_and_internal_services_are_told_everything_harmless_byte_by_byte
 
 
 @given(doors, harmless)
-def test_what_we_say_takes_the_place_of_what_the_caller_says(policy: HeaderPolicy, rest: Headers) -> None:
+def test_our_own_header_values_replace_the_callers(policy: HeaderPolicy, rest: Headers) -> None:
     claims = [(b"Authorization", b"Bearer of-the-caller"), (b"Host", b"elsewhere"), (b"X-Forwarded-For", b"1.2.3.4")]
     ours = [(b"authorization", b"Bearer ours"), (b"host", b"here"), (b"x-forwarded-for", b"5.6.7.8")]
     assert asked(policy, [*claims, *rest], ours) == [*asked(policy, rest), *ours]
 
 
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
-def test_who_says_nothing_of_encodings_gets_what_everybody_understands(policy: HeaderPolicy) -> None:
+def test_caller_without_accept_encoding_gets_an_uncompressed_answer(policy: HeaderPolicy) -> None:
     assert (b"accept-encoding", b"identity") in policy.to_service([], [])
     told = policy.to_service([(b"Accept-Encoding", b"gzip")], [])
     assert [value for name, value in told if name == b"accept-encoding"] == [b"gzip"]

@@ -56,7 +56,7 @@ def test_inputs_are_references_source_and_parameters() -> None:
         (None, None),
     ],
 )
-def test_a_value_is_found_in_what_stands_around_it(written: Any, meant: Any) -> None:
+def test_input_value_is_unwrapped_from_every_standard_form(written: Any, meant: Any) -> None:
     assert plain(written) == meant
 
 
@@ -76,13 +76,13 @@ def test_a_value_is_found_in_what_stands_around_it(written: Any, meant: Any) -> 
         ({"inputs": {name: GIVEN[name] for name in GIVEN if name != "resource_id"}}, "'resource_id' is missing"),
     ],
 )
-def test_what_is_wrong_is_named(asked: dict[str, Any], says: str) -> None:
+def test_invalid_execution_request_is_refused_by_name(asked: dict[str, Any], says: str) -> None:
     with pytest.raises(InvalidSubmission) as refused:
         made(asked)
     assert says in refused.value.detail
 
 
-def test_a_platforms_names_come_before_a_workflows() -> None:
+def test_platforms_field_name_wins_over_a_workflows() -> None:
     row = process("version_id", "priority", "target_crs")
     assert parameter_names(row, DDH) == {
         "parameters.version_id": "version_id",
@@ -93,7 +93,7 @@ def test_a_platforms_names_come_before_a_workflows() -> None:
     assert (found.version_label, found.parameters) == ("1", {"version_id": "7"})
 
 
-def test_what_a_registry_row_fixes_is_fixed_here_too() -> None:
+def test_field_fixed_by_the_platforms_mapping_is_no_input() -> None:
     mapping = {
         "resource_id": {"constant": "all"},
         "version_id": {"default": "first", "path": "v.label"},
@@ -115,7 +115,7 @@ def test_what_a_registry_row_fixes_is_fixed_here_too() -> None:
     assert found.priority == "low"
 
 
-def test_a_description_has_the_standards_shape() -> None:
+def test_process_description_has_the_shape_of_the_standard() -> None:
     told = description(process("target_crs"), DDH, "http://x/ogc").model_dump(
         mode="json", by_alias=True, exclude_none=True
     )
@@ -135,5 +135,5 @@ def test_a_description_has_the_standards_shape() -> None:
         ({"title": "without a type"}, ogc_shapes.EXCEPTION),
     ],
 )
-def test_the_shapes_see_what_does_not_belong(wrong: dict[str, Any], shape: ogc_shapes.Shape) -> None:
+def test_shape_checks_find_unknown_members(wrong: dict[str, Any], shape: ogc_shapes.Shape) -> None:
     assert ogc_shapes.faults(wrong, shape)

@@ -23,7 +23,7 @@ async def execute(platform: Platform, path: str = RASTER, **changes: Any) -> htt
     return await call(platform, "POST", f"{path}/execution", json=body, headers={"Prefer": "respond-async"})
 
 
-async def test_the_landing_page_leads_everywhere(platform: Platform) -> None:
+async def test_landing_page_links_to_every_resource(platform: Platform) -> None:
     page = await call(platform, "GET", "/ogc")
     assert ogc_shapes.faults(page.json(), ogc_shapes.LANDING) == []
     assert (await call(platform, "GET", "/ogc/")).json() == page.json()
@@ -35,7 +35,7 @@ async def test_the_landing_page_leads_everywhere(platform: Platform) -> None:
     assert "http://www.opengis.net/spec/ogcapi-processes-1/1.0/conf/core" in conformance["conformsTo"]
 
 
-async def test_every_submission_that_is_accepted_is_a_process(platform: Platform) -> None:
+async def test_every_operation_of_the_platform_is_a_process(platform: Platform) -> None:
     listed = (await call(platform, "GET", "/ogc/processes")).json()
     assert ogc_shapes.faults(listed, ogc_shapes.PROCESSES) == []
     assert [one["id"] for one in listed["processes"]] == [
@@ -86,7 +86,7 @@ async def test_a_job_goes_from_accepted_to_its_results(platform: Platform) -> No
     assert found.keys() == described["outputs"].keys()
 
 
-async def test_it_is_the_same_request_that_the_platforms_own_api_shows(platform: Platform) -> None:
+async def test_job_is_the_same_request_that_the_partner_api_shows(platform: Platform) -> None:
     job = (await execute(platform)).json()["jobID"]
     status = (await call(platform, "GET", f"/api/platform/status/{job}")).json()
     assert (status["request_id"], status["status"]) == (job, "pending")
@@ -94,7 +94,7 @@ async def test_it_is_the_same_request_that_the_platforms_own_api_shows(platform:
     assert stored == [({"dataset_id": "elevation", "resource_id": "dem"}, "1")]
 
 
-async def test_the_same_again_is_the_first_job(platform: Platform) -> None:
+async def test_repeated_execution_is_answered_with_the_first_job(platform: Platform) -> None:
     first, again = await execute(platform), await execute(platform)
     assert (first.status_code, again.status_code) == (201, 201)  # 200 would announce results
     assert first.headers["location"] == again.headers["location"]
@@ -102,7 +102,7 @@ async def test_the_same_again_is_the_first_job(platform: Platform) -> None:
     assert platform.domain.rows("select count(*) from app.requests") == [(1,)]
 
 
-async def test_why_a_job_failed_is_told(platform: Platform) -> None:
+async def test_failed_job_shows_its_problem(platform: Platform) -> None:
     where = (await execute(platform)).headers["location"]
     await (await started(platform.domain)).fail()
     job = (await call(platform, "GET", where)).json()
@@ -150,7 +150,7 @@ async def test_jobs_are_listed_page_by_page_and_filtered(platform: Platform) -> 
         assert [job["jobID"] for job in found] == expected, query
 
 
-async def test_another_partners_job_is_none(platform: Platform) -> None:
+async def test_another_partners_job_is_answered_404(platform: Platform) -> None:
     job = (await execute(platform)).json()["jobID"]
     for method, path in (("GET", ""), ("GET", "/results"), ("DELETE", "")):
         other = await call(platform, method, f"/ogc/jobs/{job}{path}", by="arcgis-dev")
@@ -162,13 +162,13 @@ async def test_another_partners_job_is_none(platform: Platform) -> None:
     assert platform.domain.rows("select status from app.requests") == [("pending",)]
 
 
-async def test_all_of_it_is_for_partners(platform: Platform) -> None:
+async def test_every_ogc_route_is_for_partners_only(platform: Platform) -> None:
     for path in ("/ogc", "/ogc/conformance", "/ogc/processes", RASTER, "/ogc/jobs", f"/ogc/jobs/{uuid4()}"):
         for by, status in {None: 401, "nobody": 401, "worker": 403, "operator": 403}.items():
             assert (await call(platform, "GET", path, by=by)).status_code == status, (path, by)
 
 
-async def test_nothing_may_be_kept_for_somebody_else(platform: Platform) -> None:
+async def test_no_answer_may_be_cached_for_other_callers(platform: Platform) -> None:
     """Keys come in a header that caches do not know: what they may keep they would give to the next caller."""
     where = (await execute(platform)).headers["location"]
     for path in ("/ogc", "/ogc/processes", RASTER, "/ogc/jobs", where):
@@ -191,7 +191,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-async def test_what_cannot_be_done_is_refused_with_its_reason(platform: Platform) -> None:
+async def test_invalid_execution_is_refused_with_its_reason(platform: Platform) -> None:
     for body, says in REFUSED:
         answer = await call(platform, "POST", f"{RASTER}/execution", json=body)
         assert answer.status_code == 422, body
@@ -200,7 +200,7 @@ async def test_what_cannot_be_done_is_refused_with_its_reason(platform: Platform
     assert platform.domain.rows("select count(*) from app.requests") == [(0,)]
 
 
-async def test_a_process_that_is_none_is_named_so(platform: Platform) -> None:
+async def test_unknown_process_is_answered_404(platform: Platform) -> None:
     for method, path in (("GET", ""), ("POST", "/execution")):
         answer = await call(platform, method, f"/ogc/processes/bake_cake{path}", json={"inputs": INPUTS})
         assert answer.status_code == 404

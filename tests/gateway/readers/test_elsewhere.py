@@ -120,7 +120,9 @@ async def test_a_page_of_another_origin_reads_data(assembly: Assembly, asset_id:
     assert (absent["status"], '"not-found"' in absent["text"]) == (404, True)
 
 
-async def test_what_a_browser_keeps_of_a_picture_is_open_too(assembly: Assembly, tile: str, page: Page) -> None:
+async def test_cached_picture_is_readable_by_a_page_of_another_origin(
+    assembly: Assembly, tile: str, page: Page
+) -> None:
     """Asked for by a picture, there was no origin; a page that asks next is given what was kept of that."""
     await page.evaluate(PICTURE, assembly.url + tile)
     kept = await read(page, assembly.url + tile, cache="force-cache")
@@ -142,7 +144,7 @@ NO_DATA = ["/console/", "/console/sign-in", "/api/platform/submit", "/api/assets
 
 
 @pytest.mark.parametrize("path", NO_DATA)
-async def test_nothing_but_data_is_open(assembly: Assembly, path: str) -> None:
+async def test_only_data_addresses_allow_other_origins(assembly: Assembly, path: str) -> None:
     for method in ("GET", "POST", "OPTIONS"):
         answer = await assembly.ask(None, method, path, headers=PREFLIGHT)
         assert [name for name in answer.headers if name.startswith("access-control")] == [], (method, path)
@@ -156,7 +158,7 @@ async def test_nothing_but_data_is_open(assembly: Assembly, path: str) -> None:
         ("/vector", "GET, HEAD, OPTIONS"),
     ],
 )
-async def test_the_door_names_the_methods_of_data(assembly: Assembly, path: str, allowed: str) -> None:
+async def test_options_request_names_the_methods_of_data_addresses(assembly: Assembly, path: str, allowed: str) -> None:
     asked, refused = await assembly.ask(None, "OPTIONS", path), await assembly.ask(None, "DELETE", path)
     assert (asked.status_code, asked.content, asked.headers["allow"]) == (204, b"", allowed)
     assert (refused.status_code, refused.headers["allow"]) == (405, allowed)
@@ -165,12 +167,12 @@ async def test_the_door_names_the_methods_of_data(assembly: Assembly, path: str,
 @pytest.mark.parametrize(
     ("path", "allowed"), [("/api/platform/submit", "POST"), ("/api/assets", "GET"), ("/console/", "GET, HEAD, POST")]
 )
-async def test_every_refused_method_is_told_the_others(assembly: Assembly, path: str, allowed: str) -> None:
+async def test_refused_method_is_answered_with_the_allowed_ones(assembly: Assembly, path: str, allowed: str) -> None:
     refused = await assembly.ask("ddh-dev", "DELETE", path)
     assert (refused.status_code, refused.headers["allow"]) == (405, allowed)
 
 
-async def test_the_door_passes_head_ranges_tags_and_compression(assembly: Assembly, asset_id: str, tile: str) -> None:
+async def test_gateway_forwards_head_ranges_tags_and_compression(assembly: Assembly, asset_id: str, tile: str) -> None:
     async with httpx.AsyncClient(base_url=assembly.url, headers={"Accept-Encoding": "gzip"}) as http:
         for path in (
             tile,
@@ -197,7 +199,7 @@ async def test_the_door_passes_head_ranges_tags_and_compression(assembly: Assemb
         )
 
 
-async def test_who_is_refused_at_the_door_is_told_why(assembly: Assembly) -> None:
+async def test_refusal_by_the_gateway_is_readable_by_another_origin(assembly: Assembly) -> None:
     wrong = await assembly.ask(None, "GET", "/tiles/some/info", headers={"X-API-Key": "wrong"})
     assert (wrong.status_code, wrong.headers["www-authenticate"]) == (401, "Bearer")
     assert (wrong.headers["access-control-allow-origin"], wrong.headers["x-content-type-options"]) == ("*", "nosniff")

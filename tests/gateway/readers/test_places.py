@@ -80,7 +80,7 @@ async def asset_id(assembly: Assembly) -> str:
 @pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
 @pytest.mark.parametrize("method", ["GET", "POST"])
 @pytest.mark.parametrize("way", ASKED)
-async def test_a_search_by_place_finds_what_lies_there_and_nothing_else(
+async def test_search_by_place_finds_exactly_the_items_that_lie_there(
     assembly: Assembly, asset_id: str, way: str, method: str, place: BaseGeometry
 ) -> None:
     ids = await found(partial(ASKED[way], assembly.url, method, place))
@@ -95,7 +95,7 @@ async def test_a_collections_items_are_found_by_box(assembly: Assembly, asset_id
 
 
 @pytest.mark.parametrize("west", [170, 12, -160])
-async def test_a_box_across_the_antimeridian_is_what_lies_on_its_two_sides(
+async def test_box_across_the_antimeridian_finds_items_on_both_sides(
     assembly: Assembly, asset_id: str, west: float
 ) -> None:
     """A box's west may be east of its east. The tiles lie between 10 and 18 degrees east."""

@@ -52,7 +52,7 @@ def answering(size: int) -> Any:
     return app
 
 
-async def test_what_slow_readers_leave_lying_is_bounded_for_one_and_for_all() -> None:
+async def test_memory_of_unread_answers_is_bounded_for_each_reader_and_for_all() -> None:
     shares = Shares(10 * LARGE, 5 * LARGE, reserve=3 * LARGE, little=LARGE)
     app = Answers(answering(LARGE), shares, AT_ONCE)
     readers = [Reader() for _ in range(20)]
@@ -76,7 +76,7 @@ async def test_what_slow_readers_leave_lying_is_bounded_for_one_and_for_all() ->
 
 
 @pytest.mark.parametrize("size", [0, 1, PIECE_BYTES, LARGE, LARGE + 1])
-async def test_an_answer_arrives_as_it_was_made(size: int) -> None:
+async def test_answer_arrives_unchanged(size: int) -> None:
     reader = Reader()
     reader.takes.set()
     await Answers(answering(size), Shares(2 * LARGE, 2 * LARGE), AT_ONCE)(asked(""), nothing, reader.take)
@@ -103,7 +103,7 @@ async def test_an_answer_is_made_before_it_is_sent_and_kept_as_text_alone() -> N
     assert reader.body == b"one two"
 
 
-async def test_what_is_beyond_the_first_part_of_large_answers_is_sent_at_a_pace_of_each_reader_s_own() -> None:
+async def test_large_answers_are_sent_at_a_pace_of_each_readers_own() -> None:
     pace = Buckets(10 * LARGE, LARGE)  # one at once, and each further one in a tenth of a second
     app = Answers(answering(LARGE), Shares(10 * LARGE, 10 * LARGE), pace)
 

@@ -20,7 +20,7 @@ from gateway.serving.settings import ServingSettings
 from tests.gateway.serving.conftest import Served
 
 
-async def test_alive_and_ready(client: httpx.AsyncClient) -> None:
+async def test_started_service_is_alive_and_ready(client: httpx.AsyncClient) -> None:
     assert (await client.get("/livez")).json() == {"status": "alive"}
     assert (await client.get("/readyz")).json() == {"status": "ready"}
 
@@ -47,7 +47,7 @@ REFUSED = "the database refused what serving asked"
 NO_TABLE, NO_RIGHT, CANCELLED, OUT_OF_MEMORY = "42P01", "42501", "57014", "53200"
 
 
-async def test_not_ready_while_its_views_are_gone(
+async def test_service_is_not_ready_while_its_views_are_gone(
     client: httpx.AsyncClient, served: Served, caplog: pytest.LogCaptureFixture
 ) -> None:
     with without(served, "api.identities"):
@@ -66,7 +66,7 @@ async def test_not_ready_while_its_views_are_gone(
         ("pgstac.items", "/stac/search?bbox=0,0,1,1"),
     ],
 )
-async def test_a_fault_of_ours_in_the_database_is_logged_as_one(
+async def test_missing_relation_is_answered_500_and_logged(
     relation: str, path: str, client: httpx.AsyncClient, served: Served, caplog: pytest.LogCaptureFixture
 ) -> None:
     """By whichever library it is asked. The reader is told no more than that."""
@@ -77,7 +77,7 @@ async def test_a_fault_of_ours_in_the_database_is_logged_as_one(
     assert faults(caplog) == [(REFUSED, NO_TABLE)]
 
 
-async def test_a_geometry_of_another_srid_is_a_fault_of_ours(
+async def test_geometry_with_a_wrong_srid_is_answered_500(
     client: httpx.AsyncClient, served: Served, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As it once stood in the catalogue, and was passed over as a database that does not answer."""
@@ -94,11 +94,13 @@ async def test_a_geometry_of_another_srid_is_a_fault_of_ours(
 
 @pytest.mark.parametrize("library", [psycopg.errors.lookup, asyncpg.PostgresError.get_message_class_for_sqlstate])
 @pytest.mark.parametrize(("state", "status"), [(CANCELLED, 503), (OUT_OF_MEMORY, 503), (NO_RIGHT, 500)])
-def test_only_what_passes_is_called_away(library: Callable[[str], type[Exception]], state: str, status: int) -> None:
+def test_only_passing_database_failures_count_as_outages(
+    library: Callable[[str], type[Exception]], state: str, status: int
+) -> None:
     assert problems.of_database(library(state)()).status == status
 
 
-def test_a_connection_that_cannot_be_made_is_one_that_is_away() -> None:
+def test_failed_connection_counts_as_an_outage() -> None:
     assert problems.of_database(PoolTimeout()) is problems.NOT_READY
     assert problems.of_database(psycopg.ProgrammingError()) is problems.INTERNAL
 
@@ -115,7 +117,7 @@ async def test_a_downgrade_is_effective_at_once(client: httpx.AsyncClient, serve
 
 
 @pytest.mark.parametrize("door", ["info", "data.tif"])
-async def test_a_failure_of_ours_names_no_path(
+async def test_storage_failure_is_answered_without_a_path(
     door: str, client: httpx.AsyncClient, app: FastAPI, served: Served
 ) -> None:
     """A file that is gone is the storage's failure: the database still knows its product."""
@@ -149,7 +151,7 @@ def test_building_the_app_opens_no_connection() -> None:
 
 
 @pytest.mark.parametrize("url", ["", "sqlite:///cairn.db", "not a url"])
-def test_refuses_to_start_on_nonsense(url: str) -> None:
+def test_senseless_settings_are_refused_at_start(url: str) -> None:
     with pytest.raises(ValidationError):
         ServingSettings.model_validate({"database_serving_url": url, "storage_root": "zones"})
 
@@ -160,7 +162,7 @@ def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
     assert "secret" not in repr(ServingSettings())
 
 
-def test_the_rule_needs_no_library() -> None:
+def test_clearance_rule_loads_no_library() -> None:
     code = "import sys; import domain.rules.clearance; print({'fastapi', 'pydantic', 'rasterio'} & sys.modules.keys())"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "set()"

@@ -30,7 +30,7 @@ async def test_search_finds_what_the_reader_may_read(
 
 
 @pytest.mark.parametrize(("headers", "visible"), VISIBLE)
-async def test_items_and_collections_follow_the_same_rule(
+async def test_items_and_collections_are_shown_only_to_who_may_read_them(
     headers: dict[str, str], visible: set[str], client: httpx.AsyncClient
 ) -> None:
     listed = (await client.get("/stac/collections", headers=headers)).json()
@@ -58,7 +58,7 @@ async def test_asking_by_id_or_filter_reveals_nothing_more(client: httpx.AsyncCl
 
 
 @pytest.mark.parametrize("path", ["", "/items", "/queryables", "/items/inner-1-r1"])
-async def test_a_hidden_collection_answers_as_one_that_is_not_there(path: str, client: httpx.AsyncClient) -> None:
+async def test_hidden_collection_looks_like_a_missing_one(path: str, client: httpx.AsyncClient) -> None:
     hidden = await client.get(f"/stac/collections/inner{path}")
     absent = await client.get(f"/stac/collections/nobody{path}")
     assert hidden.status_code == absent.status_code == 404
@@ -66,7 +66,7 @@ async def test_a_hidden_collection_answers_as_one_that_is_not_there(path: str, c
     assert (await client.get(f"/stac/collections/inner{path}", headers=OWNER)).status_code == 200
 
 
-async def test_the_item_is_the_handlers_own(client: httpx.AsyncClient) -> None:
+async def test_served_item_is_the_one_that_the_handler_wrote(client: httpx.AsyncClient) -> None:
     item = (await client.get("/stac/collections/open/items/open-2-r1")).json()
     assert item["properties"]["platform:version_id"] == "v2"
     assert item["assets"]["data"]["bands"][0]["data_type"] == "uint16"
@@ -74,7 +74,7 @@ async def test_the_item_is_the_handlers_own(client: httpx.AsyncClient) -> None:
     assert links["self"] == "http://serving/stac/collections/open/items/open-2-r1"
 
 
-async def test_pages_lead_on_and_end(client: httpx.AsyncClient) -> None:
+async def test_pages_of_a_search_follow_each_other_and_end(client: httpx.AsyncClient) -> None:
     seen: list[str] = []
     url: str | None = "/stac/search?limit=3"
     while url:
@@ -127,7 +127,7 @@ async def test_a_made_up_page_tells_nothing_of_hidden_items(client: httpx.AsyncC
         {"filter": {"op": "not", "args": [{"op": "s_within", "args": [{"property": "geometry"}, NO_SHAPES[0]]}]}},
     ],
 )
-async def test_nonsense_is_the_readers_fault_or_finds_nothing_more(
+async def test_senseless_search_is_refused_or_reveals_nothing_more(
     search: dict[str, object], client: httpx.AsyncClient
 ) -> None:
     answer = await client.post("/stac/search", json=search)
@@ -143,7 +143,7 @@ async def test_nonsense_is_the_readers_fault_or_finds_nothing_more(
     ids=str,
 )
 @pytest.mark.parametrize("path", ["/stac/search", "/stac/collections/open/items"])
-async def test_nonsense_in_an_address_is_the_readers_fault(
+async def test_senseless_address_is_not_answered_500(
     path: str, asked: dict[str, str], client: httpx.AsyncClient
 ) -> None:
     if "intersects" in asked and path.endswith("/items"):
@@ -152,7 +152,7 @@ async def test_nonsense_in_an_address_is_the_readers_fault(
     assert 400 <= answer.status_code < 500, answer.text
 
 
-async def test_a_shape_means_the_same_wherever_it_stands(client: httpx.AsyncClient) -> None:
+async def test_geometry_means_the_same_in_body_and_filter(client: httpx.AsyncClient) -> None:
     """Members that RFC 7946 does not know are ignored, as the one that named a CRS before it."""
     shape = WORLD | {"crs": {"type": "name", "properties": {"name": "EPSG:3857"}}}
     condition = {"op": "s_intersects", "args": [{"property": "geometry"}, shape]}
@@ -162,7 +162,7 @@ async def test_a_shape_means_the_same_wherever_it_stands(client: httpx.AsyncClie
         assert {item["id"] for item in found["features"]} == PUBLIC
 
 
-async def test_the_landing_page_leads_everywhere(client: httpx.AsyncClient) -> None:
+async def test_landing_page_links_to_every_resource(client: httpx.AsyncClient) -> None:
     page = (await client.get("/stac/")).json()
     assert page["id"] == "cairn"
     for link in page["links"]:
@@ -177,12 +177,14 @@ async def test_an_unknown_credential_is_refused(client: httpx.AsyncClient) -> No
 
 
 @pytest.mark.parametrize(("method", "path"), [("POST", "/stac/collections"), ("DELETE", "/stac/collections/open")])
-async def test_nothing_can_be_written(method: str, path: str, client: httpx.AsyncClient) -> None:
+async def test_every_writing_route_of_the_catalogue_is_refused(
+    method: str, path: str, client: httpx.AsyncClient
+) -> None:
     assert (await client.request(method, path, json={})).status_code == 405
 
 
 @pytest.mark.parametrize("path", ["/stac/search", "/stac/collections/open/items"])
-async def test_no_page_has_more_items_than_are_made_at_once(
+async def test_page_of_a_search_has_a_bounded_number_of_items(
     path: str, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Items are asked for by the library; what it is asked for is seen here."""

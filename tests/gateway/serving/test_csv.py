@@ -91,13 +91,13 @@ async def test_no_address_that_offers_csv_writes_a_formula(client: httpx.AsyncCl
             assert not [shown for row in rows for shown in row if is_formula(shown)], (address, separator)
 
 
-async def test_numbers_and_plain_words_arrive_as_they_are(client: httpx.AsyncClient) -> None:
+async def test_numbers_and_plain_words_arrive_unchanged_in_csv(client: httpx.AsyncClient) -> None:
     answer = await client.get("/vector/collections/sheets/items?f=csv")
     rows = list(csv.DictReader(io.StringIO(answer.text, newline="")))
     assert [float(row["depth"]) for row in rows] == [-number / 4 for number in range(1, len(WORDS) + 1)]
     assert [row["name"] for row in rows if row["itemId"] in {"1", "6"}] == ["plain", "-12"]
 
 
-async def test_page_without_features_is_an_empty_file(client: httpx.AsyncClient) -> None:
+async def test_page_without_features_is_an_empty_csv_file(client: httpx.AsyncClient) -> None:
     answer = await client.get("/vector/collections/sheets/items?f=csv&ids=999")
     assert (answer.status_code, answer.text) == (200, "")

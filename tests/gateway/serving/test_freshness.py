@@ -18,7 +18,7 @@ DOORS = [TILE_PATH, "info", "WebMercatorQuad/tilejson.json", "data.tif"]
     ("asset", "headers", "kept_by"),
     [("open", {}, "public"), ("open", OWNER, "public"), ("inner", OWNER, "private"), ("draft", REVIEWER, "private")],
 )
-async def test_who_may_keep_an_answer(
+async def test_answer_may_be_cached_by_all_or_by_its_reader_by_clearance(
     door: str, asset: str, headers: dict[str, str], kept_by: str, client: httpx.AsyncClient
 ) -> None:
     answer = await client.get(f"/tiles/{asset}/{door}", headers=headers)
@@ -37,7 +37,7 @@ async def test_who_may_keep_an_answer(
         ("/tiles/open/preview?max_size=1000000", {}, 422),
     ],
 )
-async def test_nobody_keeps_a_refusal(
+async def test_refusal_may_not_be_cached(
     path: str, headers: dict[str, str], status: int, client: httpx.AsyncClient
 ) -> None:
     """What is approved a moment later would go on being refused."""
@@ -45,7 +45,7 @@ async def test_nobody_keeps_a_refusal(
     assert (answer.status_code, answer.headers["cache-control"]) == (status, "no-store")
 
 
-def test_a_downgrade_bites_in_time_even_where_its_news_is_lost() -> None:
+def test_remembered_and_cached_answers_end_within_five_seconds() -> None:
     longest = max(
         bound.le for bound in ServingSettings.model_fields["serving_memory_seconds"].metadata if hasattr(bound, "le")
     )
@@ -53,7 +53,7 @@ def test_a_downgrade_bites_in_time_even_where_its_news_is_lost() -> None:
 
 
 @pytest.mark.parametrize("door", DOORS)
-async def test_an_answer_that_the_reader_has_is_not_made_again(door: str, client: httpx.AsyncClient) -> None:
+async def test_answer_that_the_reader_has_is_not_made_again(door: str, client: httpx.AsyncClient) -> None:
     first = await client.get(f"/tiles/open/{door}")
     tag = first.headers["etag"]
     again = await client.get(f"/tiles/open/{door}", headers={"If-None-Match": f'"other", W/{tag}'})
@@ -63,7 +63,7 @@ async def test_an_answer_that_the_reader_has_is_not_made_again(door: str, client
     assert (other.status_code, other.content) == (200, first.content)
 
 
-async def test_a_tag_gives_nobody_what_is_not_theirs(client: httpx.AsyncClient) -> None:
+async def test_etag_of_a_hidden_answer_reveals_nothing_to_others(client: httpx.AsyncClient) -> None:
     tag = (await client.get(f"/tiles/inner/{TILE_PATH}", headers=OWNER)).headers["etag"]
     for headers in ({}, STRANGER):
         answer = await client.get(f"/tiles/inner/{TILE_PATH}", headers={**headers, "If-None-Match": tag})
@@ -99,7 +99,7 @@ async def test_a_revision_that_is_made_again_has_other_tags(
     assert (again.status_code, again.headers["etag"] == before) == (200, False)
 
 
-async def test_a_part_of_another_file_is_no_part_of_this_one(client: httpx.AsyncClient) -> None:
+async def test_range_with_the_tag_of_another_file_is_answered_whole(client: httpx.AsyncClient) -> None:
     """Whoever goes on with a download names the file it began with."""
     whole = await client.get("/tiles/open/data.tif")
     for tag, status in ((whole.headers["etag"], 206), ('"of another"', 200)):
@@ -112,5 +112,5 @@ async def test_a_part_of_another_file_is_no_part_of_this_one(client: httpx.Async
     ("given", "known"),
     [(None, False), ("", False), ('"a"', True), ('W/"a"', True), ('"b", "a"', True), ('"ab"', False), ("a", False)],
 )
-def test_which_tags_match(given: str | None, known: bool) -> None:
+def test_if_none_match_header_of_every_form_is_judged(given: str | None, known: bool) -> None:
     assert is_known(given, '"a"') is known

@@ -51,7 +51,7 @@ def test_a_handle_that_failed_its_reader_is_closed(raster: Path) -> None:
         assert dataset is not broken
 
 
-def test_only_so_many_stay_open(raster: Path) -> None:
+def test_number_of_open_handles_is_bounded(raster: Path) -> None:
     handles, lent = Handles(2, 60.0), []
     for number in range(5):
         with handles.lent(str(number), lambda: rasterio.open(raster)) as dataset:
@@ -61,7 +61,7 @@ def test_only_so_many_stay_open(raster: Path) -> None:
     assert all(dataset.closed for dataset in lent)
 
 
-def test_readers_of_many_threads_read_what_is_there(raster: Path) -> None:
+def test_readers_in_many_threads_read_the_right_pixels(raster: Path) -> None:
     handles, wrong = Handles(3, 60.0), []
     expected = np.arange(64 * 64, dtype="uint16").reshape(64, 64)
 

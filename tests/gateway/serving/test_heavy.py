@@ -59,7 +59,7 @@ def niceness(pid: int) -> int:
 
 
 @given(st.integers(1, 256), st.integers(1, 2048), st.integers(1, 2048))
-def test_what_a_map_or_a_page_shows_is_drawn_here_and_what_is_more_is_not(count: int, height: int, width: int) -> None:
+def test_picture_larger_than_a_usual_preview_is_heavy(count: int, height: int, width: int) -> None:
     """The usual preview in colours is the largest of the former."""
     size = Size(height, width)
     assert is_heavy(count, size) == (count * height * width > 4 * USUAL_PIXELS)
@@ -79,7 +79,7 @@ def test_what_a_map_or_a_page_shows_is_drawn_here_and_what_is_more_is_not(count:
         ("statistics?width=1024&height=1024", "5", "int16"),
     ],
 )
-async def test_heavy_answer_is_what_it_would_be_here(
+async def test_heavy_picture_equals_the_one_drawn_in_process(
     path: str,
     name: str,
     dtype: str,
@@ -107,7 +107,7 @@ async def test_heavy_answer_is_what_it_would_be_here(
     assert dict(apart.headers) == dict(here.headers)
 
 
-async def test_tiles_are_drawn_while_a_heavy_picture_is(app: FastAPI, client: httpx.AsyncClient) -> None:
+async def test_tiles_are_answered_while_a_heavy_picture_is_drawn(app: FastAPI, client: httpx.AsyncClient) -> None:
     """Also for whoever asked for the heavy one: it takes none of the four readings that they have at a time."""
     assert (await client.get(f"{HEAVY}.npy")).status_code == 200
     with stopped(process_of(app)):
@@ -120,7 +120,7 @@ async def test_tiles_are_drawn_while_a_heavy_picture_is(app: FastAPI, client: ht
     assert (await asked).status_code == 200
 
 
-async def test_refusals_are_made_before_and_behind(app: FastAPI, client: httpx.AsyncClient) -> None:
+async def test_refused_heavy_picture_is_answered_like_a_usual_one(app: FastAPI, client: httpx.AsyncClient) -> None:
     inner = "/tiles/inner/preview/2048x2048"
     assert [(await client.get(f"{inner}.npy", headers=who)).status_code for who in (OWNER, STRANGER)] == [200, 404]
     with stopped(process_of(app)):  # whoever may not read it is told so without its help
@@ -132,7 +132,7 @@ async def test_refusals_are_made_before_and_behind(app: FastAPI, client: httpx.A
 
 
 @pytest.mark.parametrize(("seconds", "ended", "status"), [(0.2, "stopped", 503), (60.0, "killed", 500)])
-async def test_process_that_does_not_draw_is_replaced(
+async def test_drawing_process_without_an_answer_is_replaced(
     seconds: float, ended: str, status: int, app: FastAPI, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert (await client.get(f"{HEAVY}.npy")).status_code == 200
@@ -152,7 +152,7 @@ async def test_process_that_does_not_draw_is_replaced(
     assert (app.state.heavy.turns.free, app.state.budget.free_bytes) == (1, free)
 
 
-async def test_process_that_ended_at_rest_is_replaced_unnoticed(app: FastAPI, client: httpx.AsyncClient) -> None:
+async def test_drawing_process_that_ended_at_rest_is_replaced(app: FastAPI, client: httpx.AsyncClient) -> None:
     """It ends by itself where whoever started it is gone."""
     assert (await client.get(f"{HEAVY}.npy")).status_code == 200
     drawing = process_of(app)
@@ -166,7 +166,7 @@ async def test_process_that_ended_at_rest_is_replaced_unnoticed(app: FastAPI, cl
     assert (await client.get(f"{HEAVY}.npy")).status_code == 200
 
 
-def test_process_lets_others_go_first_and_knows_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_drawing_process_has_low_priority_and_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("CAIRN_DATABASE_SERVING_URL", "CAIRN_STORAGE_ACCOUNT_KEY", "PGPASSWORD"):
         monkeypatch.setenv(name, "a-secret")
     mine, drawing = niceness(os.getpid()), DrawingProcess(64 * MEGABYTE, 7)
@@ -177,7 +177,7 @@ def test_process_lets_others_go_first_and_knows_no_secret(monkeypatch: pytest.Mo
         drawing.end()
 
 
-async def test_process_that_cannot_start_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_drawing_process_that_cannot_start_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.executable", "/bin/false")
     apart = HeavyPictures(1, 64 * MEGABYTE, 0, 60.0, 60.0)
     order = Order(path="/", query="", name="", driver="VRT", environment={}, indexes=[], stretch=None)

@@ -93,7 +93,9 @@ async def test_features_are_found_by_place_time_and_value(client: httpx.AsyncCli
 
 
 @pytest.mark.parametrize("address", ["/tiles/fields/" + ZOOM_8, f"/tiles/fields/{ZOOM_8}.pbf"])
-async def test_tiles_stand_where_a_rasters_do(client: httpx.AsyncClient, address: str) -> None:
+async def test_vector_tiles_are_answered_at_the_addresses_of_raster_tiles(
+    client: httpx.AsyncClient, address: str
+) -> None:
     answer = await client.get(address)
     assert (answer.status_code, answer.headers["content-type"]) == (200, MVT)
     assert all(f"field {n}".encode() in answer.content for n in (1, 17, 30))
@@ -102,14 +104,14 @@ async def test_tiles_stand_where_a_rasters_do(client: httpx.AsyncClient, address
     assert (elsewhere.status_code, elsewhere.content) == (200, b"")
 
 
-async def test_tilejson_says_what_is_in_the_tiles(client: httpx.AsyncClient) -> None:
+async def test_tilejson_describes_fields_and_bounds_of_the_tiles(client: httpx.AsyncClient) -> None:
     document = (await client.get("/tiles/fields/WebMercatorQuad/tilejson.json?version=1", headers=OWNER)).json()
     assert document["tiles"] == ["http://serving/tiles/fields/WebMercatorQuad/{z}/{x}/{y}?version=1"]
     assert document["vector_layers"][0]["fields"]["lanes"] == "Spuren (Anzahl)"
     assert document["bounds"] == LAYER["bounds_wgs84"]
 
 
-async def test_the_api_is_described_as_clients_of_features_ask_for_it(client: httpx.AsyncClient) -> None:
+async def test_features_api_is_described_by_the_standards_links(client: httpx.AsyncClient) -> None:
     landing = (await client.get("/vector/")).json()
     assert {link["rel"] for link in landing["links"]} == {"self", "conformance", "data", "queryables", "service-desc"}
     assert {link["href"] for link in landing["links"] if link["rel"] == "service-desc"} == {"http://serving/vector/api"}
@@ -130,7 +132,7 @@ WHO_SEES = [
 
 
 @pytest.mark.parametrize(("asset", "headers", "status"), WHO_SEES)
-async def test_the_rule_is_the_same_for_every_address(
+async def test_layer_is_hidden_at_every_address_from_who_may_not_read_it(
     client: httpx.AsyncClient, asset: str, headers: dict[str, str], status: int
 ) -> None:
     """`open` is a raster: it has no features, and its tiles are pictures."""
@@ -145,7 +147,7 @@ async def test_the_rule_is_the_same_for_every_address(
         assert {answer.text for answer in answers} == {nowhere.text}
 
 
-async def test_what_waits_for_review_is_shown_to_reviewers(client: httpx.AsyncClient) -> None:
+async def test_layer_waiting_for_review_is_shown_to_reviewers_only(client: httpx.AsyncClient) -> None:
     assert (await features(client, "?version=2", **REVIEWER))["numberMatched"] == 3
     for headers in ({}, OWNER, STRANGER):
         answer = await client.get("/vector/collections/fields/items?version=2", headers=headers)
@@ -159,13 +161,13 @@ async def test_what_waits_for_review_is_shown_to_reviewers(client: httpx.AsyncCl
      "f=html", "bbox=a,b", "bbox=1,2,3", "datetime=yesterday", "ids=a", "limit=-1", "limit=100000", "simplify=nan",
      "sortby=pg_sleep(1)", "sortby=raw", "version=one"],
 )  # fmt: skip
-async def test_questions_that_no_library_may_see_are_refused(client: httpx.AsyncClient, query: str) -> None:
+async def test_unsafe_feature_query_is_refused(client: httpx.AsyncClient, query: str) -> None:
     answer = await client.get(f"/vector/collections/fields/items?{query}")
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid-parameters"), answer.text
 
 
 @pytest.mark.parametrize("address", ["", "/collections", "/collections/fields", "/collections/fields/items"])
-async def test_nothing_is_a_page_and_nothing_names_the_table(client: httpx.AsyncClient, address: str) -> None:
+async def test_no_answer_is_html_or_names_the_table(client: httpx.AsyncClient, address: str) -> None:
     answer = await client.get(f"/vector{address or '/'}", headers={"Accept": "text/html,*/*;q=0.8"})
     assert answer.status_code == 200
     assert "html" not in answer.headers["content-type"]
@@ -173,7 +175,7 @@ async def test_nothing_is_a_page_and_nothing_names_the_table(client: httpx.Async
 
 
 @pytest.mark.parametrize("place", ["9/276/99999999999", "99/1/1", "9/276/-1"])
-async def test_places_that_are_not_there(client: httpx.AsyncClient, place: str) -> None:
+async def test_impossible_tile_address_is_refused(client: httpx.AsyncClient, place: str) -> None:
     for asset in ("fields", "nothing"):
         answer = await client.get(f"/tiles/{asset}/WebMercatorQuad/{place}")
         assert answer.status_code in {404, 422}, answer.text
@@ -199,7 +201,9 @@ def heavy(served: Served) -> Iterator[str]:
         connection.execute(f"drop table geo.{table}".encode())
 
 
-async def test_a_page_ends_where_its_memory_does_and_goes_on_behind(heavy: str, client: httpx.AsyncClient) -> None:
+async def test_page_of_large_features_ends_at_its_memory_and_the_next_goes_on(
+    heavy: str, client: httpx.AsyncClient
+) -> None:
     """All features come, in pages of as many as fit; each costs its reader what it took."""
     path = f"/vector/collections/{heavy}/items"
     offset: int | None = 0
@@ -218,7 +222,7 @@ async def test_a_page_ends_where_its_memory_does_and_goes_on_behind(heavy: str, 
 
 
 @pytest.mark.parametrize("ending", ["items/2", "items?ids=2&f=csv", "items?offset=1&limit=1&f=geojsonseq"])
-async def test_one_feature_that_takes_too_much_is_refused_with_a_way_out(
+async def test_too_large_feature_is_refused_with_advice_to_simplify(
     ending: str, heavy: str, client: httpx.AsyncClient, app: FastAPI
 ) -> None:
     before = app.state.features.state.budget

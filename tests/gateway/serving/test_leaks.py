@@ -148,7 +148,7 @@ async def visited(
 
 
 @pytest.mark.parametrize("kind", ["raster", "vector"])
-async def test_nobody_gets_what_is_not_theirs(kind: str, made: Library) -> None:
+async def test_no_reader_gets_hidden_data_at_any_address(kind: str, made: Library) -> None:
     catalogue = [await prepared(made, asset) for asset in assets(kind, all_of_them=ALL)]
     told, wrong = await visited(made, kind, catalogue)
     cells = sum(told.values())
@@ -182,7 +182,7 @@ FAULTS: list[tuple[Any, str, Callable[..., Any], str]] = [
 ]
 
 
-async def test_what_leaks_is_found(made: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_planted_leaks_are_found(made: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     """A control: the same visits are content with few assets, and not with any of these faults."""
     few = [("ouo", "approved"), ("uncleared", "waiting"), ("public", "superseded")]
     catalogue = [await prepared(made, Asset("raster", *each, "latest_only")) for each in few]

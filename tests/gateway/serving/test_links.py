@@ -36,7 +36,7 @@ async def test_a_link_works_without_a_credential(client: httpx.AsyncClient) -> N
     assert given.headers["cache-control"].startswith("private")
 
 
-async def test_who_may_not_read_gets_no_link(client: httpx.AsyncClient) -> None:
+async def test_reader_without_access_gets_no_link(client: httpx.AsyncClient) -> None:
     for headers in ({}, STRANGER):
         assert (await client.get("/tiles/inner/link", headers=headers)).status_code == 404
     for file in ("data.parquet", "item.json", "../inner/data.tif", "files/data-0123456789abcdef.tif"):
@@ -45,7 +45,7 @@ async def test_who_may_not_read_gets_no_link(client: httpx.AsyncClient) -> None:
 
 
 @pytest.mark.parametrize("change", ["other file", "other version", "other asset", "letter", "nonsense", "empty"])
-async def test_a_link_is_good_for_its_file_alone(change: str, client: httpx.AsyncClient) -> None:
+async def test_link_is_refused_for_any_other_file(change: str, client: httpx.AsyncClient) -> None:
     href = await made(client)
     signed = signature(href)
     changed = {
@@ -60,7 +60,7 @@ async def test_a_link_is_good_for_its_file_alone(change: str, client: httpx.Asyn
     assert (answer.status_code, answer.json()["code"]) == (403, "link-not-good")
 
 
-async def test_a_link_ends_with_what_its_asker_may_read(client: httpx.AsyncClient, served: Served) -> None:
+async def test_link_ends_when_its_asker_loses_access(client: httpx.AsyncClient, served: Served) -> None:
     href = await made(client)
     changes = {
         "update api.products set clearance = 'uncleared' where asset_id = 'inner'": 404,
@@ -85,7 +85,7 @@ async def test_a_public_file_has_links_for_anybody(client: httpx.AsyncClient) ->
     assert (await client.get(href)).status_code == 200
 
 
-def test_a_link_ends_after_its_time() -> None:
+def test_link_expires_after_its_time() -> None:
     now = [1_000_000.0]
     links = Links([Fernet.generate_key().decode()], 300, lambda: now[0])
     made = links.link("http://x/", "/tiles/a/data.tif", 3, "client")
@@ -95,7 +95,7 @@ def test_a_link_ends_after_its_time() -> None:
         assert links.asker(signature(made.href), "/tiles/a/data.tif", "3") == asker
 
 
-def test_keys_can_be_rotated_and_are_shared() -> None:
+def test_link_keys_can_be_rotated_and_are_shared_by_processes() -> None:
     old, new = Fernet.generate_key().decode(), Fernet.generate_key().decode()
     made = Links([old], 300).link("http://x", "/a", 1, None)
     assert Links([new, old], 300).asker(signature(made.href), "/a", "1") == ""

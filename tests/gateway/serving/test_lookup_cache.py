@@ -29,7 +29,7 @@ async def test_an_answer_is_remembered_until_it_is_old() -> None:
         assert source.asked == asked
 
 
-async def test_that_there_is_nothing_is_not_remembered() -> None:
+async def test_missing_answer_is_not_remembered() -> None:
     source = Source()
     source.fact = None
     memory = LookupCache(1.0, 10)
@@ -55,7 +55,7 @@ async def test_an_answer_from_before_the_news_is_not_kept() -> None:
 
 
 @given(st.lists(st.integers(0, 20), max_size=60))
-def test_it_holds_so_many_answers_and_no_more(keys: list[int]) -> None:
+def test_memory_holds_a_bounded_number_of_answers(keys: list[int]) -> None:
     memory = LookupCache(60.0, 5)
 
     async def ask(key: int) -> int:
@@ -69,7 +69,7 @@ def test_it_holds_so_many_answers_and_no_more(keys: list[int]) -> None:
     assert len(memory._kept) <= 5
 
 
-async def test_no_seconds_remember_nothing() -> None:
+async def test_memory_of_zero_seconds_remembers_nothing() -> None:
     source, memory = Source(), LookupCache(0.0, 10, lambda: 0.0)
     for asked in (1, 2):
         await memory.recall("key", source)

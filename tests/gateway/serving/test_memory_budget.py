@@ -17,7 +17,7 @@ async def settled() -> None:
         await asyncio.sleep(0)
 
 
-async def test_who_finds_no_room_waits_and_goes_on_in_turn() -> None:
+async def test_reader_without_room_waits_for_its_turn() -> None:
     budget, order = MemoryBudget(10, 10, LONG), list[str]()
     leave = {name: asyncio.Event() for name in "abc"}
 
@@ -38,7 +38,7 @@ async def test_who_finds_no_room_waits_and_goes_on_in_turn() -> None:
     assert budget.free_bytes == 10
 
 
-async def test_who_waits_too_long_is_told_to_ask_again_and_holds_up_nobody() -> None:
+async def test_reader_that_waits_too_long_is_told_to_retry_and_holds_up_nobody() -> None:
     budget = MemoryBudget(10, 10, 0)
     async with budget.share(6):
         with pytest.raises(ReaderProblem) as told:
@@ -51,7 +51,7 @@ async def test_who_waits_too_long_is_told_to_ask_again_and_holds_up_nobody() -> 
     assert budget.free_bytes == 10
 
 
-async def test_who_goes_away_at_the_moment_of_their_turn_leaves_it_to_the_next() -> None:
+async def test_reader_cancelled_at_its_turn_leaves_the_room_to_the_next() -> None:
     budget = MemoryBudget(10, 10, 5.0)
 
     async def read() -> None:
@@ -66,7 +66,7 @@ async def test_who_goes_away_at_the_moment_of_their_turn_leaves_it_to_the_next()
     assert (gone.cancelled(), there.exception(), budget.free_bytes) == (True, None, 10)
 
 
-async def test_nothing_is_lost_where_readers_fail_and_go_away() -> None:
+async def test_no_room_is_lost_when_readers_fail_or_leave() -> None:
     budget, chance = MemoryBudget(10, 10, LONG), random.Random(7)  # noqa: S311 - a seed, no secret
     most = 0
 
@@ -88,7 +88,7 @@ async def test_nothing_is_lost_where_readers_fail_and_go_away() -> None:
     assert (budget.free_bytes, most <= 10) == (10, True)
 
 
-async def test_one_readers_queue_is_passed_by_others() -> None:
+async def test_readers_do_not_wait_behind_another_readers_queue() -> None:
     """Two at a time are one reader's; whoever comes after its queue does not wait for it."""
     budget, order, go_on = MemoryBudget(100, 60, LONG, at_a_time=2), list[str](), asyncio.Event()
 

@@ -11,13 +11,13 @@ from tests.gateway.serving.conftest import Served
 TOKEN = "0123456789abcdef-watching"
 
 
-async def test_nobody_but_operators_learns_that_they_are_there(client: httpx.AsyncClient) -> None:
+async def test_metrics_are_answered_404_to_everybody_but_operators(client: httpx.AsyncClient) -> None:
     for token, status in ((None, 404), ("ddh-client", 404), ("a-reviewer", 404), ("no-such", 401)):
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         assert (await client.get("/metrics", headers=headers)).status_code == status, token
 
 
-async def test_they_tell_of_routes_caches_and_connections(served: Served) -> None:
+async def test_metrics_show_routes_caches_and_connections(served: Served) -> None:
     app: FastAPI = create_app(
         ServingSettings(
             database_serving_url=SecretStr(served.serving_url),

@@ -139,9 +139,7 @@ async def test_parts_that_are_made_again_are_seen_at_once(client: httpx.AsyncCli
     assert (again.status_code, again.json()["values"]) == (200, [sample.value_at(2, row, column)])
 
 
-async def test_files_of_another_asset_are_no_parts_whatever_an_item_says(
-    client: httpx.AsyncClient, served: Served
-) -> None:
+async def test_item_that_names_another_assets_files_is_not_served(client: httpx.AsyncClient, served: Served) -> None:
     """The items of a run that was taken over: they name another tenant's tiles as their own."""
     facts = {"asset_id": "heights", "version_ordinal": 0, "revision": 1, "version_label": "1", "request_id": "r"}
     ask = "update api.descriptions set name = %s where asset_id = 'heights' and role = 'stac_items'"
@@ -167,7 +165,7 @@ def _directly(cog: Path, tile: morecantile.Tile) -> Any:
         return reader.tile(tile.x, tile.y, tile.z, tilesize=256).data
 
 
-async def test_all_of_a_rasters_doors_are_open(client: httpx.AsyncClient, served: Served) -> None:
+async def test_mosaic_answers_at_every_address_of_a_raster(client: httpx.AsyncClient, served: Served) -> None:
     row, column = sample.pick_pixel(1, SIZE)
     lon, lat = sample.lonlat_of(row, column)
     point = await client.get(f"/tiles/heights/point/{lon},{lat}")
@@ -181,7 +179,7 @@ async def test_all_of_a_rasters_doors_are_open(client: httpx.AsyncClient, served
     assert not [body for body in bodies if str(served.root).encode() in body]
 
 
-async def test_numbers_mean_what_they_mean_in_the_whole(
+async def test_mosaic_keeps_scale_offset_and_names_of_the_whole(
     scenes: dict[str, CogResult], client: httpx.AsyncClient, served: Served
 ) -> None:
     row, column = sample.pick_pixel(4, SIZE)
@@ -243,7 +241,7 @@ def test_percentiles_of_all_parts_are_about_those_of_the_whole(scenes: dict[str,
         assert band.percentile_98 == pytest.approx(exact.percentile_98, abs=0.08 * spread)
 
 
-async def test_parts_are_as_hidden_as_wholes(client: httpx.AsyncClient) -> None:
+async def test_hidden_mosaic_is_answered_like_a_hidden_raster(client: httpx.AsyncClient) -> None:
     absent = await client.get("/tiles/nobody/info", headers=STRANGER)
     for headers in ({}, STRANGER):
         answer = await client.get("/tiles/colours/info", headers=headers)
@@ -257,7 +255,7 @@ PIXEL = 1 / 1024
 
 
 @given(st.integers(1, 6), st.integers(1, 6), st.integers(-170, 100), st.data())
-def test_every_part_lies_at_its_place(columns: int, rows: int, west: int, data: st.DataObject) -> None:
+def test_every_part_of_a_grid_lies_at_its_place(columns: int, rows: int, west: int, data: st.DataObject) -> None:
     places = [(column, row) for column in range(columns) for row in range(rows)]
     kept = data.draw(st.lists(st.sampled_from(places), min_size=1, unique=True))
     parts = [
@@ -278,19 +276,19 @@ def test_every_part_lies_at_its_place(columns: int, rows: int, west: int, data: 
         [Part("a", Grid(0, 0, PIXEL, -PIXEL, 64, 64)), Part("b", Grid(64 * PIXEL, 0, PIXEL * 2, -PIXEL, 64, 64))],
     ],
 )
-def test_what_shares_no_grid_is_no_mosaic(parts: list[Part]) -> None:
+def test_parts_without_a_common_grid_are_refused(parts: list[Part]) -> None:
     with pytest.raises(NoMosaic):
         grid_of(parts)
 
 
-def test_only_our_own_files_are_parts() -> None:
+def test_only_files_of_the_silver_zone_are_parts() -> None:
     said = {"proj:transform": [1, 0, 0, 0, -1, 0], "proj:shape": [1, 1]}
     for href in ("https://elsewhere.test/a.tif", "/etc/passwd", "cairn://bronze/a.tif", "/vsicurl/https://x"):
         with pytest.raises(NoMosaic):
             parts_of([{"properties": said, "assets": {"data": {"href": href}}}])
 
 
-def test_a_name_is_never_markup(tmp_path: Path) -> None:
+def test_band_name_is_escaped_in_the_mosaic(tmp_path: Path) -> None:
     """A file may be called anything."""
     name = "a<SourceFilename>&b.tif"
     write(tmp_path / name, np.ones((64, 64), "uint8"), tiled=False, nodata=0)
@@ -317,6 +315,6 @@ def test_parts_in_blocks_of_other_sizes_are_one_raster(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("side", "factors"), [(100, []), (256, [2]), (1024, [2, 4, 8]), (1023, [2, 4])])
-def test_which_smaller_pictures_there_are(side: int, factors: list[int]) -> None:
+def test_overviews_of_a_mosaic_follow_from_its_parts(side: int, factors: list[int]) -> None:
     parts = [Part("a", Grid(0, 0, PIXEL, -PIXEL, side, side))]
     assert smaller_pictures(grid_of(parts)) == factors

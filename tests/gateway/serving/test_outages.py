@@ -93,7 +93,7 @@ def _ready(url: str, process: subprocess.Popen[bytes], log: Path) -> str:
     raise AssertionError(log.read_text())
 
 
-def test_a_signature_never_reaches_the_log(served: Served, tmp_path: Path) -> None:
+def test_signature_of_a_storage_address_never_reaches_the_log(served: Served, tmp_path: Path) -> None:
     log = tmp_path / "log"
     with _refusing_account() as (account_url, shown), _server(served, account_url, log) as url:
         answers = [httpx.get(f"{url}/tiles/open/{door}", timeout=30) for door in ("info", "preview.png")]

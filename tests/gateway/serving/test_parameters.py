@@ -23,7 +23,7 @@ PAIRS = [
 
 
 @pytest.mark.parametrize(("ours", "theirs"), PAIRS)
-async def test_they_ask_for_what_titiler_asks_for(ours: Callable[..., Any], theirs: Callable[..., Any]) -> None:
+async def test_parameters_equal_those_of_titiler(ours: Callable[..., Any], theirs: Callable[..., Any]) -> None:
     assert inspect.signature(ours) == inspect.signature(theirs, eval_str=True)
     assert await ours() == theirs()
 
@@ -33,7 +33,7 @@ def _where(number: Annotated[int, Query(alias="n")] = 0) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize(("dependency", "is_here"), [(_where, False), (parameters.at_once(_where), True)])
-async def test_they_are_read_where_the_request_is(dependency: Callable[..., Any], is_here: bool) -> None:
+async def test_parameters_are_read_in_the_event_loops_thread(dependency: Callable[..., Any], is_here: bool) -> None:
     app = FastAPI()
 
     @app.get("/")

@@ -89,7 +89,7 @@ async def test_a_search_finds_the_parts_that_the_reader_may_read(
         assert {item["id"] for item in answer.json()["features"]} == visible
 
 
-async def test_filters_and_pages_stay_within_it(client: httpx.AsyncClient) -> None:
+async def test_filters_and_pages_reveal_no_hidden_parts(client: httpx.AsyncClient) -> None:
     hidden = {"op": "like", "args": [{"property": "id"}, "inner%"]}
     for search in ({"filter": hidden}, {"ids": ["inner-1-r1-3"]}, {"collections": ["inner"]}):
         answer = await client.post("/stac/search", json=search)
@@ -114,7 +114,7 @@ async def test_pages_lead_through_all_parts(client: httpx.AsyncClient) -> None:
     assert sorted(seen) == sorted(parts_of("archive-1-r1") | {"archive-1-r1", "archive-2-r1"})
 
 
-async def test_a_part_and_its_file_are_there_for_who_may_read_them(client: httpx.AsyncClient) -> None:
+async def test_part_and_its_file_are_answered_only_to_who_may_read_them(client: httpx.AsyncClient) -> None:
     path = "/stac/collections/inner/items/inner-1-r1-3"
     item = (await client.get(path, headers=OWNER)).json()
     href = item["assets"]["data"]["href"]
@@ -133,19 +133,19 @@ async def test_a_part_and_its_file_are_there_for_who_may_read_them(client: httpx
     "name",
     ["data-0123456789abcdef.tif", "data.tif", "data-0123.tif", "..%2f..%2fetc%2fpasswd", "data-%25%25%25%25.tif"],
 )
-async def test_no_other_file_can_be_asked_for(name: str, client: httpx.AsyncClient) -> None:
+async def test_file_that_is_no_part_is_answered_404(name: str, client: httpx.AsyncClient) -> None:
     answer = await client.get(f"/tiles/archive/files/{name}?version=1")
     assert answer.status_code == 404
 
 
-async def test_a_file_is_of_its_version_alone(client: httpx.AsyncClient) -> None:
+async def test_file_of_a_part_is_answered_for_its_version_only(client: httpx.AsyncClient) -> None:
     item = (await client.get("/stac/collections/archive/items/archive-1-r1-0")).json()
     href: str = item["assets"]["data"]["href"]
     assert (await client.get(href)).status_code == 200
     assert (await client.get(href.replace("version=1", "version=2"))).status_code == 404
 
 
-async def test_what_is_there_in_parts_only_has_files_and_no_tiles(client: httpx.AsyncClient) -> None:
+async def test_asset_in_parts_without_a_mosaic_has_files_and_no_tiles(client: httpx.AsyncClient) -> None:
     item = (await client.get("/stac/collections/quilt/items/quilt-1-r1-5")).json()
     assert set(item["assets"]) == {"data"}
     assert (await client.get(item["assets"]["data"]["href"])).content == b"tile 5 of quilt-1-r1"

@@ -18,7 +18,7 @@ async def answers(made: Library, client_id: str | None, *paths: str) -> list[int
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-async def test_staff_see_a_staged_item_as_it_would_be(
+async def test_staff_see_a_staged_item_as_it_would_be_published(
     is_first: bool, shared_database: TestDatabase, tmp_path: Path
 ) -> None:
     async with library(shared_database, tmp_path) as made:
@@ -47,7 +47,7 @@ async def test_staff_see_a_staged_item_as_it_would_be(
         assert set(published["assets"]) == set(staged["assets"])
 
 
-async def test_what_was_rejected_is_seen_by_nobody(shared_database: TestDatabase, tmp_path: Path) -> None:
+async def test_rejected_revision_is_answered_404_to_everybody(shared_database: TestDatabase, tmp_path: Path) -> None:
     async with library(shared_database, tmp_path) as made:
         asset_id = await made.raster("rejected")
         paths = (f"/stac/collections/{asset_id}/items/{asset_id}-0-r1", f"/tiles/{asset_id}/info?version=0")
@@ -56,9 +56,7 @@ async def test_what_was_rejected_is_seen_by_nobody(shared_database: TestDatabase
         assert await answers(made, "reviewer", *paths) == [404, 404]
 
 
-async def test_decisions_are_seen_through_everything_that_is_remembered(
-    shared_database: TestDatabase, tmp_path: Path
-) -> None:
+async def test_decision_ends_every_remembered_answer(shared_database: TestDatabase, tmp_path: Path) -> None:
     """With the memory on: each answer is asked for before the decision, so that it would be remembered."""
     async with library(shared_database, tmp_path) as made:
         asset_id = await made.raster("seen")
@@ -71,7 +69,7 @@ async def test_decisions_are_seen_through_everything_that_is_remembered(
             assert await answers(made, None, *paths) == [status, status]
 
 
-async def test_an_approval_that_ended_serves_nothing_before_anybody_noticed(
+async def test_ended_approval_serves_nothing_even_before_the_sweep(
     shared_database: TestDatabase, tmp_path: Path
 ) -> None:
     async with library(shared_database, tmp_path) as made:
@@ -89,7 +87,7 @@ select pid from pg_stat_activity where application_name = 'cairn-serving-news' a
 """
 
 
-async def test_serving_forgets_on_order_also_after_its_connection_was_cut(
+async def test_serving_forgets_its_answers_after_its_listening_connection_was_cut(
     shared_database: TestDatabase, tmp_path: Path
 ) -> None:
     async with library(shared_database, tmp_path) as made:

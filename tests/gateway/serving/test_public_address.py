@@ -56,7 +56,7 @@ async def test_tiles_files_and_catalogue_link_to_the_public_address(public: http
         assert links == {PUBLIC}, path
 
 
-async def test_so_do_jobs_of_the_gateway(database: TestDatabase, tmp_path: Path) -> None:
+async def test_jobs_of_the_gateway_link_to_the_public_address(database: TestDatabase, tmp_path: Path) -> None:
     async with (
         running_platform(database, tmp_path, public_url=HttpUrl(PUBLIC)) as platform,
         platform.as_("ddh-dev") as partner,
@@ -78,7 +78,7 @@ async def test_so_do_jobs_of_the_gateway(database: TestDatabase, tmp_path: Path)
         ("https://cairn.example", "/console-of-another", "cairn.example", "https"),
     ],
 )
-async def test_a_request_comes_to_that_address_but_for_pages_that_compare_hosts(
+async def test_gateway_uses_the_public_address_but_for_pages_that_compare_hosts(
     url: str, path: str, host: str, scheme: str
 ) -> None:
     seen: list[httpx.URL | dict[str, str] | str] = []

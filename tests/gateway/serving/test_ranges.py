@@ -30,7 +30,9 @@ from gateway.serving.problems import ReaderProblem
         ("bytes=0-" + "9" * 30, None),
     ],
 )
-def test_one_range_is_understood_and_anything_else_is_the_whole(header: str | None, part: range | None) -> None:
+def test_single_range_is_understood_and_any_other_header_means_the_whole(
+    header: str | None, part: range | None
+) -> None:
     wanted = wanted_part(header, 100)
     assert (wanted is None) == (part is None)
     assert list(wanted or ()) == list(part or ())
@@ -46,7 +48,7 @@ class Emptied:
         return None
 
 
-def test_a_blob_that_is_gone_is_not_sent_as_an_empty_one() -> None:
+def test_missing_blob_is_not_answered_as_an_empty_file() -> None:
     state = SimpleNamespace(zones=SimpleNamespace(silver=Emptied()))
     scope = {"state": {"freshness": ('"1"', True)}}
     request: Any = SimpleNamespace(app=SimpleNamespace(state=state), scope=scope, headers={})

@@ -94,14 +94,14 @@ async def test_request_for_too_much_is_told_what_would_be_allowed(
     assert remedies in told["detail"]
 
 
-async def test_what_is_told_to_be_allowed_is_allowed(many: str, client: httpx.AsyncClient) -> None:
+async def test_request_within_the_advised_limits_is_answered(many: str, client: httpx.AsyncClient) -> None:
     for path in ("preview/2048x2048.tif?bidx=256&bidx=2&bidx=1", "preview.tif?max_size=200", "statistics?bidx=256"):
         answer = await client.get(f"/tiles/{many}/{path}")
         assert answer.status_code == 200, answer.text
     assert len((await client.get(f"/tiles/{many}/point/14.5,47.5")).json()["values"]) == 256
 
 
-async def test_one_side_of_a_strip_does_not_make_the_other_endless(served: Served, client: httpx.AsyncClient) -> None:
+async def test_picture_of_a_long_strip_is_bounded_on_both_sides(served: Served, client: httpx.AsyncClient) -> None:
     strip: dict[str, Any] = {"count": 1, "width": 4, "height": 60_000, "dtype": "uint8", "crs": "EPSG:4326"}
     place = from_bounds(14, 47, 14.001, 48, 4, 60_000)
     with rasterio.open(
@@ -116,7 +116,7 @@ async def test_one_side_of_a_strip_does_not_make_the_other_endless(served: Serve
     assert (await client.get("/tiles/bands-strip/preview.png?height=64")).status_code == 200
 
 
-async def test_pictures_at_once_are_bounded_too(many: str, app: FastAPI, client: httpx.AsyncClient) -> None:
+async def test_memory_of_concurrent_pictures_is_bounded(many: str, app: FastAPI, client: httpx.AsyncClient) -> None:
     """The others hold all memory there is: nothing is read, and the reader is told to ask again."""
     budget = app.state.budget
     app.state.budget = MemoryBudget(1024 * MEGABYTE, 384 * MEGABYTE, 0)
@@ -144,7 +144,7 @@ async def test_pictures_at_once_are_bounded_too(many: str, app: FastAPI, client:
         ("colormap_name=viridis", "cannot-render", "Name one with bidx."),
     ],
 )
-async def test_picture_that_cannot_be_drawn_says_why(
+async def test_undrawable_picture_is_refused_with_the_reason(
     query: str, code: str, said: str, made: Make, client: httpx.AsyncClient
 ) -> None:
     product, asset = made("4-nir", "uint16")
@@ -154,7 +154,7 @@ async def test_picture_that_cannot_be_drawn_says_why(
         assert said in answer.json()["detail"]
 
 
-async def test_what_the_reader_asks_for_wins(made: Make, client: httpx.AsyncClient, served: Served) -> None:
+async def test_readers_rendering_wins_over_the_default(made: Make, client: httpx.AsyncClient, served: Served) -> None:
     product, asset = made("4-nir", "uint16")
     with rasterio.open(served.root / "silver" / product.cog) as raster:
         values = raster.read().astype("float64")
@@ -173,7 +173,7 @@ async def test_what_the_reader_asks_for_wins(made: Make, client: httpx.AsyncClie
 
 @pytest.mark.parametrize("forgotten", ["percentiles", "everything"])
 @pytest.mark.parametrize("case", [("8", "float32"), ("5", "int16"), ("2-alpha", "uint16")])
-async def test_products_made_before_are_drawn_too(
+async def test_product_of_an_earlier_release_is_drawn(
     case: tuple[str, str], forgotten: str, made: Make, client: httpx.AsyncClient, served: Served
 ) -> None:
     """Of older ones no percentiles are known; of those of other workflows perhaps nothing."""
@@ -198,7 +198,7 @@ async def test_products_made_before_are_drawn_too(
         ("point/14.5,47.5", 1.0),
     ],
 )
-async def test_a_reading_says_what_it_costs(path: str, cost: float, many: str, client: httpx.AsyncClient) -> None:
+async def test_answer_states_its_cost(path: str, cost: float, many: str, client: httpx.AsyncClient) -> None:
     """In tiles of the usual size and colours: its reader may read so much less often."""
     answer = await client.get(f"/tiles/{many}/{path}")
     assert answer.status_code == 200, answer.text

@@ -82,7 +82,7 @@ async def test_a_point_gives_the_exact_value_of_its_version(seed: int, client: h
     assert answer.json()["values"] == [sample.value_at(seed, *PIXEL)]
 
 
-async def test_the_kin_of_tiles_answer(client: httpx.AsyncClient, served: Served) -> None:
+async def test_every_kind_of_tile_address_answers(client: httpx.AsyncClient, served: Served) -> None:
     bodies = []
     for path in (
         "info",
@@ -121,7 +121,7 @@ NOTHING = [
 
 @pytest.mark.parametrize(("asset", "headers"), NOTHING)
 @pytest.mark.parametrize("path", [TILE_PATH, "info", "statistics", "preview", f"point/{LON},{LAT}"])
-async def test_what_may_not_be_read_looks_like_nothing(
+async def test_hidden_raster_looks_like_a_missing_one(
     asset: str, headers: dict[str, str], path: str, client: httpx.AsyncClient
 ) -> None:
     nothing = await client.get(f"/tiles/no-such-asset/{path}")
@@ -159,7 +159,7 @@ async def test_owners_and_staff_read_what_others_may_not(
         ("open", "first", {}, 422),
     ],
 )
-async def test_versions(
+async def test_requested_version_is_answered_only_to_who_may_see_it(
     asset: str, version: str, headers: dict[str, str], status: int, client: httpx.AsyncClient
 ) -> None:
     answer = await client.get(f"/tiles/{asset}/info", params={"version": version}, headers=headers)
@@ -207,7 +207,7 @@ async def test_hostile_parameters_are_refused(path: str, client: httpx.AsyncClie
     ("query", "side"),
     [("tilesize=2046&buffer=1", 2048), ("tilesize=256&padding=16", 256), ("&".join(["bidx=1"] * 8), 512)],
 )
-async def test_what_is_within_the_limits_is_given(query: str, side: int, client: httpx.AsyncClient) -> None:
+async def test_parameters_within_the_limits_are_accepted(query: str, side: int, client: httpx.AsyncClient) -> None:
     answer = await client.get(f"/tiles/open/{TILE_PATH}.npy?{query}")
     assert answer.status_code == 200, answer.text
     assert np.load(io.BytesIO(answer.content)).shape[-1] <= side

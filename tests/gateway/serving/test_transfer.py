@@ -78,7 +78,7 @@ async def test_every_public_route_answers_head_and_options_and_is_open(client: h
             assert "access-control-allow-credentials" not in each.headers
 
 
-def test_a_route_that_is_new_would_be_walked() -> None:
+def test_new_public_route_is_covered_by_the_walk() -> None:
     app, router = FastAPI(), APIRouter()
     router.add_api_route("/tiles/{asset_id}/new", lambda: None)
     app.include_router(router)
@@ -92,21 +92,23 @@ async def test_a_search_may_be_posted(client: httpx.AsyncClient) -> None:
 
 
 @pytest.mark.parametrize("path", ["/livez", "/readyz", "/metrics", "/openapi.json", "/tilesets", "/"])
-async def test_nothing_else_is_open(path: str, client: httpx.AsyncClient) -> None:
+async def test_only_data_addresses_allow_other_origins(path: str, client: httpx.AsyncClient) -> None:
     asking = {"Origin": "https://elsewhere.test", "Access-Control-Request-Method": "GET"}
     for answer in (await client.get(path, headers=asking), await client.options(path, headers=asking)):
         assert [name for name in answer.headers if name.startswith("access-control")] == []
 
 
 @pytest.mark.parametrize("path", ["/livez", "/readyz"])
-async def test_probes_are_asked_by_head_too(path: str, client: httpx.AsyncClient) -> None:
+async def test_probes_answer_head_requests(path: str, client: httpx.AsyncClient) -> None:
     assert (await client.head(path)).status_code == 200
     refused = await client.post(path)
     assert (refused.status_code, refused.headers["allow"]) == (405, "GET, HEAD")
 
 
 @pytest.mark.parametrize("root", DATA)
-async def test_a_preflight_says_the_same_of_every_address(root: str, client: httpx.AsyncClient) -> None:
+async def test_preflight_of_a_missing_asset_equals_that_of_an_existing_one(
+    root: str, client: httpx.AsyncClient
+) -> None:
     asking = {
         "Origin": "https://elsewhere.test",
         "Access-Control-Request-Method": "GET",
@@ -131,7 +133,9 @@ async def test_a_preflight_says_the_same_of_every_address(root: str, client: htt
         "/stac/api",
     ],
 )
-async def test_text_and_vector_tiles_are_compressed_for_who_takes_that(path: str, client: httpx.AsyncClient) -> None:
+async def test_text_and_vector_tiles_are_compressed_for_clients_that_accept_gzip(
+    path: str, client: httpx.AsyncClient
+) -> None:
     plain = await client.get(path, headers=IDENTITY)
     async with client.stream("GET", path, headers=GZIP) as packed:
         sent = b"".join([piece async for piece in packed.aiter_raw()])
@@ -157,7 +161,7 @@ async def test_text_and_vector_tiles_are_compressed_for_who_takes_that(path: str
     [f"/tiles/open/{TILE_PATH}", "/tiles/open/preview.webp", "/tiles/open/preview.tif", "/tiles/open/preview.npy",
      "/tiles/open/data.tif", f"/tiles/open/files/{TEXT_NAME}", "/livez"],
 )  # fmt: skip
-async def test_pictures_and_files_travel_as_they_are(path: str, client: httpx.AsyncClient) -> None:
+async def test_pictures_and_files_are_not_compressed(path: str, client: httpx.AsyncClient) -> None:
     plain, answer = await client.get(path, headers=IDENTITY), await client.get(path, headers=GZIP)
     assert (plain.status_code, "content-encoding" in answer.headers) == (200, False)
     assert (answer.content, answer.headers.get("etag")) == (plain.content, plain.headers.get("etag"))
@@ -166,7 +170,7 @@ async def test_pictures_and_files_travel_as_they_are(path: str, client: httpx.As
 @pytest.mark.parametrize(
     ("path", "media_type"), [(f"files/{TEXT_NAME}", "text/csv; charset=utf-8"), ("data.tif", "image/tiff")]
 )
-async def test_a_range_is_of_the_bytes_that_the_tag_names(
+async def test_range_answers_bytes_of_the_version_that_its_tag_names(
     path: str, media_type: str, client: httpx.AsyncClient
 ) -> None:
     whole = await client.get(f"/tiles/open/{path}", headers=GZIP)
@@ -178,7 +182,7 @@ async def test_a_range_is_of_the_bytes_that_the_tag_names(
     assert "content-encoding" not in part.headers
 
 
-async def test_a_small_tile_of_features_is_one_too(client: httpx.AsyncClient) -> None:
+async def test_small_vector_tile_keeps_its_media_type(client: httpx.AsyncClient) -> None:
     answer = await client.get(f"/tiles/fields/{ZOOM_8}", headers=GZIP)
     assert answer.headers["content-type"] == MVT
 
@@ -188,7 +192,7 @@ async def test_a_small_tile_of_features_is_one_too(client: httpx.AsyncClient) ->
     [("gzip", True), ("br, gzip;q=0.5", True), ("GZIP", True), ("deflate,gzip; q=1", True),
      ("", False), ("br", False), ("gzip;q=0", False), ("gzip;q=0.0, br", False), ("identity", False), ("xgzip", False)],
 )  # fmt: skip
-def test_who_takes_gzip(accepted: str, taken: bool) -> None:
+def test_accept_encoding_header_of_every_form_is_judged(accepted: str, taken: bool) -> None:
     assert takes_gzip(accepted) is taken
 
 
@@ -200,7 +204,7 @@ def test_who_takes_gzip(accepted: str, taken: bool) -> None:
         ("/stac/conformance", "/stac/conformance"),
     ],
 )
-async def test_a_head_is_counted_once_as_what_it_is(
+async def test_head_request_is_counted_once_under_its_route(
     path: str, route: str, client: httpx.AsyncClient, app: FastAPI
 ) -> None:
     def counted() -> dict[str, float]:

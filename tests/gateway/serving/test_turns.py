@@ -50,7 +50,7 @@ async def drained(readers: Readers) -> list[str]:
     return readers.order
 
 
-async def test_places_go_around_among_readers_whoever_came_first_with_how_many() -> None:
+async def test_places_rotate_among_readers_whatever_each_has_waiting() -> None:
     readers = Readers(Turns(1, LONG))
     await readers.ask("a1", "a2", "a3", "a4", "b1", "b2", "c1")
     assert readers.order == ["a1"]
@@ -70,7 +70,7 @@ async def test_as_many_go_on_as_there_are_places() -> None:
     assert readers.turns.free == 2
 
 
-async def test_who_waits_too_long_or_with_too_many_is_told_to_ask_again() -> None:
+async def test_reader_waiting_too_long_or_with_too_many_is_told_to_retry() -> None:
     turns = Turns(1, 0.0, most_waiting=1)
     async with turns.place("a"):
         with pytest.raises(ReaderProblem, match="Ask again"):
@@ -85,7 +85,7 @@ async def test_who_waits_too_long_or_with_too_many_is_told_to_ask_again() -> Non
 
 
 @pytest.mark.parametrize("has_come", [False, True])
-async def test_who_goes_away_keeps_nobody_from_a_place(has_come: bool) -> None:
+async def test_reader_that_leaves_gives_its_place_to_the_next(has_come: bool) -> None:
     turns = Turns(1, LONG)
     readers = Readers(turns)
     async with turns.place("a"):

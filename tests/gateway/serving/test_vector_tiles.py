@@ -88,7 +88,7 @@ def told(answer: httpx.Response) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("name", SHAPES)
-async def test_what_a_crowded_tile_leaves_out_is_spread_evenly_and_told(name: str, client: httpx.AsyncClient) -> None:
+async def test_crowded_tile_thins_features_evenly_and_counts_them(name: str, client: httpx.AsyncClient) -> None:
     found, answer = await asked(client, name, WHOLE)
     shown, matched = told(answer)
     assert (shown, int(matched.removesuffix(";about"))) == ("10000", COUNT)
@@ -99,7 +99,7 @@ async def test_what_a_crowded_tile_leaves_out_is_spread_evenly_and_told(name: st
     assert all(0.35 < count / 400 < 0.65 for count in squares.values()), squares
 
 
-async def test_a_tile_has_the_same_features_whoever_asks_and_keeps_them_when_zoomed_in(
+async def test_tile_repeats_its_features_and_keeps_them_when_zoomed_in(
     client: httpx.AsyncClient,
 ) -> None:
     wide, first = await asked(client, "parcels", WHOLE)
@@ -136,12 +136,12 @@ async def test_features_smaller_than_a_pixel_are_still_seen(name: str, kind: int
         assert all(mvt.area(one.rings[0]) > 0 for one in found)
 
 
-async def test_a_tile_elsewhere_holds_nothing_of_nothing(client: httpx.AsyncClient) -> None:
+async def test_tile_outside_of_the_layer_is_empty(client: httpx.AsyncClient) -> None:
     found, answer = await asked(client, "parcels", morecantile.Tile(0, 0, 9))
     assert (found, answer.content, told(answer)) == ([], b"", ("0", "0"))
 
 
-async def test_a_tile_of_long_texts_is_bounded_and_says_so(client: httpx.AsyncClient) -> None:
+async def test_tile_of_long_texts_is_bounded_and_counts_what_it_shows(client: httpx.AsyncClient) -> None:
     """The one that is too long alone leaves room for the others."""
     found, answer = await asked(client, "wordy", WHOLE)
     assert len(answer.content) < vector_tiles.MAX_BYTES
@@ -162,7 +162,9 @@ async def test_no_tile_is_larger_than_its_bound(
     assert told(answer)[0] == str(len(found))
 
 
-async def test_more_than_are_counted_are_told_about(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_features_beyond_the_counting_limit_are_estimated(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(vector_tiles, "MAX_COUNTED", 12_000)
     _, answer = await asked(client, "parcels", WHOLE)
     shown, matched = told(answer)
@@ -172,16 +174,16 @@ async def test_more_than_are_counted_are_told_about(client: httpx.AsyncClient, m
 
 
 @pytest.mark.parametrize(("count", "last_hash", "about"), [(10_000, -1, 19_998), (10_000, 2**31 - 1, 9_999), (1, 0, 0)])
-def test_a_number_is_told_from_how_dense_hashes_lie(count: int, last_hash: int, about: int) -> None:
+def test_number_of_features_is_estimated_from_the_density_of_hashes(count: int, last_hash: int, about: int) -> None:
     assert estimated(count, last_hash) == about
 
 
-def test_headers_are_numbers() -> None:
+def test_count_headers_are_numbers_marked_when_estimated() -> None:
     assert Counted(1, 2).headers == {SHOWN: "1", MATCHED: "2"}
     assert Counted(1, 2, is_exact=False).headers == {SHOWN: "1", MATCHED: "2;about"}
 
 
-async def test_tilejson_says_how_much_of_it_a_tile_shows(client: httpx.AsyncClient) -> None:
+async def test_tilejson_states_how_many_features_a_tile_shows(client: httpx.AsyncClient) -> None:
     document = (await client.get("/tiles/parcels/WebMercatorQuad/tilejson.json")).json()
     assert document["features"] == {
         "total": COUNT,
@@ -195,9 +197,7 @@ async def test_tilejson_says_how_much_of_it_a_tile_shows(client: httpx.AsyncClie
 
 
 @pytest.mark.parametrize("form", ["geojson", "json", "csv", "ndjson", "geojsonseq"])
-async def test_a_page_of_features_says_in_every_format_that_there_are_more(
-    form: str, client: httpx.AsyncClient
-) -> None:
+async def test_page_of_features_counts_the_matched_ones_in_every_format(form: str, client: httpx.AsyncClient) -> None:
     address = f"/vector/collections/trees/items?f={form}"
     first = await client.get(f"{address}&limit=3")
     assert told(first) == ("3", str(COUNT))

@@ -34,7 +34,7 @@ from flows.handlers.errors import HandlerError, InvalidInput
         (None, FactoryRunState.UNDER_WAY),
     ],
 )
-def test_status_words(status: str | None, expected: FactoryRunState) -> None:
+def test_each_pipeline_status_maps_to_its_stage(status: str | None, expected: FactoryRunState) -> None:
     assert stage({"status": status}) is expected
 
 
@@ -53,7 +53,9 @@ def test_status_words(status: str | None, expected: FactoryRunState) -> None:
     ],
 )
 @pytest.mark.parametrize("body", [{"error": {"code": "Code", "message": "Why."}}, {"error": "x"}, [], None, "<html>"])
-def test_http_codes(status: int, expected: type[HandlerError], retryable: bool, body: Any) -> None:
+def test_each_http_status_maps_to_its_error(
+    status: int, expected: type[HandlerError], retryable: bool, body: Any
+) -> None:
     error = refusal(status, body, None)
     assert type(error) is expected
     assert error.retryable is retryable
@@ -63,7 +65,7 @@ def test_http_codes(status: int, expected: type[HandlerError], retryable: bool, 
 @pytest.mark.parametrize(
     ("header", "seconds"), [(None, None), ("", None), ("7", 7), ("-1", 0), ("9999", 300), ("Fri, 31 Dec", None)]
 )
-def test_how_long_we_are_asked_to_wait(header: str | None, seconds: float | None) -> None:
+def test_retry_after_header_gives_the_wait(header: str | None, seconds: float | None) -> None:
     assert wait_seconds(header) == seconds
 
 
@@ -77,7 +79,7 @@ def test_a_failed_pipeline_may_be_run_again_and_a_cancelled_one_not() -> None:
     assert not cancelled.retryable
 
 
-def test_a_run_is_ours_by_its_destination_unless_it_came_to_nothing() -> None:
+def test_pipeline_run_is_found_by_its_destination_unless_it_failed() -> None:
     def run(run_id: str, destination: Any, status: str = "InProgress", start: str = "2026-01-01") -> dict[str, Any]:
         return {"runId": run_id, "parameters": {"destination": destination}, "status": status, "runStart": start}
 

@@ -68,7 +68,7 @@ def export(root: Path, stop: Event | None = None, **more: Any) -> ExportResult:
     return adf(params.model_copy(update={"poll_seconds": 0.01}), context(root, stop))
 
 
-def test_a_pipeline_copies_and_its_run_is_told(factory: StandIn, tmp_path: Path) -> None:
+def test_export_by_a_pipeline_copies_and_returns_the_run_id(factory: StandIn, tmp_path: Path) -> None:
     made = export(tmp_path, pipeline_parameters={"region": "north"})
     [run_id] = factory.runs
     assert (made.adf_run_id, made.external_blob_path) == (run_id, DESTINATION)
@@ -85,7 +85,7 @@ def stop_once_watched(factory: StandIn, stop: Event) -> None:
     stop.set()
 
 
-def test_a_try_that_was_stopped_is_taken_up_where_it_was(factory: StandIn, tmp_path: Path) -> None:
+def test_next_try_after_a_stop_goes_on_with_the_same_pipeline_run(factory: StandIn, tmp_path: Path) -> None:
     factory.statuses = ["InProgress"]
     stop = Event()
     Thread(target=stop_once_watched, args=(factory, stop)).start()
@@ -101,7 +101,7 @@ def test_a_try_that_was_stopped_is_taken_up_where_it_was(factory: StandIn, tmp_p
 EXPORT = "from pathlib import Path; from tests.flows.handlers.adf.test_running import export; export(Path({!r}))"
 
 
-def test_a_run_whose_id_never_arrived_is_found(
+def test_pipeline_run_whose_id_was_lost_is_found(
     factory: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The worker is killed after Data Factory made the run and before it has answered; queries show the run late."""
@@ -123,7 +123,7 @@ def test_a_run_whose_id_never_arrived_is_found(
     assert factory.calls.count("start") == 1
 
 
-def test_a_run_that_was_never_made_is_made(factory: StandIn, tmp_path: Path) -> None:
+def test_pipeline_run_that_was_never_created_is_created(factory: StandIn, tmp_path: Path) -> None:
     factory.refuse("start", 503)
     with pytest.raises(FactoryBusy):
         export(tmp_path)
@@ -132,7 +132,7 @@ def test_a_run_that_was_never_made_is_made(factory: StandIn, tmp_path: Path) -> 
     assert "query" in factory.calls
 
 
-def test_answers_that_fail_now_and_then_are_waited_out(factory: StandIn, tmp_path: Path) -> None:
+def test_passing_failures_of_data_factory_are_waited_out(factory: StandIn, tmp_path: Path) -> None:
     for status in (429, 500, 503, 429):
         factory.refuse("run", status)
     export(tmp_path)
@@ -150,7 +150,7 @@ def test_a_factory_that_does_not_answer_any_more_fails_the_try_and_keeps_the_run
 
 
 @pytest.mark.parametrize(("status", "error"), [("Failed", PipelineFailed), ("Cancelled", PipelineCancelled)])
-def test_a_run_that_came_to_nothing_is_not_waited_for_again(
+def test_failed_pipeline_run_is_not_waited_for_again(
     factory: StandIn, tmp_path: Path, status: str, error: type[HandlerError]
 ) -> None:
     factory.statuses = ["InProgress", status]
@@ -160,14 +160,14 @@ def test_a_run_that_came_to_nothing_is_not_waited_for_again(
     assert export(tmp_path).adf_run_id == list(factory.runs)[1]
 
 
-def test_a_run_that_data_factory_has_forgotten_is_made_anew(factory: StandIn, tmp_path: Path) -> None:
+def test_forgotten_pipeline_run_is_created_anew(factory: StandIn, tmp_path: Path) -> None:
     factory.refuse("run", 404)
     with pytest.raises(RunGone):
         export(tmp_path)
     assert export(tmp_path).adf_run_id == list(factory.runs)[1]
 
 
-def test_success_without_the_files_is_none(factory: StandIn, tmp_path: Path) -> None:
+def test_pipeline_success_without_the_files_is_a_failure(factory: StandIn, tmp_path: Path) -> None:
     factory.on_start = None
     with pytest.raises(HandlerError, match="is not there"):
         export(tmp_path)
@@ -177,7 +177,7 @@ def test_success_without_the_files_is_none(factory: StandIn, tmp_path: Path) -> 
     ("status", "body", "error"),
     [(403, FORBIDDEN, FactoryRefused), (404, None, FactoryRefused), (400, None, InvalidInput)],
 )
-def test_what_is_refused_is_not_tried_again(
+def test_refusal_by_data_factory_is_not_retryable(
     factory: StandIn, tmp_path: Path, status: int, body: Any, error: type[HandlerError]
 ) -> None:
     factory.refuse("start", status, body)
@@ -186,7 +186,9 @@ def test_what_is_refused_is_not_tried_again(
     assert not refused.value.retryable
 
 
-def test_a_worker_without_identity_says_so(factory: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_export_by_a_worker_without_an_identity_fails_with_that_reason(
+    factory: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     factory.token_status = 400
     monkeypatch.setenv("AZURE_TOKEN_CREDENTIALS", "prod")  # only what a deployed worker would try
     with pytest.raises(FactoryRefused, match="no identity"):
@@ -216,7 +218,9 @@ def test_a_withdrawal_of_an_export_without_a_pipeline_asks_nobody(factory: Stand
     assert factory.calls == []
 
 
-def test_the_token_is_told_to_nobody(factory: StandIn, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_access_token_appears_in_no_log_checkpoint_or_error(
+    factory: StandIn, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """Not to a log, not to a checkpoint, not to an error; the positive control is the path that they do name."""
     caplog.set_level(logging.DEBUG)
     export(tmp_path)

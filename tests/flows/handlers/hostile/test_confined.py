@@ -40,20 +40,22 @@ def wishes(root: Path) -> list[tuple[str, object]]:
     ]  # fmt: skip
 
 
-def test_the_kernel_refuses_what_is_not_a_trys_own(wish: Wish, tmp_path: Path) -> None:
+def test_kernel_refuses_a_confined_try_every_foreign_wish(wish: Wish, tmp_path: Path) -> None:
     for what, where in wishes(tmp_path):
         assert wish(what, where).startswith("PermissionError"), (what, where)
     assert not (tmp_path / "planted").exists()
 
 
-def test_without_confinement_it_would_be_granted(wish: Wish, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unconfined_try_is_granted_every_foreign_wish(
+    wish: Wish, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("CAIRN_TRY_CONFINEMENT", "off")
     for what, where in wishes(tmp_path):
         assert not wish(what, where).startswith("PermissionError"), (what, where)
     assert (tmp_path / "planted").read_text() == "was here"
 
 
-def test_no_path_of_a_zone_is_a_trys_own_not_even_its_sources(wish: Wish, tmp_path: Path) -> None:
+def test_confined_try_can_open_no_path_of_a_zone(wish: Wish, tmp_path: Path) -> None:
     """What it may read it was handed open; what it makes it hands over. Only its own folder it opens by itself."""
     source = bronze(tmp_path, "up/a.tif")
     source.write_bytes(next(hostile.honest()).content)

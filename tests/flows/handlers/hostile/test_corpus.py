@@ -58,19 +58,21 @@ def test_every_file_gets_an_orderly_verdict_in_time_and_memory(validated: list[F
     assert zygote.lives()
 
 
-def test_honest_files_pass(validated: list[Fate], corpus: list[Sample]) -> None:
+def test_every_honest_raster_passes_validation(validated: list[Fate], corpus: list[Sample]) -> None:
     honest = {sample.name for sample in corpus if sample.honest}
     assert len(honest) >= 15
     assert [fate for fate in validated if fate.name in honest and fate.verdict != "taken"] == []
 
 
-def test_the_same_verdict_twice(validated: list[Fate], corpus: list[Sample], root: Path) -> None:
+def test_repeated_validation_of_a_raster_gives_the_same_verdict(
+    validated: list[Fate], corpus: list[Sample], root: Path
+) -> None:
     before = {fate.name: (fate.verdict, fate.words) for fate in validated}
     again = fates(some(corpus, validated), "hostile.validate", root)
     assert [fate for fate in again if (fate.verdict, fate.words) != before[fate.name]] == []
 
 
-def test_what_is_made_of_them_does_no_harm_either(
+def test_products_of_hostile_rasters_are_made_or_refused_orderly(
     validated: list[Fate], corpus: list[Sample], root: Path, zygote: Zygote
 ) -> None:
     made = fates(some(corpus, validated), "hostile.create_cog", root)

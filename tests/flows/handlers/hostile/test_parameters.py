@@ -48,7 +48,7 @@ def test_a_handler_takes_a_crs_by_its_code_alone(handler: AnyHandler, name: str)
             taken.validate_python(definition)
 
 
-def test_there_are_such_parameters() -> None:
+def test_handlers_with_crs_parameters_are_found() -> None:
     assert len(crs_parameters()) >= 4
 
 
@@ -68,7 +68,7 @@ def test_a_workflow_takes_a_crs_by_its_code_alone(path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", NEVER)
-def test_storage_takes_no_name_that_is_not_a_blobs(name: str, tmp_path: Path) -> None:
+def test_storage_refuses_every_name_that_gdal_would_follow(name: str, tmp_path: Path) -> None:
     """Also where a name comes from elsewhere than a submission."""
     store = Zones.local(tmp_path).bronze
     for reach in (store.readable_path, store.size_bytes, store.read_bytes, lambda given: list(store.chunks(given))):

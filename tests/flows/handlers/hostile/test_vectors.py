@@ -44,7 +44,7 @@ def fates(samples: Iterable[Sample], handler: str, root: Path) -> list[Fate]:
         return list(threads.map(lambda one: fate_of(one, handler, root, {"source_crs": "EPSG:4326"}), samples))
 
 
-def test_the_same_seed_makes_the_same_files(corpus: list[Sample], tmp_path: Path) -> None:
+def test_corpus_of_one_seed_is_always_the_same(corpus: list[Sample], tmp_path: Path) -> None:
     again = list(hostile_vectors.honest(tmp_path))
     assert [one.name for one in [*again, *hostile_vectors.mutants(MUTANTS, again)]] == [one.name for one in corpus]
     assert [*again, *hostile_vectors.mutants(MUTANTS, again)] == corpus
@@ -56,14 +56,14 @@ def test_every_file_gets_an_orderly_verdict_in_time_and_memory(converted: list[F
     assert zygote.lives()
 
 
-def test_honest_files_pass_and_some_mutants_do_not(converted: list[Fate], corpus: list[Sample]) -> None:
+def test_honest_vector_files_pass_and_some_mutants_do_not(converted: list[Fate], corpus: list[Sample]) -> None:
     honest = {sample.name for sample in corpus if sample.honest}
     assert len(honest) == 2 * len(hostile_vectors.ENDINGS)
     assert [fate for fate in converted if fate.name in honest and fate.verdict != "taken"] == []
     assert {fate.verdict for fate in converted if fate.name not in honest} == {"taken", "refused"}
 
 
-def test_validation_is_as_orderly_and_refuses_nothing_that_is_taken(
+def test_validation_is_orderly_and_refuses_no_file_that_converts(
     converted: list[Fate], corpus: list[Sample], root: Path, zygote: Zygote
 ) -> None:
     validated = fates(corpus, "hostile.vector_validate", root)
@@ -74,7 +74,7 @@ def test_validation_is_as_orderly_and_refuses_nothing_that_is_taken(
     assert zygote.lives()
 
 
-def test_shapes_that_end_before_they_begin_are_refused(zygote: Zygote, corpus: list[Sample], root: Path) -> None:
+def test_flatgeobuf_with_negative_value_lengths_is_refused(zygote: Zygote, corpus: list[Sample], root: Path) -> None:
     """Two mutants of FlatGeobuf of which GDAL makes columns whose values have less than no bytes."""
     honest = [sample for sample in corpus if sample.honest]
     known = {12: "438-put_extreme-areas-fgb", 14: "042-put_extreme-areas-fgb"}
@@ -83,7 +83,9 @@ def test_shapes_that_end_before_they_begin_are_refused(zygote: Zygote, corpus: l
     assert {fate.verdict for fate in fates(found, "hostile.vector_convert", root)} == {"refused"}
 
 
-def test_the_same_verdict_twice(converted: list[Fate], corpus: list[Sample], root: Path) -> None:
+def test_repeated_conversion_of_a_vector_file_gives_the_same_verdict(
+    converted: list[Fate], corpus: list[Sample], root: Path
+) -> None:
     before = {fate.name: (fate.verdict, fate.words) for fate in converted}
     again = fates(corpus if FULL else corpus[::4], "hostile.vector_convert", root)
     assert [fate for fate in again if (fate.verdict, fate.words) != before[fate.name]] == []

@@ -82,7 +82,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Watched:
     return Watched(root, json.loads(done.stdout.splitlines()[-1]), list(asked(root / "log")))
 
 
-def test_every_file_was_tried(watched: Watched) -> None:
+def test_every_file_of_the_corpus_was_tried(watched: Watched) -> None:
     names = {sample.name for sample in hostile_watch.watched(watched.root, MUTANTS)}
     assert len(names) > 50
     tried = [fate for fate in watched.told["fates"] if fate["handler"] == "hostile.validate"]
@@ -100,13 +100,13 @@ def of_the_tries(watched: Watched) -> list[Asked]:
     return strange[:begun]
 
 
-def test_no_try_opened_anything_but_its_file_and_no_socket(watched: Watched) -> None:
+def test_no_try_opened_another_file_or_a_socket(watched: Watched) -> None:
     count = len(watched.told["fates"])
     print(f"\nn = {count} tries watched: {len(of_the_tries(watched))} strange files or sockets")  # noqa: T201
     assert of_the_tries(watched) == []
 
 
-def test_the_controls_were_caught(watched: Watched) -> None:
+def test_unguarded_control_tries_were_caught(watched: Watched) -> None:
     """The same files, opened trustingly, read another's blob and reach for an address; and both are seen."""
     caught = watched.strange()[len(of_the_tries(watched)) :]
     files, networks = {one.path for one in caught}, {one.network for one in caught if one.network}

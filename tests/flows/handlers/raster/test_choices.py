@@ -30,7 +30,7 @@ def test_the_kind_of_data_decides_where_nothing_is_asked_for(bands: Bands, full:
 
 
 @pytest.mark.parametrize(("bands", "predictor"), [(PALETTE, 1), (COLOURS, 1), (CLASSES, 2), (HEIGHTS, 3)])
-def test_differences_are_packed_where_that_helps(bands: Bands, predictor: int) -> None:
+def test_predictor_is_chosen_where_it_helps(bands: Bands, predictor: int) -> None:
     assert choices.predictor(bands) == predictor
 
 
@@ -110,7 +110,7 @@ def test_a_column_of_one_pixel_goes_with_the_tile_beside_it() -> None:
 @pytest.mark.parametrize(
     ("decoded", "tiles", "is_tiled"), [(100, 9, False), (101, 9, True), (101, 1, False), (0, 1, False)]
 )
-def test_only_what_exceeds_the_limit_and_can_be_shared_is_tiled(decoded: int, tiles: int, is_tiled: bool) -> None:
+def test_only_divisible_raster_beyond_the_memory_limit_is_tiled(decoded: int, tiles: int, is_tiled: bool) -> None:
     assert tiling.decide(decoded, 100, tiles).is_tiled is is_tiled
 
 

@@ -215,7 +215,7 @@ def test_a_stated_crs_places_a_file_that_names_none(context: Context, tmp_path: 
     assert made.bounds_wgs84 == pytest.approx((12.418, 47.202, 12.499, 47.257), abs=0.002)
 
 
-def test_pixels_that_cannot_be_unpacked_are_the_senders_to_mend(context: Context, tmp_path: Path) -> None:
+def test_undecodable_pixels_are_refused_as_invalid_input(context: Context, tmp_path: Path) -> None:
     path = bronze(tmp_path, NAME)
     sample.write(path, seed=3, size=1024)
     with rasterio.open(path) as raster:
@@ -230,13 +230,13 @@ def test_pixels_that_cannot_be_unpacked_are_the_senders_to_mend(context: Context
     assert list(context.workdir.iterdir()) == []
 
 
-def test_does_not_rely_on_an_earlier_validation(context: Context, tmp_path: Path) -> None:
+def test_create_cog_refuses_an_unvalidated_bad_raster(context: Context, tmp_path: Path) -> None:
     write_header(bronze(tmp_path, NAME), 65_535, 65_535)
     with pytest.raises(InvalidInput, match="times its size"):
         created(context)
 
 
-def test_a_place_that_the_target_has_not_is_refused(context: Context, tmp_path: Path) -> None:
+def test_raster_outside_of_the_target_crs_is_refused(context: Context, tmp_path: Path) -> None:
     """Web maps end before the poles."""
     write(bronze(tmp_path, NAME), PIXELS[:50, :50], crs="EPSG:4326", transform=Affine(1e-5, 0, 0, 0, -1e-5, -89.9999))
     with pytest.raises(InvalidInput, match="EPSG:3857: it lies outside of it"):
@@ -244,13 +244,13 @@ def test_a_place_that_the_target_has_not_is_refused(context: Context, tmp_path: 
 
 
 @pytest.mark.parametrize("target", ["EPSG:99999", "EPSG:4978"], ids=["unknown", "not a map"])
-def test_a_target_that_makes_no_map_is_refused(target: str, context: Context, tmp_path: Path) -> None:
+def test_target_crs_that_is_no_map_is_refused(target: str, context: Context, tmp_path: Path) -> None:
     write(bronze(tmp_path, NAME), PIXELS, nodata=0)
     with pytest.raises(InvalidInput, match=target):
         created(context, target_crs=target)
 
 
-def test_reports_progress_up_to_the_end(tmp_path: Path) -> None:
+def test_create_cog_reports_progress_up_to_the_end(tmp_path: Path) -> None:
     sample.write(bronze(tmp_path, NAME), seed=3, size=600)
     seen: list[float] = []
     created(context_in(tmp_path, progress=lambda fraction, message: seen.append(fraction)))
@@ -258,7 +258,7 @@ def test_reports_progress_up_to_the_end(tmp_path: Path) -> None:
     assert seen[-1] == 1
 
 
-def test_leaves_between_windows_when_asked_to_stop(tmp_path: Path) -> None:
+def test_create_cog_stops_between_windows(tmp_path: Path) -> None:
     sample.write(bronze(tmp_path, NAME), seed=3, size=600)
     context = context_in(tmp_path)
     stopping = context_in(tmp_path, progress=lambda *_: context.stop_event.set(), stop_event=context.stop_event)

@@ -33,7 +33,9 @@ NAME = "up/dem.tif"
         (LARGEST_COPY_BYTES + 1, True, False, "ranges"),
     ],
 )
-def test_the_decision(size_bytes: int, is_remote: bool, is_tiled: bool, reading: str) -> None:
+def test_reading_mode_follows_from_size_storage_and_layout(
+    size_bytes: int, is_remote: bool, is_tiled: bool, reading: str
+) -> None:
     assert decide(size_bytes, is_remote=is_remote, is_tiled=is_tiled).reading == reading
 
 
@@ -47,7 +49,7 @@ def test_the_layout_is_found_in_the_first_bytes(big: str, order: str, is_tiled: 
 
 
 @given(st.sampled_from([b"II*\0", b"MM\0*", b"II+\0", b"MM\0+", b""]), st.binary(max_size=400))
-def test_no_bytes_are_too_strange(magic: bytes, rest: bytes) -> None:
+def test_any_first_bytes_give_a_layout_or_none(magic: bytes, rest: bytes) -> None:
     assert lies_in_tiles(magic + rest) in (True, False)
 
 
@@ -59,19 +61,19 @@ def test_the_source_is_read_once_and_stays_where_it_is(context: Context, tmp_pat
     assert found.size_mb == pytest.approx(bronze(tmp_path, NAME).stat().st_size / 1024**2)
 
 
-def test_nothing_is_read_when_asked_to_stop(context: Context, tmp_path: Path) -> None:
+def test_stopped_blob_to_mount_reads_nothing(context: Context, tmp_path: Path) -> None:
     sample.write(bronze(tmp_path, NAME), seed=3, size=600)
     context.stop_event.set()
     with pytest.raises(Stopped):
         blob_to_mount(BlobToMountParams(source=NAME), context)
 
 
-def test_a_blob_that_is_not_there_is_the_senders_to_mend(tmp_path: Path) -> None:
+def test_missing_blob_is_refused_as_invalid_input(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="There is no blob"):
         blob_to_mount(BlobToMountParams(source=NAME), context_in(tmp_path))
 
 
-def test_it_loads_no_gdal() -> None:
+def test_copying_module_loads_no_gdal() -> None:
     code = "import sys, flows.handlers.raster.copying; print(sorted({'rasterio', 'rio_cogeo'} & sys.modules.keys()))"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "[]"

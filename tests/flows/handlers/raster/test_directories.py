@@ -33,7 +33,7 @@ def file_of(content: bytes) -> TiffFile:
 
 
 @given(st.sampled_from([CLASSIC, BIG]), directories)
-def test_what_was_written_is_read_back(form: Form, given_directories: list[Directory]) -> None:
+def test_written_directories_are_read_back_unchanged(form: Form, given_directories: list[Directory]) -> None:
     at = form.header_bytes
     content = file_header(form) + packed(form, at)
     for number, directory in enumerate(given_directories):
@@ -68,7 +68,7 @@ def test_the_first_directory_is_read_without_the_rest_of_the_file() -> None:
         begin.value(next(begin.directories())[256])
 
 
-def test_what_begins_otherwise_is_refused() -> None:
+def test_file_with_another_signature_is_refused() -> None:
     for content in (b"", b"II", b"II*\1abcd", b"\x89PNG"):
         with pytest.raises(NotTiff):
             file_of(content)

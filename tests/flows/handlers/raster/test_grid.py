@@ -9,7 +9,7 @@ from flows.handlers.raster import grid
 
 
 @pytest.mark.parametrize("dtype", sorted(grid.PIXEL_TYPES))
-def test_sizes_agree_with_numpy(dtype: str) -> None:
+def test_pixel_sizes_agree_with_numpy(dtype: str) -> None:
     assert grid.decoded_bytes(5, 7, 3, dtype) == np.zeros((3, 7, 5), dtype).nbytes
 
 

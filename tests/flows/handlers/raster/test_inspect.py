@@ -30,7 +30,7 @@ def validated(context: Context, source_crs: str | None = None) -> ValidateResult
     return validate(ValidateParams(source=NAME, source_crs=source_crs), context)
 
 
-def test_a_good_raster_is_green(context: Context, tmp_path: Path) -> None:
+def test_good_raster_is_validated_without_findings(context: Context, tmp_path: Path) -> None:
     path = bronze(tmp_path, NAME)
     sample.write(path, seed=3, size=600)
     found = validated(context)
@@ -160,7 +160,7 @@ REFUSED: list[tuple[Callable[[Path], None], str]] = [
 
 
 @pytest.mark.parametrize(("make", "sentence"), REFUSED, ids=[make.__name__ for make, _ in REFUSED])
-def test_refused_with_a_sentence_for_the_sender(
+def test_bad_raster_is_refused_with_a_sentence_for_the_sender(
     make: Callable[[Path], None], sentence: str, context: Context, tmp_path: Path
 ) -> None:
     make(bronze(tmp_path, NAME))
@@ -173,7 +173,7 @@ def test_refused_with_a_sentence_for_the_sender(
     assert str(tmp_path) not in str(refusal.value)
 
 
-def test_the_driver_list_holds_where_the_first_bytes_deceive(
+def test_file_of_another_driver_is_refused_despite_its_first_bytes(
     context: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = bronze(tmp_path, NAME)
@@ -185,7 +185,7 @@ def test_the_driver_list_holds_where_the_first_bytes_deceive(
         validated(context)
 
 
-def test_no_blob_of_that_name(context: Context) -> None:
+def test_missing_blob_is_refused_as_invalid_input(context: Context) -> None:
     with pytest.raises(InvalidInput, match=r"no blob 'up/dem\.tif'"):
         validated(context)
 
@@ -215,7 +215,7 @@ FIXED = [
 
 
 @pytest.mark.parametrize(("profile", "warning"), FIXED, ids=["nodata", "blocks", "rotated", "south-up"])
-def test_warns_of_what_the_product_will_fix(
+def test_fixable_fault_is_reported_as_a_warning(
     profile: dict[str, object], warning: str, context: Context, tmp_path: Path
 ) -> None:
     pixels = sample.pixels(3, 2100) if "blockysize" in profile else PIXELS
@@ -234,7 +234,7 @@ def test_control_points_place_a_raster(context: Context, tmp_path: Path) -> None
     assert found.bounds_wgs84 == pytest.approx((12, 47 - SIDE / 1000, 12 + SIDE / 1000, 47))
 
 
-def test_the_header_is_told(context: Context, tmp_path: Path) -> None:
+def test_validation_returns_the_facts_of_the_header(context: Context, tmp_path: Path) -> None:
     write(bronze(tmp_path, NAME), np.stack([PIXELS % 255] * 4).astype("uint8"), nodata=0, compress="deflate")
     found = validated(context)
     assert (found.block_width, found.block_height, found.overviews) == (256, 256, [])
@@ -249,7 +249,7 @@ def test_every_kind_of_tiff_is_read(layout: dict[str, str], context: Context, tm
     assert validated(context).outcome == "green"
 
 
-def test_the_heights_of_a_compound_crs_do_not_matter(context: Context, tmp_path: Path) -> None:
+def test_raster_in_a_compound_crs_is_accepted(context: Context, tmp_path: Path) -> None:
     write(bronze(tmp_path, NAME), PIXELS, nodata=0, crs="EPSG:32633+5773")
     assert validated(context).crs == "EPSG:32633"
 
@@ -261,7 +261,7 @@ def test_a_mask_needs_no_nodata(context: Context, tmp_path: Path) -> None:
     assert validated(context).outcome == "green"
 
 
-def test_sidecars_change_nothing(context: Context, tmp_path: Path) -> None:
+def test_sidecar_files_do_not_change_the_verdict(context: Context, tmp_path: Path) -> None:
     path = write(bronze(tmp_path, NAME), PIXELS, nodata=0)
     plain = validated(context)
     metadata = "<PAMDataset><SRS>EPSG:3857</SRS><GeoTransform>0,1,0,0,0,-1</GeoTransform></PAMDataset>"
@@ -274,7 +274,7 @@ def test_sidecars_change_nothing(context: Context, tmp_path: Path) -> None:
     assert validated(context) == plain
 
 
-def test_leaves_when_asked_to_stop(context: Context, tmp_path: Path) -> None:
+def test_validation_stops_when_asked_to(context: Context, tmp_path: Path) -> None:
     write(bronze(tmp_path, NAME), PIXELS)
     context.stop_event.set()
     with pytest.raises(Stopped):

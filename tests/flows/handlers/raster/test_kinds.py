@@ -42,7 +42,7 @@ def product(root: Path) -> Path:
 
 
 @pytest.mark.parametrize("dtype", sorted(grid.PIXEL_TYPES))
-def test_every_type_survives_both_ways(dtype: str, context: Context, tmp_path: Path) -> None:
+def test_every_pixel_type_survives_both_routes(dtype: str, context: Context, tmp_path: Path) -> None:
     pixels = (PIXELS % 120).astype(dtype)
     write(bronze(tmp_path, NAME), pixels, nodata=0)
     assert created(context, target_crs=sample.CRS).bands[0].dtype == dtype
@@ -113,7 +113,7 @@ def test_control_points_place_a_raster(context: Context, tmp_path: Path) -> None
             assert value == PIXELS[at, at]
 
 
-def test_what_crosses_the_antimeridian_stays_one_piece(context: Context, tmp_path: Path) -> None:
+def test_raster_across_the_antimeridian_stays_one_piece(context: Context, tmp_path: Path) -> None:
     pixels = np.full((400, 400), 5, "uint8")
     ((x,), (y,)) = transform("EPSG:4326", "EPSG:32660", [179.9], [-17.0])
     write(bronze(tmp_path, NAME), pixels, nodata=0, crs="EPSG:32760", transform=from_origin(x, y + 1e7, 100, 100))
@@ -141,7 +141,7 @@ def test_a_polar_raster_is_placed(context: Context, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 3000), (513, 2), (300, 1)])
-def test_odd_sizes(size: tuple[int, int], context: Context, tmp_path: Path) -> None:
+def test_raster_of_an_odd_size_keeps_its_pixels(size: tuple[int, int], context: Context, tmp_path: Path) -> None:
     pixels = np.arange(1, 1 + size[0] * size[1]).reshape(size).astype("uint16")
     write(bronze(tmp_path, NAME), pixels, nodata=0)
     made = created(context, target_crs=sample.CRS)
@@ -230,7 +230,7 @@ def test_the_thumbnail_is_a_small_picture(dtype: str, count: int, context: Conte
     assert not list(tmp_path.rglob("*.aux.xml"))
 
 
-def test_what_one_band_lacks_stays_lacking_in_that_band_alone(tmp_path: Path) -> None:
+def test_nodata_of_one_band_leaves_other_bands_unchanged(tmp_path: Path) -> None:
     cube = np.array([[[85, 63, 51, 26, 30, 4]], [[50, 0, 97, 72, 0, 54]]], dtype=np.int32)
     turned = from_origin(sample.WEST_METRES, sample.NORTH_METRES, 10, 10) @ Affine.rotation(20)
     write(bronze(tmp_path, NAME), cube, nodata=0, transform=turned)
@@ -268,7 +268,7 @@ def rasters(draw: st.DrawFn) -> tuple[Any, dict[str, Any]]:
     overview_resampling=st.sampled_from([None, "nearest", "average", "mode"]),
     turned=st.booleans(),
 )
-def test_any_raster_by_any_options(
+def test_random_raster_keeps_its_values_under_random_options(
     raster: tuple[Any, dict[str, Any]], turned: bool, tmp_path_factory: pytest.TempPathFactory, **options: Any
 ) -> None:
     """In its own CRS all pixels stay; elsewhere no value appears that was not between those there were."""

@@ -33,7 +33,7 @@ LIMITS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("within", "beyond", "words"), LIMITS)
-def test_each_limit_from_both_sides(within: dict[str, Any], beyond: dict[str, Any], words: str) -> None:
+def test_header_is_refused_only_beyond_each_limit(within: dict[str, Any], beyond: dict[str, Any], words: str) -> None:
     assert refusals([replace(PICTURE, **within)], PLENTY) == []
     (clause,) = refusals([replace(PICTURE, **beyond)], PLENTY)
     assert words in clause

@@ -45,7 +45,7 @@ def far(store: LocalStore) -> Pieces:
     return Pieces(RangeReader(store, NAME, store.size_bytes(NAME) or 0))
 
 
-def test_gives_the_bytes_of_the_blob(store: Counting) -> None:
+def test_reading_by_pieces_gives_the_bytes_of_the_blob(store: Counting) -> None:
     blob, generator = far(store), random.Random(2)  # noqa: S311 - likewise
     for _ in range(2000):
         at, length = generator.randrange(20_500), generator.randrange(generator.choice([10, 300, 3000]))
@@ -54,7 +54,7 @@ def test_gives_the_bytes_of_the_blob(store: Counting) -> None:
     assert blob.ranges(wanted) == [CONTENT[at : at + length] for at, length in wanted]
 
 
-def test_what_is_read_on_and_on_is_fetched_in_ever_larger_parts(store: Counting) -> None:
+def test_sequential_reading_fetches_ever_larger_parts(store: Counting) -> None:
     blob = far(store)
     for at in range(0, 20_000, 50):
         blob.read(at, 50)
@@ -62,7 +62,7 @@ def test_what_is_read_on_and_on_is_fetched_in_ever_larger_parts(store: Counting)
     assert sum(length for _, length in store.asked) == len(CONTENT)
 
 
-def test_no_more_is_kept_than_there_is_room_for(store: Counting) -> None:
+def test_kept_pieces_stay_within_their_room(store: Counting) -> None:
     blob = far(store)
     for at in range(0, 20_000, 50):
         blob.read(at, 50)
@@ -84,7 +84,9 @@ def test_ranges_that_lie_close_together_are_fetched_as_one(store: Counting) -> N
     assert store.asked == [(0, 2540), (9000, 300)]
 
 
-def test_what_one_reader_fetches_another_does_not_fetch_again(store: Counting, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_piece_fetched_by_one_reader_is_not_fetched_by_another(
+    store: Counting, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Two threads go through the blob, each with a reader of its own. What is kept suffices, whoever lags behind."""
     monkeypatch.setattr(pieces, "KEPT_BYTES", len(CONTENT))
     blobs = [Pieces(RangeReader(store, NAME, len(CONTENT)), kept_of(store, NAME)) for _ in range(2)]
@@ -102,7 +104,7 @@ def test_what_one_reader_fetches_another_does_not_fetch_again(store: Counting, m
     assert kept_of(store, NAME).pieces == {}
 
 
-def test_a_fetch_that_failed_is_tried_again_by_who_waited_for_it(store: Counting) -> None:
+def test_failed_fetch_is_retried_by_a_waiting_reader(store: Counting) -> None:
     class Failing(RangeReader):
         def read(self, start: int, length: int) -> bytes:
             raise Transient("gone")
@@ -113,7 +115,7 @@ def test_a_fetch_that_failed_is_tried_again_by_who_waited_for_it(store: Counting
     assert Pieces(RangeReader(store, NAME, len(CONTENT)), kept).read(0, 50) == CONTENT[:50]
 
 
-def test_a_file_of_this_machine_is_read_as_it_is_asked_for(store: Counting) -> None:
+def test_local_file_is_read_without_fetching(store: Counting) -> None:
     with store.reader(NAME) as file:
         blob = Pieces(file)
         assert blob.read(19_990, 50) == CONTENT[-10:]

@@ -12,7 +12,7 @@ WHOLE = ["uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64
 
 
 @pytest.mark.parametrize("largest", [1.0, 2.0**53, 1e200, 1.7e308])
-def test_no_amount_is_too_large(largest: float) -> None:
+def test_statistics_of_very_large_values_do_not_overflow(largest: float) -> None:
     values = np.array([[-largest, largest], [0.0, largest / 2]])
     tally = BandTally()
     for row in values:

@@ -25,7 +25,7 @@ def read(content: bytes) -> list[ClaimedPicture]:
 
 
 @pytest.mark.parametrize("sample", HONEST.values(), ids=HONEST)
-def test_agrees_with_gdal_on_honest_files(sample: Sample) -> None:
+def test_directory_reader_agrees_with_gdal_on_honest_files(sample: Sample) -> None:
     first, *others = read(sample.content)
     with rasterio.MemoryFile(sample.content) as memory, memory.open() as raster:
         assert (first.width, first.height, first.bands) == (raster.width, raster.height, raster.count)
@@ -38,7 +38,7 @@ def test_agrees_with_gdal_on_honest_files(sample: Sample) -> None:
     assert 0 < first.largest_block_bytes <= len(sample.content)
 
 
-def test_finds_gdals_metadata() -> None:
+def test_directory_reader_finds_gdals_metadata() -> None:
     (picture,) = read(HONEST["tagged"].content)
     assert b'<Item name="AUTHOR">someone</Item>' in picture.metadata
 
@@ -54,7 +54,7 @@ def test_a_file_that_ends_too_early_is_noticed_at_every_length(name: str) -> Non
         assert max(picture.end for picture in pictures) > length or length >= len(content) - 97
 
 
-def test_what_begins_otherwise_is_not_a_tiff() -> None:
+def test_file_with_another_signature_is_not_a_tiff() -> None:
     for content in (b"", b"II", b"<VRTDataset/>", b"II*\1abcd", b"\x89PNG"):
         with pytest.raises(NotTiff):
             read(content)
@@ -68,13 +68,13 @@ def chain_of(count: int) -> bytes:
     return b"II*\0" + struct.pack("<I", 8) + b"".join(parts)
 
 
-def test_many_directories_are_fine_and_too_many_are_not() -> None:
+def test_directories_beyond_the_limit_are_refused() -> None:
     assert len(read(chain_of(directories.MAX_DIRECTORIES))) == directories.MAX_DIRECTORIES
     with pytest.raises(BeyondLimit, match="directories"):
         read(chain_of(directories.MAX_DIRECTORIES + 1))
 
 
-def test_directories_that_run_in_a_circle() -> None:
+def test_circular_directories_are_refused() -> None:
     content = bytearray(tiff_of({**PICTURE, 273: 8, 278: 64, 279: 1}))
     content[-4:] = struct.pack("<I", 8)
     with pytest.raises(Damaged, match="circle"):
@@ -93,7 +93,9 @@ FAULTS: list[tuple[dict[int, int], type[ValueError], str]] = [
 
 
 @pytest.mark.parametrize(("changes", "kind", "words"), FAULTS)
-def test_what_does_not_fit_together(changes: dict[int, int], kind: type[ValueError], words: str) -> None:
+def test_inconsistent_tags_are_refused_with_the_reason(
+    changes: dict[int, int], kind: type[ValueError], words: str
+) -> None:
     with pytest.raises(kind, match=words):
         read(tiff_of(PICTURE | changes))
 
@@ -106,7 +108,7 @@ def test_a_tag_that_stands_twice_is_refused_since_readers_differ() -> None:
 
 
 @pytest.mark.parametrize("count", [2**31, 2**32 - 1])
-def test_nothing_is_allocated_for_a_claim(count: int) -> None:
+def test_claimed_counts_allocate_no_memory(count: int) -> None:
     content = bytearray(tiff_of({**PICTURE, 273: 8, 278: 64, 279: 1, 42112: 8}))
     for tag in (258, 273, 279, 42112):
         at = content.index(struct.pack("<HH", tag, 4))

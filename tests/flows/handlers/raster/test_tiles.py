@@ -96,7 +96,7 @@ def with_mask_beside_nodata(root: Path, pixels: Any) -> None:
 
 @pytest.mark.parametrize("resampling", ["nearest", "cubic"])
 @pytest.mark.parametrize("target", [sample.CRS, "EPSG:4326", "EPSG:3035"])
-def test_a_mask_beside_nodata_is_heard_on_both_routes(target: str, resampling: str, tmp_path: Path) -> None:
+def test_mask_beside_nodata_is_honoured_on_both_routes(target: str, resampling: str, tmp_path: Path) -> None:
     params: dict[str, Any] = {"target_crs": target, "resampling": resampling}
     with_mask_beside_nodata(tmp_path, sample.pixels(5, 1400) % 4000 + 1)
     direct = create_cog(CreateCogParams(**SMALL, **params), context_in(tmp_path, output_prefix="direct"))
@@ -167,7 +167,7 @@ def test_tiles_of_a_collection_are_products_of_their_own(
             assert raster.read(1).any() != tile.is_empty
 
 
-def test_a_tile_of_nothing_is_called_empty(context: Context, tmp_path: Path) -> None:
+def test_tile_without_data_is_marked_empty(context: Context, tmp_path: Path) -> None:
     pixels = np.zeros((1024, 1024), "uint16")
     pixels[:512, :512] = 7
     write(bronze(tmp_path, NAME), pixels, nodata=0)
@@ -175,7 +175,7 @@ def test_a_tile_of_nothing_is_called_empty(context: Context, tmp_path: Path) -> 
     assert empty == {"0_0": False, "0_1": True, "1_0": True, "1_1": True}
 
 
-def test_the_scheme_says_which_way_and_why(context: Context, tmp_path: Path) -> None:
+def test_tiling_scheme_states_route_and_memory_estimate(context: Context, tmp_path: Path) -> None:
     write(bronze(tmp_path, NAME), sample.pixels(5, 1400), nodata=0)
     params = {"tile_pixels": TILE_PIXELS, **SMALL, "target_crs": sample.CRS}
     small = generate_tiling_scheme(TilingSchemeParams(**params), context)
@@ -186,7 +186,7 @@ def test_the_scheme_says_which_way_and_why(context: Context, tmp_path: Path) -> 
     assert large.reason == "4 MB of pixels exceed the limit of 1 MB: 9 tiles share them."
 
 
-def test_no_wish_raises_the_limit_beyond_what_a_try_has(
+def test_memory_limit_parameter_cannot_exceed_a_trys_memory(
     context: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(bronze(tmp_path, NAME), sample.pixels(5, 1400), nodata=0)
@@ -198,7 +198,7 @@ def test_no_wish_raises_the_limit_beyond_what_a_try_has(
     )  # fmt: skip
 
 
-def test_a_try_has_what_its_kernel_grants_it() -> None:
+def test_memory_of_a_try_follows_its_resource_limit() -> None:
     """In a process of its own: a limit once lowered stays low."""
     code = (
         "import resource; from flows.settings import TryLimits; print(TryLimits().memory_here)\n"
@@ -271,7 +271,7 @@ class Kept:
         self.state = state
 
 
-def test_parts_are_discarded_once_and_again(context: Context, tmp_path: Path) -> None:
+def test_discarding_parts_again_changes_nothing(context: Context, tmp_path: Path) -> None:
     write(bronze(tmp_path, NAME), sample.pixels(5, 600), nodata=0)
     tiles = tiled(context, target_crs=sample.CRS)
     params = DiscardPartsParams(tiles=[tile.model_dump() for tile in tiles])

@@ -75,7 +75,7 @@ def test_every_finding_says_what_is_wrong_and_what_is_done() -> None:
             assert finding.sentence() == f"{finding.wrong} {finding.remedy}"
 
 
-def test_all_reasons_to_refuse_are_told_at_once() -> None:
+def test_refusal_names_all_its_reasons_at_once() -> None:
     refusal = judge(replace(GOOD, dtypes=("complex64",), is_placed=False, names_crs=False, epsg=None)).refusal()
     assert refusal is not None
     for words in ("complex64", "not placed on the ground", "names no CRS"):

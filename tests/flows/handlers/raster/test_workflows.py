@@ -55,7 +55,7 @@ def test_the_tiled_ingest_leaves_one_product_for_each_tile(tmp_path: Path, monke
         assert (tmp_path / "silver" / thumbnail["href"].removeprefix("cairn://silver/")).is_file()
 
 
-def test_both_ingests_tell_the_same_of_the_bands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whole_and_tiled_ingest_report_the_same_bands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = done("raster_ingest", tmp_path, monkeypatch, "whole").outputs
     tiles = done("raster_tiled", tmp_path, monkeypatch, "tiles", tile_pixels=512).outputs
     assert whole

@@ -35,7 +35,7 @@ def coordinates(bounds: Bounds, outline: Any = None) -> list[Any]:
     return drawn.coordinates if isinstance(drawn, MultiPolygon) else [drawn.coordinates]
 
 
-def test_rounding_beyond_the_world_is_taken_back() -> None:
+def test_coordinate_rounded_beyond_the_world_is_clamped() -> None:
     assert checked_bbox((-180.0000001, -90.5, 180.2, 90.1)) == (-180, -90, 180, 90)
 
 
@@ -68,7 +68,7 @@ def test_outer_rings_run_counterclockwise_and_are_closed(box: Bounds) -> None:
         assert ring[0] == ring[-1]
 
 
-def test_an_outline_is_drawn_wound_as_it_should_be() -> None:
+def test_outline_is_rewound_as_rfc_7946_asks() -> None:
     bounds = (0.0, 0.0, 4.0, 4.0)
     wrong = [SQUARE[::-1], HOLE[::-1]]
     expected = [[[tuple(point) for point in SQUARE], [tuple(point) for point in HOLE]]]
@@ -93,7 +93,7 @@ def test_an_outline_of_two_parts_is_a_multipolygon() -> None:
         [[[[1]]]],
     ],
 )
-def test_without_a_sound_outline_the_box_is_drawn(outline: Any) -> None:
+def test_box_is_drawn_where_the_outline_is_unusable(outline: Any) -> None:
     assert coordinates((0.0, 0.0, 4.0, 4.0), outline) == [[[tuple(point) for point in SQUARE]]]
 
 
@@ -112,7 +112,7 @@ def test_a_union_covers_all_of_its_boxes(given_boxes: list[Bounds]) -> None:
 
 @settings(deadline=None)
 @given(st.lists(boxes().filter(lambda box: box[0] % 360 != box[2] % 360), min_size=1, max_size=5))
-def test_a_union_is_no_wider_than_it_must_be(given_boxes: list[Bounds]) -> None:
+def test_union_leaves_out_the_widest_gap_between_its_boxes(given_boxes: list[Bounds]) -> None:
     """What it leaves out is the widest gap between its boxes, degree by degree."""
     joined = union(given_boxes)
     assert joined is not None
@@ -138,5 +138,5 @@ def test_a_union_is_no_wider_than_it_must_be(given_boxes: list[Bounds]) -> None:
         ([(-180.0, -90.0, 180.0, 90.0), (179.0, 0.0, -179.0, 1.0)], (-180, -90, 180, 90)),
     ],
 )
-def test_the_union_of_boxes(given_boxes: list[Bounds], expected: Bounds | None) -> None:
+def test_union_of_boxes_is_the_expected_one(given_boxes: list[Bounds], expected: Bounds | None) -> None:
     assert union(given_boxes) == expected

@@ -28,7 +28,7 @@ def properties(**more: Any) -> StacItem:
     return item(properties={"datetime": NOW, **more})
 
 
-def test_an_item_names_the_extensions_that_it_uses_and_no_others() -> None:
+def test_item_names_exactly_the_extensions_that_it_uses() -> None:
     assert item().document()["stac_extensions"] == []
     named = properties(**{"proj:code": "EPSG:4326", "platform:dataset_id": "dem"}).document()
     assert named["stac_extensions"] == ["https://stac-extensions.github.io/projection/v2.0.0/schema.json"]
@@ -38,7 +38,7 @@ def test_an_item_names_the_extensions_that_it_uses_and_no_others() -> None:
     assert [one.split("/")[3] for one in used] == ["file", "raster"]
 
 
-def test_what_is_not_known_is_not_written() -> None:
+def test_unknown_values_are_left_out_of_an_item() -> None:
     document = item().document()
     assert set(document["assets"]["data"]) == {"href", "roles"}
     assert set(document["properties"]) == {"datetime"}
@@ -83,7 +83,7 @@ def test_a_broken_item_is_refused(changes: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), "none"])
-def test_numbers_that_json_has_not_are_refused(value: object) -> None:
+def test_numbers_beyond_json_are_refused_in_an_item(value: object) -> None:
     with pytest.raises(ValidationError):
         StacBand.model_validate({"name": "b1", "nodata": value})
     with pytest.raises(ValidationError):

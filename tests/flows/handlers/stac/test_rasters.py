@@ -99,12 +99,12 @@ def test_each_file_of_a_product_is_an_asset() -> None:
     assert assets["thumbnail"]["file:checksum"].startswith("1220")
 
 
-def test_what_is_outside_of_the_silver_zone_is_no_asset() -> None:
+def test_file_outside_of_the_silver_zone_is_no_asset() -> None:
     moved = COG_CREATED.model_copy(update={"artifacts": [COG, THUMBNAIL.model_copy(update={"zone": "bronze"})]})
     assert set(document(moved)["assets"]) == {"data"}
 
 
-def test_a_product_without_its_file_is_a_fault_of_ours() -> None:
+def test_product_without_its_file_is_an_internal_error() -> None:
     with pytest.raises(HandlerError, match="no artifact"):
         raster_product(COG_CREATED.model_copy(update={"artifacts": [THUMBNAIL]}))
 
@@ -117,7 +117,7 @@ def test_nodata_is_a_number_or_one_of_three_words(nodata: float, written: object
     assert with_band(nodata=nodata)["nodata"] == written
 
 
-def test_scale_and_offset_are_told_where_they_change_anything() -> None:
+def test_scale_and_offset_are_written_only_where_they_change_values() -> None:
     assert "raster:scale" not in with_band(scale=1, offset=0)
     assert with_band(scale=0.1, offset=0)["raster:scale"] == 0.1
     assert with_band(scale=1, offset=-273.15)["raster:offset"] == -273.15
@@ -128,7 +128,7 @@ def test_statistics_of_a_band_without_valid_pixels_are_left_out() -> None:
     assert with_band(minimum=0.0, mean=math.nan)["statistics"] == {"minimum": 0}
 
 
-def test_a_type_that_stac_does_not_know_is_another_one() -> None:
+def test_pixel_type_unknown_to_stac_is_written_as_other() -> None:
     assert with_band(dtype="complex64")["data_type"] == "other"
 
 
@@ -136,22 +136,22 @@ def test_a_type_that_stac_does_not_know_is_another_one() -> None:
     ("text", "written"),
     [(None, None), ("", None), (" \0\n ", None), ("Near\0 infra\nred", "Near infra red"), ("x" * 999, "x" * 300)],
 )
-def test_words_that_came_with_the_data_are_one_short_line(text: str | None, written: str | None) -> None:
+def test_band_names_of_the_data_are_cut_to_one_short_line(text: str | None, written: str | None) -> None:
     assert plain_text(text) == written
 
 
-def test_a_footprint_that_the_handler_found_is_drawn() -> None:
+def test_footprint_found_by_the_handler_is_written() -> None:
     triangle = [[[14.8, 47.5], [15.2, 47.5], [15.0, 47.8], [14.8, 47.5]]]
     told = Told(bounds_wgs84=(14.8, 47.5, 15.2, 47.8), footprint_wgs84=triangle, artifacts=[COG.model_dump()])
     assert document(told)["geometry"] == {"type": "Polygon", "coordinates": triangle}
 
 
-def test_the_digest_of_a_large_source_may_be_unknown() -> None:
+def test_item_without_the_digest_of_its_source_is_valid() -> None:
     [link] = [one for one in document(COG_CREATED)["links"] if one["rel"] == "derived_from"]
     assert link == {"rel": "derived_from", "href": "cairn://bronze/up/dem.tif"}
 
 
-def test_the_example_is_complete() -> None:
+def test_item_of_the_example_result_is_complete() -> None:
     told: CogResult = COG_CREATED
     properties = document(told)["properties"]
     assert (properties["proj:code"], properties["proj:shape"]) == ("EPSG:4326", [3100, 4400])

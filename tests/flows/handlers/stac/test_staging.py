@@ -85,7 +85,7 @@ def test_the_item_is_named_after_asset_version_and_revision(tmp_path: Path) -> N
     assert (artifact.size_bytes, artifact.sha256) == (len(content), hashlib.sha256(content).hexdigest())
 
 
-def test_the_platform_finds_its_own_names(tmp_path: Path) -> None:
+def test_item_carries_the_platforms_own_references(tmp_path: Path) -> None:
     properties = registered(tmp_path)[1]["properties"]
     assert {key: value for key, value in properties.items() if key.startswith("platform:")} == {
         "platform:dataset_id": "dem",
@@ -110,7 +110,7 @@ def test_projection_fields_describe_the_product(tmp_path: Path) -> None:
     ]
 
 
-def test_the_data_asset_can_be_trusted_and_read(tmp_path: Path) -> None:
+def test_data_asset_has_checksum_size_and_address(tmp_path: Path) -> None:
     data = registered(tmp_path)[1]["assets"]["data"]
     assert data["href"] == f"cairn://silver/{COG_CREATED.cog}"
     assert data["type"] == pystac.MediaType.COG
@@ -120,7 +120,7 @@ def test_the_data_asset_can_be_trusted_and_read(tmp_path: Path) -> None:
     assert band["statistics"] == {"minimum": 1, "maximum": 4000, "mean": 2000, "stddev": 700, "valid_percent": 98}
 
 
-def test_the_item_says_what_it_was_derived_from(tmp_path: Path) -> None:
+def test_item_links_to_its_source_and_collection(tmp_path: Path) -> None:
     links = {link["rel"]: link for link in registered(tmp_path)[1]["links"]}
     assert links["derived_from"]["href"] == "cairn://bronze/up/dem.tif"
     assert links["derived_from"]["file:checksum"] == "1220" + "ab" * 32
@@ -163,14 +163,14 @@ def test_two_tiles_of_one_id_are_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "silver").exists()
 
 
-def test_it_leaves_when_it_is_told_to(tmp_path: Path) -> None:
+def test_register_items_stops_when_asked_to(tmp_path: Path) -> None:
     context = context_of(tmp_path)
     context.stop_event.set()
     with pytest.raises(Stopped):
         register_items(RegisterItemsParams(collection_id="alps-dem", tiles=[tile(0)], source="up/dem.tif"), context)
 
 
-def test_a_collection_is_given_words(tmp_path: Path) -> None:
+def test_collection_file_holds_the_given_title(tmp_path: Path) -> None:
     made = ensure_collection(EnsureCollectionParams(title=" Alps\n"), context_of(tmp_path))
     [artifact] = made.artifacts
     assert (made.collection_id, artifact.role) == ("alps-dem", "stac_collection")
@@ -185,7 +185,7 @@ def test_writing_items_loads_no_gdal() -> None:
 
 
 @pytest.mark.parametrize("missing", ["asset_id", "version_ordinal", "revision", "version_label"])
-def test_a_run_about_no_asset_is_told_so_in_a_sentence_and_not_tried_again(tmp_path: Path, missing: str) -> None:
+def test_staging_without_an_asset_fails_with_a_sentence_and_without_retry(tmp_path: Path, missing: str) -> None:
     """A run as the domain words one that is about nothing: what it has not is None."""
     context = context_of(tmp_path, **{missing: None})
     tiles = RegisterItemsParams(collection_id="alps-dem", tiles=[tile(0)], source="up/dem.tif")

@@ -34,14 +34,14 @@ def test_only_the_parts_of_the_layer_are_written(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "source.shp").read_bytes() == b"r"
 
 
-def test_what_macs_add_is_passed_over(tmp_path: Path) -> None:
+def test_files_added_by_macos_are_ignored(tmp_path: Path) -> None:
     assert "source.prj" in extracted(tmp_path, {**ONE_LAYER, "__MACOSX/._roads.shp": b"x"})
 
 
 @pytest.mark.parametrize(
     "name", ["../a.shp", "/etc/a.shp", "a/../../b.shp", "C:\\a.shp", "..\\a.shp", "\\\\host\\a.shp"]
 )
-def test_names_that_lead_out_are_refused(tmp_path: Path, name: str) -> None:
+def test_archive_with_names_that_lead_out_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(InvalidInput, match="leads out of the archive"):
         extracted(tmp_path, {**ONE_LAYER, name: b"x"})
     assert list((tmp_path / "out").iterdir()) == []
@@ -58,14 +58,14 @@ def test_names_that_lead_out_are_refused(tmp_path: Path, name: str) -> None:
         ({**ONE_LAYER, "b.shp": bytes(100_000_000)}, None, "would grow from"),
     ],
 )
-def test_other_archives_are_refused_with_a_reason(
+def test_unusable_archive_is_refused_with_the_reason(
     tmp_path: Path, entries: Mapping[str, bytes], layer: str | None, told: str
 ) -> None:
     with pytest.raises(InvalidInput, match=told):
         extracted(tmp_path, entries, layer)
 
 
-def test_a_link_is_refused(tmp_path: Path) -> None:
+def test_archive_with_a_symbolic_link_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.zip"
     with zipfile.ZipFile(path, "w") as made:
         link = zipfile.ZipInfo("roads.shp")

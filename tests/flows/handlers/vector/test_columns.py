@@ -14,7 +14,7 @@ HOSTILE = ['x"; drop table a;--', "pg_catalog.pg_authid", "a" * 64, "a" * 65, "'
 
 @settings(deadline=None)  # the machine may be busy
 @given(st.lists(st.one_of(st.text(max_size=80), st.sampled_from(HOSTILE)), max_size=60))
-def test_names_are_safe_and_unique(names: list[str]) -> None:
+def test_column_names_are_safe_and_unique(names: list[str]) -> None:
     made = identifiers(names)
     assert len(made) == len(names) == len(set(made))
     assert all(re.fullmatch(IDENTIFIER, name) for name in made)
@@ -32,5 +32,5 @@ def test_names_are_safe_and_unique(names: list[str]) -> None:
         (["name_2", "name", "name"], ["name_2", "name", "name_3"]),
     ],
 )
-def test_names_stay_close_to_the_senders(names: list[str], made: list[str]) -> None:
+def test_column_names_stay_close_to_the_senders(names: list[str], made: list[str]) -> None:
     assert identifiers(names) == made

@@ -56,7 +56,7 @@ def files(tmp_path: Path, new_context: NewContext) -> Files:
 
 
 @pytest.mark.parametrize("ending", FORMATS)
-def test_validation_says_what_a_file_holds(files: Files, ending: str) -> None:
+def test_validation_reports_count_crs_bounds_and_fields(files: Files, ending: str) -> None:
     vectors.write(files.path(f"fields.{ending}"), vectors.squares(20))
     found = files.validated(f"fields.{ending}", source_crs="EPSG:4326")
     assert (found.feature_count, found.crs) == (20, "EPSG:4326")
@@ -65,7 +65,7 @@ def test_validation_says_what_a_file_holds(files: Files, ending: str) -> None:
     assert any("Columns are renamed" in warning for warning in found.warnings)
 
 
-def test_the_copy_is_geoparquet_of_what_was_sent(files: Files) -> None:
+def test_conversion_gives_geoparquet_with_the_sent_features(files: Files) -> None:
     moved = shapely.from_wkt(["POINT Z (500000 5260000 12)", "POINT Z (510000 5270000 13)"])
     vectors.write(files.path("a.gpkg"), moved, {"seen": pa.array(["x", None])}, crs="EPSG:32633")
     result = files.converted("a.gpkg")
@@ -98,7 +98,7 @@ def test_csv_in_degrees_needs_no_crs_and_other_csv_does(files: Files) -> None:
     assert files.converted("b.csv", source_crs="EPSG:32633").bounds_wgs84[0] == pytest.approx(15.0)
 
 
-def test_what_was_repaired_is_counted(files: Files) -> None:
+def test_repaired_and_rejected_geometries_are_counted(files: Files) -> None:
     shapes = ["POLYGON ((0 0, 2 2, 2 0, 0 2, 0 0))", "POLYGON ((0 0, 1 1, 2 2, 0 0))", "POLYGON ((0 0, 1 0, 1 1, 0 0))"]
     vectors.write(files.path("a.gpkg"), [*shapely.from_wkt(shapes), None])
     result = files.converted("a.gpkg")
@@ -125,7 +125,7 @@ def test_heights_are_kept_or_counted_wherever_they_begin(files: Files, ending: s
         assert np.isnan(heights).all()
 
 
-def test_a_layer_that_says_that_it_has_heights_keeps_them(files: Files) -> None:
+def test_layer_that_declares_heights_keeps_them(files: Files) -> None:
     shapes = [None] * 100 + [shapely.Point(15, 47, 300)]
     vectors.write(files.path("a.gpkg"), shapes)
     with sqlite3.connect(files.path("a.gpkg")) as database:
@@ -137,7 +137,7 @@ def test_a_layer_that_says_that_it_has_heights_keeps_them(files: Files) -> None:
 
 
 @pytest.mark.parametrize("kind", [pa.uint64(), pa.dictionary(pa.int8(), pa.uint64())], ids=str)
-def test_large_unsigned_numbers_are_kept_or_refused_and_never_turned(files: Files, kind: pa.DataType) -> None:
+def test_large_unsigned_numbers_never_become_negative(files: Files, kind: pa.DataType) -> None:
     for largest, is_kept in ((2**63 - 1, True), (2**63, False), (2**64 - 1, False)):
         numbers = pa.array([0, None, largest], pa.uint64())
         column = numbers.dictionary_encode().cast(kind) if pa.types.is_dictionary(kind) else numbers
@@ -158,7 +158,7 @@ def test_large_features_make_small_batches(wanted: int, size: int, total: int, m
     assert batch_features(wanted, size, total) == made
 
 
-def test_it_stops_between_batches(files: Files) -> None:
+def test_conversion_stops_between_batches(files: Files) -> None:
     vectors.write(files.path("a.gpkg"), vectors.squares(500, side=0.0001))
     stop = Event()
     context = files.new_context(stop_event=stop, progress=lambda fraction, message: stop.set())
@@ -176,7 +176,7 @@ def refused(files: Files, name: str, told: str, **more: Any) -> None:
     assert str(files.root) not in str(caught.value)
 
 
-def test_what_has_nothing_or_too_much_is_refused(files: Files) -> None:
+def test_file_without_features_or_with_too_many_columns_is_refused(files: Files) -> None:
     vectors.geojson(files.path("none.geojson"), [])
     refused(files, "none.geojson", "has no features")
     vectors.geojson(files.path("bare.geojson"), [{"type": "Feature", "properties": {}, "geometry": None}])
@@ -188,7 +188,7 @@ def test_what_has_nothing_or_too_much_is_refused(files: Files) -> None:
     refused(files, "plain.csv", "without geometries. CSV needs")
 
 
-def test_what_is_nowhere_is_refused(files: Files) -> None:
+def test_file_without_a_usable_crs_is_refused(files: Files) -> None:
     vectors.write(files.path("nowhere.gpkg"), vectors.squares(1), crs=None)
     refused(files, "nowhere.gpkg", "names no CRS")
     vectors.write(files.path("mars.gpkg"), [shapely.Point(5e6, 9e6)])
@@ -197,7 +197,7 @@ def test_what_is_nowhere_is_refused(files: Files) -> None:
 
 
 @pytest.mark.parametrize("ending", FORMATS)
-def test_a_file_that_is_cut_off_is_refused_or_read_as_far_as_it_is_whole(files: Files, ending: str) -> None:
+def test_truncated_file_gives_the_same_orderly_verdict_twice(files: Files, ending: str) -> None:
     """Never a crash, never a fault of ours; the same verdict twice."""
     whole = vectors.write(files.path(f"whole.{ending}"), vectors.squares(200, side=0.001)).read_bytes()
     for part in (2, 7, 40):
@@ -212,7 +212,7 @@ def verdict(files: Files, name: str) -> str:
         return str(error)
 
 
-def test_a_geopackage_that_asks_in_place_of_holding_is_refused(files: Files) -> None:
+def test_geopackage_with_views_or_triggers_is_refused(files: Files) -> None:
     path = vectors.write(files.path("a.gpkg"), vectors.squares(3))
     with sqlite3.connect(path) as database:
         database.execute("alter table fields rename to hidden")
@@ -226,13 +226,13 @@ def test_a_geopackage_that_asks_in_place_of_holding_is_refused(files: Files) -> 
     refused(files, "b.gpkg", "describes itself by queries")
 
 
-def test_a_geopackage_whose_words_are_no_text_is_refused(files: Files) -> None:
+def test_geopackage_with_undecodable_sql_is_refused(files: Files) -> None:
     path = vectors.write(files.path("a.gpkg"), vectors.squares(3))
     path.write_bytes(path.read_bytes().replace(b"CREATE TABLE", b"CREATE\xffTABLE"))
     refused(files, "a.gpkg", "damaged or incomplete")
 
 
-def test_a_file_that_turns_out_to_hold_no_layer_is_refused(files: Files) -> None:
+def test_file_without_a_layer_is_refused(files: Files) -> None:
     """Its first bytes promise one, and the library then finds none."""
     files.path("a.geojson").write_text('{"type": "Feature')
     files.path("a.fgb").write_bytes(b"fgb\3fgb" + bytes(200))
@@ -240,7 +240,7 @@ def test_a_file_that_turns_out_to_hold_no_layer_is_refused(files: Files) -> None
         refused(files, name, "damaged or incomplete")
 
 
-def test_of_several_layers_one_must_be_named(files: Files) -> None:
+def test_file_with_several_layers_is_refused_until_one_is_named(files: Files) -> None:
     for layer, count in (("fields", 3), ("meadows", 4)):
         vectors.write(files.path("a.gpkg"), vectors.squares(count), layer=layer)
     refused(files, "a.gpkg", "several layers: name one as `layer`: 'fields', 'meadows'")
@@ -248,7 +248,7 @@ def test_of_several_layers_one_must_be_named(files: Files) -> None:
     assert files.converted("a.gpkg", layer="meadows").feature_count == 4
 
 
-def test_no_file_has_us_ask_the_network(files: Files) -> None:
+def test_no_file_makes_gdal_use_the_network(files: Files) -> None:
     """A CRS that is a link, and files of formats that are links. The listener hears us when we do ask."""
     asked: list[str] = []
 
@@ -280,7 +280,7 @@ def test_no_file_has_us_ask_the_network(files: Files) -> None:
     assert asked == ["/control"]
 
 
-def test_nothing_beside_a_file_is_read(files: Files) -> None:
+def test_sidecar_files_of_a_vector_file_are_not_read(files: Files) -> None:
     """A CRS, types or an index that lie beside the file are not the file's."""
     files.path("a.csv").write_text("Name,x,y\nx,500000,5260000\n")
     files.path("a.csvt").write_text('"Integer","Real","Real"\n')
@@ -294,7 +294,7 @@ def pyproj_wkt() -> str:
     return str(CRS.from_epsg(32633).to_wkt("WKT1_ESRI"))
 
 
-def test_a_fault_of_ours_is_not_the_senders(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_internal_fault_is_not_reported_as_invalid_input(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
     """A full disk is worth another try."""
     vectors.write(files.path("a.gpkg"), vectors.squares(3))
     context = files.new_context()

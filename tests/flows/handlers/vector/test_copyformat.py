@@ -49,7 +49,7 @@ def connection(shared_database: TestDatabase) -> Iterator[psycopg.Connection]:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
 @given(columns=ROWS)
-def test_what_is_read_is_what_was_written(connection: psycopg.Connection, columns: tuple[list[object], ...]) -> None:
+def test_copied_rows_are_read_back_unchanged(connection: psycopg.Connection, columns: tuple[list[object], ...]) -> None:
     arrays = [pa.array(column, kind) for column, kind in zip(columns, KINDS, strict=True)]
     copied(connection, arrays)
     read = connection.execute("delete from geo.t returning *", binary=True).fetchall()
@@ -61,7 +61,7 @@ def copied(connection: psycopg.Connection, arrays: list[pa.Array]) -> None:
         copy.write(copyformat.HEADER + copyformat.rows(arrays) + copyformat.TRAILER)
 
 
-def test_many_rows_and_long_values(connection: psycopg.Connection) -> None:
+def test_many_rows_and_long_values_are_copied_unchanged(connection: psycopg.Connection) -> None:
     """More than a block of rows, and values too long to be spread byte by byte."""
     count = copyformat.BLOCK_ROWS * 2 + 7
     texts = ["x" * (n % 90) if n % 5 else None for n in range(count)]
@@ -77,7 +77,7 @@ def comparable(rows: list[tuple[object, ...]]) -> list[tuple[object, ...]]:
     return [tuple("nan" if isinstance(each, float) and math.isnan(each) else each for each in row) for row in rows]
 
 
-def test_a_part_of_an_array_is_written_as_such() -> None:
+def test_slice_of_an_array_is_copied_as_that_slice() -> None:
     whole = pa.array(["a", None, "bcd", "e"], pa.large_string())
     part = copyformat.values(whole.slice(1, 2))
     assert (part.lengths.tolist(), part.content.tobytes()) == ([-1, 3], b"bcd")
@@ -96,7 +96,7 @@ def test_a_part_of_an_array_is_written_as_such() -> None:
         (pa.nulls(2), [None, None]),
     ],
 )
-def test_any_column_is_brought_to_a_type_that_a_table_has(given: pa.Array, told: list[object]) -> None:
+def test_every_column_is_cast_to_a_type_that_a_table_has(given: pa.Array, told: list[object]) -> None:
     made = storable(given)
     assert made.type == target(given.type)
     assert sql_type(made.type)

@@ -20,7 +20,7 @@ GEOPACKAGE = b"SQLite format 3\0" + bytes(52) + b"GPKG" + bytes(28)
         (b'{"type":', "up/a.gpkg", Format.GEOJSON),
     ],
 )
-def test_content_decides(head: bytes, name: str, found: Format) -> None:
+def test_format_is_detected_from_the_content(head: bytes, name: str, found: Format) -> None:
     assert detected(head, name) is found
     assert (misnamed(found, name) is None) == (not (found is Format.GEOJSON and name.endswith("gpkg")))
 
@@ -36,11 +36,11 @@ def test_content_decides(head: bytes, name: str, found: Format) -> None:
         (b"GPKG:/vsicurl/http://x", "up/a.gpkg"),
     ],
 )
-def test_anything_else_is_refused(head: bytes, name: str) -> None:
+def test_unknown_content_is_refused(head: bytes, name: str) -> None:
     with pytest.raises(InvalidInput, match="none of the vector formats"):
         detected(head, name)
 
 
-def test_an_empty_file_is_told_apart() -> None:
+def test_empty_file_is_refused_as_empty() -> None:
     with pytest.raises(InvalidInput, match="is empty"):
         detected(b"", "up/a.csv")

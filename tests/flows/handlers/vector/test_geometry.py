@@ -21,13 +21,13 @@ def found(*texts: str | None) -> tuple[list[object], list[bool], Findings]:
     return geometries.tolist(), kept.tolist(), findings
 
 
-def test_what_is_valid_is_left_as_it_is() -> None:
+def test_valid_geometry_is_left_unchanged() -> None:
     [point, line], kept, findings = found("POINT (1 2)", "LINESTRING (0 0, 1 1, 1 0)")
     assert (point, line) == (shapely.Point(1, 2), shapely.LineString([(0, 0), (1, 1), (1, 0)]))
     assert (kept, findings.repaired, findings.rejected, findings.without_geometry) == ([True, True], 0, 0, 0)
 
 
-def test_what_is_invalid_is_repaired_or_left_out() -> None:
+def test_invalid_geometry_is_repaired_or_left_out() -> None:
     [tie, spike, flat, none, empty], kept, findings = found(BOW_TIE, SPIKE, FLAT, None, "POLYGON EMPTY")
     assert shapely.is_valid([tie, spike]).all()
     assert (shapely.area(tie), shapely.area(spike)) == (2, 16)
@@ -37,7 +37,7 @@ def test_what_is_invalid_is_repaired_or_left_out() -> None:
 
 
 @pytest.mark.parametrize("raw", [b"", b"\x01", b"not wkb", bytes(64), shapely.to_wkb(shapely.Point(1, 1))[:-3]])
-def test_what_cannot_be_decoded_is_left_out(raw: bytes) -> None:
+def test_undecodable_geometry_is_left_out(raw: bytes) -> None:
     findings = Findings()
     _, kept = decoded(pa.array([raw, None], pa.binary()), findings)
     assert (kept.tolist(), findings.rejected, findings.without_geometry) == ([False, True], 1, 1)
@@ -63,7 +63,7 @@ def test_any_ring_becomes_valid_polygons_or_nothing(ring: list[tuple[int, int]])
     [({"Polygon"}, "Polygon"), ({"Polygon", "MultiPolygon"}, "MultiPolygon"), ({"Point", "Polygon"}, "Geometry"),
      ({"GeometryCollection"}, "GeometryCollection"), (set(), "Geometry")],
 )  # fmt: skip
-def test_one_word_for_all_types(kinds: set[str], told: str) -> None:
+def test_common_geometry_type_of_several_is_named(kinds: set[str], told: str) -> None:
     assert Findings(types=kinds).geometry_type == told
 
 

@@ -84,7 +84,7 @@ def test_a_finished_table_has_its_indexes_and_the_order_of_its_tiles(
         assert f"{table.table}_rank" in str(plan.fetchall())
 
 
-def test_a_chunk_is_there_once_however_often_it_is_tried(
+def test_chunk_is_loaded_once_however_often_it_is_tried(
     tmp_path: Path, new_context: NewContext, loading: Loading, shared_database: TestDatabase
 ) -> None:
     product = converted(tmp_path, new_context, "gpkg")
@@ -127,7 +127,7 @@ def test_a_chunk_that_fails_leaves_nothing(
     assert load_chunk(params, loading()).loaded == counted(shared_database, table.table) == 100
 
 
-def test_a_run_loads_its_own_product_into_its_own_table(
+def test_load_refuses_another_runs_product_or_table(
     tmp_path: Path,
     new_context: NewContext,
     loading: Loading,
@@ -167,7 +167,7 @@ def test_a_run_loads_its_own_product_into_its_own_table(
     assert load_chunk(LoadChunkParams(table=made.table, chunk=own_chunk), mine()).loaded == 100
 
 
-def test_load_after_its_table_was_dropped_says_so(
+def test_load_fails_with_a_reason_after_its_table_was_dropped(
     tmp_path: Path, new_context: NewContext, loading: Loading, shared_database: TestDatabase
 ) -> None:
     """No load drops another's table, as of runs that the domain knows nothing of: the domain's collector does."""
@@ -199,7 +199,7 @@ def test_load_after_its_table_was_dropped_says_so(
         "create schema mine",
     ],
 )
-def test_the_loader_can_do_nothing_else(shared_database: TestDatabase, statement: str) -> None:
+def test_loader_role_may_only_load_tables(shared_database: TestDatabase, statement: str) -> None:
     with (
         psycopg.connect(shared_database.url("cairn_loader")) as connection,
         pytest.raises(psycopg.errors.InsufficientPrivilege),
@@ -217,7 +217,7 @@ def test_only_handlers_that_declare_it_are_given_the_database(monkeypatch: pytes
         handler("test.thief", pool="gdal", example=LoadChunkResult(loaded=0), database=True)
 
 
-def test_without_a_database_the_worker_says_so(tmp_path: Path, new_context: NewContext) -> None:
+def test_load_without_a_database_fails_with_the_setting_to_set(tmp_path: Path, new_context: NewContext) -> None:
     product = converted(tmp_path, new_context, "gpkg")
     with pytest.raises(HandlerError, match="CAIRN_DATABASE_LOADER_URL"):
         load_postgis(LoadPostgisParams(product=product), new_context())
