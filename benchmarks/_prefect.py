@@ -38,7 +38,7 @@ def prefect_server(cluster: Postgres, folder: str) -> Iterator[dict[str, str]]:
         stderr=subprocess.DEVNULL,
     )
     try:
-        _wait(environment["PREFECT_API_URL"], process)
+        _wait_until_ready(environment["PREFECT_API_URL"], process)
         deploy = tied(sys.executable, "-m", "deployments.cli", "deploy")
         subprocess.run(deploy, cwd=REPOSITORY, env=environment, check=True, capture_output=True)
         yield environment
@@ -64,7 +64,7 @@ def _database(cluster: Postgres) -> str:
     return cluster.url("cairn_prefect", DATABASE).replace("postgresql://", "postgresql+asyncpg://", 1)
 
 
-def _wait(url: str, process: "subprocess.Popen[bytes]") -> None:
+def _wait_until_ready(url: str, process: "subprocess.Popen[bytes]") -> None:
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
         with suppress(httpx.HTTPError):

@@ -123,14 +123,14 @@ def started(module: Sequence[str], environment: dict[str, str]) -> Iterator[Serv
     inherited = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     process = subprocess.Popen(command, cwd=REPOSITORY, env=inherited | environment)
     try:
-        _wait(port, process)
+        _wait_until_listening(port, process)
         yield Server(port, process.pid)
     finally:
         process.terminate()
         process.wait(30)
 
 
-def _wait(port: int, process: "subprocess.Popen[bytes]") -> None:
+def _wait_until_listening(port: int, process: "subprocess.Popen[bytes]") -> None:
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):

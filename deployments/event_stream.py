@@ -89,7 +89,7 @@ class Consumer(messaging.Consumer):  # type: ignore[misc]
     _last_trimmed: float | None
 
     async def run(self, handler: MessageHandler) -> None:
-        await super().run(_sparing(handler) if self.group == PERSISTER else handler)
+        await super().run(_passing_needed_only(handler) if self.group == PERSISTER else handler)
 
     async def _trim_stream_if_necessary(self, latest_delivered_id: str | None = None) -> None:
         """Drop what all have dealt with. The stock one drops what they were handed, be it that they died with it."""
@@ -111,17 +111,17 @@ class Consumer(messaging.Consumer):  # type: ignore[misc]
             await pipe.execute()
 
 
-def _sparing(handler: MessageHandler) -> MessageHandler:
+def _passing_needed_only(handler: MessageHandler) -> MessageHandler:
     """The handler, which is given only what has to be written, and of that only by what it is looked up."""
 
     async def handle(message: Message) -> None:
         if not str(message.attributes.get("event", "")).startswith(KEPT_OTHERWISE):
-            await handler(spared(message))
+            await handler(without_unneeded_relations(message))
 
     return handle
 
 
-def spared(message: Message) -> messaging.RedisStreamsMessage:
+def without_unneeded_relations(message: Message) -> messaging.RedisStreamsMessage:
     event = orjson.loads(message.data)
     event["related"] = [one for one in event["related"] if one.get("prefect.resource.role") not in NOT_LOOKED_UP]
     return messaging.RedisStreamsMessage(orjson.dumps(event), dict(message.attributes))

@@ -80,16 +80,16 @@ LONGEST_CONSOLE_BODY = 4 * LONGEST_FORM  # what is a little longer is told so by
 def create_app(configured: DomainSettings | None = None) -> FastAPI:
     """The application. Nothing is opened before it starts."""
     failpoints.refuse_unknown()
-    config = _checked(configured or settings())
+    config = _checked_settings(configured or settings())
     if configured is None:  # the process is ours: whoever brings settings, as tests do, brings logging too
         logs.configure("domain")
     console = create_console(config)
-    lifespan = partial(_live, config=config, console=console, is_server=configured is None)
+    lifespan = partial(_run_service, config=config, console=console, is_server=configured is None)
     app = FastAPI(title="Cairn domain", version="1", lifespan=lifespan, docs_url=None, redoc_url=None)
     rendering.install(app)
-    _tell_what_failed(app)
+    _handle_database_failures(app)
     app.add_middleware(logs.LogContext)
-    _bound_bodies(app, config)
+    _limit_bodies(app, config)
     _meter(app, console)
     _include_routes(app)
     app.state.console = console
@@ -98,18 +98,20 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
 
 
 @asynccontextmanager
-async def _live(app: FastAPI, *, config: DomainSettings, console: FastAPI, is_server: bool) -> AsyncIterator[None]:
+async def _run_service(
+    app: FastAPI, *, config: DomainSettings, console: FastAPI, is_server: bool
+) -> AsyncIterator[None]:
     """From start to stop. What a server of its own has loaded stays until its end."""
     address = config.address(config.database_url)
     database = Database(address, config.pool_size, config.statement_seconds)
     try:
         await database.refuse_stale_schema()
         fences = Notices(address, FENCE_CHANNEL, also=CHILDREN_CHANNEL)
-        service = await _service(config, database, fences)
+        service = await _make_service(config, database, fences)
         app.state.service = console.state.service = service
-        _watch(app, database)
+        _register_gauges(app, database)
         uses = LastUses(address, service.authentication.seen, config.last_used_seconds)
-        loops = [await _listen(service), *_loops(config, database, fences), uses.hear(), uses.write()]
+        loops = [await _note_listening(service), *_loops(config, database, fences), uses.hear(), uses.write()]
         loops += [*_callback_senders(config, database, service.vault), *_sweeps(service)]
         loops += [service.library.notices.run(), service.library.follow(), app.state.gauges.lag.watch()]
         with closing(service.file_checks):
@@ -124,22 +126,22 @@ async def _live(app: FastAPI, *, config: DomainSettings, console: FastAPI, is_se
         await database.close()
 
 
-async def _service(config: DomainSettings, database: Database, fences: Notices) -> Service:
+async def _make_service(config: DomainSettings, database: Database, fences: Notices) -> Service:
     """What the process holds while it runs."""
     zones = config.zones()
     return Service(
         config,
         database,
-        await _library(config, database),
+        await _publish_library(config, database),
         zones,
         FileChecks(zones.of_service("silver"), config.file_check_seconds),
         Quotas(config.open_requests_per_platform, config.quota_cache_seconds),
-        await _vault(config, database),
+        await _open_vault(config, database),
         Authentication(config.token_verifier()),
         fences,
         AcceptanceTurns(config.submission_wait_seconds),
         _listener(config, database),
-        _last_lines(config),
+        _log_reader(config),
     )
 
 
@@ -154,7 +156,7 @@ def _include_routes(app: FastAPI) -> None:
     app.include_router(flow_runs.router)
 
 
-async def _library(config: DomainSettings, database: Database) -> Library:
+async def _publish_library(config: DomainSettings, database: Database) -> Library:
     """The workflows, published; refused without those that approvals need."""
     needed = (config.export_workflow, WITHDRAWAL)
     notices = Notices(config.address(config.database_url), WORKFLOW_CHANNEL, own=str(uuid4()))
@@ -165,7 +167,7 @@ async def _library(config: DomainSettings, database: Database) -> Library:
     return library
 
 
-async def _vault(config: DomainSettings, database: Database) -> Vault:
+async def _open_vault(config: DomainSettings, database: Database) -> Vault:
     """What seals secrets; those that were stored readable, when there was no key, are sealed now."""
     vault = Vault([key.get_secret_value() for key in config.secrets_keys])
     async with database.transaction() as session:
@@ -174,7 +176,7 @@ async def _vault(config: DomainSettings, database: Database) -> Vault:
     return vault
 
 
-def _checked(config: DomainSettings) -> DomainSettings:
+def _checked_settings(config: DomainSettings) -> DomainSettings:
     """The settings, once the one address that Prefect reads by itself has been looked at as well."""
     config.audit_chain()  # a key that is none stops the service here
     if config.relay_enabled:
@@ -182,22 +184,22 @@ def _checked(config: DomainSettings) -> DomainSettings:
     return config
 
 
-def _watch(app: FastAPI, database: Database) -> None:
+def _register_gauges(app: FastAPI, database: Database) -> None:
     """Have what waits in the database told to machines that watch."""
     service: Service = app.state.service
     app.state.gauges = DomainGauges(database, service.settings.beacon_silence_seconds, service.settings.patience().gap)
     app.state.metering.add(app.state.gauges.metrics)
 
 
-def _tell_what_failed(app: FastAPI) -> None:
+def _handle_database_failures(app: FastAPI) -> None:
     """Have what the database could not do told as a problem, whichever layer it comes from."""
     for outage in (OperationalError, InterfaceError, NoConnectionFree, psycopg.OperationalError):
-        app.add_exception_handler(outage, _without_database)
+        app.add_exception_handler(outage, _answer_database_unavailable)
     for unkept in (DataError, psycopg.DataError):
-        app.add_exception_handler(unkept, _with_what_cannot_be_kept)
+        app.add_exception_handler(unkept, _answer_unstorable_value)
 
 
-def _bound_bodies(app: FastAPI, config: DomainSettings) -> None:
+def _limit_bodies(app: FastAPI, config: DomainSettings) -> None:
     """Have bodies read only of who may send them, and no more of them than there is room for."""
     rules = BodyRules(config.max_body_bytes, {CONSOLE: LONGEST_CONSOLE_BODY, RUNS: config.max_report_bytes})
     room = BodyBudget(config.bodies_mb * MEGABYTE, is_shared=False)  # the gateway speaks for all partners
@@ -211,13 +213,13 @@ def _meter(app: FastAPI, console: FastAPI) -> None:
     console.add_middleware(RequestMeter, metering=app.state.metering, prefix="/console")
 
 
-async def _without_database(request: Request, error: Exception) -> JSONResponse:
+async def _answer_database_unavailable(request: Request, error: Exception) -> JSONResponse:
     """Tell the caller, and write down whose call it was."""
     log.warning("no database for a request", extra={"path": request.url.path, "error": type(error).__name__})
     return rendering.render(no_database().problem())
 
 
-async def _with_what_cannot_be_kept(_request: Request, error: Exception) -> JSONResponse:
+async def _answer_unstorable_value(_request: Request, error: Exception) -> JSONResponse:
     """A number beyond what columns hold, a NUL in a text: the fault is the caller's."""
     log.warning("a request held what cannot be kept", extra={"error": type(error).__name__})
     problem = Unkept("A text has a NUL or half a letter in it, or a number is too large to be kept.")
@@ -229,13 +231,13 @@ def _listener(config: DomainSettings, database: Database) -> ListeningNotes:
     return ListeningNotes(database, min(config.patience().gap, gap_seconds(config.beacon_silence_seconds)))
 
 
-async def _listen(service: Service) -> Coroutine[Any, Any, None]:
+async def _note_listening(service: Service) -> Coroutine[Any, Any, None]:
     """Note, before the first request is taken, that this process listens to flow runs; then again and again."""
     await service.listener.note()
     return service.listener.run()
 
 
-def _last_lines(config: DomainSettings) -> LastLines | None:
+def _log_reader(config: DomainSettings) -> LastLines | None:
     if not config.relay_enabled:
         return None
     from domain.adapters.prefect_logs import last_lines
@@ -262,7 +264,7 @@ def _loops(config: DomainSettings, database: Database, fences: Notices) -> list[
     )
     sealer = AuditSealer(database, config.audit_seal_seconds, config.audit_chain())
     sweeps = _reconcile(config, database, fences)
-    return [notifier.run(), fences.run(), relay.run(), sweeps, _route(config, database), sealer.run()]
+    return [notifier.run(), fences.run(), relay.run(), sweeps, _sweep_unserved_pools(config, database), sealer.run()]
 
 
 async def _reconcile(config: DomainSettings, database: Database, fences: Notices) -> None:
@@ -276,7 +278,7 @@ async def _reconcile(config: DomainSettings, database: Database, fences: Notices
         await Reconciler(database, flow_runs, every, patience, attempts, fences.heard, pause).run()
 
 
-async def _route(config: DomainSettings, database: Database) -> None:
+async def _sweep_unserved_pools(config: DomainSettings, database: Database) -> None:
     """Look for runs that nobody serves, with a Prefect client of its own."""
     from domain.adapters.prefect_runs import PrefectRuns
 

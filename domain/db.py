@@ -17,7 +17,7 @@ from domain.after_commit import AfterCommit, after_commit
 from domain.failpoints import hit
 from domain.rules.liveliness import STATEMENT_SECONDS
 from domain.shared.database_address import DatabaseAddress
-from domain.shared.database_connection import still_there
+from domain.shared.database_connection import refuse_if_silent
 from domain.shared.readiness import Pulse, Ready
 
 Result = TypeVar("Result")
@@ -29,7 +29,7 @@ class StaleSchema(RuntimeError):
     """The database's schema is not the one this code was written for."""
 
 
-def _nobody(_noted: AfterCommit) -> None:
+def _notify_nobody(_noted: AfterCommit) -> None:
     """Tells nobody of a commit: whoever waits for new work, fences, changes or child runs finds them by asking."""
 
 
@@ -51,7 +51,7 @@ class Database:
         self._pulse = Pulse(address)
         self.ready = Ready(self._pulse.ask)
         self._sessions = async_sessionmaker(self.engine, expire_on_commit=False)
-        self.tell: Callable[[AfterCommit], None] = _nobody
+        self.tell: Callable[[AfterCommit], None] = _notify_nobody
 
     @asynccontextmanager
     async def transaction(self, unit: str = "") -> AsyncIterator[AsyncSession]:
@@ -91,7 +91,7 @@ class Database:
 def _refuse_silence(pooled: Any, _record: object, _proxy: object) -> None:
     """Hand no connection out whose server is gone: the pool opens another one instead."""
     try:
-        pooled.run_async(still_there)
+        pooled.run_async(refuse_if_silent)
     except psycopg.Error as error:
         raise DisconnectionError("The database does not answer on this connection.") from error
 
@@ -119,7 +119,7 @@ async def to_the_end(work: Coroutine[Any, Any, Result]) -> Result:
 
 
 @contextmanager
-def sparing(log: logging.Logger, what: str, **facts: str) -> Iterator[None]:
+def failures_logged(log: logging.Logger, what: str, **facts: str) -> Iterator[None]:
     """For loops over rows: log what is unexpected about one of them and go on with the next.
 
     It would end the process, and after each start the next one. An outage is about all rows: it is passed on.

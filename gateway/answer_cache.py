@@ -28,7 +28,7 @@ class Remembered:
         """The remembered answer to the question of this name, or a new one."""
         known = self._questions.get(name)
         if known is None or self._is_over(known):
-            known = self._questions[name] = _Question(asyncio.create_task(self._asked(name, ask)))
+            known = self._questions[name] = _Question(asyncio.create_task(self._ask_and_note(name, ask)))
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.patience_seconds):
                 return await asyncio.shield(known.asking)  # who leaves leaves the answer to the others
@@ -38,7 +38,7 @@ class Remembered:
         answered = question.answered_at
         return question.asking.cancelled() or (answered is not None and self.clock() - answered >= self.seconds)
 
-    async def _asked(self, name: str, ask: Callable[[], Awaitable[bool]]) -> bool:
+    async def _ask_and_note(self, name: str, ask: Callable[[], Awaitable[bool]]) -> bool:
         try:
             return await ask()
         finally:

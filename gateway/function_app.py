@@ -41,7 +41,7 @@ class Deferred:
         else:
             self._over.clear()
             try:
-                await self._gateway()(scope, _one_start(receive), send)
+                await self._gateway()(scope, _without_repeated_starts(receive), send)
             finally:
                 self._app = None  # where it could not start, the next call tries again
                 self._over.set()
@@ -71,7 +71,7 @@ class Deferred:
         return self._app
 
 
-def _one_start(receive: Receive) -> Receive:
+def _without_repeated_starts(receive: Receive) -> Receive:
     """The messages without repeated starts: an application takes whatever comes after its start for its end."""
     starts = 0
 

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from domain.contracts.platforms import NEEDED, OURS, PARAMETER, FieldRule, PlatformRow
 from domain.contracts.submissions import SubmissionCreate
 from domain.rules.clearance import Identity
-from domain.rules.texts import unkept
+from domain.rules.texts import unstorable_places
 from gateway.errors import InvalidSubmission
 
 Json = dict[str, Any]
@@ -83,7 +83,7 @@ def _body(fields: Mapping[str, Any], platform: PlatformRow) -> Json:
     body: Json = {}
     for name, value in fields.items():
         if path := platform.path(name):
-            _put(body, path, _said_back(platform.rule(name), value))
+            _put(body, path, _platform_word(platform.rule(name), value))
     return body
 
 
@@ -91,7 +91,10 @@ def _fields(body: Mapping[str, Any], platform: PlatformRow) -> tuple[Json, list[
     """Our fields by name, and what is wrong with the body."""
     named = dict.fromkeys([*platform.refs, platform.version_ref, *OURS, *platform.field_mapping])
     faults = _unknown(body, platform, list(named))
-    faults += [f"{_shown(place)!r} holds what cannot be kept (NUL, half a letter, infinity)" for place in unkept(body)]
+    faults += [
+        f"{_safe_name(place)!r} holds what cannot be kept (NUL, half a letter, infinity)"
+        for place in unstorable_places(body)
+    ]
     fields: Json = {}
     for name in named:
         try:
@@ -119,7 +122,7 @@ def _gather_parameters(fields: Json, faults: list[str], platform: PlatformRow) -
     if not isinstance(others, dict):
         return  # the check of the whole says what is wrong with it
     faults += [
-        f"{name!r} may not be given in 'parameters': {_told_where(platform, PARAMETER + name)}"
+        f"{name!r} may not be given in 'parameters': {_where_it_is_read(platform, PARAMETER + name)}"
         for name in others
         if _is_elsewhere(platform, PARAMETER + name)
     ]
@@ -153,7 +156,7 @@ def _is_elsewhere(platform: PlatformRow, name: str) -> bool:
     return name.startswith(PARAMETER) and platform.path(name) != name
 
 
-def _told_where(platform: PlatformRow, name: str) -> str:
+def _where_it_is_read(platform: PlatformRow, name: str) -> str:
     """Where a single parameter is read instead."""
     path = platform.path(name)
     return "it is always the same" if path is None else f"write it as {path!r}"
@@ -171,7 +174,7 @@ def _inferred(path: str, said: Any, source: Any) -> Any:
     raise LookupError(f"{path!r} is missing, and the source's name ends in nothing that would tell it")
 
 
-def _said_back(rule: FieldRule, value: Any) -> Any:
+def _platform_word(rule: FieldRule, value: Any) -> Any:
     """The platform's word for our value."""
     return next((word for word, ours in rule.values.items() if str(ours) == str(value)), value)
 
@@ -181,12 +184,12 @@ def _unknown(body: Mapping[str, Any], platform: PlatformRow, named: list[str]) -
     read = [name for name in named if not name.startswith(PARAMETER) or _is_elsewhere(platform, name)]
     paths = [path for name in read if (path := platform.path(name))]
     return [
-        f"{_shown(place)!r} is not a field of a {platform.platform_id} submission (known are {', '.join(paths)})"
-        for place in _strange(body, "", set(paths))
+        f"{_safe_name(place)!r} is not a field of a {platform.platform_id} submission (known are {', '.join(paths)})"
+        for place in _unread_places(body, "", set(paths))
     ]
 
 
-def _strange(part: Mapping[str, Any], above: str, paths: set[str]) -> Iterator[str]:
+def _unread_places(part: Mapping[str, Any], above: str, paths: set[str]) -> Iterator[str]:
     """Places that are neither read nor on the way to one that is."""
     for key, value in part.items():
         place = f"{above}.{key}" if above else key
@@ -194,12 +197,12 @@ def _strange(part: Mapping[str, Any], above: str, paths: set[str]) -> Iterator[s
             continue
         on_the_way = "." not in key and any(path.startswith(f"{place}.") for path in paths)
         if on_the_way and isinstance(value, Mapping):
-            yield from _strange(value, place, paths)
+            yield from _unread_places(value, place, paths)
         else:
             yield place
 
 
-def _shown(place: str) -> str:
+def _safe_name(place: str) -> str:
     """A name that a stranger chose, short and on one line."""
     return re.sub(r"[^\w.$@ -]", "?", place)[:100]
 

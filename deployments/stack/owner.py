@@ -20,20 +20,20 @@ GONE = "ZX"
 def owned() -> dict[str, str]:
     """The variable that makes a stack this process's own, whoever starts it in between."""
     pid = os.getpid()
-    return {OWNER: f"{pid}:{_standing(pid)[1]}"}
+    return {OWNER: f"{pid}:{_state_and_birth(pid)[1]}"}
 
 
 async def until_gone(owner: str) -> None:
     """Return once the process is there no more. Its time of birth tells it from a later one with its number."""
     pid, _, born = owner.partition(":")
     while True:
-        state, since = _standing(int(pid))
+        state, since = _state_and_birth(int(pid))
         if state in GONE or since != born:
             return
         await asyncio.sleep(LOOK_SECONDS)
 
 
-def _standing(pid: int) -> tuple[str, str]:
+def _state_and_birth(pid: int) -> tuple[str, str]:
     """A process's state and time of birth, as the kernel counts them."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

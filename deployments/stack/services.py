@@ -49,13 +49,15 @@ class Layout:
     def admin_url(self, database: str | None = None) -> str:
         """The database server as its administrator."""
         if self.external_database:
-            return _with(self.external_database, database=database)
+            return _with_login(self.external_database, database=database)
         return self._postgres(ADMIN, self.state.secrets["postgres_admin"], database or "postgres")
 
     def role_url(self, role: str, secret: str, database: str = "cairn") -> str:
         """The database as one of our own roles."""
         if self.external_database:
-            return _with(self.external_database, user=role, password=self.state.secrets[secret], database=database)
+            return _with_login(
+                self.external_database, user=role, password=self.state.secrets[secret], database=database
+            )
         return self._postgres(role, self.state.secrets[secret], database)
 
     def _postgres(self, user: str, password: str, database: str) -> str:
@@ -312,7 +314,7 @@ def _worker(layout: Layout, pool: WorkPool) -> StackService:
     return StackService(pool.worker, command, environment, needs=("deploy", "schema"), ready=ready)
 
 
-def _with(url: str, *, user: str | None = None, password: str | None = None, database: str | None = None) -> str:
+def _with_login(url: str, *, user: str | None = None, password: str | None = None, database: str | None = None) -> str:
     """The same server under another name, password or database."""
     parts = urlsplit(url)
     netloc = parts.netloc

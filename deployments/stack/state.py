@@ -137,7 +137,7 @@ class StackState:
         """Hold the right to run a stack in this folder."""
         self.root.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self.root / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        if not _locked(descriptor):
+        if not _try_lock(descriptor):
             os.close(descriptor)
             raise StackRunning(f"A stack is already up in {self.root}.")
         try:
@@ -146,7 +146,7 @@ class StackState:
             os.close(descriptor)
 
 
-def _locked(descriptor: int) -> bool:
+def _try_lock(descriptor: int) -> bool:
     """Whether the lock is ours. Who only looks holds it for a moment, which must not pass for a stack."""
     for _ in range(LOCK_TRIES):
         try:

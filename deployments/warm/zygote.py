@@ -116,7 +116,7 @@ class Zygote:
                 elif key.data == "child":
                     self._reap(woken)
                 else:
-                    self._drop(key.data)
+                    self._kill_fork(key.data)
 
     def _accept(self) -> None:
         """One asker: fork for it, or tell it to do without. Whatever fails concerns this one, and none that runs.
@@ -132,7 +132,7 @@ class Zygote:
         try:
             connection.settimeout(ORDER_SECONDS)
             if code_version() != self.code:
-                self._retire(connection)
+                self._stop_listening(connection)
                 return
             self._judge(connection)
             kind, streams = _receive(connection)
@@ -147,12 +147,12 @@ class Zygote:
             connection.close()  # who asked starts cold
             return
         if pid == 0:
-            _become(kind, streams)
+            _run_in_fork(kind, streams)
         _close(streams)
         self.children[pid] = Child(kind, connection)
         # Nothing more is expected of who asked: whatever comes is its end.
         self.selector.register(connection, selectors.EVENT_READ, pid)
-        _tell(connection, {"pid": pid})
+        _send(connection, {"pid": pid})
 
     def _judge(self, connection: socket.socket) -> None:
         """Take orders from the worker, its launchers, and the flow runs forked here: no try, and nobody else."""
@@ -163,8 +163,8 @@ class Zygote:
             log.warning("process %d, which is neither this worker's launcher nor its flow run, was refused", pid)
             raise ValueError("not one of ours")
 
-    def _retire(self, connection: socket.socket) -> None:
-        _tell(connection, {"stale": True})
+    def _stop_listening(self, connection: socket.socket) -> None:
+        _send(connection, {"stale": True})
         connection.close()
         if self.listener.fileno() >= 0:
             self.selector.unregister(self.listener)
@@ -182,17 +182,17 @@ class Zygote:
                 _, status = os.waitpid(ended.si_pid, 0)
                 with contextlib.suppress(KeyError):
                     self.selector.unregister(child.asker)
-                _tell(child.asker, {"exit": os.waitstatus_to_exitcode(status)})
+                _send(child.asker, {"exit": os.waitstatus_to_exitcode(status)})
                 child.asker.close()
 
-    def _drop(self, pid: int) -> None:
+    def _kill_fork(self, pid: int) -> None:
         """Who asked is gone or wants no more: the fork must not go on. Its end is told when it is reaped."""
         if child := self.children.get(pid):
             self.selector.unregister(child.asker)
             child.kill(pid)
 
 
-def _become(kind: bytes, streams: list[int]) -> NoReturn:
+def _run_in_fork(kind: bytes, streams: list[int]) -> NoReturn:
     """In the fork: be what was ordered, and nothing of the zygote."""
     code = 1
     try:
@@ -200,7 +200,7 @@ def _become(kind: bytes, streams: list[int]) -> NoReturn:
         for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL if number != signal.SIGINT else signal.default_int_handler)
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        code = BECOMES[kind](_let_go(streams))
+        code = BECOMES[kind](_keep_streams_only(streams))
     except BaseException:  # noqa: BLE001 - nothing may return into the zygote's loop
         traceback.print_exc()
     finally:
@@ -210,7 +210,7 @@ def _become(kind: bytes, streams: list[int]) -> NoReturn:
         os._exit(code)
 
 
-def _let_go(streams: list[int]) -> dict[str, Any]:
+def _keep_streams_only(streams: list[int]) -> dict[str, Any]:
     """Take the streams that came for ours, keep nothing else open, and return the order."""
     # Out of each other's way first: one may have come under another's number.
     for number, stream in enumerate([fcntl.fcntl(stream, fcntl.F_DUPFD, STREAMS) for stream in streams]):
@@ -293,7 +293,7 @@ def _complain(what: str, error: OSError) -> None:
         sys.stderr.write(f"zygote: {what}: {error}\n")
 
 
-def _tell(connection: socket.socket, message: dict[str, Any]) -> None:
+def _send(connection: socket.socket, message: dict[str, Any]) -> None:
     with contextlib.suppress(OSError):
         connection.sendall(json.dumps(message).encode() + b"\n")
 

@@ -112,10 +112,10 @@ class Draining(BaseWorker[Any, Any, Any], abc.ABC):
             os._exit(128 + number)
         self._logger.info("told to end: no new runs, those that run are asked to hand over")
         self.drain()
-        _end_at_last()
+        _exit_after_deadline()
 
 
-def _end_at_last() -> None:
+def _exit_after_deadline() -> None:
     """Who told us to end was promised when. Prefect's client and its threads may wait for an outage at their end."""
     timer = threading.Timer(WORKER_ENDED_SECONDS, os._exit, (0,))
     timer.daemon = True

@@ -158,7 +158,7 @@ class InlineWorker(Draining):
     async def _submit_run(self, flow_run: "FlowRun") -> None:
         """Claim the run and see it to its end. Whatever happens to it, the worker lives."""
         try:
-            if not self.draining and (flow := await self._taken(flow_run)):
+            if not self.draining and (flow := await self._claim(flow_run)):
                 await self._execute(flow, flow_run)
         except (Abort, Pause) as signal:
             self._logger.info("flow run %s was taken from this worker: %s", flow_run.id, signal)
@@ -169,7 +169,7 @@ class InlineWorker(Draining):
             self._submitting_flow_run_ids.discard(flow_run.id)
             self._release_limit_slot(flow_run.id)
 
-    async def _taken(self, flow_run: "FlowRun") -> Flow[..., Any] | None:
+    async def _claim(self, flow_run: "FlowRun") -> Flow[..., Any] | None:
         """The run's flow, once the run is this worker's, be it after an outage of Prefect. None where it is not."""
         with patient():
             if not await self._propose_pending_state(flow_run):

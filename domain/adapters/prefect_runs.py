@@ -93,7 +93,7 @@ class PrefectRuns:
         self, deployment: str, *, key: str, name: str, parameters: dict[str, str], tags: list[str], queue: str
     ) -> UUID:
         """Create the flow run of this key, or find the one that was created before."""
-        run = await self._asked(
+        run = await self._ask(
             self._client.create_flow_run_from_deployment(
                 await self._deployment_id(deployment),
                 parameters=parameters,
@@ -116,7 +116,7 @@ class PrefectRuns:
         wanted = FlowRunFilter(idempotency_key=FlowRunFilterIdempotencyKey(any_=[key]))
         asked = self._client.read_flow_runs(flow_filter=flow, flow_run_filter=wanted, limit=1)
         try:
-            found = await self._asked(asked, f"key {key}")
+            found = await self._ask(asked, f"key {key}")
         except (Unclear, PrefectRefused):
             return None, FlowState.UNKNOWN
         return (found[0].id, _state(found[0])) if found else (None, FlowState.MISSING)
@@ -129,7 +129,7 @@ class PrefectRuns:
             page = wanted[start : start + PAGE]
             chosen = FlowRunFilter(id=FlowRunFilterId(any_=page))
             try:
-                found = await self._asked(self._client.read_flow_runs(flow_run_filter=chosen, limit=PAGE), "flow runs")
+                found = await self._ask(self._client.read_flow_runs(flow_run_filter=chosen, limit=PAGE), "flow runs")
             except (Unclear, PrefectRefused):
                 told |= dict.fromkeys(page, FlowState.UNKNOWN)
                 continue
@@ -144,7 +144,7 @@ class PrefectRuns:
         elif flow is FlowState.OVERSTAYING:
             state = Cancelled(message="It was told to stop, and nobody was left who would have ended it.")
         with contextlib.suppress(Unclear, PrefectRefused):  # the next sweep asks again
-            await self._asked(self._client.set_flow_run_state(flow_run_id, state), f"flow run {flow_run_id}")
+            await self._ask(self._client.set_flow_run_state(flow_run_id, state), f"flow run {flow_run_id}")
 
     async def end_inside(self, flow_run_ids: Iterable[UUID]) -> bool:
         """End what counts as under way inside flow runs that are over: its process is gone, and nobody else will.
@@ -178,7 +178,7 @@ class PrefectRuns:
                 asked = self._client.read_flow_runs(
                     flow_filter=flow, flow_run_filter=wanted, limit=PAGE, offset=len(found)
                 )
-                page = await self._asked(asked, "child runs")
+                page = await self._ask(asked, "child runs")
                 found |= {run.id: str(run.parameters.get("attempt_token")) for run in page}
                 if len(page) < PAGE:
                     break
@@ -194,22 +194,20 @@ class PrefectRuns:
             parent_flow_run_id=FlowRunFilterParentFlowRunId(any_=around),
             state=FlowRunFilterState(type=FlowRunFilterStateType(any_=UNDER_WAY)),
         )
-        return await self._asked(
+        return await self._ask(
             self._client.read_flow_runs(flow_run_filter=wanted, limit=PAGE), "flow runs inside others"
         )
 
     async def _crash(self, flow_run_id: UUID, why: str = "The flow run around it is over.") -> None:
         ended: State[Any] = Crashed(message=why)
         with contextlib.suppress(PrefectMissing):
-            await self._asked(
-                self._client.set_flow_run_state(flow_run_id, ended, force=True), f"flow run {flow_run_id}"
-            )
+            await self._ask(self._client.set_flow_run_state(flow_run_id, ended, force=True), f"flow run {flow_run_id}")
 
     async def online_workers(self, pool: str) -> frozenset[str] | None:
         """Names of the workers that Prefect hears of for this pool; None where it does not answer."""
         call = self._client.read_workers_for_work_pool(pool, limit=PAGE)
         try:
-            found = await self._asked(call, f"workers of {pool}")
+            found = await self._ask(call, f"workers of {pool}")
         except (Unclear, PrefectRefused) as error:
             no_such_pool = (
                 getattr(getattr(error.__cause__, "response", None), "status_code", None) == httpx.codes.NOT_FOUND
@@ -217,7 +215,7 @@ class PrefectRuns:
             return frozenset() if no_such_pool else None
         return frozenset(worker.name for worker in found if worker.status is WorkerStatus.ONLINE)
 
-    async def _asked(self, call: Coroutine[Any, Any, Answer], about: str) -> Answer:
+    async def _ask(self, call: Coroutine[Any, Any, Answer], about: str) -> Answer:
         """Prefect's answer, or which kind of none it gave.
 
         Its client asks again by itself, for minutes and without a word: who asks here has others to see to. Where it
@@ -228,7 +226,7 @@ class PrefectRuns:
             raise Unclear("Prefect gave no answer a moment ago.")
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
-                return await _understood(call, about)
+                return await _translate_failures(call, about)
         except TimeoutError:
             self._resting_until = time.monotonic() + REST_SECONDS
             raise Unclear(f"Prefect gave no answer for {about} in {ANSWER_SECONDS:g} s.") from None
@@ -239,7 +237,7 @@ class PrefectRuns:
     async def _deployment_id(self, deployment: str) -> UUID:
         if deployment not in self._deployments:
             try:
-                found = await self._asked(self._client.read_deployment_by_name(deployment), f"deployment {deployment}")
+                found = await self._ask(self._client.read_deployment_by_name(deployment), f"deployment {deployment}")
             except PrefectMissing as error:
                 raise Misconfigured(f"There is no deployment {deployment!r} yet. Run `cairn deploy`.") from error
             self._deployments[deployment] = found.id
@@ -259,7 +257,7 @@ def _state(run: FlowRun) -> FlowState:
     return FlowState.BEGINNING if age < NEW and told in {FlowState.PENDING, FlowState.RUNNING} else told
 
 
-async def _understood(call: Awaitable[Answer], about: str) -> Answer:
+async def _translate_failures(call: Awaitable[Answer], about: str) -> Answer:
     try:
         return await call
     except PrefectHTTPStatusError as error:

@@ -27,7 +27,7 @@ from domain.models import AssetVersion, Revision
 from domain.repositories.asset_lists import AssetLists
 from domain.repositories.layers import Layers
 from domain.rules.clearance import REVIEWERS
-from domain.rules.identity import written_refs
+from domain.rules.identity import parsed_refs
 from domain.rules.locking import etag
 from domain.security import STAFF, Identity
 from domain.services.operations.discarding import ScratchDesk
@@ -204,6 +204,6 @@ def _columns(version: AssetVersion) -> dict[str, object]:
 
 def _refs(given: list[str] | None) -> dict[str, str]:
     try:
-        return written_refs(given or [])
+        return parsed_refs(given or [])
     except ValueError as fault:
         raise InvalidSubmission(str(fault)) from None

@@ -40,14 +40,14 @@ def create_console(config: DomainSettings) -> FastAPI:
     app.state.provider = _provider(config)
     app.state.pending = PendingSignIns([key.get_secret_value() for key in config.secrets_keys])
     handlers: dict[Any, Any] = {
-        NotSignedIn: _not_signed_in,
-        ProblemError: _refused,
-        RequestValidationError: _no_such_page,
-        HTTPException: _of_http,
-        OperationalError: _without_database,
-        InterfaceError: _without_database,
-        NoConnectionFree: _without_database,
-        Exception: _unexpected,
+        NotSignedIn: _redirect_to_sign_in,
+        ProblemError: _render_refusal,
+        RequestValidationError: _render_no_such_page,
+        HTTPException: _render_http_error,
+        OperationalError: _render_database_unavailable,
+        InterfaceError: _render_database_unavailable,
+        NoConnectionFree: _render_database_unavailable,
+        Exception: _render_unexpected,
     }
     for kind, handler in handlers.items():
         app.add_exception_handler(kind, handler)
@@ -110,7 +110,7 @@ def error_page(status: int, title: str, detail: str) -> HTMLResponse:
     return page("error.html", status=status, title=title, detail=detail)
 
 
-async def _not_signed_in(request: Request, _error: Exception) -> Response:
+async def _redirect_to_sign_in(request: Request, _error: Exception) -> Response:
     """Sign in first; whoever only read is brought back afterwards."""
     if request.headers.get("hx-request"):
         return Response(status_code=401, headers={"HX-Redirect": f"{CONSOLE}/sign-in"})
@@ -122,16 +122,16 @@ async def _not_signed_in(request: Request, _error: Exception) -> Response:
     return RedirectResponse(f"{CONSOLE}/sign-in?{urlencode({'next': back})}", 303)
 
 
-async def _refused(_request: Request, error: Exception) -> Response:
+async def _render_refusal(_request: Request, error: Exception) -> Response:
     assert isinstance(error, ProblemError)  # noqa: S101 - registered for this class only
     return error_page(error.status, error.title, error.detail)
 
 
-async def _no_such_page(_request: Request, _error: Exception) -> Response:
+async def _render_no_such_page(_request: Request, _error: Exception) -> Response:
     return error_page(404, "There is no such page", "The address names nothing that the console can show.")
 
 
-async def _of_http(_request: Request, error: Exception) -> Response:
+async def _render_http_error(_request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - registered for this class only
     if error.status_code == 405:
         return error_page(405, "This is not done that way", "Decisions are sent by the forms of their page.")
@@ -140,11 +140,11 @@ async def _of_http(_request: Request, error: Exception) -> Response:
     )
 
 
-async def _without_database(request: Request, error: Exception) -> Response:
+async def _render_database_unavailable(request: Request, error: Exception) -> Response:
     log.warning("no database for a page", extra={"path": request.url.path, "error": type(error).__name__})
     return error_page(503, "Our database does not answer", "Nothing is lost. Load the page again in a moment.")
 
 
-async def _unexpected(request: Request, error: Exception) -> Response:
+async def _render_unexpected(request: Request, error: Exception) -> Response:
     log.error("unexpected error", exc_info=error, extra={"path": request.url.path})
     return error_page(500, "Internal error", "This is our fault; it was logged.")

@@ -74,17 +74,17 @@ async def _unpublish(sent: Sent) -> object:
     return await sent.reviews().unpublish(sent.asset_id, sent.ordinal, sent.reasoned(Unpublish), sent.who.identity)
 
 
-async def _clearance(sent: Sent) -> object:
+async def _change_clearance(sent: Sent) -> object:
     asked = {"clearance_level": sent.form.get("clearance_level"), "reason": sent.form.get("reason", "")}
     return await sent.changes().clearance(sent.asset_id, checked(ChangeClearance, **asked), sent.who.identity)
 
 
-async def _exposure(sent: Sent) -> object:
+async def _change_exposure(sent: Sent) -> object:
     wanted = checked(ChangeExposure, exposure=sent.form.get("exposure"))
     return await sent.changes().exposure(sent.asset_id, wanted, sent.who.identity)
 
 
-async def _words(sent: Sent) -> object:
+async def _keep_words(sent: Sent) -> object:
     said = {name: sent.form.get(name, "") for name in ("title", "description")}
     keywords = [word.strip() for word in sent.form.get("keywords", "").split(",")]
     wanted = checked(
@@ -102,9 +102,9 @@ VERBS: Final[Mapping[str, Callable[[Sent], Awaitable[object]]]] = {
     "reject": _reject,
     "withdraw": _withdraw,
     "unpublish": _unpublish,
-    "clearance": _clearance,
-    "exposure": _exposure,
-    "words": _words,
+    "clearance": _change_clearance,
+    "exposure": _change_exposure,
+    "words": _keep_words,
 }
 
 

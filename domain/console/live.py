@@ -67,19 +67,21 @@ async def live(
 ) -> StreamingResponse:
     """Server-sent events: the mark of the page's content, each time it is another one."""
     pages: Pages = request.app.state.pages
-    if await _look(request, state, about) is None:
+    if await _read_mark(request, state, about) is None:
         raise NotSignedIn
     if pages.open >= MOST_STREAMS:
         raise TooManyPages("Close some, or wait.")
-    return StreamingResponse(_events(request, state, about, pages), media_type="text/event-stream", headers=HEADERS)
+    return StreamingResponse(
+        _event_stream(request, state, about, pages), media_type="text/event-stream", headers=HEADERS
+    )
 
 
-async def _events(request: Request, state: Service, about: PageSubject, pages: Pages) -> AsyncIterator[str]:
+async def _event_stream(request: Request, state: Service, about: PageSubject, pages: Pages) -> AsyncIterator[str]:
     told, pages.open = None, pages.open + 1
     try:
         yield "retry: 2000\n\n"
         for count in range(LONGEST_LOOKS):
-            mark = await _look(request, state, about)
+            mark = await _read_mark(request, state, about)
             if mark is None:  # signed out, here or elsewhere
                 yield "event: gone\ndata: \n\n"
                 return
@@ -88,13 +90,13 @@ async def _events(request: Request, state: Service, about: PageSubject, pages: P
                 yield f"data: {mark}\n\n"
             elif count % BREATH_LOOKS == 0:
                 yield ": still here\n\n"
-            if await _closes(pages):
+            if await _is_closing(pages):
                 return
     finally:
         pages.open -= 1
 
 
-async def _look(request: Request, state: Service, about: PageSubject) -> str | None:
+async def _read_mark(request: Request, state: Service, about: PageSubject) -> str | None:
     """The page's mark, for somebody who is signed in."""
     async with state.database.transaction() as session:
         if await person_of(request, session) is None:
@@ -102,7 +104,7 @@ async def _look(request: Request, state: Service, about: PageSubject) -> str | N
         return await ConsoleLists(session).mark(about.page, about.asset_id, about.ordinal)
 
 
-async def _closes(pages: Pages) -> bool:
+async def _is_closing(pages: Pages) -> bool:
     try:
         await asyncio.wait_for(pages.closing.wait(), LOOK_SECONDS)
     except TimeoutError:

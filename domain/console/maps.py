@@ -35,7 +35,7 @@ class Map:
 
 
 def map_of(asset: AssetView, version: VersionView) -> Map:
-    newest, waits = version.newest, _waits(version)
+    newest, waits = version.newest, _awaits_review(version)
     place = f"/tiles/{asset.asset_id}/WebMercatorQuad/{{z}}/{{x}}/{{y}}"
     is_latest = asset.latest_ordinal == version.ordinal and not waits
     return Map(
@@ -57,7 +57,7 @@ def trouble_of(kind: str, outputs: Mapping[str, Any]) -> str | None:
 
 def links_of(version: VersionView, item: Mapping[str, Any] | None) -> dict[str, str]:
     """Where to look at the revision as readers would: the one that waits, else the one that is served."""
-    shown = version.newest.revision if _waits(version) else version.served_revision
+    shown = version.newest.revision if _awaits_review(version) else version.served_revision
     if shown is None:
         return {}
     tiles = {"TileJSON": f"/tiles/{version.asset_id}/WebMercatorQuad/tilejson.json?version={version.ordinal}"}
@@ -65,7 +65,7 @@ def links_of(version: VersionView, item: Mapping[str, Any] | None) -> dict[str, 
     return ({"catalogue item": f"/stac/collections/{version.asset_id}/items/{name}"} if item else {}) | tiles
 
 
-def _waits(version: VersionView) -> bool:
+def _awaits_review(version: VersionView) -> bool:
     return version.newest.approval == "pending_review" and version.newest.processing == "completed"
 
 

@@ -62,7 +62,7 @@ class Provider:
 
     async def begin(self, return_address: str) -> tuple[str, PendingSignIn]:
         """Where to send the browser, and what it must bring along when it comes back."""
-        endpoints = await self._known()
+        endpoints = await self._discover_once()
         verifier, nonce = secrets.token_urlsafe(48), secrets.token_urlsafe(24)
         async with self._client(redirect_uri=return_address) as client:
             address, state = client.create_authorization_url(
@@ -78,8 +78,8 @@ class Provider:
             raise SignInRefused("This answer comes from another sign-in service. Begin again.")
         if "code" not in given:
             raise SignInRefused("The sign-in service did not let you in.")
-        endpoints = await self._known()
-        token = await self._exchanged(endpoints, pending, given["code"])
+        endpoints = await self._discover_once()
+        token = await self._exchange_code(endpoints, pending, given["code"])
         # The standard lets a provider with one key leave its id out.
         life, keys = LONGEST_LIFE_SECONDS, endpoints.keys
         verifier = TokenVerifier(self.issuer, self.client_id, "sub", life, keys, needs_key_id=False)
@@ -101,7 +101,7 @@ class Provider:
         if not is_subject(claims.get("sub")):
             raise InvalidToken("it names nobody")
 
-    async def _exchanged(self, endpoints: Endpoints, pending: PendingSignIn, code: str) -> str:
+    async def _exchange_code(self, endpoints: Endpoints, pending: PendingSignIn, code: str) -> str:
         """The ID token that the code stands for."""
         from authlib.common.errors import AuthlibBaseError
 
@@ -122,21 +122,21 @@ class Provider:
             raise SignInRefused("The sign-in service did not say who you are.")
         return token
 
-    async def _known(self) -> Endpoints:
+    async def _discover_once(self) -> Endpoints:
         """What the provider says of itself, asked once; where it does not answer, not again for some seconds."""
         async with self._turn:
             if self._endpoints is None:
                 if self._failed_at is not None and time.monotonic() - self._failed_at < REFRESH_SECONDS:
                     raise ProviderUnavailable("Try again in a moment.")
                 try:
-                    self._endpoints = self._endpoints_of(await self._asked())
+                    self._endpoints = self._endpoints_of(await self._fetch_discovery())
                 except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
                     self._failed_at = time.monotonic()
                     log.warning("the sign-in service cannot be used", extra={"reason": str(error)})
                     raise ProviderUnavailable("Try again in a moment.") from error
             return self._endpoints
 
-    async def _asked(self) -> dict[str, Any]:
+    async def _fetch_discovery(self) -> dict[str, Any]:
         address = self.issuer.rstrip("/") + "/.well-known/openid-configuration"
         async with httpx.AsyncClient(timeout=FETCH_SECONDS, follow_redirects=False, trust_env=False) as client:
             told: dict[str, Any] = (await client.get(address)).raise_for_status().json()

@@ -89,7 +89,7 @@ class FrontDesk:
     session: AsyncSession
     service: Service
 
-    async def by_key(self, client_id: str, key: str, address: str) -> str:
+    async def sign_in_by_key(self, client_id: str, key: str, address: str) -> str:
         """The secret of a new session for a local user: a registered client of staff, by its key."""
         if not self.local_users:
             raise Forbidden("Local users are switched off here.")
@@ -99,7 +99,7 @@ class FrontDesk:
             raise Unauthenticated("Name and password do not belong together.")
         return await self._begin(holder, "key", secret_hash(key))
 
-    async def by_provider(self, person: Vouched) -> str:
+    async def sign_in_by_provider(self, person: Vouched) -> str:
         """The same for somebody whom a provider vouches for and whom an administrator has bound to a client."""
         holder = await Platforms(self.session).identity_vouched_for(person)
         if holder is None:
@@ -111,7 +111,7 @@ class FrontDesk:
             )
         return await self._begin(holder, "oidc")
 
-    async def out(self, secret: str, who: Identity) -> None:
+    async def sign_out(self, secret: str, who: Identity) -> None:
         await Sessions(self.session).end(secret_hash(secret))
         record(self.session, who, "console.sign-out", f"client/{who.client_id}")
 

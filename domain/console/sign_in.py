@@ -45,7 +45,7 @@ async def sign_in_local(request: Request, state: ServiceState, told: Told, form:
     async with state.database.transaction() as session:
         desk = FrontDesk(session, state)
         try:
-            secret = await desk.by_key(form.get("username", ""), form.get("password", ""), address)
+            secret = await desk.sign_in_by_key(form.get("username", ""), form.get("password", ""), address)
         except ProblemError as refused:
             return _page(desk, told, wanted, refused, form.get("username", ""))
     answer = RedirectResponse(wanted, 303)
@@ -69,20 +69,20 @@ async def sign_in_elsewhere(request: Request, state: ServiceState, told: Told, w
 async def signed_in_elsewhere(request: Request, state: ServiceState, told: Told) -> Response:
     """The provider sent the browser back: sign in whom it vouches for. Well or not, that sign-in is over."""
     try:
-        answer = await _signed_in(request, state, told)
+        answer = await _finish_sign_in(request, state, told)
     except ProblemError as refused:
         answer = page("error.html", status=refused.status, title=refused.title, detail=refused.detail)
     answer.delete_cookie(PENDING_COOKIE, path=CONSOLE)
     return answer
 
 
-async def _signed_in(request: Request, state: Service, told: Provider | None) -> Response:
+async def _finish_sign_in(request: Request, state: Service, told: Provider | None) -> Response:
     pending = _pending_of(request).opened(request.cookies.get(PENDING_COOKIE, ""))
     if told is None or pending is None:
         raise SignInRefused("This browser has not begun to sign in, or too long ago. Begin again.")
     person = await told.finish(pending, dict(request.query_params))
     async with state.database.transaction() as session:
-        made = await FrontDesk(session, state).by_provider(person)
+        made = await FrontDesk(session, state).sign_in_by_provider(person)
     answer = RedirectResponse(place_within(pending.wanted), 303)
     give_cookie(answer, SESSION_COOKIE, made, "/", state)
     return answer
@@ -97,7 +97,7 @@ def _pending_of(request: Request) -> PendingSignIns:
 async def sign_out(request: Request, session: Session, desk: Desk, who: Reader, form: Form) -> Response:
     """End the session, for every copy of its cookie."""
     check_form(who, form)
-    await desk.out(request.cookies[SESSION_COOKIE], who.identity)
+    await desk.sign_out(request.cookies[SESSION_COOKIE], who.identity)
     answer = RedirectResponse(f"{CONSOLE}/sign-in", 303)
     answer.delete_cookie(SESSION_COOKIE, path="/")
     return answer

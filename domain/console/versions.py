@@ -55,7 +55,7 @@ async def read_footprint(
     session: Session, state: ServiceState, _who: Reader, asset_id: str, ordinal: Ordinal, revision: int
 ) -> Response:
     """Where a revision's data lies, as GeoJSON: its catalogue item's geometry, else its bounds."""
-    item = await _item(session, state, asset_id, ordinal, revision)
+    item = await _read_item(session, state, asset_id, ordinal, revision)
     found = await api.list_revisions(asset_id, ordinal, session)
     outputs = next((each.outputs for each in found if each.revision == revision), None)
     return JSONResponse(footprint(item, outputs or {}), headers={"Cache-Control": "private, max-age=60"})
@@ -77,19 +77,19 @@ async def version_page(
     asset = await api.read_asset(asset_id, session, Response())
     shown = await api.read_version(asset_id, ordinal, session, Response())
     revisions = await api.list_revisions(asset_id, ordinal, session)
-    item = await _item(session, state, asset_id, ordinal, shown.newest.revision)
+    item = await _read_item(session, state, asset_id, ordinal, shown.newest.revision)
     return page(
         "version.html",
         status=refused.status if refused else 200,
         **around,
-        **await _made(session, state, shown),
+        **await _read_request(session, state, shown),
         asset=asset,
         version=shown,
-        latest=await _latest(session, asset),
+        latest=await _read_latest(session, asset),
         map=map_of(asset, shown),
         report=report_of(shown.newest.outputs),
         revisions=revisions,
-        standing=await _standing(session, asset, shown, revisions, who),
+        standing=await _read_standing(session, asset, shown, revisions, who),
         words=await layer_words(session, asset_id),
         links=links_of(shown, item),
         files=(await api.list_artifacts(asset_id, ordinal, session, after=0, limit=MOST_FILES)).artifacts,
@@ -101,7 +101,7 @@ async def version_page(
     )
 
 
-async def _made(session: AsyncSession, state: Service, shown: VersionView) -> dict[str, Any]:
+async def _read_request(session: AsyncSession, state: Service, shown: VersionView) -> dict[str, Any]:
     """The request that made the newest revision: its runs with their graphs, and what happened to it."""
     desk = RecordDesk(session, state.definitions)
     request = await desk.request(shown.newest.request_id)
@@ -118,7 +118,7 @@ async def _made(session: AsyncSession, state: Service, shown: VersionView) -> di
     }
 
 
-async def _standing(
+async def _read_standing(
     session: AsyncSession, asset: AssetView, shown: VersionView, revisions: Sequence[RevisionView], who: Person
 ) -> ReviewStanding:
     given = await list_approvals(asset.asset_id, shown.ordinal, session)
@@ -132,14 +132,14 @@ async def layer_words(session: AsyncSession, asset_id: str) -> dict[str, Any]:
     return {"kept": await layers.kept(asset_id), "published": await layers.published(asset_id)}
 
 
-async def _latest(session: AsyncSession, asset: AssetView) -> VersionView | None:
+async def _read_latest(session: AsyncSession, asset: AssetView) -> VersionView | None:
     """The version that is served as latest."""
     if asset.latest_ordinal is None:
         return None
     return await api.read_version(asset.asset_id, asset.latest_ordinal, session, Response())
 
 
-async def _item(
+async def _read_item(
     session: AsyncSession, state: Service, asset_id: str, ordinal: int, revision: int
 ) -> dict[str, Any] | None:
     """The catalogue item that the revision made. Its page is worth reading without."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from domain.db import sparing
+from domain.db import failures_logged
 from domain.errors import DomainError
 from domain.repositories.approvals import Approvals
 from domain.services.assembly import review_desk
@@ -49,7 +49,7 @@ class ApprovalExpiry:
         async def act(session: AsyncSession, files: FilesRead) -> bool:
             return await review_desk(session, self.service, files).end(asset_id, ordinal, revision)
 
-        with sparing(log, "an approval could not be ended", asset_id=asset_id):
+        with failures_logged(log, "an approval could not be ended", asset_id=asset_id):
             try:
                 return await decided(self.service.database, self.service.file_checks, act)
             except (DomainError, SQLAlchemyError, OSError) as error:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from domain.db import Database, sparing
+from domain.db import Database, failures_logged
 from domain.rules.audit import Chain
 from domain.services.operations.audit import Reach, first_reach, seal_batch
 
@@ -33,7 +33,7 @@ class AuditSealer:
             )
         while True:
             try:
-                with sparing(log, "sealing is stuck"):
+                with failures_logged(log, "sealing is stuck"):
                     while await self.seal():
                         pass
             except (SQLAlchemyError, OSError) as error:

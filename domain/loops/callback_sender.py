@@ -13,7 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from domain.adapters.callback_delivery import Answer, CallbackDelivery
 from domain.adapters.sealing import CannotOpen, Vault
-from domain.db import OUTAGES, Database, sparing, to_the_end
+from domain.db import OUTAGES, Database, failures_logged, to_the_end
 from domain.repositories.callbacks import Callbacks, DueCallback
 from domain.rules import callbacks as rules
 from domain.rules.callbacks import Again, CallbackState, Delivered, GivenUp, Gone, Verdict
@@ -83,7 +83,7 @@ class CallbackSender:
             log.warning("a delivery could not be noted", extra={"error": type(error).__name__})
         except Exception:  # what cannot be kept of an answer must not have the callback sent for ever
             log.exception("an answer could not be kept", extra={"request_id": str(due.request_id)})
-            with contextlib.suppress(*OUTAGES), sparing(log, "a delivery could not be noted"):
+            with contextlib.suppress(*OUTAGES), failures_logged(log, "a delivery could not be noted"):
                 await to_the_end(self._record(due, Answer(answer.status, error="its answer cannot be kept"), verdict))
 
     def _judge(self, due: DueCallback, answer: Answer) -> Verdict:

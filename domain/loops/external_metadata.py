@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from domain.db import sparing
+from domain.db import failures_logged
 from domain.repositories.external import ForeignDatabaseFailed
 from domain.services.publication.external_metadata import OutsideWords
 
@@ -23,7 +23,7 @@ class ExternalMetadataSweep:
     async def run(self) -> None:
         """Look until cancelled."""
         while True:
-            with sparing(log, "words outside cannot be looked at"):
+            with failures_logged(log, "words outside cannot be looked at"):
                 try:
                     await self.words.recall()
                 except (ForeignDatabaseFailed, SQLAlchemyError, OSError) as error:

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from domain.db import sparing
+from domain.db import failures_logged
 from domain.errors import DomainError
 from domain.repositories.leftovers import Leftovers
 from domain.services.operations.leftovers import Collected, Collecting
@@ -30,7 +30,7 @@ class LeftoverCollector:
     async def run(self) -> None:
         """Look until cancelled."""
         while True:
-            with sparing(log, "what is left over cannot be looked for"):
+            with failures_logged(log, "what is left over cannot be looked for"):
                 try:
                     await self.sweep()
                 except (SQLAlchemyError, OSError) as error:
@@ -52,7 +52,7 @@ class LeftoverCollector:
 
     async def _collect(self, request_id: UUID) -> Collected:
         """One whose files cannot be removed now is in no other's way, and waits until its lease is over."""
-        with sparing(log, "leftovers could not be removed", request_id=str(request_id)):
+        with failures_logged(log, "leftovers could not be removed", request_id=str(request_id)):
             try:
                 return await self.collecting.collect(request_id) or Collected()
             except (DomainError, SQLAlchemyError) as error:

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from domain.db import Database, sparing
+from domain.db import Database, failures_logged
 from domain.errors import DomainError
 from domain.repositories import outbox
 from domain.repositories.sweep import Suspect, Sweep
@@ -44,7 +44,7 @@ class FlowRuns(Protocol):
     async def end_child(self, flow_run_id: UUID) -> None: ...
 
 
-async def _deaf(seconds: float) -> bool:
+async def _sleep_unnotified(seconds: float) -> bool:
     """Where nobody tells of fences, the next sweep finds them."""
     await asyncio.sleep(seconds)
     return False
@@ -74,7 +74,7 @@ class Reconciler:
     every_seconds: float
     patience: Patience
     max_attempts: int
-    fenced: Callable[[float], Awaitable[bool]] = _deaf
+    fenced: Callable[[float], Awaitable[bool]] = _sleep_unnotified
     pause_seconds: float = FIRST_SECONDS
     answers: PrefectAnswers = field(default_factory=PrefectAnswers)
     page: int = 500
@@ -89,7 +89,7 @@ class Reconciler:
                 hurry_until = time.monotonic() + self.patience.stop_fenced + LINGER_SECONDS
                 await asyncio.sleep(HURRY_SECONDS)  # let those that are fenced together be seen to together
             try:
-                with sparing(log, "sweep failed and is tried again"):
+                with failures_logged(log, "sweep failed and is tried again"):
                     if time.monotonic() >= due:
                         swept = time.monotonic()
                         await self.sweep()
@@ -109,9 +109,9 @@ class Reconciler:
             unlinked = await Sweep(session, self.patience).unlinked()
         told = await self.flow_runs.states({one.flow_run_id for one in quiet if one.flow_run_id})
         self.answers.hear(told.values())
-        done = Counter([await self._spared(one, self._judge_live(one, told)) for one in quiet])
+        done = Counter([await self._judge_or_log(one, self._judge_live(one, told)) for one in quiet])
         done.update(await self._judge_all_ended(min(self.patience.heartbeat, self.patience.stop_fenced)))
-        done.update([await self._spared(one, self._judge_unlinked(one)) for one in unlinked])
+        done.update([await self._judge_or_log(one, self._judge_unlinked(one)) for one in unlinked])
         done.update(await self._end_unheard_children())
         return dict(done)
 
@@ -133,9 +133,9 @@ class Reconciler:
     def _patience_now(self) -> Patience:
         return replace(self.patience, prefect_answers=self.answers.seconds)
 
-    async def _spared(self, suspect: Suspect, judging: Awaitable[Action]) -> Action:
+    async def _judge_or_log(self, suspect: Suspect, judging: Awaitable[Action]) -> Action:
         """One attempt that cannot be judged is in no other's way."""
-        with sparing(log, "attempt could not be judged", run_id=str(suspect.run_id)):
+        with failures_logged(log, "attempt could not be judged", run_id=str(suspect.run_id)):
             return await judging
         return Action.LEAVE
 
@@ -213,7 +213,7 @@ class Reconciler:
                 await Sweep(session).dispose(done)
         judged = Counter({Action.DISPOSE if nothing_inside else Action.LEAVE: len(done)} if done else {})
         left = [one for one in ended if one not in set(done)]
-        judged.update([await self._spared(one, self._stop(one, flow_runs[one], told)) for one in left])
+        judged.update([await self._judge_or_log(one, self._stop(one, flow_runs[one], told)) for one in left])
         return dict(judged)
 
     async def _stop(self, suspect: Suspect, flow_run_ids: frozenset[UUID], told: dict[UUID, FlowState]) -> Action:

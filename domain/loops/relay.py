@@ -10,7 +10,7 @@ import psycopg
 from sqlalchemy.exc import SQLAlchemyError
 
 from domain.adapters.prefect_runs import PrefectRefused, PrefectRuns, Unclear
-from domain.db import Database, sparing
+from domain.db import Database, failures_logged
 from domain.errors import DomainError
 from domain.failpoints import hit
 from domain.repositories import outbox
@@ -62,12 +62,12 @@ class Relay:
         claimed = await outbox.claim_in_turn(
             self.database, BATCH, self.in_flight_per_pool, self.lease_seconds, self.turns
         )
-        await each_to_its_end(self._spared(prefect, dispatch) for dispatch in claimed.dispatches)
+        await each_to_its_end(self._send_or_log(prefect, dispatch) for dispatch in claimed.dispatches)
         return claimed
 
-    async def _spared(self, prefect: PrefectRuns, dispatch: Dispatch) -> None:
+    async def _send_or_log(self, prefect: PrefectRuns, dispatch: Dispatch) -> None:
         """Send it; where that fails in no way we know, its lease runs out and it is tried again."""
-        with sparing(log, "attempt could not be sent", run_id=str(dispatch.run_id)):
+        with failures_logged(log, "attempt could not be sent", run_id=str(dispatch.run_id)):
             await self._send(prefect, dispatch)
 
     async def _send(self, prefect: PrefectRuns, dispatch: Dispatch) -> None:
@@ -87,12 +87,12 @@ class Relay:
             prefect.forget(deployment)
             await outbox.retry_later(self.database, dispatch, self.retry_seconds)
         except PrefectRefused as error:
-            await self._refused(prefect, dispatch, str(error))
+            await self._park_or_link(prefect, dispatch, str(error))
         else:
             hit("relay.created")
             await outbox.link(self.database, dispatch.run_id, dispatch.number, flow_run_id)
 
-    async def _refused(self, prefect: PrefectRuns, dispatch: Dispatch, reason: str) -> None:
+    async def _park_or_link(self, prefect: PrefectRuns, dispatch: Dispatch, reason: str) -> None:
         """A refusal may hide a run that an earlier try had created: only if there is none is the run parked."""
         key = outbox.key(dispatch.workflow_id, dispatch.run_id, dispatch.number)
         flow_run_id, state = await prefect.find(key)

@@ -14,7 +14,7 @@ from uuid import UUID
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from domain.db import Database, sparing
+from domain.db import Database, failures_logged
 from domain.repositories.pools import Pools, Waits
 from domain.rules.routing import PoolNotice, judge, may_judge
 from domain.services.runs.unserved_pools import Routing
@@ -86,7 +86,7 @@ class UnservedPoolSweep:
 
     async def _act(self, run_id: UUID) -> PoolNotice:
         """One that cannot be judged is in no other's way."""
-        with sparing(log, "a run could not be judged", run_id=str(run_id)):
+        with failures_logged(log, "a run could not be judged", run_id=str(run_id)):
             async with self.database.transaction() as session:
                 return await self._routing(session).act(run_id)
         return PoolNotice.LEAVE

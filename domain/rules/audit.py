@@ -86,7 +86,7 @@ class Chain:
 
     def seal(self, previous: str, entry: Entry) -> str:
         """The text that binds the entry to everything before it."""
-        return _sealed(previous, entry, self.keys[0] if self.keys else None)
+        return _sealed_text(previous, entry, self.keys[0] if self.keys else None)
 
     def verify(self, seals: Iterable[Seal], head: ChainState = ChainState(0, GENESIS)) -> ChainState:
         """Follow the chain on from a verified head, up to its end or its first fault."""
@@ -110,7 +110,7 @@ class Chain:
         key = next((key for key in self.keys if key.name == name), None)
         if name is not None and key is None:
             return f"Seal {link.sequence} was made with key {name}, which CAIRN_AUDIT_KEYS does not hold."
-        if not hmac.compare_digest(_sealed(head.hash, link.entry, key), link.hash):
+        if not hmac.compare_digest(_sealed_text(head.hash, link.entry, key), link.hash):
             return f"Entry {link.audit_id} or seal {link.sequence} was changed after it was sealed."
         return None
 
@@ -120,7 +120,7 @@ def key_name(seal: str) -> str | None:
     return seal.partition(":")[0] if ":" in seal else None
 
 
-def _sealed(previous: str, entry: Entry, key: SealKey | None) -> str:
+def _sealed_text(previous: str, entry: Entry, key: SealKey | None) -> str:
     """Whichever zone the entry's time was read in."""
     at = entry.at.astimezone(UTC).isoformat()
     content = json.dumps({**asdict(entry), "at": at}, sort_keys=True, separators=(",", ":"))

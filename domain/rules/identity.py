@@ -29,7 +29,7 @@ def ref_faults(refs: Collection[str], required: Collection[str], optional: Colle
     return missing + unknown
 
 
-def written_refs(given: Iterable[str]) -> dict[str, str]:
+def parsed_refs(given: Iterable[str]) -> dict[str, str]:
     """References that somebody wrote as name=value; ValueError names the one that is none or is written twice."""
     refs: dict[str, str] = {}
     for pair in given:

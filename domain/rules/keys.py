@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import Any, Final
 
 from domain.rules.identity import fingerprint
-from domain.rules.texts import unkept
+from domain.rules.texts import unstorable_places
 
 RESERVED: Final = "cairn-batch:"
 MARK: Final = rf"^{RESERVED}[0-9a-f]{{128}}$"
@@ -20,7 +20,7 @@ def chosen(key: str) -> str:
     """The key of a client, or ValueError that says why it can be none."""
     if key.startswith(RESERVED):
         raise ValueError(f"keys that begin with {RESERVED!r} are made by the platform; choose another")
-    if [*unkept(key)]:
+    if [*unstorable_places(key)]:
         raise ValueError("a key holds no NUL and no half a letter")
     return key
 

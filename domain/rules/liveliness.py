@@ -33,7 +33,7 @@ SERVERS: Final = {
 _AWAY: Final = ("08", "53", "57P01", "57P02", "57P03", "57P05", "58", "25006")
 
 
-def lively(said: Mapping[str, object]) -> dict[str, Any]:
+def liveness_options(said: Mapping[str, object]) -> dict[str, Any]:
     """What a connection is opened with beside what its URL says, which counts where it says otherwise."""
     told = str(said.get("options", ""))
     servers = " ".join(f"-c {name}={value}" for name, value in SERVERS.items() if name not in told)

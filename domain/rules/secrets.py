@@ -12,7 +12,7 @@ def without_secrets(value: Any) -> Any:
     """The same JSON, all web addresses in it without user, query and fragment, in sentences too."""
     match value:
         case str():
-            return _ADDRESS.sub(_bare, value)
+            return _ADDRESS.sub(_strip_secrets, value)
         case Mapping():
             return {without_secrets(name): without_secrets(inner) for name, inner in value.items()}
         case list() | tuple():
@@ -21,5 +21,5 @@ def without_secrets(value: Any) -> Any:
             return value
 
 
-def _bare(found: re.Match[str]) -> str:
+def _strip_secrets(found: re.Match[str]) -> str:
     return _USER.sub("//", re.split(r"[?#]", found[0], maxsplit=1)[0])

@@ -8,23 +8,25 @@ from typing import Any
 _NOWHERE = re.compile(r"[\x00\ud800-\udfff]")
 
 
-def unkept(value: Any, place: str = "") -> Iterator[str]:
-    """Where in a parsed body something stands that could be stored nowhere."""
+def unstorable_places(value: Any, place: str = "") -> Iterator[str]:
+    """Yield every place of a parsed body whose value PostgreSQL or JSON cannot store."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
-            yield from unkept(key, place)
-            yield from unkept(inner, f"{place}.{key}" if place else str(key))
+            yield from unstorable_places(key, place)
+            yield from unstorable_places(inner, f"{place}.{key}" if place else str(key))
     elif isinstance(value, list):
         for number, inner in enumerate(value):
-            yield from unkept(inner, f"{place}[{number}]")
-    elif (isinstance(value, str) and not _is_kept(value)) or (isinstance(value, float) and not math.isfinite(value)):
+            yield from unstorable_places(inner, f"{place}[{number}]")
+    elif (isinstance(value, str) and not _is_storable(value)) or (
+        isinstance(value, float) and not math.isfinite(value)
+    ):
         yield place
 
 
-def kept(text: str) -> str:
-    """The text as it can be kept: with a mark in place of each letter that cannot."""
+def made_storable(text: str) -> str:
+    """Replace each letter that cannot be stored by a mark."""
     return _NOWHERE.sub("\ufffd", text)
 
 
-def _is_kept(text: str) -> bool:
+def _is_storable(text: str) -> bool:
     return _NOWHERE.search(text) is None

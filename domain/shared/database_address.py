@@ -15,7 +15,7 @@ from psycopg.conninfo import conninfo_to_dict
 from pydantic import Field, SecretStr
 
 from domain.contracts.transport import TransportSettings
-from domain.rules.liveliness import lively
+from domain.rules.liveliness import liveness_options
 from domain.shared.database_connection import Answering, SurelyClosed
 
 SCOPE: Final = "https://ossrdbms-aad.database.windows.net/.default"
@@ -50,7 +50,7 @@ class DatabaseAddress:
     async def login(self, fixed: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """What beside the URL a connection is opened with, now. Of silence the URL may say otherwise."""
         said = {**conninfo_to_dict(self.url), **(fixed or {})}
-        options: dict[str, Any] = {**(fixed or {}), **lively(said)}
+        options: dict[str, Any] = {**(fixed or {}), **liveness_options(said)}
         if self.credential is not None:
             options["password"] = await self._token(self.credential)
         return options

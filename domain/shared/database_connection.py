@@ -84,7 +84,7 @@ class Answering(SurelyClosed):
                 await self.set_autocommit(as_it_was)
 
 
-async def still_there(connection: psycopg.AsyncConnection[Any]) -> None:
+async def refuse_if_silent(connection: psycopg.AsyncConnection[Any]) -> None:
     """For pools that ask before they hand a connection out."""
     if isinstance(connection, Answering):
         await connection.refuse_silence()

@@ -49,13 +49,13 @@ class Metering:
 
     def add(self, metrics: Callable[[], Iterable[Metric]]) -> None:
         """Figures that are asked for whenever somebody reads them."""
-        self.registry.register(_Asked(metrics))
+        self.registry.register(_CollectorOnDemand(metrics))
 
     def text(self) -> bytes:
         return generate_latest(self.registry)
 
 
-class _Asked(Collector):
+class _CollectorOnDemand(Collector):
     def __init__(self, metrics: Callable[[], Iterable[Metric]]) -> None:
         self._metrics = metrics
 

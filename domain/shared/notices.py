@@ -77,7 +77,7 @@ class Notices:
 
     async def heard(self, seconds: float) -> bool:
         """Whether anything is heard on the first channel within so long. For one waiter a process."""
-        happened = await happens(self._any, seconds)
+        happened = await happens_within(self._any, seconds)
         self._any.clear()
         return happened
 
@@ -99,7 +99,7 @@ class Notices:
                     event.set()
 
 
-async def happens(event: asyncio.Event, seconds: float) -> bool:
+async def happens_within(event: asyncio.Event, seconds: float) -> bool:
     """Whether the event happens within so long."""
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(event.wait(), seconds)

@@ -27,12 +27,12 @@ class Ready:
         """Raise what the question raises, or TimeoutError where there is no answer in time."""
         if self._asking is None or self._asking.done():
             self._asking = asyncio.ensure_future(self.ask())
-            self._asking.add_done_callback(_heard)
+            self._asking.add_done_callback(_consume_outcome)
         async with asyncio.timeout(self.seconds):
             await asyncio.shield(self._asking)  # who leaves leaves the answer to the others
 
 
-def _heard(asked: "asyncio.Future[object]") -> None:
+def _consume_outcome(asked: "asyncio.Future[object]") -> None:
     """Somebody may wait for it, or nobody any more: then it is no fault that nobody looked at."""
     if not asked.cancelled():
         asked.exception()
@@ -56,7 +56,7 @@ class Pulse:
                     )
                 await self._line.execute("select 1")
             except psycopg.Error:
-                await self._let_go()
+                await self._drop_connection()
                 if last or self._ended:
                     raise
             else:
@@ -65,9 +65,9 @@ class Pulse:
     async def close(self) -> None:
         """Ask no more."""
         self._ended = True
-        await self._let_go()
+        await self._drop_connection()
 
-    async def _let_go(self) -> None:
+    async def _drop_connection(self) -> None:
         if self._line is not None:
             with contextlib.suppress(psycopg.Error):
                 await self._line.close()

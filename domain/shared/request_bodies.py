@@ -93,18 +93,18 @@ class Bodies:
         try:
             try:
                 sender = await self._admit(scope)
-                held = _Held(self.room.of(sender), sender.source)
+                held = _HeldRoom(self.room.of(sender), sender.source)
                 body = await self._read(scope, receive, held)
             except ProblemError as refusal:
                 await render(refusal.problem())(scope, receive, send)
                 return
             if body is not None:
-                await self.app(scope, _replayed(body, receive), send)
+                await self.app(scope, _receive_again(body, receive), send)
         finally:
             if held is not None:
                 held.give()
 
-    async def _read(self, scope: Scope, receive: Any, held: "_Held") -> bytes | None:
+    async def _read(self, scope: Scope, receive: Any, held: "_HeldRoom") -> bytes | None:
         """The whole body; None where its sender has gone."""
         most, parts = self.rules.most_at(scope["path"]), list[bytes]()
         refuse_more_than(most, announced_bytes(scope["headers"]))
@@ -125,7 +125,7 @@ class Bodies:
 
 
 @dataclass
-class _Held:
+class _HeldRoom:
     """What one body takes of its sender's share."""
 
     shares: Shares
@@ -147,7 +147,7 @@ class _Held:
         self.size_bytes = 0
 
 
-def _replayed(body: bytes, receive: Any) -> Any:
+def _receive_again(body: bytes, receive: Any) -> Any:
     messages: Sequence[dict[str, Any]] = [{"type": "http.request", "body": body, "more_body": False}]
     left = iter(messages)
 

@@ -111,11 +111,11 @@ def _aggregated(fan_in: FanIn, outputs: list[Any]) -> dict[str, Any]:
         case "collect":
             return {"results": outputs, "count": len(outputs)}
         case "concat":
-            lists = [_chosen(fan_in, output, list) for output in outputs]
+            lists = [_values_of_kind(fan_in, output, list) for output in outputs]
             results = list(chain.from_iterable(chain.from_iterable(lists)))
             return {"results": results, "count": len(results)}
         case "sum":
-            numbers = [_chosen(fan_in, output, int | float) for output in outputs]
+            numbers = [_values_of_kind(fan_in, output, int | float) for output in outputs]
             return {"total": sum(chain.from_iterable(numbers)), "count": len(outputs)}
         case "first":
             return {"result": outputs[0] if outputs else None, "count": len(outputs)}
@@ -125,17 +125,17 @@ def _aggregated(fan_in: FanIn, outputs: list[Any]) -> dict[str, Any]:
             assert_never(fan_in.aggregation)
 
 
-def _chosen(fan_in: FanIn, output: Any, kind: Any) -> list[Any]:
+def _values_of_kind(fan_in: FanIn, output: Any, kind: Any) -> list[Any]:
     """The values of the asked-for kind in one output: of the named field, or all of them."""
     if fan_in.field is None:
         values = output.values() if isinstance(output, Mapping) else [output]
-        return [value for value in values if _is(value, kind)]
+        return [value for value in values if _is_of_kind(value, kind)]
     value = output.get(fan_in.field) if isinstance(output, Mapping) else None
-    if not _is(value, kind):
+    if not _is_of_kind(value, kind):
         wanted = "a list" if kind is list else "a number"
         raise CannotAggregate(f"{fan_in.aggregation} needs {wanted} in field {fan_in.field!r} of every output")
     return [value]
 
 
-def _is(value: Any, kind: Any) -> bool:
+def _is_of_kind(value: Any, kind: Any) -> bool:
     return isinstance(value, kind) and not isinstance(value, bool)

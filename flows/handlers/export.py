@@ -54,7 +54,7 @@ def copy(params: CopyParams, context: Context) -> ExportResult:
         target = copied.name
         _refuse_withdrawn(params.destination, target, context)
         if not _holds(context.storage.external, target, artifact, context):  # an earlier try may have made it
-            _copy(artifact, target, context, _told(before, whole, context))
+            _copy(artifact, target, context, _reporting_progress(before, whole, context))
             _refuse_withdrawn(params.destination, target, context)
         copies.append(copied)
         before += artifact.size_bytes
@@ -66,7 +66,7 @@ def _distinct(params: CopyParams) -> list[Artifact]:
     return list({_generated_name(artifact): artifact for artifact in params.artifacts}.values())
 
 
-def _told(before: int, whole: int, context: Context) -> Check:
+def _reporting_progress(before: int, whole: int, context: Context) -> Check:
     """Tells how far all files are while one of them is copied."""
 
     def check(moved: int) -> None:
@@ -173,12 +173,12 @@ def withdraw(params: WithdrawParams, context: Context) -> WithdrawResult:
     destination = params.external_blob_path
     context.storage.runs.write_bytes(withdrawal_note(destination), b"")
     removed = context.storage.external.delete_below(destination)
-    if _pipeline_was_stopped(destination, context):
+    if _cancel_pipeline(destination, context):
         removed += context.storage.external.delete_below(destination)
     return WithdrawResult(removed=removed)
 
 
-def _pipeline_was_stopped(destination: str, context: Context) -> bool:
+def _cancel_pipeline(destination: str, context: Context) -> bool:
     """A pipeline knows nothing of the mark: where one was run, it must have ended before the removal is complete."""
     from flows.handlers.adf.notes import noted_run
 

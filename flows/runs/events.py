@@ -1,7 +1,7 @@
 """What the scheduler and the domain are told of a run: how nodes and items ended, and what went wrong. Pure."""
 
 from domain.contracts.runs import RunProblem
-from domain.rules.texts import kept
+from domain.rules.texts import made_storable
 from flows.compiler import (
     Event,
     ItemCompleted,
@@ -27,7 +27,7 @@ def wait_seconds(node: Node) -> float | None:
 
 def run_problem(error: RunError) -> RunProblem:
     """A scheduler's error as the domain takes it."""
-    message = kept(error.message[:4000])  # a template may quote what a partner wrote
+    message = made_storable(error.message[:4000])  # a template may quote what a partner wrote
     return RunProblem(code=error.code, message=message, node_id=error.node_id, partner_may_read=error.partner_may_read)
 
 

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from domain.contracts.artifacts import Artifact
 from domain.contracts.runs import NodeEvent
-from domain.rules.texts import kept
+from domain.rules.texts import made_storable
 from flows.compiler import Item, Node, NodeOutcome, RunError, State
 from flows.handlers.errors import Broken, HandlerError, Outage, Outlasted, Stopped
 from flows.memory.large_values import DamagedValue, Stored, lies_in_storage, made_plain
@@ -298,7 +298,7 @@ class NodeExecutor:
                 node_id=work.node.id,
                 state="running",
                 fraction=None if fraction is None else min(max(fraction, 0), 1),
-                message=kept(message[:MESSAGE_LENGTH]),
+                message=made_storable(message[:MESSAGE_LENGTH]),
             )
             loop.call_soon_threadsafe(line.note, event)
 
@@ -315,5 +315,5 @@ def worth_another_try(error: object) -> bool:
 def run_error(error: BaseException, node_id: str) -> RunError:
     """What went wrong, as the scheduler and the domain take it."""
     if isinstance(error, HandlerError):
-        return RunError(error.code, kept(str(error)), node_id, error.partner_may_read)
-    return RunError("handler-failed", kept(f"{type(error).__name__}: {error}"), node_id)
+        return RunError(error.code, made_storable(str(error)), node_id, error.partner_may_read)
+    return RunError("handler-failed", made_storable(f"{type(error).__name__}: {error}"), node_id)

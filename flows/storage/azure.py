@@ -58,28 +58,28 @@ class AzureStore:
             return url
         if self.size_bytes(name) is None:
             raise missing(name)
-        with _faults(name):
+        with _translate_faults(name):
             return self._urls.sign(name)
 
     def reader(self, name: str) -> RangeReader:
         """The blob as it is now: where it is replaced, its ranges are refused."""
-        with _found(name):
+        with _require_blob(name):
             told = self._blob(name).get_blob_properties()
         etag = str(told.etag)
         return RangeReader(_Version(self, etag), name, int(told.size), etag)
 
     def size_bytes(self, name: str) -> int | None:
-        with contextlib.suppress(_NoBlob), _faults(name):
+        with contextlib.suppress(_NoBlob), _translate_faults(name):
             return int(self._blob(name).get_blob_properties().size)
         return None
 
     def stamp(self, name: str) -> str | None:
-        with contextlib.suppress(_NoBlob), _faults(name):
+        with contextlib.suppress(_NoBlob), _translate_faults(name):
             return str(self._blob(name).get_blob_properties().etag)
         return None
 
     def read_bytes(self, name: str) -> bytes:
-        with _found(name):
+        with _require_blob(name):
             return self._blob(name).download_blob(max_concurrency=AT_ONCE).readall()
 
     def read_range(self, name: str, start: int, length: int) -> bytes:
@@ -89,7 +89,7 @@ class AzureStore:
         """The range, where the blob is still as the condition says."""
         from azure.core.exceptions import HttpResponseError
 
-        with _found(name):
+        with _require_blob(name):
             try:
                 found: bytes = self._blob(name).download_blob(offset=start, length=length, **condition).readall()
             except HttpResponseError as error:
@@ -99,11 +99,11 @@ class AzureStore:
         return found
 
     def chunks(self, name: str) -> Iterator[bytes]:
-        with _found(name):
+        with _require_blob(name):
             yield from self._blob(name).download_blob().chunks()
 
     def write_bytes(self, name: str, content: bytes) -> None:
-        with _faults(name):
+        with _translate_faults(name):
             self._blob(name).upload_blob(content, overwrite=True)
 
     def append(self, name: str, content: bytes) -> None:
@@ -111,7 +111,7 @@ class AzureStore:
         from azure.core.exceptions import ResourceExistsError, ResourceNotFoundError
 
         blob = self._blob(name)
-        with _faults(name):
+        with _translate_faults(name):
             try:
                 blob.append_block(content)
             except ResourceNotFoundError:
@@ -125,7 +125,7 @@ class AzureStore:
 
     def put_stream(self, name: str, source: Stream, size_bytes: int, check: Check = go_on) -> None:
         check(0)
-        with _faults(name):
+        with _translate_faults(name):
             self._blob(name).upload_blob(
                 cast("IO[bytes]", source),
                 length=size_bytes,
@@ -136,15 +136,15 @@ class AzureStore:
 
     def copy_from(self, name: str, source: Store, source_name: str, check: Check = go_on) -> None:
         if isinstance(source, AzureStore):
-            self._copied(name, source.readable_path(source_name), check)
+            self._copy_in_account(name, source.readable_path(source_name), check)
             return
-        with _faults(name):
+        with _translate_faults(name):
             self._blob(name).upload_blob(_checked(source.chunks(source_name), check), overwrite=True)
 
-    def _copied(self, name: str, url: str, check: Check) -> None:
+    def _copy_in_account(self, name: str, url: str, check: Check) -> None:
         """Have the account copy, and wait for it. Until it is done, no reader finds content under the name."""
         blob, pause, moved = self._blob(name), FIRST_LOOK_SECONDS, 0
-        with _faults(name):
+        with _translate_faults(name):
             state = blob.start_copy_from_url(url)
             status, copy_id = str(state["copy_status"]), str(state["copy_id"])
             while status == "pending":
@@ -156,7 +156,7 @@ class AzureStore:
                     self._abort(name, copy_id)
                     raise
                 copy = blob.get_blob_properties().copy
-                status, moved = str(copy.status), _moved(copy.progress)
+                status, moved = str(copy.status), _bytes_through(copy.progress)
         if status != "success":
             raise Transient(f"The storage account did not copy {name!r}: {status}.")
 
@@ -170,18 +170,18 @@ class AzureStore:
 
     def names(self, folder: str) -> list[str]:
         start = f"{checked_name(folder)}/"
-        with _faults(folder):
+        with _translate_faults(folder):
             found = self._client.walk_blobs(name_starts_with=start, delimiter="/")
             return sorted(one.name for one in found if not one.name.endswith("/"))
 
     def delete(self, name: str) -> None:
         self._urls.forget(name)
-        with contextlib.suppress(_NoBlob), _faults(name):
+        with contextlib.suppress(_NoBlob), _translate_faults(name):
             self._blob(name).delete_blob(delete_snapshots="include")
 
     def delete_below(self, folder: str) -> list[str]:
         """As the protocol says. Blocks that were never made a blob of are no blob: Azure drops them after a week."""
-        with _faults(folder):
+        with _translate_faults(folder):
             names = sorted(self._client.list_blob_names(name_starts_with=f"{checked_name(folder)}/"))
         self._delete_all(names)
         return names
@@ -189,7 +189,7 @@ class AzureStore:
     def listed(self, folder: str | None = None) -> Iterator[ListedBlob]:
         """As the protocol says, page by page. Blocks that were never made a blob of are not among them."""
         start = None if folder is None else f"{checked_name(folder)}/"
-        with _faults(folder or self.container):
+        with _translate_faults(folder or self.container):
             for blob in self._client.list_blobs(name_starts_with=start):
                 yield ListedBlob(blob.name, blob.size, blob.last_modified.timestamp())
 
@@ -227,7 +227,7 @@ def _checked(chunks: Iterator[bytes], check: Check) -> Iterator[bytes]:
         yield chunk
 
 
-def _moved(progress: object) -> int:
+def _bytes_through(progress: object) -> int:
     """The first number of what the account tells of a copy: bytes through/bytes in all."""
     done = str(progress or "").partition("/")[0]
     return int(done) if done.isdecimal() else 0
@@ -238,7 +238,7 @@ class _NoBlob(Exception):
 
 
 @contextlib.contextmanager
-def _faults(name: str) -> Iterator[None]:
+def _translate_faults(name: str) -> Iterator[None]:
     """Say what went wrong in our words: Azure's quote URLs, and a partner may read some of ours."""
     from azure.core.exceptions import AzureError, ClientAuthenticationError, HttpResponseError
 
@@ -268,10 +268,10 @@ def _code(error: Any) -> str:
 
 
 @contextlib.contextmanager
-def _found(name: str) -> Iterator[None]:
+def _require_blob(name: str) -> Iterator[None]:
     """The same, where a blob must be there."""
     try:
-        with _faults(name):
+        with _translate_faults(name):
             yield
     except _NoBlob:
         raise missing(name) from None

@@ -37,17 +37,17 @@ class LineReader(Closing):
     def read(self, start: int, length: int) -> bytes:
         length = min(length, self.size_bytes - start)
         pieces = []
-        while length > 0 and (piece := self._asked(start, min(length, LONGEST_ANSWER))):
+        while length > 0 and (piece := self._ask(start, min(length, LONGEST_ANSWER))):
             pieces.append(piece)
             start, length = start + len(piece), length - len(piece)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
-    def _asked(self, start: int, length: int) -> bytes:
+    def _ask(self, start: int, length: int) -> bytes:
         with self._turn:
             try:
                 self.line.sendall(QUESTION.pack(start, length))
-                kind, size = ANSWER.unpack(received(self.line, ANSWER.size))
-                content = received(self.line, size)
+                kind, size = ANSWER.unpack(receive_exactly(self.line, ANSWER.size))
+                content = receive_exactly(self.line, size)
             except (OSError, struct.error):
                 raise Transient("The flow's process reads nothing for this try any more.") from None
         if kind == BYTES:
@@ -62,7 +62,7 @@ class LineReader(Closing):
 def serve(line: socket.socket, blob: Reader, check: Callable[[], None]) -> None:
     """Answer until the other end is closed. What is asked there is a stranger's wish: each answer is bounded."""
     with line, blob, suppress(OSError):
-        while question := received(line, QUESTION.size):
+        while question := receive_exactly(line, QUESTION.size):
             start, length = QUESTION.unpack(question)
             kind, content = _answer(blob, start, length, check)
             line.sendall(ANSWER.pack(kind, len(content)))
@@ -80,7 +80,7 @@ def _answer(blob: Reader, start: int, length: int, check: Callable[[], None]) ->
     return REFUSAL, json.dumps(refused).encode()
 
 
-def received(line: socket.socket, size: int) -> bytes:
+def receive_exactly(line: socket.socket, size: int) -> bytes:
     """So many bytes; none where the other end is closed before."""
     content, at = bytearray(size), 0
     view = memoryview(content)

@@ -78,7 +78,7 @@ class LocalStore:
                 yield chunk
 
     def write_bytes(self, name: str, content: bytes) -> None:
-        with self._made(name) as temporary:
+        with self._new_file(name) as temporary:
             temporary.write_bytes(content)
 
     def append(self, name: str, content: bytes) -> None:
@@ -99,12 +99,12 @@ class LocalStore:
 
     def put_file(self, name: str, source: Path, check: Check = go_on) -> None:
         check(0)
-        with self._made(name) as temporary:
+        with self._new_file(name) as temporary:
             _copy(source, temporary, check)
 
     def put_stream(self, name: str, source: Stream, size_bytes: int, check: Check = go_on) -> None:
         check(0)
-        with self._made(name) as temporary, temporary.open("wb") as out:
+        with self._new_file(name) as temporary, temporary.open("wb") as out:
             while piece := source.read(PIECE_BYTES):
                 out.write(piece)
                 check(out.tell())
@@ -113,7 +113,7 @@ class LocalStore:
         if isinstance(source, LocalStore):
             self.put_file(name, Path(source.readable_path(source_name)), check)
             return
-        with self._made(name) as temporary, temporary.open("wb") as file:
+        with self._new_file(name) as temporary, temporary.open("wb") as file:
             for chunk in source.chunks(source_name):
                 check(file.tell())
                 file.write(chunk)
@@ -172,7 +172,7 @@ class LocalStore:
             _to_disk(folder)
 
     @contextlib.contextmanager
-    def _made(self, name: str) -> Iterator[Path]:
+    def _new_file(self, name: str) -> Iterator[Path]:
         """A fresh file beside the blob's place, which becomes the blob in one step when the block ends well."""
         path = self._path(name)
         handle, temporary = _in_folder(path.parent, lambda: tempfile.mkstemp(prefix=PARTIAL, dir=path.parent))
@@ -192,13 +192,13 @@ def _in_folder(folder: Path, make: Callable[[], Made]) -> Made:
 
     Somebody may be removing folders that nothing is in yet: they are brought to the disk once something is.
     """
-    made, above = _made_there(folder, make, _MAKINGS)
+    made, above = _make_with_folders(folder, make, _MAKINGS)
     for each in dict.fromkeys(above):
         _to_disk(each)
     return made
 
 
-def _made_there(folder: Path, make: Callable[[], Made], makings: int) -> tuple[Made, list[Path]]:
+def _make_with_folders(folder: Path, make: Callable[[], Made], makings: int) -> tuple[Made, list[Path]]:
     """What was made, and in which folders folders had to be made for it."""
     above = list[Path]()
     try:
@@ -208,7 +208,7 @@ def _made_there(folder: Path, make: Callable[[], Made], makings: int) -> tuple[M
             raise
     with contextlib.suppress(FileNotFoundError):
         above += _make_folders(folder)
-    made, more = _made_there(folder, make, makings - 1)
+    made, more = _make_with_folders(folder, make, makings - 1)
     return made, [*above, *more]
 
 

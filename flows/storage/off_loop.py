@@ -57,12 +57,12 @@ def _guarded(call: Callable[..., Any]) -> Callable[..., Any]:
     def guarded(*given: Any, **named: Any) -> Any:
         refuse_on_loop()
         result = call(*given, **named)
-        return _each(result) if isinstance(result, Iterator) else result
+        return _guarded_pieces(result) if isinstance(result, Iterator) else result
 
     return guarded
 
 
-def _each(pieces: Iterator[Piece]) -> Iterator[Piece]:
+def _guarded_pieces(pieces: Iterator[Piece]) -> Iterator[Piece]:
     """Pieces are read when they are asked for, wherever that is."""
     while True:
         refuse_on_loop()

@@ -71,7 +71,7 @@ class SasUrls:
             container_name=self.container,
             blob_name=blob,
             account_key=own,
-            user_delegation_key=None if own else _lent(self.account).until(ends_at),
+            user_delegation_key=None if own else _lent_key_of(self.account).until(ends_at),
             permission=BlobSasPermissions(read=True),
             start=_moment(starts_at),
             expiry=_moment(ends_at),
@@ -107,7 +107,7 @@ class LentKey:
 
 
 @cache
-def _lent(account: Account) -> LentKey:
+def _lent_key_of(account: Account) -> LentKey:
     return LentKey(account)
 
 

@@ -7,7 +7,7 @@ next one to read or write it fails far from here. NaN and infinity are let throu
 import json
 from typing import Any, Final
 
-from domain.rules.texts import kept
+from domain.rules.texts import made_storable
 
 DEEPEST: Final = 64
 LARGEST_INTEGER: Final = 2**64  # what a pixel or an attribute of a feature may be
@@ -33,9 +33,9 @@ def _taken(value: Any, depth: int) -> Any:
         raise Unheard(f"The handler's process said what is nested more than {DEEPEST} deep.")
     match value:
         case str():
-            return kept(value)
+            return made_storable(value)
         case dict():
-            return {kept(key): _taken(inner, depth - 1) for key, inner in value.items()}
+            return {made_storable(key): _taken(inner, depth - 1) for key, inner in value.items()}
         case list():
             return [_taken(inner, depth - 1) for inner in value]
         case int() if abs(value) > LARGEST_INTEGER:

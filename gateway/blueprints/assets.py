@@ -7,7 +7,7 @@ from fastapi import APIRouter, Body, Depends, Header, Path, Query, Response
 from domain.contracts.assets import AssetView, ChangeClearance
 from domain.contracts.reviews import ClearanceLevel
 from domain.rules.clearance import Identity
-from domain.rules.identity import written_refs
+from domain.rules.identity import parsed_refs
 from domain.rules.locking import etag
 from gateway import answers
 from gateway.auth import Reader, Secret
@@ -132,6 +132,6 @@ def _shown(changed: AssetView) -> answers.AssetAnswer:
 
 def _refs(given: list[str] | None) -> dict[str, str]:
     try:
-        return written_refs(given or [])
+        return parsed_refs(given or [])
     except ValueError as fault:
         raise InvalidQuery(str(fault)) from None

@@ -87,7 +87,7 @@ class Desk:
 
         async def one_after_the_other(indices: list[int]) -> list[ItemResult]:
             async with turns:
-                return [await self._one(index, items[index]) for index in indices]
+                return [await self._submit_item(index, items[index]) for index in indices]
 
         queues: dict[str, list[int]] = {}
         for index, item in enumerate(items):
@@ -95,7 +95,7 @@ class Desk:
         done = await each_to_its_end(map(one_after_the_other, queues.values()))
         return sorted((result for results in done for result in results), key=lambda result: result.index)
 
-    async def _one(self, index: int, item: BatchItem) -> ItemResult:
+    async def _submit_item(self, index: int, item: BatchItem) -> ItemResult:
         if self.end is not None:  # what does not answer one does not answer the next
             return _refused(index, self.end)
         key = key_of(item, self.mark, index)

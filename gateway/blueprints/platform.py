@@ -13,7 +13,7 @@ from domain.contracts.submissions import Priority, RequestState
 from domain.rules.clearance import Identity
 from domain.rules.keys import chosen
 from domain.rules.lifecycle import OPEN_REQUESTS
-from domain.shared.notices import happens
+from domain.shared.notices import happens_within
 from gateway import answers, translate
 from gateway.auth import Partner, Reader, Secret
 from gateway.documents import SUBMISSION_SCHEMA
@@ -133,7 +133,7 @@ async def _awaited(
             is_over = row.status != before or row.status not in OPEN_REQUESTS
             if is_over or is_news or rest <= 0 or state.notices.closed:
                 return answer
-            await happens(changed, rest)
+            await happens_within(changed, rest)
 
 
 async def platform_of(caller: Identity, state: Gateway) -> PlatformRow:

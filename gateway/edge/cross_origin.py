@@ -41,10 +41,10 @@ class CrossOrigin(CORSMiddleware):
         if is_question and {"origin", "access-control-request-method"} <= set(headers):
             await self.preflight_response(headers)(scope, receive, send)
             return
-        await self.app(scope, receive, _Opened(send, self.simple_headers, is_question).send)
+        await self.app(scope, receive, _OpenedAnswer(send, self.simple_headers, is_question).send)
 
 
-class _Opened:
+class _OpenedAnswer:
     """One answer on its way. A refusal of `OPTIONS` names the methods, and so becomes the answer to it."""
 
     def __init__(self, send: Send, headers: dict[str, str], is_question: bool) -> None:

@@ -91,7 +91,7 @@ class ArrivalProtocol(HttpToolsProtocol):
     limits = ArrivalLimits()
     _arriving: Literal["nothing", "head", "body"] = "nothing"
     _deadline: asyncio.TimerHandle | None = None
-    _taking: "_Taking | None" = None
+    _taking: "_ReaderPace | None" = None
     _body_pace = Pace(0.0, 1.0)
     _body_ends = _heard_at = 0.0  # when the body has to be whole; when a part of it came last
     _loose_bytes = 0  # that have arrived without being a whole head or a part of a body
@@ -99,11 +99,11 @@ class ArrivalProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._taking = _Taking(transport, self.loop, self.limits)
-        self._within(self.limits.head_seconds)
+        self._taking = _ReaderPace(transport, self.loop, self.limits)
+        self._set_deadline(self.limits.head_seconds)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._within(None)
+        self._set_deadline(None)
         if self._taking is not None:
             self._taking.stop()
         super().connection_lost(exc)
@@ -127,14 +127,16 @@ class ArrivalProtocol(HttpToolsProtocol):
         if self._arriving != "nothing" and self._loose_bytes > self.limits.max_head_bytes:
             self._refuse(HEAD_TOO_LARGE)
         elif self._arriving == "nothing" and self._is_free() and self._deadline is None:
-            self._within(self.limits.head_seconds)  # empty lines begin no message, and have ended uvicorn's own waiting
+            self._set_deadline(
+                self.limits.head_seconds
+            )  # empty lines begin no message, and have ended uvicorn's own waiting
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
         if self._taking is not None and self._is_free():
             self._taking.begin_anew()
         self._arriving, self._loose_bytes = "head", 0
-        self._within(self.limits.head_seconds)
+        self._set_deadline(self.limits.head_seconds)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._arriving == "head":  # uvicorn would take what stands in a trailer for headers, credentials included
@@ -164,14 +166,14 @@ class ArrivalProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         self._arriving = "nothing"
-        self._within(None)
+        self._set_deadline(None)
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
         self._watch_the_rest()
         if self._arriving == "body" and self._is_free():  # answered early: the rest is read for a moment, not for ever
-            self._within(self.limits.rest_seconds)
+            self._set_deadline(self.limits.rest_seconds)
 
     def timeout_keep_alive_handler(self) -> None:
         super().timeout_keep_alive_handler()
@@ -185,10 +187,10 @@ class ArrivalProtocol(HttpToolsProtocol):
         newest = cast("RequestResponseCycle | None", self.cycle)  # its type hides that there is none at first
         return newest is None or newest.response_complete
 
-    def _within(self, seconds: float | None) -> None:
+    def _set_deadline(self, seconds: float | None) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
-        self._deadline = None if seconds is None else self.loop.call_later(seconds, self._too_late)
+        self._deadline = None if seconds is None else self.loop.call_later(seconds, self._on_deadline)
 
     def _note_body(self, size: int) -> None:
         """A part of the body came."""
@@ -198,9 +200,9 @@ class ArrivalProtocol(HttpToolsProtocol):
     def _wait_for_body(self) -> None:
         """Until its time is over, or its sender has been too slow for too long."""
         self._heard_at = self.loop.time()
-        self._within(max(0.0, min(self._body_ends - self._heard_at, self._body_pace.left_seconds)))
+        self._set_deadline(max(0.0, min(self._body_ends - self._heard_at, self._body_pace.left_seconds)))
 
-    def _waits_for_us(self) -> bool:
+    def _is_read_paused_by_us(self) -> bool:
         """Whether a body is late because it is not being read: that is not its sender's doing."""
         return self._arriving == "body" and self.flow.read_paused and self.loop.time() < self._body_ends
 
@@ -209,8 +211,8 @@ class ArrivalProtocol(HttpToolsProtocol):
         if self._taking is not None and self.transport.is_closing():
             self._taking.watch()
 
-    def _too_late(self) -> None:
-        if self._waits_for_us():
+    def _on_deadline(self) -> None:
+        if self._is_read_paused_by_us():
             self._wait_for_body()
         elif self._arriving == "nothing" or (self._arriving == "body" and self._is_free()):
             self.transport.close()
@@ -240,7 +242,7 @@ class InsideProtocol(ArrivalProtocol):
     limits = ArrivalLimits(body_seconds=300.0, max_head_bytes=131_072)
 
 
-class _Taking:
+class _ReaderPace:
     """How fast a client takes what is sent to it, while it is waited for: who takes too little is cut off."""
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, limits: ArrivalLimits) -> None:

@@ -29,13 +29,13 @@ class Rates:
         """
         holder = self._refused.get(secret_hash(credential))
         if holder is not None and (wait := self._wait_seconds(holder)):
-            raise _too_many(wait)
+            raise _too_many_calls(wait)
 
     def take(self, caller: Identity, credential: str) -> None:
         """Count a call, or refuse it and say when the next one may come. A refused call costs nothing."""
         if wait := self._wait_seconds(caller):
             self._remember(caller, credential)
-            raise _too_many(wait)
+            raise _too_many_calls(wait)
         self.charge(caller, 1)
 
     def charge(self, caller: Identity, cost: float) -> None:
@@ -78,9 +78,9 @@ def take_visit(visitors: Buckets, path: str, address: str) -> None:
 
 def _take(buckets: Buckets, caller: str, cost: float) -> None:
     if wait := buckets.wait_seconds(caller):
-        raise _too_many(wait)
+        raise _too_many_calls(wait)
     buckets.charge(caller, cost)
 
 
-def _too_many(wait_seconds: int) -> TooManyCalls:
+def _too_many_calls(wait_seconds: int) -> TooManyCalls:
     return TooManyCalls("Call again when the time in Retry-After has passed.", retry_after_seconds=wait_seconds)

@@ -10,7 +10,7 @@ from domain.contracts.offers import Offer
 from domain.contracts.platforms import PlatformRow
 from domain.contracts.submissions import SubmissionCreate
 from domain.rules.clearance import Identity
-from domain.rules.texts import unkept
+from domain.rules.texts import unstorable_places
 from gateway import translate
 from gateway.errors import InvalidSubmission
 from gateway.ogc.descriptions import OUTPUTS, own_names, parameter_names
@@ -30,11 +30,11 @@ def submission(
     parameters = parameter_names(offer, platform)
     if faults := [*_faults(asked, platform, list(parameters))]:
         raise InvalidSubmission("; ".join(faults) + ".", faults=faults)
-    given = {name: plain(value) for name, value in asked.inputs.items()}
+    given = {name: unwrapped(value) for name, value in asked.inputs.items()}
     said = {
         name: value
         for name in [*platform.refs, platform.version_ref]
-        if (value := _said(name, given, platform)) is not None
+        if (value := _given_or_fixed(name, given, platform)) is not None
     }
     fields: dict[str, Any] = {name: given[name] for name in ("source", "priority") if name in given}
     if asked.subscriber is not None:
@@ -56,13 +56,13 @@ def submission(
     return translate.submission(translate.words(meant, platform), platform, caller, request_id, key)
 
 
-def _said(name: str, given: Mapping[str, Any], platform: PlatformRow) -> Any:
+def _given_or_fixed(name: str, given: Mapping[str, Any], platform: PlatformRow) -> Any:
     """What an own name of the platform is given, by the caller or by the registry's rule."""
     rule = platform.rule(name)
     return given.get(name, rule.default) if rule.constant is None else rule.constant
 
 
-def plain(value: Any) -> Any:
+def unwrapped(value: Any) -> Any:
     """An input's value without what may stand around one: a qualification, a bounding box's name, a link."""
     if not isinstance(value, Mapping):
         return value
@@ -83,7 +83,7 @@ def _faults(asked: Execute, platform: PlatformRow, parameters: list[str]) -> Ite
     for name in [*(name for name, needed in own.items() if needed), "source"]:
         if asked.inputs.get(name) is None:
             yield f"inputs: {name!r} is missing"
-    for place in unkept(asked.inputs):
+    for place in unstorable_places(asked.inputs):
         yield f"inputs: {place[:100]!r} holds what cannot be kept (NUL, half a letter, infinity)"
     for name in asked.outputs:
         if name not in OUTPUTS:

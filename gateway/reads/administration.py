@@ -102,21 +102,21 @@ class Administration:
 
 def shown(settings: BaseSettings) -> Config:
     """Settings as anybody who operates may see them."""
-    return Config(settings={name: _shown(getattr(settings, name)) for name in sorted(type(settings).model_fields)})
+    return Config(settings={name: _masked(getattr(settings, name)) for name in sorted(type(settings).model_fields)})
 
 
-def _shown(value: Any) -> Setting:
+def _masked(value: Any) -> Setting:
     match value:
         case SecretStr():
             said: Setting = "(set)" if value.get_secret_value() else "(not set)"
         case HttpUrl():
             said = without_credentials(str(value))
         case BaseModel():
-            said = {name: _shown(getattr(value, name)) for name in type(value).model_fields}
+            said = {name: _masked(getattr(value, name)) for name in type(value).model_fields}
         case Mapping():
-            said = {str(key): _shown(entry) for key, entry in value.items()}
+            said = {str(key): _masked(entry) for key, entry in value.items()}
         case list():
-            said = [_shown(entry) for entry in value]
+            said = [_masked(entry) for entry in value]
         case _:
             said = value if value is None or isinstance(value, bool | int | float) else str(value)
     return said

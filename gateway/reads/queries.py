@@ -22,7 +22,7 @@ from domain.rules import identity, paging
 from domain.rules.clearance import STAFF, Clearance, Identity, Role
 from domain.rules.liveliness import READING_SECONDS
 from domain.shared.database_address import DatabaseAddress
-from domain.shared.database_connection import Answering, still_there
+from domain.shared.database_connection import Answering, refuse_if_silent
 from gateway.errors import BehindUnavailable, MalformedRequest
 
 Row = TypeVar("Row")
@@ -137,10 +137,10 @@ def reader_of(caller: Identity) -> str:
 
 def assets_query(reader: str) -> LiteralString:
     """The query that finds this reader's assets."""
-    return ASSETS.format(looked_at=_looked_at(reader))
+    return ASSETS.format(looked_at=_platform_condition(reader))
 
 
-def _looked_at(reader: str) -> LiteralString:
+def _platform_condition(reader: str) -> LiteralString:
     """What row security says is true, and no help to the planner."""
     return OF_ALL if reader == EVERYBODYS else OF_ONE
 
@@ -162,7 +162,7 @@ def reading_pool(address: DatabaseAddress, size: int) -> AsyncConnectionPool:
         timeout=5.0,
         open=False,
         configure=ready_to_read,
-        check=still_there,
+        check=refuse_if_silent,
     )
 
 
@@ -198,7 +198,7 @@ class Queries:
         rows = await self.rows(reader, AssetRow, assets_query(reader), wanted)
         if len(rows) == limit:
             return rows, rows[-1].asset_id
-        end = await self.one(reader, dict, END.format(looked_at=_looked_at(reader)), wanted)
+        end = await self.one(reader, dict, END.format(looked_at=_platform_condition(reader)), wanted)
         named = await self.asset(reader, identity.asset_id(reader, refs)) if end and refs and not after else None
         if named and clearance in {None, named.clearance} and data_type in {None, named.data_type}:
             rows = sorted({row.asset_id: row for row in (*rows, named)}.values(), key=lambda row: row.asset_id)

@@ -31,7 +31,7 @@ async def identity_of(request: Request) -> Identity | None:
     """Who asks: None is the public. A credential that is not known is refused, whatever it asks for."""
     secret = shown_credential(request.headers)
     if secret is None:
-        return await _of_link(request)
+        return await _identity_of_link(request)
     authentication: Authentication = request.app.state.authentication
     try:
         return await authentication.holder(secret, lookup_of(request))
@@ -41,7 +41,7 @@ async def identity_of(request: Request) -> Identity | None:
         raise NOT_READY from None
 
 
-async def _of_link(request: Request) -> Identity | None:
+async def _identity_of_link(request: Request) -> Identity | None:
     """Who had the link made that is used; of whoever shows neither link nor credential, nothing is known."""
     signature = request.query_params.get(PARAMETER)
     links: Links | None = getattr(request.app.state, "links", None)

@@ -41,12 +41,12 @@ class Answers:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            await self._app(scope, receive, _Sending(self._shares, self._pace, scope, receive, send).send)
+            await self._app(scope, receive, _AnswerInPieces(self._shares, self._pace, scope, receive, send).send)
         else:
             await self._app(scope, receive, send)
 
 
-class _Sending:
+class _AnswerInPieces:
     """One answer. Its beginning waits for its first part: only before it is there still a refusal."""
 
     def __init__(self, shares: Shares, pace: Buckets, scope: Scope, receive: Receive, send: Send) -> None:
@@ -74,7 +74,7 @@ class _Sending:
         is_counted = self._start is not None
         try:
             await self._begin()
-            await self._in_pieces(message, body, reader)
+            await self._send_pieces(message, body, reader)
         finally:
             if is_counted:
                 self._shares.give(reader, len(body))
@@ -84,7 +84,7 @@ class _Sending:
             start, self._start = self._start, None
             await self._send(start)
 
-    async def _in_pieces(self, message: Message, body: bytes, reader: str) -> None:
+    async def _send_pieces(self, message: Message, body: bytes, reader: str) -> None:
         view = memoryview(body)
         for at in range(0, len(body), PIECE_BYTES):
             self._pace.charge(reader, PIECE_BYTES)

@@ -81,20 +81,20 @@ async def readable_items(request: Request, among: Among = None) -> ReadableItems
 
 async def _require_readable(request: Request, collection_id: str) -> None:
     """Answer for what may not be known just as for what is not there."""
-    if not await readable_products(request, _assets({collection_id})):
+    if not await readable_products(request, _possible_assets({collection_id})):
         raise NOT_FOUND
 
 
-def _asked_for(search_request: Any) -> Among:
+def _assets_asked_for(search_request: Any) -> Among:
     """The assets whose items are asked for: collections are named after them, and items' ids begin with them."""
     if search_request.collections:
-        return _assets(search_request.collections)
+        return _possible_assets(search_request.collections)
     if search_request.ids:
-        return _assets(each.partition("-")[0] for each in search_request.ids)
+        return _possible_assets(each.partition("-")[0] for each in search_request.ids)
     return None
 
 
-def _assets(named: Iterable[str]) -> frozenset[str]:
+def _possible_assets(named: Iterable[str]) -> frozenset[str]:
     """Those of the names that an asset can have."""
     return frozenset(each for each in named if ASSET_ID.fullmatch(each))
 
@@ -105,7 +105,7 @@ class ReadableCatalog(CoreCrudClient):  # type: ignore[misc]
     async def _search_base(self, search_request: Any, request: Request) -> Any:
         settle(search_request)
         search_request.limit = min(search_request.limit or MOST_ITEMS, MOST_ITEMS)
-        allowed = await readable_items(request, _asked_for(search_request))
+        allowed = await readable_items(request, _assets_asked_for(search_request))
         if search_request.token and not allowed.includes(_page_start(search_request.token)):
             raise CANNOT_SEARCH
         if search_request.ids is not None:

@@ -32,13 +32,13 @@ router = APIRouter(tags=["downloads"])
 @router.api_route("/tiles/{asset_id}/data.tif", methods=["GET", "HEAD"])
 def data(request: Request, product: Annotated[Product, Depends(readable_product)]) -> Response:
     """The cloud-optimised GeoTIFF of this version; readers such as GDAL and QGIS ask for parts of it."""
-    return _sent(request, product.cog_name, MEDIA_TYPE, f"{product.item_id}.tif")
+    return _send_blob(request, product.cog_name, MEDIA_TYPE, f"{product.item_id}.tif")
 
 
 @router.api_route("/tiles/{asset_id}/data.parquet", methods=["GET", "HEAD"])
 def features(request: Request, product: Annotated[Product, Depends(readable_product)]) -> Response:
     """The GeoParquet of this version, with all its features."""
-    return _sent(request, product.parquet_name, PARQUET, f"{product.item_id}.parquet")
+    return _send_blob(request, product.parquet_name, PARQUET, f"{product.item_id}.parquet")
 
 
 @router.api_route("/tiles/{asset_id}/files/{file_name}", methods=["GET", "HEAD"])
@@ -48,7 +48,7 @@ async def file(request: Request, file_name: str, product: Annotated[Product, Dep
     found = await lookup_of(request).file(product, named[1]) if named else None
     if found is None:
         raise NOT_FOUND
-    return await run_in_threadpool(_sent, request, found.name, found.media_type, file_name)
+    return await run_in_threadpool(_send_blob, request, found.name, found.media_type, file_name)
 
 
 class LinkAnswer(BaseModel):
@@ -85,7 +85,7 @@ async def _is_there(request: Request, product: Product, file: str) -> bool:
     return named is not None and await lookup_of(request).file(product, named[1]) is not None
 
 
-def _sent(request: Request, name: str | None, media_type: str, filename: str) -> Response:
+def _send_blob(request: Request, name: str | None, media_type: str, filename: str) -> Response:
     """A blob of the silver zone. Where it lies in an account, it goes through this process.
 
     A URL of the account would outlive a downgrade by up to an hour.

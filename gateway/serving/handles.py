@@ -34,13 +34,13 @@ class Handles:
     @contextmanager
     def lent(self, name: Hashable, opened: Callable[[], DatasetReader]) -> Iterator[DatasetReader]:
         """A handle of this name for as long as the block lasts. One that failed its reader is not lent again."""
-        handle = self._taken(name) or _Idle(name, opened(), self._clock())
+        handle = self._take_idle(name) or _Idle(name, opened(), self._clock())
         try:
             yield handle.dataset
         except BaseException:
             _close(handle)
             raise
-        self._given_back(handle)
+        self._put_back(handle)
 
     def close(self) -> None:
         """Close what is idle."""
@@ -49,7 +49,7 @@ class Handles:
         for handle in idle:
             _close(handle)
 
-    def _taken(self, name: Hashable) -> _Idle | None:
+    def _take_idle(self, name: Hashable) -> _Idle | None:
         with self._turn:
             found = next((handle for handle in self._idle if handle.name == name and self._is_young(handle)), None)
             if found is not None:
@@ -57,7 +57,7 @@ class Handles:
             self.hits, self.misses = self.hits + (found is not None), self.misses + (found is None)
         return found
 
-    def _given_back(self, handle: _Idle) -> None:
+    def _put_back(self, handle: _Idle) -> None:
         with self._turn:
             self._idle.append(handle)
             old = [handle for handle in self._idle if not self._is_young(handle)]

@@ -125,11 +125,11 @@ async def readable_layer(
         taken.append(size_bytes)
 
     layer.read_within(PageRoom(PAGE_BYTES, budget.one_bytes, enter))
-    tell_later(request, lambda: _told(request, layer) | {COST: written(cost_of_bytes(sum(taken)))})
+    tell_later(request, lambda: _count_headers(request, layer) | {COST: written(cost_of_bytes(sum(taken)))})
     return layer
 
 
-def _told(request: Request, layer: LayerCollection) -> dict[str, str]:
+def _count_headers(request: Request, layer: LayerCollection) -> dict[str, str]:
     """How many features the answer has of how many, and where it goes on: not every format has a place for it."""
     if layer.counted is None:
         return {}
@@ -224,20 +224,20 @@ async def answer(request: Request, product: Product) -> Response:
 
 
 async def _tile(request: Request, product: Product) -> Response:
-    tms, place = _matrix(request), _place(request)
+    tms, place = _requested_grid(request), _requested_tile(request)
     async with request.app.state.pool.acquire() as connection:
         tile = await collection_of(product).tile(connection, tms, place)
     return Response(tile.content, media_type=MVT, headers=tile.counted.headers)
 
 
-def _matrix(request: Request) -> morecantile.TileMatrixSet:
+def _requested_grid(request: Request) -> morecantile.TileMatrixSet:
     try:
         return morecantile.tms.get(request.path_params["tileMatrixSetId"])
     except InvalidIdentifier:
         raise NOT_FOUND from None
 
 
-def _place(request: Request) -> morecantile.Tile:
+def _requested_tile(request: Request) -> morecantile.Tile:
     numbers = [str(request.path_params[name]) for name in ("x", "y", "z")]
     if not all(re.fullmatch("[0-9]{1,9}", number) for number in numbers) or int(numbers[2]) > MAX_ZOOM:
         raise NOT_FOUND
@@ -246,7 +246,7 @@ def _place(request: Request) -> morecantile.Tile:
 
 def _tilejson(request: Request, product: Product) -> Response:
     """Where the tiles are, and what is in them."""
-    _matrix(request)
+    _requested_grid(request)
     layer, features = collection_of(product), _Facts.model_validate(product.layer).feature_count
     base = str(request.url.replace(query="")).removesuffix("/tilejson.json").rstrip("?")
     query = f"?{request.url.query}" if request.url.query else ""

@@ -15,7 +15,7 @@ from domain.rules.clearance import Clearance, Exposure, Identity
 from domain.rules.liveliness import READING_SECONDS
 from domain.rules.publication import item_id
 from domain.shared.database_address import DatabaseAddress
-from domain.shared.database_connection import Answering, still_there
+from domain.shared.database_connection import Answering, refuse_if_silent
 from gateway.serving.lookup_cache import LookupCache
 
 _READ_ONLY: Final = "-c default_transaction_read_only=on"
@@ -108,7 +108,7 @@ class Lookup:
             kwargs=address.options(
                 autocommit=True, row_factory=dict_row, options=_READ_ONLY, statement_seconds=READING_SECONDS
             ),
-            check=still_there,
+            check=refuse_if_silent,
         )
 
     async def open(self) -> None:

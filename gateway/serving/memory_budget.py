@@ -42,16 +42,16 @@ class MemoryBudget:
         self, size_bytes: int, reader: str = EVERYBODY, patience_seconds: float | None = None
     ) -> AsyncIterator[None]:
         """Hold so many bytes for as long as the block lasts. Whoever waits too long is told to ask again."""
-        await self._take(size_bytes, reader, self._patience if patience_seconds is None else patience_seconds)
+        await self._wait_for_room(size_bytes, reader, self._patience if patience_seconds is None else patience_seconds)
         try:
             yield
         finally:
-            self._give(size_bytes, reader)
+            self._give_back(size_bytes, reader)
 
-    async def _take(self, size_bytes: int, reader: str, patience: float) -> None:
+    async def _wait_for_room(self, size_bytes: int, reader: str, patience: float) -> None:
         turn = _Turn(reader, size_bytes, asyncio.get_running_loop().create_future())
         self._waiting.append(turn)
-        self._call()
+        self._admit_waiting()
         if turn.comes.done():
             return
         try:
@@ -59,28 +59,28 @@ class MemoryBudget:
         except asyncio.CancelledError:
             # Whoever went away may have got a turn at the same moment.
             if turn.comes.done():
-                self._give(size_bytes, reader)
+                self._give_back(size_bytes, reader)
             else:
-                self._leave(turn)
+                self._stop_waiting(turn)
             raise
         if not turn.comes.done():
-            self._leave(turn)
+            self._stop_waiting(turn)
             raise BUSY
 
-    def _leave(self, turn: _Turn) -> None:
+    def _stop_waiting(self, turn: _Turn) -> None:
         """A turn that is not waited for any more may have kept others from theirs."""
         self._waiting.remove(turn)
-        self._call()
+        self._admit_waiting()
 
-    def _give(self, size_bytes: int, reader: str) -> None:
+    def _give_back(self, size_bytes: int, reader: str) -> None:
         self.free_bytes += size_bytes
         self._held[reader] -= size_bytes
         self._under_way[reader] -= 1
         if not self._under_way[reader]:
             del self._held[reader], self._under_way[reader]
-        self._call()
+        self._admit_waiting()
 
-    def _call(self) -> None:
+    def _admit_waiting(self) -> None:
         """Let in whoever may go on, up to the first for whom there is no room: small ones must not pass large ones."""
         for turn in list(self._waiting):
             if self._has_enough(turn):

@@ -192,7 +192,9 @@ def counted(items: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     if not told or not all(all("minimum" in band.get("statistics", {}) for band in bands) for _, bands in told):
         return []
     columns = zip(*(bands for _, bands in told), strict=True)
-    return [_together([(pixels, band) for (pixels, _), band in zip(told, column, strict=True)]) for column in columns]
+    return [
+        _merged_band([(pixels, band) for (pixels, _), band in zip(told, column, strict=True)]) for column in columns
+    ]
 
 
 def _pixels(item: Mapping[str, Any]) -> int:
@@ -200,7 +202,7 @@ def _pixels(item: Mapping[str, Any]) -> int:
     return int(height) * int(width)
 
 
-def _together(parts: Sequence[tuple[int, Mapping[str, Any]]]) -> dict[str, Any]:
+def _merged_band(parts: Sequence[tuple[int, Mapping[str, Any]]]) -> dict[str, Any]:
     """One band of all parts: the range of its values, and between which of them nearly all lie."""
     each = [(pixels, band["statistics"]) for pixels, band in parts]
     valid = [(pixels * said.get("valid_percent", 100) / 100, said) for pixels, said in each]

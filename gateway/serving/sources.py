@@ -140,10 +140,10 @@ class Sources:
         told = range_of(source.bands, numbers)
         if told is not None or are_colours(source.bands, numbers):
             return told
-        measured = None if is_blank(source.bands, numbers) else await self._measured(source, numbers)
+        measured = None if is_blank(source.bands, numbers) else await self._range_by_measuring(source, numbers)
         return measured or _ANY_RANGE
 
-    async def _measured(self, source: Source, numbers: Sequence[int]) -> Range | None:
+    async def _range_by_measuring(self, source: Source, numbers: Sequence[int]) -> Range | None:
         """The range of a product of whose values nothing was counted when it was made."""
         question = (source.key, tuple(numbers))
         if question not in self._ranges:
@@ -172,13 +172,13 @@ class Sources:
             raise NOT_FOUND
         environment = self._environment_of_parts(await self._path(names[0]))
         home = revision_home(product.asset_id, product.ordinal, product.revision)
-        made = self._mosaics.get(names) or await run_in_threadpool(self._joined, names, home, environment)
+        made = self._mosaics.get(names) or await run_in_threadpool(self._mosaic_of_items, names, home, environment)
         if _NO_NETWORK.items() <= environment.items():  # signed names of parts end within minutes
             self._mosaics[names] = made
         bands = made.header.known(product.bands or made.bands)
         return Source(names, "", self.handles, environment, made, bands, made.header.all)
 
-    def _joined(self, names: tuple[str, ...], home: str, environment: Mapping[str, Any]) -> Mosaic:
+    def _mosaic_of_items(self, names: tuple[str, ...], home: str, environment: Mapping[str, Any]) -> Mosaic:
         """What the items' files make together. A file of another revision is none of theirs, whatever an item says."""
         silver = self.zones.silver
         lines = [line for name in names for line in silver.read_bytes(name).splitlines()]

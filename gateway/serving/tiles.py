@@ -72,7 +72,7 @@ class HeavyFound(Exception):
         self.reading = reading
 
 
-class _ByKind(APIRoute):
+class _RouteByKind(APIRoute):
     """A raster's route. Where the asset turns out to be a vector layer, the layer answers at the same address.
 
     Where the picture turns out to be a heavy one, it is drawn apart.
@@ -87,7 +87,7 @@ class _ByKind(APIRoute):
             except LayerFound as found:
                 return await layers.answer(request, found.product)
             except HeavyFound as found:
-                return await _drawn_apart(request, found.reading)
+                return await _draw_in_other_process(request, found.reading)
 
         return answer
 
@@ -113,11 +113,11 @@ def router() -> APIRouter:
     """The routes below /tiles/{asset_id}."""
     tiler = _Tiler(
         router=_Router(
-            dependencies=[Depends(_within_limits), Depends(_within_memory, scope="function")], route_class=_ByKind
+            dependencies=[Depends(_within_limits), Depends(_within_memory, scope="function")], route_class=_RouteByKind
         ),
         router_prefix=PREFIX,
         reader=ProductReader,
-        render_func=_drawn,
+        render_func=_render,
         path_dependency=_read_source,
         reader_dependency=parameters.READER,
         layer_dependency=_read_bands,  # type: ignore[arg-type]
@@ -138,7 +138,7 @@ def drawing_app() -> FastAPI:
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     app.state.handles = Handles(_FILES_APART, OPEN_SECONDS)
     app.include_router(router())
-    app.dependency_overrides = {_reading: _handed_reading, _stretch: _handed_stretch, _within_memory: _nothing}
+    app.dependency_overrides = {_reading: _handed_reading, _stretch: _handed_stretch, _within_memory: _do_nothing}
     problems.install(app)
     return app
 
@@ -198,7 +198,7 @@ async def _reading(
     named: Annotated[BidxParams, Depends(parameters.BANDS)],
 ) -> Reading:
     """Decide what is read before anything is; a reader who names no bands gets those that are drawn."""
-    header, what = source.header, _what(request)
+    header, what = source.header, _address_kind(request)
     pictures.refuse_strangers(named.indexes, header)
     if what in _PICTURES and request.path_params.get("format") not in _FORMATS_OF_ALL_BANDS:
         has_colormap = not _COLORMAPS.isdisjoint(request.query_params)
@@ -214,14 +214,14 @@ async def _reading(
     if what not in _PICTURES:  # nothing is reprojected
         return Reading(source.legible(), numbers, numbers, needed, is_heavy)
     narrowed = source.narrowed(numbers)
-    return Reading(narrowed, numbers, numbers if narrowed is source else _counted(numbers), needed, is_heavy)
+    return Reading(narrowed, numbers, numbers if narrowed is source else _renumbered(numbers), needed, is_heavy)
 
 
-def _counted(numbers: list[int]) -> list[int]:
+def _renumbered(numbers: list[int]) -> list[int]:
     return list(range(1, len(numbers) + 1))
 
 
-def _what(request: Request) -> str:
+def _address_kind(request: Request) -> str:
     """Which of the asset's addresses is asked: `tile`, or the address's first word."""
     return "tile" if "z" in request.path_params else re.split(r"[/.]", request.url.path.removeprefix("/tiles/"))[1]
 
@@ -249,7 +249,7 @@ async def _within_memory(request: Request, reading: Annotated[Reading, Depends(_
         yield
 
 
-async def _drawn_apart(request: Request, reading: Reading) -> Response:
+async def _draw_in_other_process(request: Request, reading: Reading) -> Response:
     """Have another process draw it, when it is this reader's turn and there is memory for it."""
     heavy: HeavyPictures = request.app.state.heavy
     budget: MemoryBudget = request.app.state.budget
@@ -280,7 +280,7 @@ async def _handed_stretch(request: Request) -> Range | None:
     return order.stretch
 
 
-async def _nothing() -> None:
+async def _do_nothing() -> None:
     """It was done before."""
 
 
@@ -307,7 +307,7 @@ async def _stretch(request: Request, reading: Annotated[Reading, Depends(_readin
     Formats for computing keep the values as they are, and so do colours that are given value by value.
     """
     pictured = request.path_params.get("format") not in _FORMATS_OF_VALUES
-    if not pictured or _what(request) not in _PICTURES or not _STRETCHES.isdisjoint(request.query_params):
+    if not pictured or _address_kind(request) not in _PICTURES or not _STRETCHES.isdisjoint(request.query_params):
         return None
     assert isinstance(reading.source, Source)  # noqa: S101 - what is handed brings its stretch
     sources: Sources = request.app.state.sources
@@ -324,7 +324,7 @@ async def _rendering(
     return given
 
 
-def _drawn(image: ImageData, **options: Any) -> tuple[bytes, str]:
+def _render(image: ImageData, **options: Any) -> tuple[bytes, str]:
     """TiTiler's picture. It keeps stretched values in the pixels' own type, and 255 is more than int8 can hold.
 
     What lies under the mask is told by nodata, which a byte cannot hold either, and which is not looked at.

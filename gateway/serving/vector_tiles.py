@@ -100,9 +100,11 @@ class LayerCollection(PgCollection):
 
     def _memory(self, shape: str) -> str:
         """What a feature takes while a page is made of it."""
-        texts = [name for name, each in zip(self._select_property_columns(None), self._shown(), strict=True) if each]
+        texts = [
+            name for name, each in zip(self._select_property_columns(None), self._text_columns(), strict=True) if each
+        ]
         parts = [
-            f"{_MADE_BYTES + _VALUE_BYTES * len(self._shown())}",
+            f"{_MADE_BYTES + _VALUE_BYTES * len(self._text_columns())}",
             f"{_MADE_CORNER_BYTES} * coalesce(ST_NPoints({shape}), 0)::bigint",
             *(f"{_MADE_LETTER_BYTES} * coalesce(octet_length({name}), 0)::bigint" for name in texts),
         ]
@@ -121,10 +123,10 @@ class LayerCollection(PgCollection):
     async def tile(self, connection: Any, tms: morecantile.TileMatrixSet, place: morecantile.Tile) -> VectorTile:
         """The tile at that place, on a connection of asyncpg's."""
         where = self._where_clause(self.cql_where(tms=tms, tile=place))
-        row = await connection.fetchrow(self._question(where, tms, place), LAYER_IN_TILE)
-        return VectorTile(bytes(row["content"] or b""), await self._counted_in(connection, where, row))
+        row = await connection.fetchrow(self._tile_query(where, tms, place), LAYER_IN_TILE)
+        return VectorTile(bytes(row["content"] or b""), await self._count_in_tile(connection, where, row))
 
-    async def _counted_in(self, connection: Any, where: str, row: Mapping[str, Any]) -> Counted:
+    async def _count_in_tile(self, connection: Any, where: str, row: Mapping[str, Any]) -> Counted:
         """Of a box around the tile in the layer's CRS, what lies beside the tile is not counted."""
         found, inside = row["found"], row["inside"]
         if found < MAX_FEATURES:
@@ -135,7 +137,7 @@ class LayerCollection(PgCollection):
         matched = matched if matched <= MAX_COUNTED else max(matched, estimated(found, row["last_hash"]))
         return Counted(row["shown"], round(matched * inside / found), is_exact)
 
-    def _question(self, where: str, tms: morecantile.TileMatrixSet, place: morecantile.Tile) -> str:
+    def _tile_query(self, where: str, tms: morecantile.TileMatrixSet, place: morecantile.Tile) -> str:
         """The tile and four numbers. Names are the register's, quoted; no column's has a dot, as ours have."""
         names = self._select_property_columns(None)
         columns = ", ".join([*names, '"tile.fid"', "geom"])
@@ -144,10 +146,10 @@ class LayerCollection(PgCollection):
                 SELECT {", ".join([*names, "geom"])}, fid AS "tile.fid", hashint8(fid) AS "tile.hash"
                 FROM {self._qualified_name} {where} ORDER BY hashint8(fid), fid LIMIT {MAX_FEATURES}
             ), drawn AS MATERIALIZED (
-                SELECT {", ".join([*names, '"tile.fid"', '"tile.hash"'])}, {self._drawn(tms, place)} AS geom
+                SELECT {", ".join([*names, '"tile.fid"', '"tile.hash"'])}, {self._shape_or_speck(tms, place)} AS geom
                 FROM (SELECT *, ST_PointOnSurface(geom) AS "tile.point" FROM found) AS pointed
             ), weighed AS (
-                SELECT *, {self._weight()} AS "tile.weight" FROM drawn WHERE geom IS NOT NULL
+                SELECT *, {self._row_weight()} AS "tile.weight" FROM drawn WHERE geom IS NOT NULL
             ), summed AS (
                 SELECT *, sum("tile.weight") OVER (
                     ORDER BY "tile.weight" > {_HEAVY_BYTES}, "tile.hash", "tile.fid" ROWS UNBOUNDED PRECEDING
@@ -163,9 +165,9 @@ class LayerCollection(PgCollection):
                 (SELECT max("tile.hash") FROM found) AS last_hash
         """  # noqa: S608
 
-    def _drawn(self, tms: morecantile.TileMatrixSet, place: morecantile.Tile) -> str:
+    def _shape_or_speck(self, tms: morecantile.TileMatrixSet, place: morecantile.Tile) -> str:
         """The shape in the tile's units. One that vanishes between them is a speck: its place is seen, not its form."""
-        shape, point = (self._in_units(name, tms, place) for name in ("geom", "tile.point"))
+        shape, point = (self._geometry_in_tile_units(name, tms, place) for name in ("geom", "tile.point"))
         square = f"ST_Expand({point}, {_SPECK_UNITS})"
         speck = (
             f"CASE ST_Dimension(geom) WHEN 2 THEN ST_ForcePolygonCCW({square}) "
@@ -173,16 +175,18 @@ class LayerCollection(PgCollection):
         )
         return f"COALESCE({shape}, {speck})"
 
-    def _in_units(self, name: str, tms: morecantile.TileMatrixSet, place: morecantile.Tile) -> str:
+    def _geometry_in_tile_units(self, name: str, tms: morecantile.TileMatrixSet, place: morecantile.Tile) -> str:
         """What tipg selects for a geometry column: reprojected, cut to the tile, in whole units."""
         column = Column(name=name, type="geometry")
         selected = self._select_mvt(properties=[], geometry_column=column, tms=tms, tile=place)
         return selected.removeprefix("SELECT ").removesuffix(" AS geom")
 
-    def _weight(self) -> str:
+    def _row_weight(self) -> str:
         """What the row takes in a tile at most. The length of a long text is known without reading it."""
-        texts = [name for name, each in zip(self._select_property_columns(None), self._shown(), strict=True) if each]
-        numbers = len(self._shown()) - len(texts)
+        texts = [
+            name for name, each in zip(self._select_property_columns(None), self._text_columns(), strict=True) if each
+        ]
+        numbers = len(self._text_columns()) - len(texts)
         parts = [
             f"{_FEATURE_BYTES + _TEXT_BYTES * len(texts) + _NUMBER_BYTES * numbers}",
             f"{_CORNER_BYTES} * ST_NPoints(geom)::bigint",
@@ -190,7 +194,7 @@ class LayerCollection(PgCollection):
         ]
         return " + ".join(parts)
 
-    def _shown(self) -> list[bool]:
+    def _text_columns(self) -> list[bool]:
         """Of each column in the tile, whether it holds text."""
         types = {column.name: column.type for column in self.properties}
         return [types[name] == "text" for name in self.columns(None)]

@@ -72,7 +72,7 @@ def test_worker_that_was_told_to_end_ends_whatever_its_threads_wait_for() -> Non
 import threading
 from deployments.workers import draining
 draining.WORKER_ENDED_SECONDS = 0.1
-draining._end_at_last()
+draining._exit_after_deadline()
 threading.Thread(target=threading.Event().wait).start()
 """
     done = subprocess.run([sys.executable, "-c", script], cwd=REPOSITORY, timeout=PATIENCE_SECONDS, check=False)

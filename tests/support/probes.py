@@ -24,7 +24,7 @@ from flows.handlers import registry
 from flows.handlers.context import LONGEST_LINE, MOST_LINES, Context
 from flows.handlers.errors import HandlerError
 from flows.handlers.registry import handler
-from flows.storage.lines import ANSWER, QUESTION, LineReader, received
+from flows.storage.lines import ANSWER, QUESTION, LineReader, receive_exactly
 from flows.storage.readers import Reader
 from flows.tries import process_child
 from tests.support import reaching
@@ -248,8 +248,8 @@ def _ask_for_everything(params: Act, context: Context) -> dict[str, Any]:
         assert isinstance(blob, LineReader)
         for start, length in ((0, 4), (8, 2**40), (2**63, 4), (0, 2**63)):
             blob.line.sendall(QUESTION.pack(start, length))
-            kind, size = ANSWER.unpack(received(blob.line, ANSWER.size))
-            seen[f"{start},{length}"] = [kind, len(received(blob.line, size))]
+            kind, size = ANSWER.unpack(receive_exactly(blob.line, ANSWER.size))
+            seen[f"{start},{length}"] = [kind, len(receive_exactly(blob.line, size))]
     held: list[Reader] = []
     try:
         while len(held) < 1000:

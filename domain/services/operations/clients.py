@@ -26,7 +26,7 @@ class ClientDesk:
 
     async def create(self, order: ClientCreate, caller: Identity) -> ClientKey:
         """A new client and its first key."""
-        _refuse_unless_handed_out(caller, order.role, order.scopes)
+        _refuse_unless_grantable(caller, order.role, order.scopes)
         await self._check_platform(order)
         client = Client(**order.model_dump())
         key = _give_key(client)
@@ -37,7 +37,7 @@ class ClientDesk:
 
     async def rotate(self, client_id: str, caller: Identity) -> ClientKey:
         """A new key; the one before works on for a while, so that nothing stops meanwhile."""
-        client = await self._handed_out(client_id, caller)
+        client = await self._grantable_client(client_id, caller)
         overlap = func.clock_timestamp() + func.make_interval(0, 0, 0, 0, 0, 0, self.overlap_seconds)
         client.previous_secret_hash, client.previous_until = client.secret_hash, func.least(overlap, client.key_until)
         key = _give_key(client)
@@ -47,7 +47,7 @@ class ClientDesk:
 
     async def bind(self, client_id: str, order: Bind, known_issuer: str | None, caller: Identity) -> ClientSummary:
         """Have a person of a provider be this client at the console, and nobody else whom it named before."""
-        client = await self._handed_out(client_id, caller)
+        client = await self._grantable_client(client_id, caller)
         issuer = order.issuer or known_issuer
         if client.role not in STAFF:
             raise InvalidClient(f"The console is for staff; {client_id} is a {client.role}'s client.")
@@ -106,10 +106,10 @@ class ClientDesk:
             raise NotFound(f"There is no client {client_id}.")
         return client
 
-    async def _handed_out(self, client_id: str, caller: Identity) -> Client:
+    async def _grantable_client(self, client_id: str, caller: Identity) -> Client:
         """The client, if it works and this caller may hand out what it holds."""
         client = await self._client(client_id)
-        _refuse_unless_handed_out(caller, client.role, client.scopes)
+        _refuse_unless_grantable(caller, client.role, client.scopes)
         if not client.is_active:
             raise ClientRevoked(f"Client {client_id} was revoked. Make a new client.")
         return client
@@ -132,7 +132,7 @@ def _give_key(client: Client) -> str:
     return key
 
 
-def _refuse_unless_handed_out(caller: Identity, role: str, scopes: Collection[str]) -> None:
+def _refuse_unless_grantable(caller: Identity, role: str, scopes: Collection[str]) -> None:
     if not may_hand_out(caller.role, role, scopes):  # type: ignore[arg-type]
         scoped = f" with the scope {', '.join(scopes)}" if scopes else ""
         raise Forbidden(

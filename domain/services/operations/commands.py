@@ -74,7 +74,7 @@ class Commands:
             self._audit(session, "metadata.publish", f"asset/{given.asset_id}", changed=changed)
             return changed
 
-        return await self._decided(act), {"asset_id": given.asset_id}
+        return await self._decide(act), {"asset_id": given.asset_id}
 
     async def unpublish_metadata(self, given: words.OneAsset) -> tuple[bool, dict[str, Any]]:
         """Show the catalogue's own words again. Those in the external database leave too, or as soon as it answers."""
@@ -86,7 +86,7 @@ class Commands:
             self._audit(session, "metadata.unpublish", f"asset/{given.asset_id}", changed=changed)
             return changed, is_outside
 
-        changed, is_outside = await self._decided(act)
+        changed, is_outside = await self._decide(act)
         url = self.service.settings.external_database_url
         if is_outside and url is not None:
             with contextlib.suppress(external.ForeignDatabaseFailed):
@@ -104,7 +104,7 @@ class Commands:
         if url is None:
             raise NotConfigured("There is no external database. Set CAIRN_EXTERNAL_DATABASE_URL.")
         async with self.service.database.transaction() as session:
-            content = await self._leaving(session, await locked_asset(session, given.asset_id))
+            content = await self._words_to_publish_outside(session, await locked_asset(session, given.asset_id))
         try:
             changed = await external.put_layer(url.get_secret_value(), given.asset_id, content)
         except external.ForeignDatabaseFailed as error:
@@ -113,7 +113,7 @@ class Commands:
             self._audit(session, "metadata.publish_external", f"asset/{given.asset_id}", changed=changed)
         return changed, {"asset_id": given.asset_id}
 
-    async def _leaving(self, session: AsyncSession, asset: Asset) -> dict[str, Any]:
+    async def _words_to_publish_outside(self, session: AsyncSession, asset: Asset) -> dict[str, Any]:
         """The words that go out, noted as such; refused where not everybody may read what they are about."""
         row = await Layers(session).published(asset.asset_id)
         if row is None:
@@ -151,7 +151,7 @@ class Commands:
         async def act(session: AsyncSession, files: FilesRead) -> int:
             return await self._desk(session, files).rebuild(await locked_asset(session, asset_id))
 
-        return await self._decided(act)
+        return await self._decide(act)
 
     async def migrate(self, _given: words.Nothing) -> tuple[bool, dict[str, Any]]:
         made = Bootstrap(self.service.database, self.service.settings, self.service.library)
@@ -210,7 +210,7 @@ class Commands:
     def _desk(self, session: AsyncSession, files: FilesRead) -> LayerDesk:
         return LayerDesk(session, served_catalogue(session, self.service, files))
 
-    async def _decided(self, act: Callable[[AsyncSession, FilesRead], Awaitable[Result]]) -> Result:
+    async def _decide(self, act: Callable[[AsyncSession, FilesRead], Awaitable[Result]]) -> Result:
         return await decided(self.service.database, self.service.file_checks, act)
 
 

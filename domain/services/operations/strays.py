@@ -39,18 +39,18 @@ class Looking:
         for zone in ZONES:
             store = self.zones.of_service(zone)
             listed = await in_storage_thread(store.listed)
-            while piece := await in_storage_thread(_some, listed):
+            while piece := await in_storage_thread(_next_files, listed):
                 self._files += len(piece)
-                for stray in await self._of_piece(zone, store, piece):
+                for stray in await self._strays_among(zone, store, piece):
                     self._found.append(stray.size_bytes)
                     yield stray
         yield Looked(files=self._files, strays=len(self._found), stray_bytes=sum(self._found), removed=self._removed)
 
-    async def _of_piece(self, zone: str, store: StampedStore, piece: Sequence[ListedBlob]) -> list[Stray]:
+    async def _strays_among(self, zone: str, store: StampedStore, piece: Sequence[ListedBlob]) -> list[Stray]:
         whose = {one.name: owner(zone, one.name) for one in piece}
         async with self.database.transaction() as session:
             known = await Owners(session).of({each for each in whose.values() if each is not None})
-        late = await self._late(zone, [one.name for one in piece], whose, known)
+        late = await self._late_files(zone, [one.name for one in piece], whose, known)
         reasons = {one.name: _reason(zone, one, whose[one.name], known, late) for one in piece}
         alone = [one for one in piece if reasons[one.name]]
         if self.removes:
@@ -59,7 +59,7 @@ class Looking:
             Stray(zone=zone, name=one.name, size_bytes=one.size_bytes, reason=reasons[one.name] or "") for one in alone
         ]
 
-    async def _late(
+    async def _late_files(
         self, zone: str, names: Sequence[str], whose: Mapping[str, Owner | None], known: Mapping[Owner, Owned]
     ) -> set[str]:
         """Files that came after their request had been collected. The collector is sent there again."""
@@ -92,7 +92,7 @@ def _is_ours(file: ListedBlob, whose: Mapping[str, Owner | None]) -> bool:
     return whose[file.name] is not None or is_partial(file.name)
 
 
-def _some(listed: Iterator[ListedBlob]) -> list[ListedBlob]:
+def _next_files(listed: Iterator[ListedBlob]) -> list[ListedBlob]:
     with storage_answers():
         return list(islice(listed, FILES_AT_ONCE))
 

@@ -94,18 +94,18 @@ class Definitions:
             kept.pop(name, None)
             if published := await runs.published(name, _version(self, name) or _version(before, name)):
                 kept[name] = Definition(Plan.from_json(published.plan), published.source)
-        settled = self._settled(kept, refused, before)
+        settled = self._with_pins(kept, refused, before)
         await processes.replace(offers(settled.served()))
         return settled
 
-    def _settled(
+    def _with_pins(
         self, workflows: dict[str, Definition], refused: dict[str, str], before: "Definitions | None"
     ) -> "Definitions":
         """These workflows with their pins, and the plans whose workflows are all there."""
         known = pinned(workflows)
         plans_of = {name: definition.plan for name, definition in workflows.items()}
         for name in workflows.keys() - known.keys():
-            if culprits := sorted(_below(plans_of[name], plans_of) & refused.keys()):
+            if culprits := sorted(_sub_workflows_at_any_depth(plans_of[name], plans_of) & refused.keys()):
                 refused = {**refused, name: f"it runs {', '.join(culprits)}, whose file is refused"}
         earlier = [plan for plan in (before.plans if before else ()) if plan.plan_id in refused]
         plans = [*self.plans, *earlier]
@@ -132,7 +132,7 @@ def _version(known: Definitions | None, name: str) -> str | None:
 def pinned(ready: Mapping[str, Definition]) -> dict[str, Definition]:
     """Each workflow with its sub-workflows' definitions; without those of which a sub-workflow is not ready."""
     plans = {name: definition.plan for name, definition in ready.items()}
-    below = {name: _below(plan, plans) for name, plan in plans.items()}
+    below = {name: _sub_workflows_at_any_depth(plan, plans) for name, plan in plans.items()}
     return {
         name: replace(
             definition,
@@ -144,7 +144,7 @@ def pinned(ready: Mapping[str, Definition]) -> dict[str, Definition]:
     }
 
 
-def _below(plan: Plan, plans: Mapping[str, Plan]) -> set[str]:
+def _sub_workflows_at_any_depth(plan: Plan, plans: Mapping[str, Plan]) -> set[str]:
     """The ids of all workflows that a run of this plan may come to, at any depth."""
     found: set[str] = set()
     wanted = set(plan.sub_workflows)

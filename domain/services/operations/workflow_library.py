@@ -48,7 +48,7 @@ class Library:
                 if who:
                     record(session, who, "workflows.publish", "workflows", workflows=sorted(settled.by_id))
                     await Published(session).tell(self.notices.own or "")
-            self._tell_of(settled)
+            self._log_refused(settled)
             self.current, self._newest = settled, newest
             return settled
 
@@ -67,7 +67,7 @@ class Library:
         async with self.database.transaction() as session:
             return await Published(session).newest() != self._newest
 
-    def _tell_of(self, settled: Definitions) -> None:
+    def _log_refused(self, settled: Definitions) -> None:
         """Log what is refused, once for as long as it is the same."""
         for name, why in settled.refused.items():
             if self.current.refused.get(name) != why:

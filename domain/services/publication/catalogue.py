@@ -86,10 +86,12 @@ class ServedCatalogue:
     async def _collection(self, asset: Asset, held: Holdings, words: Words) -> dict[str, Any]:
         platform = await self.session.get(Platform, asset.platform_id)
         name = platform.display_name if platform else asset.platform_id
-        made = publication.collection(asset.asset_id, asset.refs, name, held, await self._called(asset.asset_id))
+        made = publication.collection(
+            asset.asset_id, asset.refs, name, held, await self._read_collection_words(asset.asset_id)
+        )
         return described_collection(made, words)
 
-    async def _called(self, asset_id: str) -> dict[str, str] | None:
+    async def _read_collection_words(self, asset_id: str) -> dict[str, str] | None:
         """What the newest served revision's workflow called the collection."""
         assets = Assets(self.session)
         for ordinal, revision in reversed((await assets.served(asset_id)).items()):
@@ -113,11 +115,11 @@ def _items(name: str, content: bytes, place: Place) -> Iterator[Mapping[str, Any
     """The items of a staged file: one, or one a line. Each is about the revision and nothing else."""
     for item in map(orjson.loads, content.splitlines() if name.endswith(".ndjson") else [content]):
         if not publication.is_own(item, *place):
-            raise _not_its_own(place)
+            raise _foreign_items(place)
         yield item
 
 
-def _not_its_own(place: Place) -> NotPublishable:
+def _foreign_items(place: Place) -> NotPublishable:
     return NotPublishable(
         f"What version {place[1]} of asset {place[0]} has staged for the catalogue describes what is not its own. "
         "Look into its run, then have it submitted again."

@@ -52,7 +52,7 @@ class Reviews:
             revision.approved_until = tally.until
             set_clearance(asset, after_approval(cast("Clearance", asset.clearance), tally.level), reviewer)
             await self._publisher().serve(asset, version, revision, reviewer)
-        return await self._said(asset, revision, reviewer, "approve", decision.comment, tally)
+        return await self._record_decision(asset, revision, reviewer, "approve", decision.comment, tally)
 
     async def withdraw(self, asset_id: str, ordinal: int, decision: Withdraw, reviewer: Identity) -> Decision:
         """Take back one's own approval; where it was needed, stop serving."""
@@ -63,8 +63,8 @@ class Reviews:
         if version.served_revision == revision.revision:
             revision.approved_until = tally.until
             if not tally.is_enough:
-                await self._cease(asset, version, revision, reviewer, decision.reason, keep_votes=True)
-        return await self._said(asset, revision, reviewer, "withdraw", decision.reason, tally)
+                await self._stop_serving(asset, version, revision, reviewer, decision.reason, keep_votes=True)
+        return await self._record_decision(asset, revision, reviewer, "withdraw", decision.reason, tally)
 
     async def reject(self, asset_id: str, ordinal: int, decision: Reject, reviewer: Identity) -> Decision:
         """Refuse this revision; whatever was served before goes on being served."""
@@ -74,7 +74,7 @@ class Reviews:
         version.lock_version += 1
         ballot = Ballot(self.session, asset, revision)
         await ballot.close(decision.reason)
-        return await self._said(asset, revision, reviewer, "reject", decision.reason, await ballot.count())
+        return await self._record_decision(asset, revision, reviewer, "reject", decision.reason, await ballot.count())
 
     async def unpublish(self, asset_id: str, ordinal: int, decision: Unpublish, reviewer: Identity) -> Decision:
         """Stop serving: the revision awaits a decision again, its item leaves the catalogue, `latest` moves back."""
@@ -83,14 +83,14 @@ class Reviews:
         if version.served_revision != revision.revision:
             raise NotReviewable(_not_served(version, revision))
         version.lock_version += 1
-        await self._cease(asset, version, revision, reviewer, decision.reason)
+        await self._stop_serving(asset, version, revision, reviewer, decision.reason)
         tally = await Ballot(self.session, asset, revision).count()
-        return await self._said(asset, revision, reviewer, "unpublish", decision.reason, tally)
+        return await self._record_decision(asset, revision, reviewer, "unpublish", decision.reason, tally)
 
     async def end(self, asset_id: str, ordinal: int, number: int) -> bool:
         """Stop serving a revision whose approvals have ended. False where it was decided anew meanwhile."""
         after_commit(self.session).failpoint = "end"
-        found = await self._found(asset_id, ordinal, number)
+        found = await self._read_locked(asset_id, ordinal, number)
         if found is None or found[1].served_revision != number:
             return False
         asset, version, revision = found
@@ -99,11 +99,11 @@ class Reviews:
             revision.approved_until = tally.until
             return False
         version.lock_version += 1
-        await self._cease(asset, version, revision, THE_SERVICE, ENDED, keep_votes=True)
-        await self._said(asset, revision, THE_SERVICE, "approval.end", ENDED, tally)
+        await self._stop_serving(asset, version, revision, THE_SERVICE, ENDED, keep_votes=True)
+        await self._record_decision(asset, revision, THE_SERVICE, "approval.end", ENDED, tally)
         return True
 
-    async def _cease(
+    async def _stop_serving(
         self,
         asset: Asset,
         version: AssetVersion,
@@ -140,7 +140,7 @@ class Reviews:
         self, asset_id: str, ordinal: int, number: int, reviewer: Identity
     ) -> tuple[Asset, AssetVersion, Revision]:
         """The locked asset with a version and a revision that this reviewer did not submit."""
-        found = await self._found(asset_id, ordinal, number)
+        found = await self._read_locked(asset_id, ordinal, number)
         if found is None:
             raise NotFound(f"Asset {asset_id} has no version {ordinal} with revision {number}.")
         asset, version, revision = found
@@ -151,7 +151,9 @@ class Reviews:
             raise Forbidden("Whoever submitted a revision cannot decide about it.")
         return found
 
-    async def _found(self, asset_id: str, ordinal: int, number: int) -> tuple[Asset, AssetVersion, Revision] | None:
+    async def _read_locked(
+        self, asset_id: str, ordinal: int, number: int
+    ) -> tuple[Asset, AssetVersion, Revision] | None:
         assets = Assets(self.session)
         asset = await assets.lock(asset_id)
         version = await assets.version(asset_id, ordinal) if asset else None
@@ -169,7 +171,7 @@ class Reviews:
         revision.decided_at = func.clock_timestamp()
         revision.reason = reason
 
-    async def _said(
+    async def _record_decision(
         self, asset: Asset, revision: Revision, who: Identity, action: str, reason: str | None, tally: Tally
     ) -> Decision:
         """Leave the decision on the request's trail and in the audit, and tell how things stand now."""

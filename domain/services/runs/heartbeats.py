@@ -10,7 +10,7 @@ from domain.contracts.runs import Heartbeat, HeartbeatAnswer
 from domain.db import Database
 from domain.loops.listening_notes import ListeningNotes
 from domain.repositories.runs import Runs
-from domain.shared.notices import Notices, happens
+from domain.shared.notices import Notices, happens_within
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Heartbeats:
             answer = await self._noted(run_id, message)
             if answer.stop or not message.wait_seconds or answer.news > (message.seen or 0):
                 return answer
-            if not await happens(woken, message.wait_seconds):
+            if not await happens_within(woken, message.wait_seconds):
                 return answer
         return await self._noted(run_id, message.model_copy(update={"events": [], "left_outcome": None}))
 

@@ -55,7 +55,7 @@ class Submissions:
     async def _accept(self, turn: Turn, submission: SubmissionCreate) -> SubmissionAnswer:
         after_commit(self.session).failpoint = "submit"
         precedents = Precedents(self.session)
-        platform = await self._known(submission, precedents, turn.seconds_left)
+        platform = await self._require_platform(submission, precedents, turn.seconds_left)
         plan = self.definitions.accepting(submission.data_type, submission.operation)
         _refuse_source(submission.source, replace(self.sources, prefixes=tuple(platform.source_prefixes)))
         inputs = resolve_inputs(plan, submission.source, submission.parameters)
@@ -66,12 +66,12 @@ class Submissions:
         if submission.idempotency_key is not None:
             await precedents.take_key(submission.platform_id, submission.idempotency_key)
         taken = await precedents.take_asset(asset_id, submission)
-        turn.took_place()
+        turn.note_locks_held()
         before = await precedents.read(asset_id, submission)
         if before.seen:
-            return _recognised(before.seen, submission, fingerprint)
+            return _answer_repeat(before.seen, submission, fingerprint)
         if taken.was_deleted or taken.data_type != submission.data_type:
-            await self._change(asset_id, taken, submission, before)
+            await self._renew_asset(asset_id, taken, submission, before)
         placement = versions.place(submission.version_label, fingerprint, before.versions, before.next_ordinal)
         if isinstance(placement, versions.NewVersion | versions.Resubmission):
             await self.quotas.refuse_over(self.session, submission.platform_id)
@@ -96,7 +96,9 @@ class Submissions:
             await self._write(accepted, first_run(definition, inputs, priority))
         return SubmissionAnswer(request_id=submission.request_id, status=REQUEST.initial.value, priority=priority)
 
-    async def _known(self, submission: SubmissionCreate, precedents: Precedents, wait_seconds: float) -> References:
+    async def _require_platform(
+        self, submission: SubmissionCreate, precedents: Precedents, wait_seconds: float
+    ) -> References:
         """What is known of the platform. One that is not there is refused, and references that are not its own."""
         platform = await precedents.begin(submission, wait_seconds)
         if platform is None:
@@ -118,7 +120,9 @@ class Submissions:
             raise NotFound("The request that was just written is gone.")
         await queue_steps(self.session, request, plan, inputs, self.definitions)
 
-    async def _change(self, asset_id: str, taken: LockedAsset, submission: SubmissionCreate, before: Precedent) -> None:
+    async def _renew_asset(
+        self, asset_id: str, taken: LockedAsset, submission: SubmissionCreate, before: Precedent
+    ) -> None:
         """An asset without versions begins anew, as what is submitted now; one that has some stays what it is."""
         if before.versions and taken.data_type != submission.data_type:
             raise InvalidSubmission(
@@ -151,7 +155,7 @@ class Submissions:
         version.lock_version += 1
 
 
-def _recognised(earlier: Seen, submission: SubmissionCreate, fingerprint: str) -> SubmissionAnswer:
+def _answer_repeat(earlier: Seen, submission: SubmissionCreate, fingerprint: str) -> SubmissionAnswer:
     """The answer of the same id or key: the gateway may ask again where it never heard it."""
     if earlier.fingerprint == fingerprint:
         return _duplicate_of(earlier)

@@ -32,7 +32,7 @@ class Turn:
     def seconds_left(self) -> float:
         return max(LEAST_SECONDS, self.until - time.monotonic())
 
-    def took_place(self) -> None:
+    def note_locks_held(self) -> None:
         """It holds its locks now: who waits for it can be told its id."""
         self.holder = self.submission.request_id
 
@@ -63,7 +63,7 @@ class AcceptanceTurns:
         """The submission's turn, or what it waited for in vain; others about the same wait until this is over."""
         names = _names(submission)
         turn = Turn(submission, time.monotonic() + self.wait_seconds)
-        turn.late = await self._wait(names, turn)
+        turn.late = await self._wait_for_turn(names, turn)
         led = [name for name in names if name not in self._ahead]
         self._ahead |= dict.fromkeys(led, turn)
         try:
@@ -73,7 +73,7 @@ class AcceptanceTurns:
                 del self._ahead[name]
             turn.over.set()
 
-    async def _wait(self, names: Sequence[str], turn: Turn) -> Turn | None:
+    async def _wait_for_turn(self, names: Sequence[str], turn: Turn) -> Turn | None:
         """Until whoever is ahead is over. Where that one waited in vain itself, one of those behind it is next."""
         while ahead := next((self._ahead[name] for name in names if name in self._ahead), None):
             try:

@@ -17,7 +17,7 @@ def skipped_nodes_are_read_with_care(subject: Subject) -> Iterator[Fault]:
         return
     try:
         runs = RunConditions(subject.model, subject.graph)
-        yield from [fault for use in subject.model.uses for fault in _of_use(subject, runs, use)]
+        yield from [fault for use in subject.model.uses for fault in _faults_of_template(subject, runs, use)]
     except (TooManyDecisions, RecursionError):
         # Too many decisions in one knot to answer exactly, and a guess would be a false alarm.
         return
@@ -28,18 +28,23 @@ def _decides_anything(subject: Subject) -> bool:
     return any(node.type == "conditional" or "when" in node.fields for node in nodes)
 
 
-def _of_use(subject: Subject, runs: RunConditions, use: Use) -> Iterator[Fault]:
-    minded = _minded(use) | _minded_by_when(subject, use)
+def _faults_of_template(subject: Subject, runs: RunConditions, use: Use) -> Iterator[Fault]:
+    minded = _nodes_looked_at(use) | _nodes_looked_at_by_when(subject, use)
     for reference in use.template.references:
         read = _read_before(subject, use, reference)
-        if read and not reference.guarded and read not in minded and runs.may_lack(read, _where(subject, runs, use)):
+        if (
+            read
+            and not reference.guarded
+            and read not in minded
+            and runs.may_lack(read, _decisions_of(subject, runs, use))
+        ):
             reader = f"{use.node!r} runs" if use.node else "the run completes"
             message = f"{read!r} may be skipped when {reader}"
             hint = f"write {reference} | default(…), or look at nodes.{read}.status first"
             yield subject.model.document.at_value(use.path, "may-be-skipped", message, hint)
 
 
-def _where(subject: Subject, runs: RunConditions, use: Use) -> Diagram:
+def _decisions_of(subject: Subject, runs: RunConditions, use: Use) -> Diagram:
     """The decisions under which the template is rendered."""
     if use.node is None:
         return runs.any_running([node.id for node in subject.model.of_type("end")])
@@ -53,7 +58,7 @@ def _read_before(subject: Subject, use: Use, reference: Reference) -> str:
     return name if is_before else ""
 
 
-def _minded(use: Use) -> set[str]:
+def _nodes_looked_at(use: Use) -> set[str]:
     """The nodes whose status the same template looks at, or whose output it tests for being there."""
     references = use.template.references
     by_status = {str(reference.steps[0]) for reference in references if reference.steps[1:2] == ("status",)}
@@ -61,9 +66,9 @@ def _minded(use: Use) -> set[str]:
     return by_status | by_test
 
 
-def _minded_by_when(subject: Subject, use: Use) -> set[str]:
+def _nodes_looked_at_by_when(subject: Subject, use: Use) -> set[str]:
     """The nodes that the reader's `when` looks at: where it is false, nothing is read."""
     if use.node is None or use.path[-1] == "when":
         return set()
     path = ("nodes", use.node, "when")
-    return {name for other in subject.uses_at(path) for name in _minded(other)}
+    return {name for other in subject.uses_at(path) for name in _nodes_looked_at(other)}

@@ -101,7 +101,7 @@ def wait_seconds(retry_after: str | None) -> float | None:
         return None
 
 
-def ours(runs: list[Mapping[str, Any]], destination: str) -> str | None:
+def newest_run_for(runs: list[Mapping[str, Any]], destination: str) -> str | None:
     """Of a pipeline's runs the newest one that was started for this destination, which is of one export alone."""
     started = [
         run

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from domain.contracts.artifacts import Artifact
-from flows.handlers.adf.answers import FactoryBusy, FactoryRunState, RunGone, ended_badly, ours, stage
+from flows.handlers.adf.answers import FactoryBusy, FactoryRunState, RunGone, ended_badly, newest_run_for, stage
 from flows.handlers.adf.client import DataFactory
 from flows.handlers.adf.notes import note_run
 from flows.handlers.context import Context
@@ -39,7 +39,7 @@ def run_to_its_end(factory: DataFactory, export: PipelineExport, context: Contex
     run_id = _run_id(factory, export, context)
     note_run(context, export.destination, run_id)
     try:
-        run = _awaited(factory, run_id, export.poll_seconds, context)
+        run = _await_end(factory, run_id, export.poll_seconds, context)
     except RunGone:
         context.checkpoint.save({})
         raise
@@ -56,7 +56,7 @@ def _run_id(factory: DataFactory, export: PipelineExport, context: Context) -> s
         return noted
     began, run_id = known.get("began"), None
     if isinstance(began, str):
-        run_id = _found(factory, export, datetime.fromisoformat(began), context)
+        run_id = _find_run(factory, export, datetime.fromisoformat(began), context)
     if run_id is None:
         context.checkpoint.save({"began": datetime.now(UTC).isoformat()})
         run_id = factory.start(export.pipeline, {**export.parameters, "destination": export.destination})
@@ -64,19 +64,19 @@ def _run_id(factory: DataFactory, export: PipelineExport, context: Context) -> s
     return run_id
 
 
-def _found(factory: DataFactory, export: PipelineExport, began: datetime, context: Context) -> str | None:
+def _find_run(factory: DataFactory, export: PipelineExport, began: datetime, context: Context) -> str | None:
     """The run that an earlier try asked for, if Data Factory made it."""
     while True:
         now = datetime.now(UTC)
         runs = list(factory.runs(export.pipeline, began - CLOCKS_DIFFER, now + CLOCKS_DIFFER))
-        run_id = ours(runs, export.destination)
+        run_id = newest_run_for(runs, export.destination)
         left = VISIBLE_SECONDS - (now - began).total_seconds()
         if run_id is not None or left <= 0:
             return run_id
         _rest(min(left, export.poll_seconds), context)
 
 
-def _awaited(factory: DataFactory, run_id: str, poll_seconds: float, context: Context) -> Mapping[str, Any]:
+def _await_end(factory: DataFactory, run_id: str, poll_seconds: float, context: Context) -> Mapping[str, Any]:
     """The run once it has ended. An answer that fails now and then is no reason to give up."""
     failures, began = 0, time.monotonic()
     while True:
@@ -106,7 +106,7 @@ def cancel_to_its_end(factory: DataFactory, run_id: str, context: Context, poll_
     try:
         if stage(factory.run(run_id)) is FactoryRunState.UNDER_WAY:
             factory.cancel(run_id)
-            _awaited(factory, run_id, poll_seconds, context)
+            _await_end(factory, run_id, poll_seconds, context)
     except RunGone:
         return
 

@@ -18,7 +18,7 @@ from flows.handlers.raster import overviews, pictures
 from flows.handlers.raster.assembly import Assembled, assemble
 from flows.handlers.raster.copying import at_hand
 from flows.handlers.raster.declarations import CogResult, CreateCogParams, MakingParams
-from flows.handlers.raster.description import kept, statistics_of
+from flows.handlers.raster.description import statistics_of, store_product
 from flows.handlers.raster.folding import folded
 from flows.handlers.raster.grid import Place
 from flows.handlers.raster.inspect import crs_of
@@ -36,7 +36,7 @@ def create(params: CreateCogParams, context: Context) -> CogResult:
     made, seen = make(params, path, context)
     with rasterio.open(path, driver="GTiff") as raster:
         statistics = statistics_of(raster, seen.tallies)
-    return kept(path, made, statistics, params.source, context)
+    return store_product(path, made, statistics, params.source, context)
 
 
 def make(params: MakingParams, path: Path, context: Context) -> tuple[Assembled, pictures.Written]:
@@ -70,10 +70,10 @@ def write_raster(
         whole = views[0].product
         place = place or (0, 0, whole.width, whole.height)
         product = whole.part(*place)
-        readers = [_moved(view.read, place) for view in views]
+        readers = [_shifted(view.read, place) for view in views]
         layout = whole if is_part else product
         paths = [pictures.path_of(path, number) for number in range(layout.overviews_of_cells + 1)]
-        told = _told(context, 0.0, PIXELS_SHARE)
+        told = _reporting_share(context, 0.0, PIXELS_SHARE)
         return product, pictures.write(paths, product, layout.block_sides, views[0].source, readers, told, context)
 
 
@@ -88,7 +88,7 @@ def _views(params: MakingParams, place: Place | None, threads: int, source: Cont
     return [first, *(held.enter_context(viewed(params, source)) for _ in range(threads - 1))]
 
 
-def _moved(read: pictures.Reader, origin: Place) -> pictures.Reader:
+def _shifted(read: pictures.Reader, origin: Place) -> pictures.Reader:
     """Reads a window's places where they lie in the whole."""
     first_column, first_row, *_ = origin
     return lambda place: read((place[0] + first_column, place[1] + first_row, *place[2:]))
@@ -96,7 +96,7 @@ def _moved(read: pictures.Reader, origin: Place) -> pictures.Reader:
 
 def finish(paths: Sequence[Path], product: ProductHeader, path: Path, threads: int, context: Context) -> Assembled:
     """Add the overviews that are missing, put all in order, and check it strictly."""
-    told = _told(context, PIXELS_SHARE, OVERVIEWS_SHARE)
+    told = _reporting_share(context, PIXELS_SHARE, OVERVIEWS_SHARE)
     all_pictures = overviews.complete(paths, product, threads, told, context)
     context.raise_if_stopping()
     context.progress(PIXELS_SHARE + OVERVIEWS_SHARE, "putting together")
@@ -120,5 +120,5 @@ def _in_strips(path: Path) -> list[str]:
     return [f"picture {number} is not tiled" for number, tags in enumerate(found) if not tags.keys() >= TILED]
 
 
-def _told(context: Context, begin: float, share: float) -> pictures.Told:
+def _reporting_share(context: Context, begin: float, share: float) -> pictures.Told:
     return lambda fraction: context.progress(begin + share * fraction, f"{fraction:.0%} of the pixels")

@@ -22,7 +22,9 @@ from flows.handlers.raster.inspect import bounds_wgs84, sha256_of
 from flows.handlers.raster.statistics import BandTally
 
 
-def kept(path: Path, made: Assembled, statistics: Sequence[BandStatistics], source: str, context: Context) -> CogResult:
+def store_product(
+    path: Path, made: Assembled, statistics: Sequence[BandStatistics], source: str, context: Context
+) -> CogResult:
     """Describe the product from the product itself, while it goes into the silver zone; its thumbnail follows."""
     name = context.output_name("cog.tif")
     with ThreadPoolExecutor(1, "store") as beside:

@@ -85,11 +85,11 @@ def _placement(source: DatasetReader) -> dict[str, Any]:
 def _windows(source: DatasetReader, side: int, needed: Box | None) -> Iterator[Window]:
     """The windows of the source that are needed, block by block."""
     for column, row, width, height in grid.windows(source.width, source.height, side):
-        if needed is None or _meet((column, row, column + width, row + height), needed):
+        if needed is None or _intersect((column, row, column + width, row + height), needed):
             yield Window(column, row, width, height)
 
 
-def _meet(one: Box, other: Box) -> bool:
+def _intersect(one: Box, other: Box) -> bool:
     return one[0] <= other[2] and other[0] <= one[2] and one[1] <= other[3] and other[1] <= one[3]
 
 
@@ -102,9 +102,13 @@ def _needed(source: DatasetReader, product: ProductHeader, place: grid.Place, cr
         there = transform(CRS.from_string(product.crs), crs, xs, ys)
     except GDAL_ERRORS:
         return None
-    if not np.isfinite(there).all() or _may_turn(product.crs, xs) or (crs.is_geographic and _beyond(there[0])):
+    if (
+        not np.isfinite(there).all()
+        or _may_turn(product.crs, xs)
+        or (crs.is_geographic and _reach_beyond_half_turn(there[0]))
+    ):
         return None
-    columns, rows = _moved(~source.transform, np.asarray(there[0]), np.asarray(there[1]))
+    columns, rows = _transformed(~source.transform, np.asarray(there[0]), np.asarray(there[1]))
     return _widened(columns.min(), rows.min(), columns.max(), rows.max())
 
 
@@ -112,20 +116,20 @@ def _points(part: ProductHeader) -> tuple[list[float], list[float]]:
     """A grid of points over the part, its edges included."""
     shares = np.linspace(0, 1, POINTS)
     columns, rows = np.meshgrid(shares * part.width, shares * part.height)
-    xs, ys = _moved(part.transform, columns.ravel(), rows.ravel())
+    xs, ys = _transformed(part.transform, columns.ravel(), rows.ravel())
     return xs.tolist(), ys.tolist()
 
 
-def _moved(place: Affine, xs: Ordinates, ys: Ordinates) -> tuple[Ordinates, Ordinates]:
+def _transformed(place: Affine, xs: Ordinates, ys: Ordinates) -> tuple[Ordinates, Ordinates]:
     return place.a * xs + place.b * ys + place.c, place.d * xs + place.e * ys + place.f
 
 
 def _may_turn(crs: str, xs: list[float]) -> bool:
     """Whether longitudes run past the antimeridian, where the same place has two of them."""
-    return CRS.from_string(crs).is_geographic and _beyond(xs)
+    return CRS.from_string(crs).is_geographic and _reach_beyond_half_turn(xs)
 
 
-def _beyond(longitudes: list[float]) -> bool:
+def _reach_beyond_half_turn(longitudes: list[float]) -> bool:
     return max(map(abs, longitudes)) >= _HALF_TURN
 
 

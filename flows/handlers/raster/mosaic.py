@@ -12,7 +12,7 @@ from flows.handlers.errors import HandlerError
 from flows.handlers.raster import cog, pictures
 from flows.handlers.raster.assembly import Composition, Picture, compose
 from flows.handlers.raster.declarations import CogResult
-from flows.handlers.raster.description import kept
+from flows.handlers.raster.description import store_product
 from flows.handlers.raster.inspect import opened
 from flows.handlers.raster.merging import merged
 from flows.handlers.raster.tile_declarations import MosaicParams, PartResult
@@ -26,7 +26,7 @@ def join(params: MosaicParams, context: Context) -> CogResult:
     with cog.pictures_in(context.workdir) as raster:
         product, paths = _written(params, raster, context)
         made = cog.finish(paths, product, path, cog.THREADS, context)
-    return kept(path, made, merged(params.tiles), params.source, context)
+    return store_product(path, made, merged(params.tiles), params.source, context)
 
 
 def _written(params: MosaicParams, raster: Path, context: Context) -> tuple[ProductHeader, list[Path]]:

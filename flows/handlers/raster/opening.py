@@ -20,7 +20,7 @@ from flows.handlers.context import Context
 from flows.handlers.errors import InvalidInput
 from flows.handlers.raster import blob_file, grid, limits, tiff
 from flows.handlers.raster.directories import BeyondLimit, Damaged, NotTiff
-from flows.handlers.raster.outages import blamed_rightly
+from flows.handlers.raster.outages import raising_storage_faults
 from flows.handlers.raster.pieces import Pieces, kept_of
 from flows.handlers.raster.verdict import unsupported_pixels
 
@@ -53,7 +53,7 @@ def opened(name: str, context: Context) -> Iterator[DatasetReader]:
     with bronze.reader(name) as blob, rasterio.Env(**_ENVIRONMENT):
         source = Pieces(blob, kept_of(bronze, name))
         _refuse_by_header(source, name)
-        with blamed_rightly(source), _opened(source, name) as raster:
+        with raising_storage_faults(source), _opened(source, name) as raster:
             yield raster
 
 

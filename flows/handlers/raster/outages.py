@@ -7,7 +7,7 @@ from flows.handlers.raster.pieces import Pieces
 
 
 @contextmanager
-def blamed_rightly(source: Pieces) -> Iterator[None]:
+def raising_storage_faults(source: Pieces) -> Iterator[None]:
     """Raise why the blob could not be read, whatever was made of it: its sender need not be at fault."""
     try:
         yield

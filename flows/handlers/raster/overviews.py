@@ -27,12 +27,12 @@ def complete(paths: Sequence[Path], product: ProductHeader, threads: int, told: 
         width, height = sizes[number]
         share = width * height / whole
         pictures.append(path_of(pictures[0], number))
-        _halve(pictures[-2], pictures[-1], product, number, threads, _part(told, done, share), context)
+        _halve(pictures[-2], pictures[-1], product, number, threads, _reporting_share(told, done, share), context)
         done += share
     return pictures
 
 
-def _part(told: Told, begin: float, share: float) -> Told:
+def _reporting_share(told: Told, begin: float, share: float) -> Told:
     return lambda fraction: told(begin + share * fraction)
 
 
@@ -41,14 +41,14 @@ def _halve(
 ) -> None:
     resampling, side = Resampling[product.overview_resampling], product.block_sides[number]
     with ExitStack() as held:
-        sources = [held.enter_context(_opened(larger)) for _ in range(threads)]
+        sources = [held.enter_context(_open_picture(larger)) for _ in range(threads)]
         picture = held.enter_context(created_overview(smaller, product, number, side, sources[0], threads))
         readers = [_halving(source, resampling, masked=product.needs_mask) for source in sources]
         fill([picture], product, readers, told, context)
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[DatasetReader]:
+def _open_picture(path: Path) -> Iterator[DatasetReader]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotGeoreferencedWarning)
         with rasterio.open(path, driver="GTiff", sharing=False) as picture:

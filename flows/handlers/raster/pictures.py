@@ -163,12 +163,12 @@ def fill(
     """Write cell by cell in their order, read ahead by the readers; True where all of it is blank."""
     places = list(grid.windows(pictures[0].width, pictures[0].height, product.cell))
     is_empty = True
-    for number, (place, cell) in enumerate(_ahead(readers, places), start=1):
+    for number, (place, cell) in enumerate(_read_ahead(readers, places), start=1):
         context.raise_if_stopping()
         if tallies:
             tallies.add(*cell)
         is_empty = _is_nothing(cell, product.nodata) and is_empty
-        _put(pictures, place, cell, product.nodata, is_first=number == 1)
+        _write_cell(pictures, place, cell, product.nodata, is_first=number == 1)
         told(number / len(places))
     return is_empty
 
@@ -178,7 +178,7 @@ def _is_nothing(cell: Cell, nodata: float | None) -> bool:
     return _is_blank(pixels, nodata) if mask is None else not mask.any()
 
 
-def _put(
+def _write_cell(
     pictures: Sequence[DatasetWriter], place: grid.Place, cell: Cell, nodata: float | None, *, is_first: bool
 ) -> None:
     """Write the cell into the first picture, every second pixel of it into the next, and so on."""
@@ -199,7 +199,7 @@ def _is_blank(pixels: Pixels, nodata: float | None) -> bool:
     return bool(pixels.flat[0] == nothing) and bool((pixels == nothing).all())
 
 
-def _ahead(readers: Sequence[Reader], places: Sequence[grid.Place]) -> Iterator[tuple[grid.Place, Cell]]:
+def _read_ahead(readers: Sequence[Reader], places: Sequence[grid.Place]) -> Iterator[tuple[grid.Place, Cell]]:
     """Each place and what is there, in order; as many are read at once as there are readers."""
     idle: SimpleQueue[Reader] = SimpleQueue()
     for reader in readers:
@@ -218,13 +218,13 @@ def _ahead(readers: Sequence[Reader], places: Sequence[grid.Place]) -> Iterator[
             for place in places:
                 waiting.append((place, pool.submit(read, place)))
                 if len(waiting) > len(readers):
-                    yield _taken(waiting)
+                    yield _next_result(waiting)
             while waiting:
-                yield _taken(waiting)
+                yield _next_result(waiting)
         finally:
             pool.shutdown(cancel_futures=True)
 
 
-def _taken(waiting: deque[tuple[grid.Place, Future[Cell]]]) -> tuple[grid.Place, Cell]:
+def _next_result(waiting: deque[tuple[grid.Place, Future[Cell]]]) -> tuple[grid.Place, Cell]:
     place, future = waiting.popleft()
     return place, future.result()

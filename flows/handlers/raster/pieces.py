@@ -76,18 +76,18 @@ class Pieces:
         if not self.is_far or length > KEPT_BYTES // 4:
             return self.blob.read(at, length)
         first, end = at // PIECE_BYTES, -(-(at + length) // PIECE_BYTES)
-        return b"".join(self._found(first, end))[at - first * PIECE_BYTES :][:length]
+        return b"".join(self._read_pieces(first, end))[at - first * PIECE_BYTES :][:length]
 
     def ranges(self, wanted: Sequence[Range]) -> list[bytes]:
         """What lies in each of these ranges, which are in their order; neighbours come together."""
-        return [content for group in neighbours(wanted) for content in self._group(group)]
+        return [content for group in neighbours(wanted) for content in self._read_group(group)]
 
-    def _group(self, group: Sequence[Range]) -> Iterator[bytes]:
+    def _read_group(self, group: Sequence[Range]) -> Iterator[bytes]:
         start = group[0][0]
         whole = self.read(start, group[-1][0] + group[-1][1] - start)
         return (whole[at - start :][:length] for at, length in group)
 
-    def _found(self, first: int, end: int) -> list[bytes]:
+    def _read_pieces(self, first: int, end: int) -> list[bytes]:
         """These pieces, from what is kept or else fetched in one request."""
         kept, wanted = self.kept, range(first, end)
         with kept.changed:
@@ -98,11 +98,11 @@ class Pieces:
             missing = [number for number in wanted if number not in held]
             if not missing:
                 return list(held.values())
-            coming = self._coming(missing[0], missing[-1] + 1)
+            coming = self._pieces_to_fetch(missing[0], missing[-1] + 1)
             kept.coming.update(coming)
         fetched: dict[int, bytes] = {}
         try:
-            fetched = self._fetched(coming)
+            fetched = self._fetch(coming)
         finally:
             with kept.changed:
                 kept.keep(fetched)
@@ -110,7 +110,7 @@ class Pieces:
                 kept.changed.notify_all()
         return [fetched[number] if number in fetched else held[number] for number in wanted]
 
-    def _coming(self, first: int, end: int) -> range:
+    def _pieces_to_fetch(self, first: int, end: int) -> range:
         """These pieces, and some that follow: the more, the longer one fetch of ours has followed the other."""
         self._ahead = min(2 * self._ahead, LONGEST_AHEAD_BYTES) if first and first == self._end else AHEAD_BYTES
         most = min(max(end, first + self._ahead // PIECE_BYTES), -(-self.size_bytes // PIECE_BYTES))
@@ -118,7 +118,7 @@ class Pieces:
         self._end = next((number for number in range(end, most) if number in there), most)
         return range(first, self._end)
 
-    def _fetched(self, coming: range) -> dict[int, bytes]:
+    def _fetch(self, coming: range) -> dict[int, bytes]:
         at = coming.start * PIECE_BYTES
         content = self.blob.read(at, min(len(coming) * PIECE_BYTES, self.size_bytes - at))
         return {number: content[(number - coming.start) * PIECE_BYTES :][:PIECE_BYTES] for number in coming}

@@ -72,7 +72,7 @@ def _tile(place: grid.Place, side: int, product: ProductHeader, params: MakingPa
 
 def process(params: ProcessTileParams, context: Context) -> TileResult:
     """Make one tile: a product of its own, or a part of a mosaic."""
-    return _made(params.tile, params, context)
+    return _make_tile(params.tile, params, context)
 
 
 def process_batch(params: ProcessTileBatchParams, context: Context) -> ProcessTileBatchResult:
@@ -81,7 +81,7 @@ def process_batch(params: ProcessTileBatchParams, context: Context) -> ProcessTi
     results = list[TileResult]()
     for number, tile in enumerate(params.tiles, start=1):
         if tile.id not in notes:
-            made = _made(tile, params, context)
+            made = _make_tile(tile, params, context)
             notes[tile.id] = context.output_name(f"notes/{tile.id}.json")
             context.storage.runs.write_bytes(notes[tile.id], made.model_dump_json().encode())
             context.checkpoint.save(dict(notes))
@@ -92,7 +92,7 @@ def process_batch(params: ProcessTileBatchParams, context: Context) -> ProcessTi
     )
 
 
-def _made(tile: Tile, options: TileOptions, context: Context) -> TileResult:
+def _make_tile(tile: Tile, options: TileOptions, context: Context) -> TileResult:
     path = context.workdir / "tile.tif"
     with cog.pictures_in(context.workdir) as raster:
         place = (tile.column, tile.row, tile.width, tile.height)
@@ -101,10 +101,12 @@ def _made(tile: Tile, options: TileOptions, context: Context) -> TileResult:
             made = assemble(seen.paths, path, context)
         else:
             made = cog.finish(seen.paths, product, path, THREADS, context)
-    return _kept(path, made, seen, tile, options, context)
+    return _store_tile(path, made, seen, tile, options, context)
 
 
-def _kept(path: Path, made: Assembled, seen: Written, tile: Tile, options: TileOptions, context: Context) -> TileResult:
+def _store_tile(
+    path: Path, made: Assembled, seen: Written, tile: Tile, options: TileOptions, context: Context
+) -> TileResult:
     folder, store = ("parts", context.storage.runs) if options.is_part else ("tiles", context.storage.silver)
     name = context.output_name(f"{folder}/{tile.id}.tif")
     with rasterio.open(path, driver="GTiff") as raster:

@@ -117,9 +117,9 @@ class View:
         return self._exact(both[:-1]), np.where(both[-1] > 0, 255, 0).astype("uint8")
 
     def _exact(self, pixels: Pixels) -> Pixels:
-        return self._unhidden(self._unrounded(pixels))
+        return self._hide_nodata_colours(self._refuse_rounded(pixels))
 
-    def _unhidden(self, pixels: Pixels) -> Pixels:
+    def _hide_nodata_colours(self, pixels: Pixels) -> Pixels:
         """Transparent where all colours are nodata: whoever reads one of the two reads the same."""
         hidden, alpha = self.product.hidden, self.product.bands.alpha
         if hidden is not None and alpha is not None:
@@ -127,7 +127,7 @@ class View:
             pixels[alpha][(np.isnan(colours) if math.isnan(hidden) else colours == hidden).all(axis=0)] = 0
         return pixels
 
-    def _unrounded(self, pixels: Pixels) -> Pixels:
+    def _refuse_rounded(self, pixels: Pixels) -> Pixels:
         """Reprojection calculates in numbers that hold whole ones below 2⁵³ only."""
         is_long = self.product.is_warped and pixels.dtype in ("int64", "uint64")
         if is_long and max(int(pixels.max()), -int(pixels.min())) >= EXACT_INTEGERS:  # may have been rounded to it
@@ -150,7 +150,7 @@ def viewed(params: MakingParams, context: Context) -> Iterator[View]:
     """Open the source and look at it on its product's grid."""
     with opened(params.source, context) as source:
         product = planned(source, params)
-        with _seen(source, product, params) as seen:
+        with _open_view(source, product, params) as seen:
             yield View(source, seen, product, params.source)
 
 
@@ -242,7 +242,7 @@ def _outside(params: MakingParams) -> InvalidInput:
 
 
 @contextmanager
-def _seen(source: DatasetReader, product: ProductHeader, params: MakingParams) -> Iterator[Any]:
+def _open_view(source: DatasetReader, product: ProductHeader, params: MakingParams) -> Iterator[Any]:
     """The source itself where nothing moves, else a warped view."""
     if not product.is_warped:
         yield source

@@ -14,7 +14,7 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.json import Jsonb
 
-from domain.rules.liveliness import is_away, lively
+from domain.rules.liveliness import is_away, liveness_options
 from flows.handlers.context import Context
 from flows.handlers.errors import ForeignProduct, HandlerError, Outage, Transient
 from flows.handlers.vector.declarations import (
@@ -70,14 +70,14 @@ def _definition(table: str, product: VectorConvertResult) -> sql.Composed:
     )
     columns = [sql.SQL("{} {}").format(sql.Identifier(column.name), sql.SQL(column.type)) for column in product.columns]
     whole = sql.SQL(", ").join([sql.SQL("fid bigint not null"), *columns, sql.SQL("geom {}").format(shape)])
-    return sql.SQL("create table {} ({})").format(_named(table), whole)
+    return sql.SQL("create table {} ({})").format(_table_identifier(table), whole)
 
 
 def _srid(crs: str) -> int:
     return int(crs.removeprefix("EPSG:"))
 
 
-def _named(table: str) -> sql.Identifier:
+def _table_identifier(table: str) -> sql.Identifier:
     return sql.Identifier("geo", table)
 
 
@@ -88,14 +88,14 @@ def load_chunk(params: LoadChunkParams, context: Context) -> LoadChunkResult:
         _refuse_foreign(connection, params.table, context)
         claimed = connection.execute(_CLAIM, [params.table, chunk.number, chunk.count])
         if claimed.rowcount:
-            loaded = _copied(connection, params, context)
+            loaded = _copy_rows(connection, params, context)
             if loaded != chunk.count:
                 raise HandlerError(f"Chunk {chunk.number} holds {loaded:,} rows where {chunk.count:,} were announced.")
     return LoadChunkResult(loaded=chunk.count)
 
 
-def _copied(connection: psycopg.Connection, params: LoadChunkParams, context: Context) -> int:
-    command = sql.SQL("copy {} from stdin (format binary)").format(_named(params.table))
+def _copy_rows(connection: psycopg.Connection, params: LoadChunkParams, context: Context) -> int:
+    command = sql.SQL("copy {} from stdin (format binary)").format(_table_identifier(params.table))
     with connection.cursor() as cursor:
         with cursor.copy(command) as copy:
             for piece in context.storage.silver.chunks(context.own(params.chunk.rows)):
@@ -110,12 +110,14 @@ def finalize(params: FinalizeParams, context: Context) -> FinalizeResult:
     rows = [context.own(chunk.rows) for chunk in product.chunks]
     with _transaction(context) as connection:
         _refuse_foreign(connection, table, context, of=context.own(product.product))
-        [loaded] = connection.execute(sql.SQL("select count(*) from {}").format(_named(table))).fetchone() or [0]
+        [loaded] = connection.execute(
+            sql.SQL("select count(*) from {}").format(_table_identifier(table))
+        ).fetchone() or [0]
         if not loaded == params.loaded_features == product.feature_count:
             raise HandlerError(
                 f"{loaded:,} features were loaded of {product.feature_count:,}. Run it again from the start."
             )
-        for done, command in enumerate(_finishing(table)):
+        for done, command in enumerate(_finishing_statements(table)):
             context.raise_if_stopping()
             context.progress(done / 6, "indexing")
             connection.execute(command)
@@ -135,9 +137,9 @@ def _refuse_foreign(connection: psycopg.Connection, table: str, context: Context
         raise ForeignProduct(f"Table {table} was made by another run, or of another product. Nothing was done with it.")
 
 
-def _finishing(table: str) -> Iterator[sql.Composed | sql.SQL]:
+def _finishing_statements(table: str) -> Iterator[sql.Composed | sql.SQL]:
     """Everything again and again with the same end: an earlier try may have come this far."""
-    name = _named(table)
+    name = _table_identifier(table)
     yield sql.SQL("set local maintenance_work_mem = '256MB'")
     yield sql.SQL("create unique index if not exists {} on {} (fid)").format(sql.Identifier(f"{table}_fid"), name)
     yield sql.SQL("create index if not exists {} on {} using gist (geom)").format(sql.Identifier(f"{table}_geom"), name)
@@ -155,7 +157,7 @@ def _transaction(context: Context) -> Iterator[psycopg.Connection]:
         raise HandlerError("Vectors are loaded where CAIRN_DATABASE_LOADER_URL is set; this worker has none.")
     url = context.database.get_secret_value()
     try:
-        with psycopg.connect(url, **lively(conninfo_to_dict(url))) as connection:
+        with psycopg.connect(url, **liveness_options(conninfo_to_dict(url))) as connection:
             yield connection
     except (psycopg.OperationalError, psycopg.InterfaceError, psycopg.errors.ReadOnlySqlTransaction) as error:
         fault = Outage if is_away(error.sqlstate) else Transient

@@ -89,7 +89,7 @@ def quarantined(name: str, layer: str | None, context: Context) -> SourceLayer:
     folder = context.workdir / "source"
     folder.mkdir()
     received = folder / "received"
-    sha256, size_bytes = _copied(name, received, context)
+    sha256, size_bytes = _copy_blob(name, received, context)
     with received.open("rb") as file:
         found = detected(file.read(HEAD_BYTES), name)
     if found is Format.SHAPEFILE:
@@ -103,7 +103,7 @@ def quarantined(name: str, layer: str | None, context: Context) -> SourceLayer:
     return SourceLayer(name, path, found, "", sha256, size_bytes)
 
 
-def _copied(name: str, path: Path, context: Context) -> tuple[str, int]:
+def _copy_blob(name: str, path: Path, context: Context) -> tuple[str, int]:
     digest, size = hashlib.sha256(), 0
     with path.open("wb") as out:
         for chunk in context.storage.bronze.chunks(name):
@@ -122,13 +122,13 @@ def opened(source: SourceLayer, batch_features: int) -> Iterator[OpenLayer]:
     opening = _opened_parquet if source.format is Format.GEOPARQUET else _opened_by_gdal
     with ExitStack() as stack:
         stack.enter_context(quietly())
-        with _refusing(source):
+        with _refuse_read_errors(source):
             layer = stack.enter_context(opening(source, batch_features))
         yield layer
 
 
 @contextmanager
-def _refusing(source: SourceLayer) -> Iterator[None]:
+def _refuse_read_errors(source: SourceLayer) -> Iterator[None]:
     """Whatever the libraries find wrong with the file is its sender's to change."""
     try:
         yield
@@ -159,7 +159,7 @@ def _opened_by_gdal(source: SourceLayer, batch_features: int) -> Iterator[OpenLa
         schema = _geometry_last(reader.schema, geometry)
         kind = str(meta["geometry_type"])
         has_heights = kind.startswith(("2.5D", "3D")) or kind.endswith((" Z", " ZM"))
-        yield OpenLayer(told, schema, _moved(source, reader, geometry), kind, has_heights)
+        yield OpenLayer(told, schema, _with_geometry_last(source, reader, geometry), kind, has_heights)
 
 
 def _is_in_degrees(source: SourceLayer) -> bool:
@@ -178,7 +178,7 @@ def _opened_parquet(source: SourceLayer, batch_features: int) -> Iterator[OpenLa
         described = parquet.described(file, source.name)
         batches = file.iter_batches(batch_features, use_threads=False)
         schema = _geometry_last(file.schema_arrow, described.column)
-        moved = _moved(source, batches, described.column)
+        moved = _with_geometry_last(source, batches, described.column)
         yield OpenLayer(described.crs, schema, moved, described.geometry_type, described.has_heights)
 
 
@@ -192,11 +192,13 @@ def _geometry_last(schema: pa.Schema, geometry: str) -> pa.Schema:
     return schema.remove(index).append(schema.field(index))
 
 
-def _moved(source: SourceLayer, batches: Iterable[pa.RecordBatch], geometry: str) -> Iterator[pa.RecordBatch]:
+def _with_geometry_last(
+    source: SourceLayer, batches: Iterable[pa.RecordBatch], geometry: str
+) -> Iterator[pa.RecordBatch]:
     """The batches with their geometries last."""
     remaining = iter(batches)
     while True:
-        with _refusing(source):
+        with _refuse_read_errors(source):
             batch = next(remaining, None)
             if batch is None:
                 return
@@ -225,7 +227,7 @@ def facts(source: SourceLayer) -> LayerFacts:
     if source.format is Format.GEOPARQUET:
         return _facts_of_parquet(source)
     options = _OPTIONS.get(source.format, {})
-    with quietly(), _refusing(source):
+    with quietly(), _refuse_read_errors(source):
         info = pyogrio.read_info(
             source.path, layer=source.library_layer, force_feature_count=True, force_total_bounds=True, **options
         )

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.rules.identity import asset_id, fingerprint, ref_faults, written_refs
+from domain.rules.identity import asset_id, fingerprint, parsed_refs, ref_faults
 
 REFS = st.dictionaries(st.text(min_size=1, max_size=8), st.text(min_size=1, max_size=8), min_size=1, max_size=4)
 
@@ -39,11 +39,11 @@ def test_every_wrong_ref_is_named() -> None:
 @given(st.dictionaries(st.text(max_size=5).filter(lambda name: "=" not in name), st.text(max_size=5), max_size=4))
 def test_written_refs_are_read_back_unchanged(refs: dict[str, str]) -> None:
     written = [f"{name}={value}" for name, value in refs.items()]
-    assert written_refs(written) == written_refs(written * 2) == refs
+    assert parsed_refs(written) == parsed_refs(written * 2) == refs
 
 
 def test_malformed_or_repeated_ref_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match="'colour' is not name=value"):
-        written_refs(["a=1", "colour"])
+        parsed_refs(["a=1", "colour"])
     with pytest.raises(ValueError, match="'a' is given two values"):
-        written_refs(["a=1", "b=1", "a=2"])
+        parsed_refs(["a=1", "b=1", "a=2"])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.rules.texts import kept, unkept
+from domain.rules.texts import made_storable, unstorable_places
 
 KEPT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 GOOD = st.recursive(
@@ -18,7 +18,7 @@ GOOD = st.recursive(
 
 @given(GOOD)
 def test_storable_value_passes_and_serialises(value: Any) -> None:
-    assert list(unkept(value)) == []
+    assert list(unstorable_places(value)) == []
     json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
 
 
@@ -32,11 +32,11 @@ def test_storable_value_passes_and_serialises(value: Any) -> None:
     ],
 )
 def test_unstorable_text_is_found_at_its_place(value: Any, places: list[str]) -> None:
-    assert list(unkept(value)) == places
+    assert list(unstorable_places(value)) == places
 
 
 @given(st.text(st.characters(exclude_categories=[])))
 def test_any_text_can_be_made_storable(text: str) -> None:
-    assert list(unkept(kept(text))) == []
-    assert len(kept(text)) == len(text)
-    assert kept(text) == text or list(unkept(text)) == [""]
+    assert list(unstorable_places(made_storable(text))) == []
+    assert len(made_storable(text)) == len(text)
+    assert made_storable(text) == text or list(unstorable_places(text)) == [""]

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from domain.contracts.runs import NodeEvent, RunProblem
-from domain.rules.texts import unkept
+from domain.rules.texts import unstorable_places
 from flows.compiler import RunError
 from flows.handlers.errors import InvalidInput
 from flows.runs import domain_client
@@ -227,7 +227,7 @@ async def test_refused_message_is_not_repeated() -> None:
 def test_error_message_is_made_storable(error: Exception) -> None:
     told = run_error(error, "n")
     assert "a\ufffdb \ufffd c" in told.message
-    assert list(unkept(run_problem(told).model_dump())) == []
+    assert list(unstorable_places(run_problem(told).model_dump())) == []
 
 
 def test_error_message_of_the_scheduler_is_made_storable() -> None:

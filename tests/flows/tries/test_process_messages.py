@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.rules.texts import unkept
+from domain.rules.texts import unstorable_places
 from flows.tries.process_messages import DEEPEST, LARGEST_INTEGER, Unheard, said
 
 HONEST = st.recursive(
@@ -38,7 +38,7 @@ def test_every_accepted_message_is_storable(message: Any) -> None:
         taken = said(json.dumps(message).encode())
     except Unheard:
         return
-    assert list(unkept(taken)) == []
+    assert list(unstorable_places(taken)) == []
     json.dumps(taken, allow_nan=False, ensure_ascii=False).encode()
 
 

@@ -10,7 +10,7 @@ from domain.contracts.platforms import PlatformRow
 from domain.rules.clearance import Identity
 from gateway.errors import InvalidSubmission
 from gateway.ogc.descriptions import description, parameter_names, serves
-from gateway.ogc.execution import plain, submission
+from gateway.ogc.execution import submission, unwrapped
 from gateway.ogc.models import Execute
 from tests.support import ogc_shapes
 
@@ -57,7 +57,7 @@ def test_inputs_are_references_source_and_parameters() -> None:
     ],
 )
 def test_input_value_is_unwrapped_from_every_standard_form(written: Any, meant: Any) -> None:
-    assert plain(written) == meant
+    assert unwrapped(written) == meant
 
 
 @pytest.mark.parametrize(

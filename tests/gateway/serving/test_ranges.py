@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gateway.serving.downloads import MEDIA_TYPE, _sent, wanted_part
+from gateway.serving.downloads import MEDIA_TYPE, _send_blob, wanted_part
 from gateway.serving.problems import ReaderProblem
 
 
@@ -53,5 +53,5 @@ def test_missing_blob_is_not_answered_as_an_empty_file() -> None:
     scope = {"state": {"freshness": ('"1"', True)}}
     request: Any = SimpleNamespace(app=SimpleNamespace(state=state), scope=scope, headers={})
     with pytest.raises(ReaderProblem) as refusal:
-        _sent(request, "a.tif", MEDIA_TYPE, "a.tif")
+        _send_blob(request, "a.tif", MEDIA_TYPE, "a.tif")
     assert (refusal.value.status, refusal.value.code) == (503, "storage-unavailable")

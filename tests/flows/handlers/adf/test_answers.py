@@ -11,7 +11,7 @@ from flows.handlers.adf.answers import (
     PipelineCancelled,
     PipelineFailed,
     ended_badly,
-    ours,
+    newest_run_for,
     refusal,
     stage,
     wait_seconds,
@@ -90,5 +90,5 @@ def test_pipeline_run_is_found_by_its_destination_unless_it_failed() -> None:
         run("d", "mine", "Failed"),
         run("e", "mine", "Cancelled"),
     ]
-    assert ours([*others], "mine") is None
-    assert ours([*others, run("f", "mine"), run("g", "mine", "Succeeded", "2026-01-02")], "mine") == "g"
+    assert newest_run_for([*others], "mine") is None
+    assert newest_run_for([*others, run("f", "mine"), run("g", "mine", "Succeeded", "2026-01-02")], "mine") == "g"
