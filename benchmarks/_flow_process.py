@@ -1,4 +1,4 @@
-"""A process that runs flows on order, ours and hand-written ones alike: one JSON line in, one out.
+"""A process that runs flows on order, compiled and hand-written ones alike: one JSON line in, one out.
 
 It is started with a worker's environment. Ours is the compiled flow, which registers with the domain and hands in its
 outcome there; both kinds are awaited in the same event loop, against the same server.
@@ -57,7 +57,7 @@ def _flow(name: str) -> Flow[..., Any]:
 
 
 def _forget_peak_memory() -> float:
-    """What the process holds now, after which its peak counts anew."""
+    """Return the memory held now, and begin to count its peak anew."""
     Path("/proc/self/clear_refs").write_text(CLEAR_PEAK)
     return _memory_mb("VmRSS")
 

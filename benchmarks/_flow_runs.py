@@ -1,4 +1,4 @@
-"""Flows on order in processes of their own, and what came of them."""
+"""Runs flows on order in processes of their own, and returns their figures."""
 
 import json
 import subprocess
@@ -56,7 +56,7 @@ class FlowProcess:
         return FlowRunCost(**json.loads(line))
 
     def alternate(self, subjects: Sequence[MeasuredFlow], rounds: int, *, warm_up: int = 1) -> list[list[FlowRunCost]]:
-        """Each subject so many times, in turns, after the same in vain: what is measured is a process in use."""
+        """Run each subject this often, in turns, after a warm-up that is not counted."""
         made: list[list[FlowRunCost]] = [[] for _ in subjects]
         for number in range(warm_up + rounds):
             for place, subject in enumerate(subjects):
@@ -88,14 +88,14 @@ def flow_process(stack: BenchStack) -> Iterator[FlowProcess]:
 
 
 def seconds(runs: Sequence[FlowRunCost]) -> float:
-    """The median."""
+    """Return the median."""
     return median(ran.seconds for ran in runs)
 
 
 def figure(
     name: str, value: float, unit: str, *, baseline: float | None, ratio: float | None, n: int, note: str, **goal: float
 ) -> dict[str, Any]:
-    """One line of a report. The goal is `at_least` or `at_most`: of the ratio where there is one, else of the value."""
+    """Return one line of a report. The goal is `at_least` or `at_most`, of the ratio if there is one."""
     judged = value if ratio is None else ratio
     target = next(iter(goal.values()), None)
     holds = None if target is None else judged >= target if "at_least" in goal else judged <= target
@@ -105,7 +105,7 @@ def figure(
 
 
 def told(results: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The same results, each told to whoever waits for the rest."""
+    """Yield the same results, printing each for people who wait for the rest."""
     for result in results:
         judged = {True: "holds", False: "misses its target", None: "has no target"}[result["holds"]]
         ratio = "" if result["ratio"] is None else f", ratio {result['ratio']:.3g}"

@@ -1,4 +1,4 @@
-"""What is asked of a database again and again: every list and page, and what loops do, each under a name.
+"""The acts whose cost is measured as a database grows: every list and page, and what loops do, by name.
 
 An act does the same on a database of any size: it reads what is past, and works on what is alive, of which there is
 always the same. Where it uses something up, it says how that is put back.
@@ -59,7 +59,7 @@ NAMED = {
 
 @dataclass(frozen=True)
 class Act:
-    """One thing that is asked for; `path` of those that are one request."""
+    """One measured act. Requests have a `path`."""
 
     name: str
     do: Callable[[MeasuredPlatform], Awaitable[None]]
@@ -289,7 +289,7 @@ def _sealer(platform: MeasuredPlatform) -> AuditSealer:
 
 
 async def seal_from_the_start(platform: MeasuredPlatform) -> None:
-    """As a process does that begins, and each once in a while."""
+    """Seal like a process that has just begun, and as each does now and then."""
     await _sealer(platform).seal()
 
 
@@ -313,7 +313,7 @@ RESOLVED = f"""
 
 
 def _in_session(name: str, ask: Callable[[AsyncSession], Awaitable[Any]]) -> Act:
-    """A question in a transaction that leaves nothing behind."""
+    """Make an act of a question in a transaction that leaves nothing behind."""
 
     async def do(platform: MeasuredPlatform) -> None:
         async with platform.database.transaction() as session:
@@ -342,7 +342,7 @@ async def product(platform: MeasuredPlatform) -> None:
 
 
 def all_acts() -> list[Act]:
-    """Reads first: what changes something may make the next one's work another."""
+    """Return all acts, reads first: a change may make the next act's work another."""
     return [
         *_reads(),
         *map(_mark, MARKS),

@@ -43,7 +43,7 @@ async def gather(count: int) -> int:
 
 @flow
 async def gather_forgetting(count: int) -> int:
-    """The same, keeping no result: a retry begins anew. To see what keeping them costs."""
+    """Gather without keeping results, to measure what keeping them costs. A retry begins anew."""
     return len(await asyncio.gather(*(forgetful_work(x) for x in range(count))))
 
 
@@ -56,7 +56,7 @@ async def documented_map(count: int) -> int:
 
 @flow
 async def chain(count: int) -> int:
-    """One task after the other, each given what the one before returned."""
+    """Run one task after the other, each given what the one before returned."""
     x = 0
     for _ in range(count):
         x = (await work(x))["echoed_params"]["x"] + 1

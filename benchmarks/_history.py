@@ -31,7 +31,7 @@ drop table past
 
 
 def begin_history(url: str, count: int) -> None:
-    """Nothing but so many requests of the past."""
+    """Fill a database with this many past requests and nothing else."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("truncate app.assets, app.requests cascade")
     add_history(url, count)

@@ -1,4 +1,4 @@
-"""Submissions as benchmarks send them: who may, what they say, and at which pace."""
+"""Sends submissions for benchmarks, in the name of clients that it adds, at a given pace."""
 
 import asyncio
 import json
@@ -91,7 +91,7 @@ async def at_rate(port: int, act: Callable[[Connection], Awaitable[None]], rate:
 
 @dataclass(frozen=True)
 class HeldRate:
-    """What became of a rate that was held for a while: the delays, and those of its last part beside its first."""
+    """The outcome of holding a rate for a while: all delays, and those of its last part."""
 
     rate: float
     delays: list[float]
@@ -107,7 +107,7 @@ class HeldRate:
 
 
 def highest(steps: Sequence[HeldRate], bound_seconds: float) -> HeldRate | None:
-    """The highest rate that held; beyond one that did not, none is believed."""
+    """Return the highest rate that held, ignoring rates beyond one that did not."""
     found = None
     for step in sorted(steps, key=lambda step: step.rate):
         if not step.holds(bound_seconds):
@@ -117,7 +117,7 @@ def highest(steps: Sequence[HeldRate], bound_seconds: float) -> HeldRate | None:
 
 
 async def flood(port: int, act: Callable[[Connection], Awaitable[None]], seconds: float) -> tuple[float, int]:
-    """As much as this many clients get through, each acting again when the last is answered: per second, and in all."""
+    """Return how many acts these clients get through, per second and in all, each acting after its last answer."""
 
     async def client(connection: Connection, until: float) -> int:
         done = 0

@@ -48,7 +48,7 @@ class MeasuredPlatform:
         return lookup
 
     async def ask(self, room: str, who: str, path: str, *, method: str = "GET", body: Any = None) -> httpx.Response:
-        """One request of one caller, without a socket; to the console as who is signed in."""
+        """Send one caller's request without a socket; at the console as a signed-in person."""
         headers = {"Authorization": f"Bearer secret-{who}", "If-Match": "*"} if room != "console" else {}
         cookies = {SESSION_COOKIE: "session"} if room == "console" else {}
         app = self.apps["domain" if room == "console" else room]
@@ -67,7 +67,7 @@ async def publish(url: Url, storage: Path) -> None:
 
 @asynccontextmanager
 async def running(url: Url, storage: Path) -> AsyncIterator[MeasuredPlatform]:
-    """Started and stopped as servers would."""
+    """Run the three applications as servers would during the block."""
     domain, gateway, serving = _domain(url, storage), _gateway(url), _serving(url, storage)
     async with AsyncExitStack() as stack:
         for app in (domain, gateway, serving):
@@ -116,7 +116,7 @@ def _gateway(url: Url) -> FastAPI:
 
 
 def _serving(url: Url, storage: Path) -> FastAPI:
-    """It remembers nothing: what is measured is what it asks."""
+    """Make a serving application that remembers nothing, since its questions are measured."""
     address = SecretStr(url("cairn_serving"))
     return create_serving(
         ServingSettings(database_serving_url=address, storage_root=storage, serving_memory_seconds=0, development=True)

@@ -43,7 +43,7 @@ def add_staff(cluster: Postgres) -> None:
 
 
 def add_processed(cluster: Postgres, root: Path, product: CogResult, asset_id: str) -> None:
-    """One asset whose first version waits for its review."""
+    """Add an asset whose first version waits for its review."""
     facts: dict[str, object] = {"asset_id": asset_id, "version_ordinal": 0, "revision": 1}
     home = f"assets/{asset_id}/0-r1/a1"
     context = context_of(root, facts | {"version_label": "1", "request_id": "bench"}, home)
@@ -81,7 +81,7 @@ def add_processed(cluster: Postgres, root: Path, product: CogResult, asset_id: s
 
 
 def moved(product: CogResult, root: Path, home: str) -> CogResult:
-    """The same files under names of another revision, which may be told of no others. Nothing is copied."""
+    """Return the same files under another revision's names, since a revision owns its files. Nothing is copied."""
     artifacts = []
     for made in product.artifacts:
         name = f"{home}/{made.name.rpartition('/')[2]}"

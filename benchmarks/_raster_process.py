@@ -1,4 +1,4 @@
-"""One process of the raster benchmark: says when it is ready, waits for the word, does one step of a workflow.
+"""One process of the raster benchmark: says that it is ready, waits for a line, does one step of a workflow.
 
 Arguments: the folder of the zones, what to do, and its parameters as JSON. Knows handlers, and no Prefect.
 """

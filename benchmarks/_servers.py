@@ -1,4 +1,4 @@
-"""What benchmarks stand on: a private, durable PostgreSQL, web servers of one worker, a client that is cheap."""
+"""Starts what benchmarks use: a private, durable PostgreSQL, web servers of one worker, a cheap client."""
 
 import asyncio
 import contextlib
@@ -31,7 +31,7 @@ DOMAIN_KEYS = {"CAIRN_SECRETS_KEYS": f'["{"A" * 43}="]', "CAIRN_AUDIT_KEYS": f'[
 
 @dataclass(frozen=True)
 class Postgres:
-    """A running, migrated cluster."""
+    """A running, migrated PostgreSQL cluster."""
 
     port: int
     admin_password: str
@@ -66,7 +66,7 @@ def postgres(log: Path | None = None) -> Iterator[Postgres]:
 
 
 def _connect(made: Postgres) -> psycopg.Connection:
-    """As its administrator, as soon as it lets one in."""
+    """Connect as the administrator as soon as the server lets one in."""
     deadline = time.monotonic() + START_SECONDS
     while True:
         try:
@@ -94,21 +94,21 @@ class Server:
     pid: int
 
     def cpu_seconds(self) -> float:
-        """What it has spent of the processors since its start, its threads included."""
+        """Return the processor time that the process has used, its threads included."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager
 def served(factory: str, environment: dict[str, str]) -> Iterator[int]:
-    """One uvicorn worker of an application; yields its port."""
+    """Start one uvicorn worker of an application, and yield its port."""
     with serving(factory, environment) as server:
         yield server.port
 
 
 @contextmanager
 def serving(factory: str, environment: dict[str, str]) -> Iterator[Server]:
-    """The same, as the process that it is."""
+    """Start one uvicorn worker of an application, and yield its process."""
     # At a slow rate a client's connection rests for longer than the 5 s after which uvicorn would close it.
     options = ["--no-access-log", "--log-level", "warning", "--timeout-keep-alive", "120"]
     with started(["uvicorn", "--factory", factory, *options], environment) as server:
@@ -117,7 +117,7 @@ def serving(factory: str, environment: dict[str, str]) -> Iterator[Server]:
 
 @contextmanager
 def started(module: Sequence[str], environment: dict[str, str]) -> Iterator[Server]:
-    """`python -m` of this at a free port, listening."""
+    """Run `python -m` of this module at a free port and yield it once it listens."""
     port = any_port()
     command = tied(sys.executable, "-m", *module, "--port", port)
     inherited = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
@@ -169,7 +169,7 @@ class Connection:
         return await self._answer(head.encode() + body)
 
     async def get(self, path: str) -> HttpAnswer:
-        """The same without a body and a credential."""
+        """Send a GET without body and credential."""
         return await self._answer(f"GET {path} HTTP/1.1\r\nhost: bench\r\n\r\n".encode())
 
     async def _answer(self, message: bytes) -> HttpAnswer:

@@ -52,7 +52,7 @@ class BenchStack:
         return httpx.Client(base_url=self.facts("domain")["url"], headers=headers, timeout=30)
 
     def start(self, workflow_id: str) -> str:
-        """Have the domain run it on the stack's workers."""
+        """Order a run of the workflow from the domain, on the stack's workers."""
         with self.operator() as http:
             made = http.post("/api/v1/runs", json={"workflow_id": workflow_id}).raise_for_status().json()
         return str(made["run_id"])
@@ -70,7 +70,7 @@ class BenchStack:
             time.sleep(0.1)
 
     def marks(self, run_id: str) -> list[dict[str, Any]]:
-        """What `scripted` handlers left of each of their tries."""
+        """Return the marks that `scripted` handlers left of each of their tries."""
         folder = self.state.storage / "runs" / "trials" / run_id
         return [json.loads(file.read_text()) for file in folder.glob("*.json")]
 
@@ -79,7 +79,7 @@ class BenchStack:
             return connection.execute(query.encode(), values or None).fetchall()
 
     def written_by_prefect(self) -> int:
-        """How much Prefect's server has recorded of events and task runs."""
+        """Count the events and task runs that Prefect's server has recorded."""
         url = self.facts("postgres")["url"].removesuffix("/cairn") + "/prefect"
         with psycopg.connect(url) as connection:
             row = connection.execute(RECORDED).fetchone()

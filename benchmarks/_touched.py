@@ -55,7 +55,7 @@ def explained(url: str) -> None:
 
 @dataclass
 class Watch:
-    """Reads, of the server's log, what was noted between two marks."""
+    """Reads what was noted in the server's log between two marks."""
 
     url: str
     log: Path
@@ -70,11 +70,11 @@ class Watch:
         self._marker.close()
 
     def begin(self) -> int:
-        """Where in the log what comes from now on is found."""
+        """Return where in the log later lines begin."""
         return self.log.stat().st_size
 
     def end(self, begun: int) -> list[Touched]:
-        """All that was noted since, by statement."""
+        """Return all that was noted since, by statement."""
         number = next(self._numbers)
         self._marker.execute(f"select 'mark {number}'".encode(), prepare=False)
         deadline = time.monotonic() + LOG_SECONDS
@@ -121,7 +121,7 @@ def by_statement(plans: Iterable[dict[str, Any]]) -> list[Touched]:
 
 
 def _scans(node: dict[str, Any]) -> Sequence[tuple[str, int]]:
-    """Of each scan in the plan where it was, and how many rows it gave or passed over."""
+    """Return for each scan of the plan where it was, and how many rows it gave or passed over."""
     found: Counter[str] = Counter()
     nodes = [node]
     for one in nodes:

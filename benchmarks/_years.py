@@ -163,7 +163,7 @@ where relnamespace = 'app'::regnamespace and not exists (select from pg_constrai
 
 
 def fill(url: str, count: int) -> None:
-    """So many requests of the past, the oldest first, then what is not over. The domain has published before."""
+    """Write this many past requests, the oldest first, then open ones. The domain has published before."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("set session_replication_role = replica")  # no key is looked up: all of it fits
         connection.execute("set synchronous_commit = off")

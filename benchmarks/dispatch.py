@@ -67,7 +67,7 @@ class Bench:
         return int(httpx.post(f"{self.prefect_url}/flow_runs/count", json={}).raise_for_status().json())
 
     def bare(self) -> list[float]:
-        """How long Prefect takes to create a run, asked by nobody else."""
+        """Measure how long Prefect takes to create a run when it is called directly."""
         with httpx.Client(base_url=self.prefect_url, timeout=30) as http:
             path = f"/deployments/name/{DEPLOYMENT}"
             deployment = http.get(path).raise_for_status().json()["id"]

@@ -150,7 +150,7 @@ def _small_fan_out(stack: BenchStack, process: FlowProcess, size: Amount) -> Ite
 
 
 def _documented(stack: BenchStack, process: FlowProcess, size: Amount) -> Iterator[dict[str, Any]]:
-    """As the documentation shows it, which takes so long that it needs no warming up."""
+    """Measure the documented way, which takes so long that it needs no warm-up."""
     subjects = [ours(size.items), MeasuredFlow("documented_map", size.items)]
     process.run(ours(size.items))
     own, bare = _in_quiet_turns(stack, process, subjects, size.rounds_documented, warm_up=0)
@@ -228,7 +228,7 @@ def _concurrency(stack: BenchStack, size: Amount) -> Iterator[dict[str, Any]]:
 
 
 def _peak(marks: list[dict[str, Any]]) -> int:
-    """The most tries at once: ends come before beginnings of the same moment."""
+    """Return the most tries at once; an end comes before a beginning of the same moment."""
     moves = sorted([(mark["began"], 1) for mark in marks] + [(mark["ended"], -1) for mark in marks])
     return max(accumulate(move for _, move in moves))
 
@@ -263,7 +263,7 @@ def _missing(stack: BenchStack, process: FlowProcess, subject: MeasuredFlow, pat
 def _in_quiet_turns(
     stack: BenchStack, process: FlowProcess, subjects: list[MeasuredFlow], rounds: int, *, warm_up: int = 1
 ) -> list[list[FlowRunCost]]:
-    """As `alternate`, each run only once the server has written down what the last ones told it."""
+    """Run subjects in turns, each once the server has recorded what the last one reported."""
     made: list[list[FlowRunCost]] = [[] for _ in subjects]
     for number in range(warm_up + rounds):
         for place, subject in enumerate(subjects):

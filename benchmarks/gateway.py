@@ -153,7 +153,7 @@ def _sustained(steps: Sequence[HeldRate], closed: float) -> dict[str, Any]:
 
 
 def _overload(cluster: Postgres, storage: str, seconds: float, rate: float) -> list[dict[str, Any]]:
-    """Another partner's delays beside one that calls as often as it may, and beside one that calls ten times so."""
+    """Measure another partner's delays beside one that calls as often as it may, and ten times as often."""
     with (
         _stand(cluster, storage, rate) as stand,
         ProcessPoolExecutor(1, get_context("spawn"), end_with_parent) as other,
@@ -187,7 +187,7 @@ async def _beside(
 
 
 def _press(port: int, rate: float, seconds: float) -> Counter[str]:
-    """Submit at this rate, accepted or not; in a process of its own, for ours times the delays of others."""
+    """Submit at this rate from a process of its own, since ours measures the delays of others."""
     answers: Counter[str] = Counter()
 
     async def submit(connection: Connection) -> None:
@@ -246,7 +246,7 @@ async def _one_request(port: int) -> str:
 
 
 def _partners_submission() -> bytes:
-    """Of an asset of its own, in ddh's words."""
+    """Return a submission of a new asset in ddh's words."""
     return json.dumps({"dataset_id": "bench", "resource_id": uuid4().hex, "version_id": "1"} | _work("ddh")).encode()
 
 

@@ -42,7 +42,7 @@ Plans = Mapping[str, Sequence[Touched]]
 
 @dataclass
 class Side:
-    """One database, and what was measured of it."""
+    """One database and its measurements."""
 
     url: Url
     requests: int
@@ -133,7 +133,7 @@ async def plans(url: Url, log: Path, folder: Path, *, warm_up: int = 0) -> dict[
 
 
 def grown(before: Plans, after: Plans) -> list[str]:
-    """Of each act that touches more than it did, which statement does, and where: a line each."""
+    """Return a line for each statement that touches more than before, with its act and place."""
     lines = []
     for name, told in after.items():
         known = {one.query: one for one in before[name]}

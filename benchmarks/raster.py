@@ -114,7 +114,7 @@ class Bench:
 
 
 def order(target: str) -> dict[str, Any]:
-    """The same as the other tools are asked for."""
+    """Return our workflow's parameters for what the other tools are asked for."""
     return {"source": NAME, "target_crs": target, "resampling": "nearest", "overview_resampling": "nearest"}
 
 
@@ -230,7 +230,7 @@ def _ended(popen: "subprocess.Popen[str]", began: float) -> ProcessCost:
 
 
 def write_source(root: Path, size: int) -> None:
-    """By a process of its own: the kernel counts what this one ever held as its children's too."""
+    """Write the source by another process, since the kernel counts our memory as our children's too."""
     root.mkdir()
     measured([*process("source"), json.dumps({"size": size})], root)
 

@@ -44,7 +44,7 @@ ASSET: Final = "bench-tiles"
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two servers: what it was asked for and what that took."""
+    """One of the two servers, with its requests and their times."""
 
     server: Server
     path: str  # with {place} where the tile's place goes
@@ -122,7 +122,7 @@ async def _require_the_same(ours: Side, theirs: Side, place: str) -> None:
 
 
 def _places(product: CogResult, count: int) -> list[str]:
-    """So many different tiles of several zooms, in an order that leaves it to chance which follow each other."""
+    """Choose this many tiles of several zooms in random order."""
     tms, dice = morecantile.tms.get("WebMercatorQuad"), random.Random(7)  # noqa: S311 - dice, not secrets
     found = [f"{tile.z}/{tile.x}/{tile.y}" for tile in tms.tiles(*product.bounds_wgs84, zooms=list(ZOOMS))]
     zoom = max(ZOOMS)

@@ -192,7 +192,7 @@ async def _approve(bench: Bench, database: Database, asset_id: str) -> None:
 
 
 def _load(bench: Bench, asset_id: str, staged: Artifact, method: str) -> None:
-    """The same items by pypgstac: read from a file, into a collection that is there."""
+    """Load the same items by pypgstac."""
     from pypgstac.db import PgstacDB
     from pypgstac.load import Loader, Methods
 

@@ -76,7 +76,7 @@ def run(seconds: float = SECONDS, history: int = HISTORY) -> dict[str, Any]:
 
 
 async def _flood(port: int, path: str, seconds: float) -> tuple[float, int]:
-    """As many submissions as get through."""
+    """Submit as much as gets through."""
 
     async def submit(connection: Connection) -> None:
         expect(await connection.post(path, TOKEN, submission()))
@@ -121,7 +121,7 @@ async def _profile(cluster: Postgres, storage: str) -> dict[str, float]:
 
 
 async def _call(app: Callable[..., Any], body: bytes) -> None:
-    """One submission through the application, without a socket."""
+    """Send one submission through the application without a socket."""
     headers = [(b"authorization", f"Bearer {TOKEN}".encode()), (b"content-type", b"application/json")]
     scope = {"type": "http", "method": "POST", "path": "/api/v1/submit", "headers": headers, "query_string": b""}
 

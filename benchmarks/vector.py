@@ -136,7 +136,7 @@ class _Bench:
         return seconds
 
     def _try(self, handler: str, facts: RunFacts, seconds: dict[str, float], **params: Any) -> dict[str, Any]:
-        """One try, as the engine makes it."""
+        """Run one try as the engine does."""
         attempt = Try(handler, handler, params, facts, TIMEOUT_SECONDS)
         started = time.perf_counter()
         result = one_try.run_try(attempt, Care(Zones.local(self.folder), Event(), lambda *_: None))

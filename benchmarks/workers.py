@@ -182,7 +182,7 @@ def _results(bench: Bench, size: Amount) -> Iterator[dict[str, Any]]:
 
 
 def _beside(name: str, values: Sequence[float], stock: Sequence[float], target: float | None) -> dict[str, Any]:
-    """One way beside the stock worker's time for the light flow."""
+    """Return a figure of one way beside the stock worker's time for the light flow."""
     value, baseline = median(values), median(stock)
     note = (
         f"trigger to finished, from {min(values):.2f} to {max(values):.2f} s; "

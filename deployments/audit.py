@@ -18,7 +18,7 @@ TIMEOUT_SECONDS = 5
 
 
 def ask(osv_url: str | None) -> list[dict[str, Any]] | None:
-    """What is known of each locked package; None where nobody could be asked."""
+    """Return what is known of each locked package; None where the list cannot be reached."""
     with tempfile.TemporaryDirectory() as folder:
         told = Path(folder) / "told.json"
         command = [sys.executable, "-m", "pip_audit", "--vulnerability-service", "osv", "--progress-spinner", "off"]

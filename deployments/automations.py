@@ -1,4 +1,4 @@
-"""Automations that earlier releases made in Prefect and this one takes away again.
+"""Removes automations that earlier releases made in Prefect.
 
 Nothing of ours acts on events. They may be minutes late, or lost, and then speak of runs that are over; the domain
 finds what is silent by its own heartbeats, and sooner (decision 47). What operators automate is theirs.

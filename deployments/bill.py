@@ -16,7 +16,7 @@ SILENT = {"hydraters": "MIT"}  # what says nothing in its metadata, by its licen
 
 
 def licence_of(package: str) -> dict[str, Any] | None:
-    """What the package says of its licence: an expression, else the index's words for it, else its own."""
+    """Return the package's licence: an expression, else the index's words for it, else its own."""
     told = distribution(package).metadata
     if "License-Expression" in told:
         return {"expression": told["License-Expression"]}
@@ -38,7 +38,7 @@ def component(name: str, version: str, hashes: set[str]) -> dict[str, Any]:
 
 
 def bill(image: str, lock: Lock) -> dict[str, Any]:
-    """One image's bill. Made from the same lock it is the same to the byte: it carries no time and no number."""
+    """Return one image's bill, the same to the byte for the same lock: it holds no time and no number."""
     ours: Mapping[str, str] = {"type": "application", "name": f"{OURS}[{image}]", "version": distribution(OURS).version}
     return {
         "bomFormat": "CycloneDX",

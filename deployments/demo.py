@@ -138,7 +138,7 @@ class Demo:
         return url
 
     def _check_pixel(self, public: httpx.Client, asset_id: str) -> dict[str, Any]:
-        """One pixel of the served data, where the seed says, against the formula the raster was made from."""
+        """Compare one pixel of the served data with the formula that the raster was made from."""
         row, col = sample.pick_pixel(self.seed)
         lon, lat = sample.lonlat_of(row, col)
         answer = public.get(f"/tiles/{asset_id}/point/{lon:.8f},{lat:.8f}").raise_for_status().json()

@@ -1,4 +1,4 @@
-"""What is rolled out: one deployment per workflow on its pool, as prefect.yaml lists them. Knows no Prefect server."""
+"""Lists what is rolled out: one deployment per workflow on its pool, as in prefect.yaml. Calls no Prefect server."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

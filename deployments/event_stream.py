@@ -1,4 +1,4 @@
-"""Prefect's messages in Redis, with an end: no stream outgrows its share, and its oldest messages make room.
+"""Bounds Prefect's messages in Redis: no stream outgrows its share, and its oldest messages make room.
 
 Prefect's server loads this by name, from PREFECT_MESSAGING_BROKER. Its own broker lets a stream grow for as long as a
 reader is behind; in the end Redis takes no writes, and Prefect then refuses every change of a flow run's state. The one
@@ -34,7 +34,7 @@ NOT_LOOKED_UP: Final = frozenset({"tag", "work-queue", "creator"})
 
 
 class Publisher(messaging.Publisher):  # type: ignore[misc]
-    """Writes its messages in one go, and sees to it that there is room."""
+    """Publishes a batch in one call and makes room for it."""
 
     async def __aenter__(self) -> Self:
         self._client: Redis = get_async_redis_client()
@@ -44,7 +44,7 @@ class Publisher(messaging.Publisher):  # type: ignore[misc]
         return self
 
     async def _publish_now_and_then(self, every: float) -> None:
-        """What cannot be written now stays for the next time: the stock loop ends with the first fault."""
+        """Publish again and again; an error leaves the batch for the next time, where the stock loop would end."""
         while True:
             await asyncio.sleep(every)
             try:
@@ -84,7 +84,7 @@ class Publisher(messaging.Publisher):  # type: ignore[misc]
 
 
 class Consumer(messaging.Consumer):  # type: ignore[misc]
-    """Reads as Prefect's does, and keeps in Redis what nobody has dealt with."""
+    """Prefect's consumer that keeps messages in Redis until they are acknowledged."""
 
     _last_trimmed: float | None
 
@@ -92,7 +92,7 @@ class Consumer(messaging.Consumer):  # type: ignore[misc]
         await super().run(_passing_needed_only(handler) if self.group == PERSISTER else handler)
 
     async def _trim_stream_if_necessary(self, latest_delivered_id: str | None = None) -> None:
-        """Drop what all have dealt with. The stock one drops what they were handed, be it that they died with it."""
+        """Drop messages that all groups have acknowledged. The stock method drops what was only delivered."""
         now = asyncio.get_running_loop().time()
         if self._last_trimmed is None:
             self._last_trimmed = now
@@ -102,7 +102,7 @@ class Consumer(messaging.Consumer):  # type: ignore[misc]
             await drop_dealt_with(get_async_redis_client(), self.stream, idle, latest_delivered_id)
 
     async def _send_to_dlq(self, msg: messaging.RedisStreamsMessage, retry_count: int) -> None:
-        """Keep the newest of what failed again and again, for people to look at."""
+        """Keep the newest messages that failed again and again, for people to look at."""
         log.error("a message to %s failed %d times and is given up", self.name, retry_count)
         key = f"given-up:{self.stream}"
         async with get_async_redis_client().pipeline(transaction=False) as pipe:
@@ -112,7 +112,7 @@ class Consumer(messaging.Consumer):  # type: ignore[misc]
 
 
 def _passing_needed_only(handler: MessageHandler) -> MessageHandler:
-    """The handler, which is given only what has to be written, and of that only by what it is looked up."""
+    """Wrap the handler: it gets only messages that are written, with only the relations that are looked up."""
 
     async def handle(message: Message) -> None:
         if not str(message.attributes.get("event", "")).startswith(KEPT_OTHERWISE):
@@ -128,14 +128,14 @@ def without_unneeded_relations(message: Message) -> messaging.RedisStreamsMessag
 
 
 async def shorten(client: Redis, stream: str, part: float) -> None:
-    """Leave this part of the stream's messages, the newest."""
+    """Leave only the newest part of the stream's messages."""
     kept = int(await client.xlen(stream) * part)
     dropped = await client.xtrim(stream, maxlen=kept, approximate=False)
     log.warning("stream %s was full: its oldest %d messages were dropped, %d are left", stream, dropped, kept)
 
 
 async def drop_dealt_with(client: Redis, stream: str, idle: timedelta, read_up_to: str | None = None) -> None:
-    """Drop the messages that every group of readers has dealt with, but for groups whose readers are all gone."""
+    """Drop messages that every group has acknowledged, apart from groups whose readers are all gone."""
     needed = [read_up_to] if read_up_to and read_up_to != "0-0" else []
     try:
         groups = await client.xinfo_groups(stream)

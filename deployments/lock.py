@@ -60,7 +60,7 @@ def pinned() -> dict[str, str]:
 
 
 def packages(extra: str, versions: Mapping[str, str]) -> dict[str, str]:
-    """What the extra's lock names, and what builds our own package. What is not pinned is for another platform."""
+    """Return what the extra's lock names, and what builds our own package; unpinned ones are for other platforms."""
     names = (closure(extra) | closure("build")) - {OURS}
     return {name: versions[name] for name in sorted(names & versions.keys())}
 
@@ -80,7 +80,7 @@ def hashes(wanted: Mapping[str, str]) -> dict[str, str]:
 
 
 def read(path: Path) -> Lock:
-    """What a lock holds. Nothing but packages stands in it."""
+    """Read a lock, which holds nothing but packages."""
     lock: Lock = {}
     for line in path.read_text().replace("\\\n", "").splitlines():
         if line and not line.startswith("#"):
@@ -101,7 +101,7 @@ def text(lock: Lock) -> str:
 
 
 def merged(wanted: Mapping[str, str], seen: Mapping[str, str], before: Lock) -> Lock:
-    """The new lock: hashes that were known of the same version stay."""
+    """Return the new lock, which keeps known hashes of unchanged versions."""
     kept = {name: known if version == wanted.get(name) else set() for name, (version, known) in before.items()}
     return {name: (version, {seen[name]} | kept.get(name, set())) for name, version in wanted.items()}
 

@@ -39,7 +39,7 @@ def value_at(seed: int, row: int, col: int) -> int:
 
 
 def _elevation(seed: int, block_row: Any, block_col: Any) -> Any:
-    """Whole-number arithmetic only, so that one block and an array of blocks give the same answer everywhere."""
+    """Compute a block's elevation in whole numbers, the same for one block and for an array of blocks."""
     height: Any = 0
     for number, (down, right, half_period, metres) in enumerate(_RANGES):
         phase = (down * block_row + right * block_col + seed * (7 + 4 * number)) % (2 * half_period)

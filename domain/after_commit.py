@@ -1,4 +1,4 @@
-"""What is done once a transaction has committed, noted while it is open. Of one that is rolled back nothing is done."""
+"""Notes what a transaction has others told after its commit. A rollback drops the notes."""
 
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -10,7 +10,7 @@ KEY = "after commit"
 
 @dataclass
 class AfterCommit:
-    """Whom a commit concerns, by what they wait for; and how the failpoints around it are called."""
+    """Notes whom a commit concerns, by what they wait for, and how the failpoints around it are called."""
 
     failpoint: str = ""
     has_work: bool = False  # attempts that relays may send
@@ -23,7 +23,7 @@ class AfterCommit:
         return bool(self.has_work or self.fenced or self.changed or self.children)
 
     def add(self, more: "AfterCommit") -> None:
-        """What concerns others of another commit too."""
+        """Add the notes of another transaction that commits with this one."""
         self.has_work |= more.has_work
         self.fenced |= more.fenced
         self.changed |= more.changed
@@ -31,6 +31,6 @@ class AfterCommit:
 
 
 def after_commit(session: AsyncSession) -> AfterCommit:
-    """What is noted of the session's transaction."""
+    """Return the notes of the session's transaction."""
     noted: AfterCommit = session.info.setdefault(KEY, AfterCommit())
     return noted

@@ -101,7 +101,7 @@ def create_app(configured: DomainSettings | None = None) -> FastAPI:
 async def _run_service(
     app: FastAPI, *, config: DomainSettings, console: FastAPI, is_server: bool
 ) -> AsyncIterator[None]:
-    """From start to stop. What a server of its own has loaded stays until its end."""
+    """Open what the service needs, run its loops, and close all of it at the stop."""
     address = config.address(config.database_url)
     database = Database(address, config.pool_size, config.statement_seconds)
     try:
@@ -127,7 +127,7 @@ async def _run_service(
 
 
 async def _make_service(config: DomainSettings, database: Database, fences: Notices) -> Service:
-    """What the process holds while it runs."""
+    """Make what the process holds while it runs."""
     zones = config.zones()
     return Service(
         config,
@@ -146,7 +146,7 @@ async def _make_service(config: DomainSettings, database: Database, fences: Noti
 
 
 def _include_routes(app: FastAPI) -> None:
-    """Every audience's."""
+    """Include the routes of every audience."""
     app.include_router(probes.router)
     app.include_router(metrics.router)
     for audience in (assets, audit, callbacks, clients, commands, control, items, leftovers, pools, records, reviews):
@@ -157,7 +157,7 @@ def _include_routes(app: FastAPI) -> None:
 
 
 async def _publish_library(config: DomainSettings, database: Database) -> Library:
-    """The workflows, published; refused without those that approvals need."""
+    """Publish the workflows; refuse to start without those that approvals need."""
     needed = (config.export_workflow, WITHDRAWAL)
     notices = Notices(config.address(config.database_url), WORKFLOW_CHANNEL, own=str(uuid4()))
     library = Library(database, config.workflows_dir, needed, notices)
@@ -168,7 +168,7 @@ async def _publish_library(config: DomainSettings, database: Database) -> Librar
 
 
 async def _open_vault(config: DomainSettings, database: Database) -> Vault:
-    """What seals secrets; those that were stored readable, when there was no key, are sealed now."""
+    """Make what seals secrets, and seal those that were stored readable when there was no key."""
     vault = Vault([key.get_secret_value() for key in config.secrets_keys])
     async with database.transaction() as session:
         if sealed := await seal_readable(session, vault):
@@ -177,7 +177,7 @@ async def _open_vault(config: DomainSettings, database: Database) -> Vault:
 
 
 def _checked_settings(config: DomainSettings) -> DomainSettings:
-    """The settings, once the one address that Prefect reads by itself has been looked at as well."""
+    """Return the settings, having checked the address of Prefect too, which Prefect reads by itself."""
     config.audit_chain()  # a key that is none stops the service here
     if config.relay_enabled:
         config.refuse_plain_http("PREFECT_API_URL", os.environ.get("PREFECT_API_URL", ""))
@@ -185,14 +185,14 @@ def _checked_settings(config: DomainSettings) -> DomainSettings:
 
 
 def _register_gauges(app: FastAPI, database: Database) -> None:
-    """Have what waits in the database told to machines that watch."""
+    """Add the gauges of waiting work to the metrics."""
     service: Service = app.state.service
     app.state.gauges = DomainGauges(database, service.settings.beacon_silence_seconds, service.settings.patience().gap)
     app.state.metering.add(app.state.gauges.metrics)
 
 
 def _handle_database_failures(app: FastAPI) -> None:
-    """Have what the database could not do told as a problem, whichever layer it comes from."""
+    """Answer every failure of the database with a problem document, whichever library raised it."""
     for outage in (OperationalError, InterfaceError, NoConnectionFree, psycopg.OperationalError):
         app.add_exception_handler(outage, _answer_database_unavailable)
     for unkept in (DataError, psycopg.DataError):
@@ -200,39 +200,39 @@ def _handle_database_failures(app: FastAPI) -> None:
 
 
 def _limit_bodies(app: FastAPI, config: DomainSettings) -> None:
-    """Have bodies read only of who may send them, and no more of them than there is room for."""
+    """Read bodies only from callers who may send them, and no more than there is room for."""
     rules = BodyRules(config.max_body_bytes, {CONSOLE: LONGEST_CONSOLE_BODY, RUNS: config.max_report_bytes})
     room = BodyBudget(config.bodies_mb * MEGABYTE, is_shared=False)  # the gateway speaks for all partners
     app.add_middleware(Bodies, rules=rules, room=room, admit=admit)
 
 
 def _meter(app: FastAPI, console: FastAPI) -> None:
-    """Have both note how requests were answered."""
+    """Count the answers of the API and of the console."""
     app.state.metering = Metering()
     app.add_middleware(RequestMeter, metering=app.state.metering, mounts=["/console"])
     console.add_middleware(RequestMeter, metering=app.state.metering, prefix="/console")
 
 
 async def _answer_database_unavailable(request: Request, error: Exception) -> JSONResponse:
-    """Tell the caller, and write down whose call it was."""
+    """Answer that the database is unavailable, and log whose call it was."""
     log.warning("no database for a request", extra={"path": request.url.path, "error": type(error).__name__})
     return rendering.render(no_database().problem())
 
 
 async def _answer_unstorable_value(_request: Request, error: Exception) -> JSONResponse:
-    """A number beyond what columns hold, a NUL in a text: the fault is the caller's."""
+    """Answer that the caller sent what no column holds: a number out of range, a NUL in a text."""
     log.warning("a request held what cannot be kept", extra={"error": type(error).__name__})
     problem = Unkept("A text has a NUL or half a letter in it, or a number is too large to be kept.")
     return rendering.render(problem.problem())
 
 
 def _listener(config: DomainSettings, database: Database) -> ListeningNotes:
-    """Who notes that this process listens, often enough for attempts and for workers."""
+    """Make the notes that this process listens, often enough for attempts and for workers."""
     return ListeningNotes(database, min(config.patience().gap, gap_seconds(config.beacon_silence_seconds)))
 
 
 async def _note_listening(service: Service) -> Coroutine[Any, Any, None]:
-    """Note, before the first request is taken, that this process listens to flow runs; then again and again."""
+    """Note before the first request that this process listens to flow runs; return the loop that goes on noting it."""
     await service.listener.note()
     return service.listener.run()
 
@@ -246,7 +246,7 @@ def _log_reader(config: DomainSettings) -> LastLines | None:
 
 
 def _loops(config: DomainSettings, database: Database, fences: Notices) -> list[Coroutine[Any, Any, None]]:
-    """What works beside the API in this process."""
+    """Return the loops that run beside the API in this process."""
     address = config.address(config.database_url)
     notifier = CommitNotifier(address)
     database.tell = notifier.tell
@@ -279,7 +279,7 @@ async def _reconcile(config: DomainSettings, database: Database, fences: Notices
 
 
 async def _sweep_unserved_pools(config: DomainSettings, database: Database) -> None:
-    """Look for runs that nobody serves, with a Prefect client of its own."""
+    """Look for runs whose pool nobody serves, with a Prefect client of its own."""
     from domain.adapters.prefect_runs import PrefectRuns
 
     async with PrefectRuns() as prefect:
@@ -288,7 +288,7 @@ async def _sweep_unserved_pools(config: DomainSettings, database: Database) -> N
 
 
 def _sweeps(service: Service) -> list[Coroutine[Any, Any, None]]:
-    """Who ends approvals, removes what requests left over, and takes words out of the external database.
+    """Return the loops that end approvals, collect leftovers and remove external metadata.
 
     A process that dispatches does this too.
     """
@@ -307,7 +307,7 @@ def _sweeps(service: Service) -> list[Coroutine[Any, Any, None]]:
 
 
 def _callback_senders(config: DomainSettings, database: Database, vault: Vault) -> list[Coroutine[Any, Any, None]]:
-    """Who delivers callbacks from this process."""
+    """Return the loops that deliver callbacks from this process."""
     if not config.callbacks_enabled:
         return []
     tls = ssl.create_default_context()

@@ -30,7 +30,7 @@ class StaleSchema(RuntimeError):
 
 
 def _notify_nobody(_noted: AfterCommit) -> None:
-    """Tells nobody of a commit: whoever waits for new work, fences, changes or child runs finds them by asking."""
+    """Notify nobody of a commit: whoever waits finds out by asking."""
 
 
 class Database:
@@ -89,7 +89,7 @@ class Database:
 
 
 def _refuse_silence(pooled: Any, _record: object, _proxy: object) -> None:
-    """Hand no connection out whose server is gone: the pool opens another one instead."""
+    """Give no connection out whose server does not answer: the pool then opens another one."""
     try:
         pooled.run_async(refuse_if_silent)
     except psycopg.Error as error:
@@ -97,7 +97,7 @@ def _refuse_silence(pooled: Any, _record: object, _proxy: object) -> None:
 
 
 async def driver(session: AsyncSession) -> psycopg.AsyncConnection[tuple[Any, ...]]:
-    """The driver's own connection, in the session's transaction: for the few statements that are run most.
+    """Return the driver's own connection in the session's transaction, for the few statements that run most.
 
     The session knows nothing of what is done there. It is flushed before where that matters.
     """
@@ -106,7 +106,7 @@ async def driver(session: AsyncSession) -> psycopg.AsyncConnection[tuple[Any, ..
 
 
 async def to_the_end(work: Coroutine[Any, Any, Result]) -> Result:
-    """The work's result; a cancellation takes effect once it is done.
+    """Return the work's result; a cancellation takes effect only once the work is done.
 
     For short transactions of background loops: cancelled half-way, a connection would be left in nobody's hands.
     """

@@ -114,7 +114,7 @@ class DatabaseUnavailable(DomainError):
 
 
 def no_database() -> DatabaseUnavailable:
-    """It restarts, or is gone, or has no connection to spare. Every call of ours may be made again."""
+    """Return the refusal while the database is away or has no free connection; every call may be repeated."""
     return DatabaseUnavailable("Nothing that was accepted is lost. Ask again.", retry_after_seconds=RETRY_SECONDS)
 
 

@@ -45,12 +45,12 @@ DECISIONS = (
 
 
 def hit(name: str) -> None:
-    """Die here, if this is the place."""
+    """End this process here if the environment names this failpoint."""
     if _ARMED and name == _ARMED:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
 def refuse_unknown() -> None:
-    """A misspelt place would be a test that proves nothing."""
+    """Refuse a misspelt failpoint: its test would prove nothing."""
     if _ARMED and _ARMED not in NAMES + DECISIONS:
         raise ValueError(f"There is no failpoint {_ARMED!r}. There are: {', '.join(NAMES + DECISIONS)}.")

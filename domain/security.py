@@ -41,7 +41,7 @@ def shown_part(key: str) -> str:
 
 
 def may_hand_out(caller: Role, role: Role, scopes: Collection[str] = ()) -> bool:
-    """Whether this caller may make such a credential, renew it, or say whose it is: whoever does holds it for a moment.
+    """Whether this caller may create, renew or bind such a credential: whoever does so holds it for a moment.
 
     An operator hands out none that decides: with two of them, one person would be the quorum that a platform asks for.
     """
@@ -49,5 +49,5 @@ def may_hand_out(caller: Role, role: Role, scopes: Collection[str] = ()) -> bool
 
 
 def may_take_away(caller: Role, role: Role) -> bool:
-    """Whether this caller may revoke such a credential. Nobody decides with what is gone, so operators may do more."""
+    """Whether this caller may revoke such a credential: operators may, since nobody can decide with a revoked one."""
     return caller == "admin" or (caller == "operator" and role in {"partner", "reviewer"})

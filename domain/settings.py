@@ -172,22 +172,22 @@ class DomainSettings(TokenSettings, StorageSettings, ConsoleSettings, DatabaseSe
         return self
 
     def audit_chain(self) -> Chain:
-        """How the audit is sealed and held against its seals. In development there may be no key."""
+        """Return how the audit is sealed and verified. Development may do without a key."""
         keys = [SealKey.of(key.get_secret_value()) for key in self.audit_keys]
         return Chain(tuple(keys), None if self.development else self.audit_seals_without_key)
 
     def callback_policy(self) -> AddressPolicy:
-        """Where callbacks may go."""
+        """Return where callbacks may be sent."""
         if not self.callback_networks:
             return AddressPolicy(ports=frozenset(self.callback_ports))
         return AddressPolicy(https_only=False, ports=None, networks=self.callback_networks)
 
     def source_policy(self) -> SourcePolicy:
-        """Which sources submissions may name."""
+        """Return which sources submissions may name."""
         return SourcePolicy(hosts=frozenset(self.source_hosts))
 
     def patience(self) -> Patience:
-        """How long the reconciler waits for what."""
+        """Return for how long the reconciler waits in each state."""
         lost = self.attempt_lost_seconds
         return Patience(
             start=self.start_seconds,
@@ -198,7 +198,7 @@ class DomainSettings(TokenSettings, StorageSettings, ConsoleSettings, DatabaseSe
         )
 
     def leftovers(self) -> LeftoverPatience:
-        """How long what requests have made is kept once they have ended."""
+        """Return for how long ended requests keep what they made."""
         return LeftoverPatience(self.kept_after_success_seconds, self.kept_after_failure_seconds)
 
     @field_validator("database_url")
@@ -210,7 +210,7 @@ class DomainSettings(TokenSettings, StorageSettings, ConsoleSettings, DatabaseSe
 
 
 def sqlalchemy_url(url: str) -> str:
-    """The same address with the psycopg 3 driver named."""
+    """Return the address with the psycopg 3 driver named."""
     scheme, separator, rest = url.partition("://")
     if not separator or scheme.partition("+")[0] not in {"postgresql", "postgres"}:
         raise ValueError("The database URL must start with postgresql://")

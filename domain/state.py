@@ -40,5 +40,5 @@ class Service:
 
     @property
     def definitions(self) -> Definitions:
-        """The workflows as they are now. A use case takes them once and goes by them to its end."""
+        """The workflows as they are now. A use case takes them once and uses them to its end."""
         return self.library.current

@@ -1,4 +1,4 @@
-"""Answers to questions that anybody may ask as often as they like. Each process asks for itself, and once for all."""
+"""Remembers answers to questions that anybody may ask at any rate. Each process asks once for all callers."""
 
 import asyncio
 import contextlib
@@ -17,7 +17,7 @@ class _Question:
 
 @dataclass
 class Remembered:
-    """Keeps an answer for so long. Who asks while it is being found waits for the same one."""
+    """Keeps an answer for this long. Callers wait together while it is being found."""
 
     seconds: float = 1.0
     clock: Callable[[], float] = time.monotonic

@@ -156,7 +156,7 @@ def _result(row: RequestRow, reader: Identity) -> RequestResult | None:
 
 
 def _links(row: RequestRow, reader: Identity) -> list[dict[str, str]]:
-    """Where the data is served, as long as it is and the reader may have it."""
+    """Return where the data is served, as long as it is and the reader may have it."""
     is_served = row.approval == "approved" and row.served_revision == row.revision and not row.is_deleted
     if not is_served or not may_read(reader, row.clearance or "uncleared", row.platform_id, approved=True):
         return []

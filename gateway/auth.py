@@ -1,4 +1,4 @@
-"""Who calls, and which audiences may call what."""
+"""Identifies the caller and the audiences that may call each route."""
 
 from typing import Annotated
 
@@ -40,7 +40,7 @@ async def partner(found: Annotated[Identity, Depends(caller)]) -> Identity:
 
 
 async def operator(found: Annotated[Identity, Depends(caller)]) -> Identity:
-    """Who runs the platform."""
+    """Return the caller, who must run the platform."""
     if found.role not in OPERATORS:
         raise Forbidden(f"This is for operators; this credential is a {found.role}'s.")
     return found

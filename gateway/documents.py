@@ -80,7 +80,7 @@ def document(app: FastAPI, audience: Audience) -> Json:
 
 
 def _complete(operation: Json, audience: Audience) -> None:
-    """What all operations have in common: how they refuse, and that a credential is needed."""
+    """Add what all operations have in common: refusals, and the need of a credential."""
     responses = operation["responses"]
     responses.pop("422", None)
     responses |= {"4XX": deepcopy(REFUSAL), "429": deepcopy(LATER), "503": deepcopy(LATER)}
@@ -89,7 +89,7 @@ def _complete(operation: Json, audience: Audience) -> None:
 
 
 def _needed(paths: Json, schemas: Json) -> Json:
-    """Only the schemas that these paths lead to."""
+    """Return only the schemas that these paths refer to."""
     found: dict[str, Any] = {}
     waiting = [paths]
     while waiting:

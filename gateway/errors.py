@@ -62,7 +62,7 @@ class Busy(GatewayError):
 
 
 class BehindUnavailable(GatewayError):
-    """What we forward to or read from does not answer. Says when to ask again."""
+    """A service that we forward to or read from does not answer. The refusal says when to ask again."""
 
     code, status, title = "temporarily-unavailable", 503, "A part of the platform does not answer"
 
@@ -75,7 +75,7 @@ class NotOffered(GatewayError):
 
 
 class CoreFailed(GatewayError):
-    """A fault of ours further in: of this one call, so others may go on."""
+    """An internal error of this one call, so that others may go on."""
 
     code, status, title = "core-failed", 503, "The platform could not do this"
 

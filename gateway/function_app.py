@@ -23,7 +23,7 @@ TOO_LONG = BehindUnavailable(f"This took longer than the {LONGEST_SECONDS:.0f} s
 
 
 class Deferred:
-    """The gateway, made when it is first needed, and started once however many calls come first.
+    """The gateway, made and started at the first call, once however many calls come first.
 
     The Functions adapter starts an application at each call that finds it not started yet, all of them through one
     queue: the first start takes every message, the others only wait until the application ends.
@@ -47,7 +47,7 @@ class Deferred:
                 self._over.set()
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """The gateway's answer once it is whole, or in time that there is none."""
+        """Return the gateway's whole answer, or say in time that there is none."""
         if scope["path"].startswith(ENDLESS):
             await render(NO_STREAMS.problem())(scope, receive, send)
             return
@@ -72,7 +72,7 @@ class Deferred:
 
 
 def _without_repeated_starts(receive: Receive) -> Receive:
-    """The messages without repeated starts: an application takes whatever comes after its start for its end."""
+    """Return the messages without repeated starts, which an application takes for its end."""
     starts = 0
 
     async def next_message() -> Message:
@@ -87,7 +87,7 @@ def _without_repeated_starts(receive: Receive) -> Receive:
 
 
 def client_of(headers: Iterable[tuple[bytes, bytes]]) -> tuple[str, int] | None:
-    """Where a call comes from: the last address of X-Forwarded-For, which the host's own front end has written."""
+    """Return the caller's address: the last of X-Forwarded-For, which the host's own front end wrote."""
     said = [value for name, value in headers if name.lower() == b"x-forwarded-for"]
     last = said[-1].decode("latin-1").rpartition(",")[2].strip() if said else ""
     if last.count(":") == 1 or last.startswith("["):  # with a port: 10.0.0.1:4711, [::1]:4711

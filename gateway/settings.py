@@ -90,22 +90,22 @@ class GatewaySettings(TokenSettings, DatabaseSettings):
     domain_timeout_seconds: float = Field(default=15.0, gt=0, description="How long the domain may take to answer")
 
     def rates(self) -> Rates:
-        """Fresh buckets."""
+        """Make empty buckets for callers."""
         return Rates(
             Buckets(self.client_calls_per_second, self.client_calls_burst),
             Buckets(self.platform_calls_per_second, self.platform_calls_burst),
         )
 
     def readers(self) -> Buckets:
-        """Fresh buckets of those who read tiles, features and the catalogue."""
+        """Make empty buckets for readers of tiles, features and the catalogue."""
         return Buckets(self.reads_per_second, self.reads_burst)
 
     def visitors(self) -> Buckets:
-        """Fresh buckets of those who open the console."""
+        """Make empty buckets for visitors of the console."""
         return Buckets(self.console_visits_per_second, self.console_visits_burst)
 
     def batch_turns(self) -> defaultdict[str, asyncio.Semaphore]:
-        """For each platform, the places that all its batches share."""
+        """Make the places that all batches of a platform share."""
         return defaultdict(lambda: asyncio.Semaphore(self.batch_concurrency))
 
 

@@ -32,7 +32,7 @@ MEDIA_TYPES: Final = {
 def submission(
     body: Mapping[str, Any], platform: PlatformRow, caller: Identity, request_id: UUID, idempotency_key: str | None
 ) -> SubmissionCreate:
-    """A platform's submission body as the domain understands it, or every fault of it in one refusal."""
+    """Translate a platform's body into a submission, or raise every fault of it in one refusal."""
     fields, faults = _fields(body, platform)
     if faults:
         raise InvalidSubmission("; ".join(faults) + ".", faults=faults)
@@ -51,7 +51,7 @@ def submission(
 
 
 def words(submission: SubmissionCreate, platform: PlatformRow) -> Json:
-    """A submission as its platform would have written it: `submission` of this is the same again."""
+    """Return a submission as its platform would have written it: `submission` turns it back."""
     parameters = dict(submission.parameters)
     fields: Json = {**submission.refs, platform.version_ref: submission.version_label}
     for name in platform.field_mapping:
@@ -65,13 +65,13 @@ def words(submission: SubmissionCreate, platform: PlatformRow) -> Json:
 
 
 def named(body: Mapping[str, Any], platform: PlatformRow) -> Json:
-    """What the body says of the asset, unchecked: enough to tell whether two bodies are about the same one."""
+    """Return what the body says of its asset, unchecked: enough to compare two bodies by."""
     places = [(name, path) for name in platform.refs if (path := platform.path(name))]
     return {name: _text(said) for name, path in places if (said := _get(body, path)) is not ABSENT}
 
 
 def identified(refs: Mapping[str, str], version_label: str, platform: PlatformRow) -> Json:
-    """Which asset and version is meant, as the platform names them, at the places where it writes them.
+    """Return which asset and version is meant, in the platform's names and places.
 
     References that it had when this was submitted, and has no more, have no place now.
     """
@@ -88,7 +88,7 @@ def _body(fields: Mapping[str, Any], platform: PlatformRow) -> Json:
 
 
 def _fields(body: Mapping[str, Any], platform: PlatformRow) -> tuple[Json, list[str]]:
-    """Our fields by name, and what is wrong with the body."""
+    """Return our fields by name, and the body's faults."""
     named = dict.fromkeys([*platform.refs, platform.version_ref, *OURS, *platform.field_mapping])
     faults = _unknown(body, platform, list(named))
     faults += [
@@ -116,7 +116,7 @@ def _fields(body: Mapping[str, Any], platform: PlatformRow) -> tuple[Json, list[
 
 
 def _gather_parameters(fields: Json, faults: list[str], platform: PlatformRow) -> None:
-    """Single parameters that the platform writes elsewhere, put to the others; among these they are refused."""
+    """Move single parameters that the platform writes elsewhere to the others, among which they are refused."""
     single = {name.removeprefix(PARAMETER): fields.pop(name) for name in list(fields) if name.startswith(PARAMETER)}
     others = fields.get("parameters", {})
     if not isinstance(others, dict):
@@ -131,7 +131,7 @@ def _gather_parameters(fields: Json, faults: list[str], platform: PlatformRow) -
 
 
 def _value(body: Mapping[str, Any], platform: PlatformRow, name: str, known: Json) -> Any:
-    """What the body says of this field, in our words; LookupError says why it cannot be told."""
+    """Return what the body says of this field in our words; LookupError says why there is no value."""
     rule = platform.rule(name)
     if rule.constant is not None:
         return rule.constant
@@ -157,13 +157,13 @@ def _is_elsewhere(platform: PlatformRow, name: str) -> bool:
 
 
 def _where_it_is_read(platform: PlatformRow, name: str) -> str:
-    """Where a single parameter is read instead."""
+    """Say where the platform writes this single parameter."""
     path = platform.path(name)
     return "it is always the same" if path is None else f"write it as {path!r}"
 
 
 def _inferred(path: str, said: Any, source: Any) -> Any:
-    """The data type that was said, in our word or as a media type, or else what the source's name ends in."""
+    """Return the stated data type, as our word or a media type, else the one of the source's name."""
     if said is not ABSENT and said is not None:
         media_type = said.partition(";")[0].strip().lower() if isinstance(said, str) else ""
         return next((kind for kind, types in MEDIA_TYPES.items() if media_type in types), said)
@@ -175,7 +175,7 @@ def _inferred(path: str, said: Any, source: Any) -> Any:
 
 
 def _platform_word(rule: FieldRule, value: Any) -> Any:
-    """The platform's word for our value."""
+    """Return the platform's word for our value."""
     return next((word for word, ours in rule.values.items() if str(ours) == str(value)), value)
 
 
@@ -190,7 +190,7 @@ def _unknown(body: Mapping[str, Any], platform: PlatformRow, named: list[str]) -
 
 
 def _unread_places(part: Mapping[str, Any], above: str, paths: set[str]) -> Iterator[str]:
-    """Places that are neither read nor on the way to one that is."""
+    """Yield places of the body that are neither read nor on the way to one that is."""
     for key, value in part.items():
         place = f"{above}.{key}" if above else key
         if place in paths and "." not in key:
@@ -203,7 +203,7 @@ def _unread_places(part: Mapping[str, Any], above: str, paths: set[str]) -> Iter
 
 
 def _safe_name(place: str) -> str:
-    """A name that a stranger chose, short and on one line."""
+    """Shorten a name that a stranger chose to one harmless line."""
     return re.sub(r"[^\w.$@ -]", "?", place)[:100]
 
 
@@ -217,7 +217,7 @@ def _get(body: Mapping[str, Any], path: str) -> Any:
 
 
 def _put(body: Json, path: str, value: Any) -> None:
-    """Write the value at its place, unless something else stands there or on the way."""
+    """Write the value at its place, unless another value stands there or on the way."""
     *above, last = path.split(".")
     for key in above:
         body = body.setdefault(key, {})

@@ -174,7 +174,7 @@ def _domain() -> httpx.Client:
 
 
 def _as_read(domain: httpx.Client, path: str) -> dict[str, str]:
-    """The precondition that nobody changes the thing between this look and the change."""
+    """Return the precondition that nobody changes the thing between this look and the change."""
     found = domain.get(path)
     answer(found)
     return {"If-Match": found.headers["ETag"]}

@@ -125,7 +125,7 @@ def _post(path: str, body: dict[str, Any] | None = None, role: str = "operator")
 
 
 def _who_hands_out(client: Mapping[str, Any]) -> str:
-    """As whom of the stack's people this is asked: operators hand out no credential that decides."""
+    """Return as whom the stack asks this: operators hand out no credential that decides."""
     return "operator" if may_hand_out("operator", client["role"], client["scopes"]) else "admin"
 
 

@@ -36,7 +36,7 @@ class Choices(click.ParamType[object]):
 
 
 class Limits(Choices):
-    """The same with numbers; `none` takes a limit away."""
+    """`NAME=NUMBER,…`: limits of pools; `none` takes a limit away."""
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> object:
         chosen = super().convert(value, param, ctx)
@@ -160,7 +160,7 @@ def _generated(workflows: Path, *, is_check: bool) -> None:
 
 
 def _publish(domain: Domain | None) -> dict[str, Any] | None:
-    """Have the domain take the workflows; runs that are submitted from now on go by them."""
+    """Have the domain publish the workflows, which later runs then use."""
     if domain is None:
         click.echo(f"cairn: no domain was told: it takes workflows at its start, or name it by {ADDRESS}.", err=True)
         return None
@@ -171,7 +171,7 @@ def _publish(domain: Domain | None) -> dict[str, Any] | None:
 
 
 def _new(done: Mapping[str, Any], before: Mapping[tuple[str, str], str]) -> list[str]:
-    """What was published just now."""
+    """Return what this call published."""
     rows = [(row["workflow_id"], row["version"]) for row in done["workflows"]]
     return [f"{name} version {version}" for name, version in rows if (name, version) not in before]
 

@@ -35,7 +35,7 @@ def doctor(as_json: bool) -> None:
 
 
 def _show(finding: Finding) -> None:
-    """One line."""
+    """Print one finding on one line."""
     verdict = click.style(f"{finding.verdict:<8}", fg=COLOURS[finding.verdict])
     advice = f": {finding.advice}" if finding.advice else ""
     click.echo(f"{verdict} {finding.check:<13} {finding.detail}{advice}")

@@ -124,7 +124,7 @@ def _order(verb: str, workflow_id: str | None, platform_id: str | None, as_json:
 
 
 def _held_after(method: str, path: str, body: dict[str, Any]) -> list[dict[str, Any]]:
-    """Have it ordered, and read what is paused and limited now."""
+    """Send the order, and return what is paused and limited afterwards."""
     with _domain() as domain:
         done = domain.request(method, f"/api/v1/{path}", json=body)
         if not done.is_success:

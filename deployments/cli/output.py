@@ -63,7 +63,7 @@ def bar() -> Iterator[Callable[[str, float], None]]:
 
 @contextmanager
 def spinner(text: str) -> Iterator[Callable[[str], None]]:
-    """Something that turns on the terminal beside a text, which a call changes."""
+    """Show a spinner beside a text on the terminal; a call changes the text."""
     from rich.console import Console
 
     with Console(file=sys.stderr).status(_literal(text)) as drawn:
@@ -77,7 +77,7 @@ def _literal(text: str) -> "Text":
 
 
 def _printable(text: str) -> str:
-    """The text on one line; what would command the terminal is shown as a character that is missing."""
+    """Return the text on one line, with control characters shown as missing ones."""
     return "".join(
         each if each.isprintable() else " " if each.isspace() else "\N{REPLACEMENT CHARACTER}" for each in text
     )

@@ -1,4 +1,4 @@
-"""The domain as the `cairn` command asks it about workflows: what was ever published, and to publish what is new."""
+"""Asks the domain about workflows for the `cairn` command: what was published, and to publish what is new."""
 
 import os
 from collections.abc import Collection, Iterable, Mapping
@@ -32,7 +32,7 @@ class Domain:
         return {(row["workflow_id"], row["version"]): row["digest"] for row in rows}
 
     def publish(self) -> dict[str, Any]:
-        """Have it, and every other process of the domain, read its folder again."""
+        """Have every process of the domain read its folder again."""
         done: dict[str, Any] = self._ask("POST", "/api/v1/bootstrap/deploy")
         return done
 
@@ -62,7 +62,7 @@ def known_domain(state: StackState | None) -> Domain | None:
 
 
 def refuse_reused(domain: Domain, plans: "Iterable[Plan]") -> dict[tuple[str, str], str]:
-    """What is published; ends the command where a file has other content than that under its version."""
+    """Return what is published; end the command where a file has other content than its published version."""
     from domain.rules.workflows import reused_versions
 
     try:
@@ -79,7 +79,7 @@ def identities(plans: "Iterable[Plan]") -> list[tuple[str, str, str]]:
 
 
 def differing(plans: "Iterable[Plan]", done: Mapping[str, Any], left_out: Collection[str]) -> list[str]:
-    """What of these files is not what the domain runs, after it was told to publish. What is left out was told."""
+    """Return how these files differ from what the domain runs after publishing. Left-out files are not reported."""
     runs = {row["workflow_id"]: (row["version"], row["digest"]) for row in done["workflows"]}
     told = [f"{name} is refused: {why}" for name, why in done["refused"].items() if name not in left_out]
     for name, version, digest in identities(plans):

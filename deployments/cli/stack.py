@@ -206,7 +206,7 @@ def start_progress(*, quiet: bool = False) -> Iterator[control.Progress]:
 
 
 def _waited_for(facts: dict[str, Any]) -> str:
-    """What starts now, and of each what keeps it, where something does."""
+    """Return what starts now, and for each service what delays it."""
     starting = {
         name: service.get("reason")
         for name, service in facts["services"].items()

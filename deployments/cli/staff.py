@@ -45,7 +45,7 @@ def _decide(verb: str, body: dict[str, Any], as_json: bool) -> None:
 
 
 def _once_read(gateway: httpx.Client, verb: str, body: dict[str, Any]) -> httpx.Response:
-    """The answer that comes once the revision's files have been read, which takes a while where they are large."""
+    """Return the answer once the revision's files have been read, which takes a while for large ones."""
     is_told = False
     while True:
         response = gateway.post(f"/api/platform/{verb}", json=body)

@@ -1,1 +1,1 @@
-"""What `cairn doctor` looks at: this machine, the stack's folder, and what runs. It changes nothing."""
+"""The checks of `cairn doctor`: this machine, the stack's folder, and what runs. They change nothing."""

@@ -1,4 +1,4 @@
-"""Whether a database can be reached and is of this release, who serves the pools, and whether clocks agree."""
+"""Checks whether a database is reachable and of this release, who serves the pools, and whether clocks agree."""
 
 import re
 import time
@@ -56,7 +56,7 @@ def _ask(connection: Any, pools: Sequence[str]) -> list[Finding]:
 
 
 def _secrecy(connection: Any) -> list[Finding]:
-    """What could be read or remade by whoever gets hold of the database alone."""
+    """Check what somebody could read or forge who has only the database."""
     [readable] = connection.execute("select count(*) from app.callback_secrets where sealed like 'plain:%'").fetchone()
     last = connection.execute("select hash from app.audit_seals order by sequence desc limit 1").fetchone()
     return [of_callback_secrets(readable), of_seals(last[0] if last else None)]
@@ -91,7 +91,7 @@ def of_seals(newest_seal: str | None) -> Finding:
 
 
 def of_folders(prefixes: Mapping[str, Sequence[str]]) -> Finding:
-    """Whether each platform has the folders that it submits from to itself."""
+    """Check whether any platform shares a source folder with another."""
     from domain.rules.sources import shared_folders  # loads Pydantic, which may be what is missing
 
     if shared := shared_folders(prefixes):

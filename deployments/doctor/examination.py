@@ -1,4 +1,4 @@
-"""The whole look: what is asked depends on whether a stack runs and on whose database it uses."""
+"""Runs all checks; which ones depends on whether a stack runs and whose database it uses."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ from flows.tries.confinement import held_here
 
 
 def examine(state: StackState) -> Iterator[Finding]:
-    """Each finding as soon as it is known."""
+    """Yield each finding as soon as it is known."""
     facts = state.running() if state.root.exists() else None  # asking for the lock would make the folder
     own_database = os.environ.get("CAIRN_DATABASE_URL") or os.environ.get("DATABASE_URL")
     yield machine.python(sys.version_info[:3])

@@ -1,4 +1,4 @@
-"""One line of the doctor's: what was looked at, how it is, and what to do about it."""
+"""One finding of the doctor: what was checked, how it is, and what to do about it."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -30,7 +30,7 @@ def wrong(check: str, detail: str, advice: str) -> Finding:
 
 
 def summary(findings: Iterable[Finding]) -> dict[str, Any]:
-    """For programs."""
+    """Return the findings as JSON for programs."""
     found = list(findings)
     counted = {verdict: sum(one.verdict == verdict for one in found) for verdict in ("ok", "warning", "wrong")}
     return {"healthy": not counted["wrong"], "counts": counted, "checks": [asdict(one) for one in found]}

@@ -1,4 +1,4 @@
-"""What is up: the stack's services, asked for now."""
+"""Checks the services that run, asking them now."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -29,7 +29,7 @@ def services(report: Mapping[str, Any], logs: str) -> list[Finding]:
 
 
 def _why(service: Mapping[str, Any]) -> str:
-    """That it does not answer, and what last kept it from it."""
+    """Say that the service does not answer, and what last kept it from it."""
     reason = service.get("reason")
     return (
         f"does not answer as it should; at {service['reason_at']} it {reason}"

@@ -22,7 +22,7 @@ class UnknownType(ValueError):
 
 
 def keeping(wanted: dict[str, Any], found: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
-    """The wanted template with the values that another one has for these variables: nobody said that they change."""
+    """Return the wanted template with these variables' values taken from another: nobody asked to change them."""
     content = copy.deepcopy(wanted)
     variables, known = content["variables"]["properties"], found.get("variables", {}).get("properties", {})
     for name in names:

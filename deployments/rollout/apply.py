@@ -1,4 +1,4 @@
-"""The whole rollout, in an order in which each thing finds what it needs."""
+"""Rolls everything out, each thing after what it needs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,7 +34,7 @@ class Options:
 
 
 async def apply(plans: Sequence[Plan], options: Options) -> list[Change]:
-    """Make Prefect know all of it."""
+    """Bring Prefect's blocks, pools, queues, limits and deployments up to date."""
     wanted = list(targets(plans))
     async with get_client(sync_client=False) as client:
         changes = [

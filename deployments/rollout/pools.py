@@ -43,7 +43,7 @@ class WantedPool:
     unsaid: tuple[str, ...] = ()
 
     def beside(self, found: WorkPool) -> "WantedPool":
-        """The same, with what is unsaid as it is found."""
+        """Return the wanted pool with everything unsaid as it is found."""
         return replace(self, template=pools.keeping(dict(self.template), found.base_job_template, self.unsaid))
 
     def fields(self) -> dict[str, Any]:
@@ -52,7 +52,7 @@ class WantedPool:
 
 
 async def ensure_pool(client: PrefectClient, wanted: WantedPool, *, replace: bool) -> AsyncIterator[Change]:
-    """Make the pool and its queues so."""
+    """Create or correct the pool and its queues."""
     found = await _find(client, wanted.name)
     detail = ""
     if found is not None and found.type != wanted.type:
@@ -81,7 +81,7 @@ async def ensure_pool(client: PrefectClient, wanted: WantedPool, *, replace: boo
 
 
 async def _refuse_while_used(client: PrefectClient, wanted: WantedPool) -> None:
-    """A run that waits in a pool that is deleted waits nowhere."""
+    """Refuse to replace a pool with waiting runs, which deletion would lose."""
     under_way = await client.read_flow_runs(
         flow_run_filter=FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_=UNDER_WAY))),
         work_pool_filter=WorkPoolFilter(name=WorkPoolFilterName(any_=[wanted.name])),

@@ -1,4 +1,4 @@
-"""Deployments on a Prefect server: one for each target, and what became of workflows that are gone."""
+"""Creates and corrects deployments on a Prefect server, one for each target, and removes those of gone workflows."""
 
 from collections.abc import AsyncIterator, Collection, Sequence
 from typing import Any
@@ -54,7 +54,7 @@ async def ensure_deployment(client: PrefectClient, target: FlowDeployment) -> Ch
 
 
 async def leftovers(client: PrefectClient, targets: Sequence[FlowDeployment], *, prune: bool) -> AsyncIterator[Change]:
-    """Deployments of ours that nothing asks for any more. They go with `prune`, unless runs of theirs are under way."""
+    """Return our deployments that no target needs; with `prune` delete them, unless their runs are under way."""
     wanted = {(target.flow, target.name) for target in targets}
     flows: dict[Any, str] = {}
     for found in await _ours(client):

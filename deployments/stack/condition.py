@@ -1,4 +1,4 @@
-"""How one service of a stack stands: how often it was started again, what went wrong last, how long to pause.
+"""Keeps the condition of one service: how often it was restarted, what failed last, how long to pause.
 
 Knows processes by their exit codes and logs by their last lines, and starts nothing.
 """
@@ -35,7 +35,7 @@ class Condition:
         return pause_seconds(self.failures)
 
     def left(self, reason: str) -> float:
-        """Note that a service that was ready ended by itself and in order, as a worker that was told to drain does.
+        """Note that a ready service ended in order, as a drained worker does.
 
         That is no failure: the next start waits the shortest pause, and pauses grow no further.
         """
@@ -43,7 +43,7 @@ class Condition:
         return FIRST_PAUSE_SECONDS
 
     def say(self, reason: str) -> None:
-        """Note what is wrong now, or was last."""
+        """Note what is or was wrong."""
         self.reason, self.reason_at = reason, time.strftime("%Y-%m-%d %H:%M:%S")
 
 
@@ -79,7 +79,7 @@ def last_words(log: Path) -> str:
 
 
 def _words(line: str) -> str:
-    """Of a line of JSON, as our services write them, the message and the error it is about."""
+    """Return message and error of a JSON log line; other lines as they are."""
     try:
         facts = json.loads(line)
         told = [str(facts[name]).splitlines()[-1] for name in ("message", "error", "exception") if facts.get(name)]

@@ -1,4 +1,4 @@
-"""Is it up? Small questions to services, each answered with yes or no and never with an exception."""
+"""Checks services with small questions that are answered yes or no, never with an exception."""
 
 import asyncio
 import base64

@@ -1,4 +1,4 @@
-"""Whose processes these are: what a demo, a benchmark or a test starts must end with it, however that ends.
+"""Ties processes to their owner: what a demo, a benchmark or a test starts ends with it, however that ends.
 
 A stack with an owner looks after it and stops in order once it is gone. A single server is ended by the kernel.
 """
@@ -18,13 +18,13 @@ GONE = "ZX"
 
 
 def owned() -> dict[str, str]:
-    """The variable that makes a stack this process's own, whoever starts it in between."""
+    """Return the variable that makes this process the owner of a stack, whoever starts it in between."""
     pid = os.getpid()
     return {OWNER: f"{pid}:{_state_and_birth(pid)[1]}"}
 
 
 async def until_gone(owner: str) -> None:
-    """Return once the process is there no more. Its time of birth tells it from a later one with its number."""
+    """Return once the process is gone. Its time of birth distinguishes it from a later one with its number."""
     pid, _, born = owner.partition(":")
     while True:
         state, since = _state_and_birth(int(pid))
@@ -43,12 +43,12 @@ def _state_and_birth(pid: int) -> tuple[str, str]:
 
 
 def tied(*command: object, by: str = "KILL") -> Sequence[str]:
-    """The command of a process that is to end when the thread that starts it does: the main one, or a fixture's."""
+    """Return a command whose process ends with the thread that starts it."""
     return ["setpriv", "--pdeathsig", by, "--", *map(str, command)]
 
 
 def end_with_parent() -> None:
-    """The same, asked for by a process that is started otherwise, as those of a pool are."""
+    """End this process with its parent, for processes that are started otherwise, as those of a pool are."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 

@@ -63,7 +63,7 @@ class PortClaims:
 
 
 def any_port() -> int:
-    """A free port that nobody else who asks here is given while its server starts, however long that takes.
+    """Return a free port that no other asker here gets while its server starts.
 
     A port that the kernel picks is free only now: a second process may be given it before the server listens.
     """

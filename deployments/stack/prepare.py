@@ -67,7 +67,7 @@ def schema(admin_url: str, state: StackState) -> None:
 
 
 def first_clients(admin_url: str) -> None:
-    """Whom a deployment cannot begin without: its gateway, its workers, and one administrator, who makes all others.
+    """Create the clients that a deployment begins with: gateway, workers, and one administrator.
 
     Tokens of services are what the environment says, at each start; the administrator's key is set once.
     """

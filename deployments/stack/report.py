@@ -1,4 +1,4 @@
-"""How a running stack is, asked for now: what `cairn status --json` says."""
+"""Reports how a running stack is, asked now: what `cairn status --json` says."""
 
 from typing import Any
 

@@ -39,13 +39,13 @@ class Journal:
     _ready_seconds: float | None = None
 
     def note(self, name: str, state: str, seconds: float) -> None:
-        """One service changed."""
+        """Note that one service changed."""
         self._facts.setdefault(name, {}).update(state=state, seconds=round(seconds, 2))
         self.write()
         self.announce(name, state, seconds)
 
     def phase(self, phase: str, failure: ServiceFailed | None = None) -> None:
-        """The whole stack changed."""
+        """Note that the whole stack changed."""
         self._phase = phase
         if phase == "ready":
             self._ready_seconds = round(time.monotonic() - self._started, 2)
@@ -113,7 +113,7 @@ def _stop_signal() -> asyncio.Event:
 
 
 async def _stop_without_owner(stop: asyncio.Event) -> None:
-    """Of a stack that is some process's own: stop when that process is gone."""
+    """Stop a stack that belongs to a process once that process is gone."""
     if owner := os.environ.get(OWNER):
         await until_gone(owner)
         stop.set()

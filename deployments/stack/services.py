@@ -1,4 +1,4 @@
-"""What the embedded stack is made of: each process, its environment, what it needs and how it says it is ready."""
+"""Describes the embedded stack: each process, its environment, what it needs and how it shows readiness."""
 
 import asyncio
 import hashlib
@@ -315,7 +315,7 @@ def _worker(layout: Layout, pool: WorkPool) -> StackService:
 
 
 def _with_login(url: str, *, user: str | None = None, password: str | None = None, database: str | None = None) -> str:
-    """The same server under another name, password or database."""
+    """Return the server's address with another user, password or database."""
     parts = urlsplit(url)
     netloc = parts.netloc
     if user and password:

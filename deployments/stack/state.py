@@ -147,7 +147,7 @@ class StackState:
 
 
 def _try_lock(descriptor: int) -> bool:
-    """Whether the lock is ours. Who only looks holds it for a moment, which must not pass for a stack."""
+    """Take the lock and say whether that worked. A mere look holds it for a moment, hence several tries."""
     for _ in range(LOCK_TRIES):
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -58,7 +58,7 @@ class ServiceFailed(RuntimeError):
 
 
 class TooSlow(ServiceFailed):
-    """It lives and is not ready. Another start would take as long."""
+    """The service lives but is not ready. Another start would take as long."""
 
 
 Announce = Callable[[str, str, float], None]
@@ -184,7 +184,7 @@ class Supervisor:
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _keep_up(self, service: StackService) -> None:
-        """Start the service again whenever it ends. Nothing that happens to it ends this, or the other services."""
+        """Restart the service whenever it ends. Nothing that happens to it ends this loop or other services."""
         ready_at = time.monotonic()
         while True:
             code = await self._running[service.name].wait()
@@ -210,7 +210,7 @@ class Supervisor:
         return self.conditions[service.name].failed(words, ready_seconds)
 
     def _tell(self, service: StackService, state: str, seconds: float = 0.0) -> None:
-        """Announce a state. That a full disk cannot take it down must not end what looks after the service."""
+        """Announce a state. A failure to write it, as on a full disk, must not end the supervisor."""
         with contextlib.suppress(OSError):
             self.announce(service.name, state, seconds)
 
@@ -248,7 +248,7 @@ class Supervisor:
 
 
 async def _is_ready(service: StackService) -> bool:
-    """Whether it says so. A question that cannot be asked just now is not answered with yes."""
+    """Whether the service says that it is ready. A check that fails counts as no."""
     try:
         return service.ready is not None and await service.ready()
     except (OSError, EOFError):
@@ -256,7 +256,7 @@ async def _is_ready(service: StackService) -> bool:
 
 
 def _reason(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The service that failed first. What else a task group collects is the cancellation of its siblings."""
+    """Return the failure that came first; the task group's others are cancellations of siblings."""
     failures, _ = group.split(ServiceFailed)
     return failures.exceptions[0] if failures else group
 
@@ -280,7 +280,7 @@ def kill_strays(marker: str) -> list[int]:
 
 
 def _is_there(pid: int) -> bool:
-    """Whether anything is left of a process. One that dies has lost its environment before its memory and files.
+    """Whether anything is left of a process. A dying one loses its environment before its memory and files.
 
     A PostgreSQL that is started meanwhile finds its data folder in use, and ends.
     """

@@ -1,4 +1,4 @@
-"""What a process worker starts for each flow run: hands it to the zygote, and is its stand-in until it ends.
+"""Stands in for a flow run that the zygote forks: a process worker starts it and waits for its end.
 
 Run by a bare interpreter (`python -I -S`), so that starting it costs nothing: standard library only, and of ours the
 one file that needs no more. Where no zygote answers, it becomes the ordinary engine.

@@ -76,13 +76,13 @@ class NotSingleThreaded(RuntimeError):
 
 @dataclass
 class Child:
-    """A fork, and who waits for its end."""
+    """A fork, and the connection that waits for its end."""
 
     kind: bytes
     asker: socket.socket
 
     def kill(self, pid: int) -> None:
-        """End it now; a try with all that it started."""
+        """Kill the fork now; a try together with all that it started."""
         with contextlib.suppress(ProcessLookupError):
             if self.kind == TRY:
                 os.killpg(pid, signal.SIGKILL)
@@ -92,7 +92,7 @@ class Child:
 
 @dataclass
 class Zygote:
-    """The listening socket, and which fork is whose."""
+    """Listens for orders and knows which fork belongs to whom."""
 
     listener: socket.socket
     code: str
@@ -119,7 +119,7 @@ class Zygote:
                     self._kill_fork(key.data)
 
     def _accept(self) -> None:
-        """One asker: fork for it, or tell it to do without. Whatever fails concerns this one, and none that runs.
+        """Fork for one asker, or tell it to do without. A failure concerns this asker only.
 
         It may have left, or descriptors, processes or memory may have run out for a moment.
         """
@@ -155,7 +155,7 @@ class Zygote:
         _send(connection, {"pid": pid})
 
     def _judge(self, connection: socket.socket) -> None:
-        """Take orders from the worker, its launchers, and the flow runs forked here: no try, and nobody else."""
+        """Accept orders only from the worker, its launchers and flow runs forked here; never from a try."""
         pid, uid = peer(connection)
         child = self.children.get(pid)
         known = child.kind == FLOW if child else self.worker in (pid, _parent_of(pid))
@@ -171,7 +171,7 @@ class Zygote:
             self.listener.close()
 
     def _reap(self, woken: socket.socket) -> None:
-        """Tell askers how their forks ended. Several deaths may come as one signal."""
+        """Tell askers how their forks ended. One signal may stand for several deaths."""
         with contextlib.suppress(BlockingIOError):
             woken.recv(4096)
         with contextlib.suppress(ChildProcessError):
@@ -186,14 +186,14 @@ class Zygote:
                 child.asker.close()
 
     def _kill_fork(self, pid: int) -> None:
-        """Who asked is gone or wants no more: the fork must not go on. Its end is told when it is reaped."""
+        """Kill the fork whose asker is gone or wants no more. Its end is told when it is reaped."""
         if child := self.children.get(pid):
             self.selector.unregister(child.asker)
             child.kill(pid)
 
 
 def _run_in_fork(kind: bytes, streams: list[int]) -> NoReturn:
-    """In the fork: be what was ordered, and nothing of the zygote."""
+    """Carry the order out in the fork, with nothing left of the zygote."""
     code = 1
     try:
         signal.set_wakeup_fd(-1)
@@ -211,7 +211,7 @@ def _run_in_fork(kind: bytes, streams: list[int]) -> NoReturn:
 
 
 def _keep_streams_only(streams: list[int]) -> dict[str, Any]:
-    """Take the streams that came for ours, keep nothing else open, and return the order."""
+    """Make the received streams our own, close everything else, and return the order."""
     # Out of each other's way first: one may have come under another's number.
     for number, stream in enumerate([fcntl.fcntl(stream, fcntl.F_DUPFD, STREAMS) for stream in streams]):
         os.dup2(stream, number)
@@ -224,7 +224,7 @@ def _keep_streams_only(streams: list[int]) -> dict[str, Any]:
 
 
 def _close_all_but_held(limit: int) -> None:
-    """What imports opened stays open: PROJ keeps its database, and would take another file of that number for it."""
+    """Close files but those that imports opened: PROJ keeps its database and would misuse a reused number."""
     first = STREAMS
     for held in [*sorted(_held), limit]:
         os.closerange(first, held)
@@ -266,7 +266,7 @@ def _run_engine() -> int:
 
 
 def _receive(connection: socket.socket) -> tuple[bytes, list[int]]:
-    """What to become, with streams and order."""
+    """Receive the kind of fork, its streams and its order."""
     kind, streams, _, _ = socket.recv_fds(connection, 1, STREAMS)
     if kind not in BECOMES or len(streams) != STREAMS:  # somebody who only looked whether we listen
         _close(streams)
@@ -275,7 +275,7 @@ def _receive(connection: socket.socket) -> tuple[bytes, list[int]]:
 
 
 def _parent_of(pid: int) -> int:
-    """As the kernel knows it; 0 where the process is gone."""
+    """Return the parent as the kernel knows it; 0 where the process is gone."""
     try:
         status = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -305,7 +305,7 @@ def code_version() -> str:
 
 
 def listen(name: str) -> socket.socket:
-    """An abstract socket: it is gone with its holder, and no file is left."""
+    """Listen on an abstract socket, which is gone with its holder and leaves no file."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind("\0" + name)
     listener.listen(64)
@@ -336,7 +336,7 @@ def main() -> None:
 
 @contextmanager
 def _low_numbers_taken() -> Iterator[None]:
-    """Keep the numbers that a fork's streams get from files that imports open for good."""
+    """Reserve the numbers of a fork's streams while imports open files for good."""
     taken: list[int] = []
     while not taken or taken[-1] < STREAMS:
         taken.append(os.open(os.devnull, os.O_RDONLY))
@@ -346,12 +346,12 @@ def _low_numbers_taken() -> Iterator[None]:
 
 
 def _open_files() -> set[int]:
-    """The numbers of open files. Sockets and pipes are nobody's but ours."""
+    """Return the numbers of open files. Sockets and pipes are not counted: all of them are ours."""
     return {int(link.name) for link in Path("/proc/self/fd").iterdir() if link.is_file()}
 
 
 def _forget_environment() -> None:
-    """Begin anew with the few variables that are needed: the first ones of a process stay readable in its forks."""
+    """Restart with the few needed variables: a process's first ones stay readable in its forks."""
     kept = {name: value for name, value in os.environ.items() if name in KEPT or name.startswith(KEPT_FAMILIES)}
     if kept != dict(os.environ):
         os.execve(sys.executable, sys.orig_argv, kept)  # noqa: S606 - ourselves

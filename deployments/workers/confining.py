@@ -1,4 +1,4 @@
-"""Whether a worker may open strangers' files here: asked once, before it takes any run."""
+"""Checks once, before a worker takes any run, whether it may open strangers' files here."""
 
 import logging
 
@@ -23,7 +23,7 @@ def refuse_debugger_elsewhere() -> None:
 
 
 def look() -> None:
-    """Refuse to work where confinement is required and does not hold; else say loudly what is missing of it."""
+    """Refuse to work where required confinement is missing; else log loudly what is missing of it."""
     wanted = TryLimits().confinement
     if wanted == "off":
         log.error("GDAL tries are NOT confined: CAIRN_TRY_CONFINEMENT is off; a hostile file may take this worker over")

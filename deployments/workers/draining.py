@@ -1,4 +1,4 @@
-"""What both kinds of worker do when they are told to end: take nothing new, hand over what runs, leave in time."""
+"""Lets both kinds of worker end in order: take nothing new, hand over their runs, leave in time."""
 
 import abc
 import asyncio
@@ -40,20 +40,20 @@ class Draining(BaseWorker[Any, Any, Any], abc.ABC):
 
     @property
     def ready(self) -> bool:
-        """Whether it takes runs."""
+        """Whether the worker takes runs."""
         return self._has_successfully_synced and not self.draining
 
     @property
     def at_once(self) -> int:
-        """How many runs it does side by side: as many as it was told, else twice as many as there are processors."""
+        """How many runs the worker does at once: its limit, else twice the number of processors."""
         return self._limit or AS_A_RULE
 
     @abc.abstractmethod
     async def _hand_over(self) -> None:
-        """Have every run leave, and make sure that none is left."""
+        """Make every run leave, and check that none is left."""
 
     def _leave(self) -> None:
-        """The last that is done."""
+        """Do what comes last."""
 
     async def start(
         self, run_once: bool = False, with_healthcheck: bool = False, printer: Callable[..., None] = print
@@ -79,7 +79,7 @@ class Draining(BaseWorker[Any, Any, Any], abc.ABC):
         self._leave()
 
     async def get_and_submit_flow_runs(self) -> list[Any]:
-        """Look for runs. While Prefect is away a worker waits: the stock one gives up, and its runs with it."""
+        """Look for runs. While Prefect is away the worker waits; the stock one ends, and its runs with it."""
         if self.draining:
             return []
         try:
@@ -99,7 +99,7 @@ class Draining(BaseWorker[Any, Any, Any], abc.ABC):
             return await super()._get_scheduled_flow_runs()
 
     async def _sync_and_initialize(self) -> None:
-        """Tell Prefect that it is there. The stock one counts what goes wrong, and ends after some minutes."""
+        """Report to Prefect that the worker is there. The stock worker ends after some minutes of failures."""
         try:
             await super()._sync_and_initialize()
         except (httpx.TransportError, httpx.HTTPStatusError) as error:
@@ -116,7 +116,7 @@ class Draining(BaseWorker[Any, Any, Any], abc.ABC):
 
 
 def _exit_after_deadline() -> None:
-    """Who told us to end was promised when. Prefect's client and its threads may wait for an outage at their end."""
+    """Exit in time whatever Prefect's client and its threads still wait for."""
     timer = threading.Timer(WORKER_ENDED_SECONDS, os._exit, (0,))
     timer.daemon = True
     timer.start()

@@ -23,14 +23,14 @@ LOOK_SECONDS = 0.2
 
 
 class _Begun:
-    """Told the pid of a run's process, as Prefect's task status is."""
+    """Receives the pid of a run's process, as Prefect's task status does."""
 
     def __init__(self, tell: Callable[[int], None]) -> None:
         self.started = tell
 
 
 class ForkingWorker(Draining, ProcessWorker, abc.ABC):  # an abstract base is not registered: the type stays Prefect's
-    """Knows the process of each run, and has SIGTERM reach it."""
+    """Prefect's process worker that knows each run's process, so that SIGTERM reaches it."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -52,7 +52,7 @@ class ForkingWorker(Draining, ProcessWorker, abc.ABC):  # an abstract base is no
     async def run(
         self, flow_run: "FlowRun", configuration: ProcessJobConfiguration, task_status: Any = None
     ) -> ProcessWorkerResult:
-        """As Prefect's, with the pid noted: the stock worker forgets it, and so cannot tell a run to leave."""
+        """Run like the stock worker, but keep the pid, without which a run cannot be told to leave."""
 
         def begun(pid: int) -> None:
             self._pids[flow_run.id] = pid
@@ -66,7 +66,7 @@ class ForkingWorker(Draining, ProcessWorker, abc.ABC):  # an abstract base is no
             self._pids.pop(flow_run.id, None)
 
     def _emit_flow_run_submitted_event(self, configuration: Any) -> None:
-        """The run's states say as much; an event for it and one for its end name fifteen more things each."""
+        """Emit nothing: the run's states say as much, and each event names fifteen more things."""
 
     async def _hand_over(self) -> None:
         """Ask every run's process to hand over; end those that then are still there."""
@@ -74,7 +74,7 @@ class ForkingWorker(Draining, ProcessWorker, abc.ABC):  # an abstract base is no
         await self._tell_until_gone(signal.SIGKILL, RUNS_ENDED_SECONDS)
 
     async def _tell_until_gone(self, number: signal.Signals, seconds: float) -> None:
-        """The signal to each process once, to those too that begin meanwhile."""
+        """Send the signal once to each process, also to those that begin meanwhile."""
         told: set[int] = set()
         deadline = time.monotonic() + seconds
         while (self._pids or self._submitting_flow_run_ids) and time.monotonic() < deadline:

@@ -55,11 +55,11 @@ class MissingFlow(LookupError):
 
 
 class InlineJobConfiguration(BaseJobConfiguration):
-    """Nothing can be set for a single run: it shares its process with others."""
+    """The empty configuration of a run: it shares its process with others, so nothing can be set for it alone."""
 
 
 class InlineResult(BaseWorkerResult):
-    """Prefect asks for one; the flow's state says how the run went."""
+    """The result that Prefect asks for; the flow's state says how the run went."""
 
 
 @dataclass
@@ -90,7 +90,7 @@ class InlineWorker(Draining):
 
     @property
     def at_once(self) -> int:
-        """Many more find room, where most of them wait; what they do themselves, they do with these processors."""
+        """How many runs the worker takes: many, since most of them wait."""
         return min(self._limit or RUNS_AT_ONCE, AS_A_RULE)
 
     @classmethod
@@ -101,7 +101,7 @@ class InlineWorker(Draining):
     # --- the worker's life ---
 
     async def setup(self) -> None:
-        """One client for the worker and all its runs: each has a pool of connections and its own CA store."""
+        """Open one client for the worker and all its runs, since each client has a pool and a CA store."""
         stopping.share_process()
         await self._exit_stack.enter_async_context(AsyncClientContext())
         self._exit_stack.enter_context(SyncClientContext())
@@ -113,7 +113,7 @@ class InlineWorker(Draining):
         """Prefect's own watches runs that have not begun; ours asks for all of them at once."""
 
     async def _hand_over(self) -> None:
-        """Ask every run to hand over, for as long as it may take; those that then are still there are torn off.
+        """Ask every run to hand over within its time; abort those that are still there.
 
         A run that is just being taken is nobody else's any more: it begins, and is asked then.
         """
@@ -129,7 +129,7 @@ class InlineWorker(Draining):
             await together(*(run.ended.wait() for run in list(self._running.values())))
 
     def _leave(self) -> None:
-        """A handler that does not end would keep the interpreter from ending."""
+        """Exit at once where a handler is left, since it would keep the interpreter from ending."""
         if self._recycle or handlers_left():
             APILogHandler().flush()
             sys.stdout.flush()
@@ -170,7 +170,7 @@ class InlineWorker(Draining):
             self._release_limit_slot(flow_run.id)
 
     async def _claim(self, flow_run: "FlowRun") -> Flow[..., Any] | None:
-        """The run's flow, once the run is this worker's, be it after an outage of Prefect. None where it is not."""
+        """Claim the run, also after an outage of Prefect, and return its flow; None where it is not ours."""
         with patient():
             if not await self._propose_pending_state(flow_run):
                 return None
@@ -197,14 +197,14 @@ class InlineWorker(Draining):
             self._in_background(self._notice_threads, engine)
 
     async def _queue_name(self, flow_run: "FlowRun") -> str | None:
-        """The queue that the run came by, which its child runs take too. A scheduled run names it by id only."""
+        """Return the queue that the run came by, which its child runs take too."""
         queue_id = flow_run.work_queue_id
         if queue_id is not None and queue_id not in self._queues:
             self._queues[queue_id] = (await self.client.read_work_queue(queue_id)).name
         return self._queues.get(queue_id) if queue_id else None
 
     async def _entrypoint(self, flow_run: "FlowRun") -> str:
-        """Where the deployment says its flow is. Read now and then: a rollout may change it."""
+        """Return where the deployment says its flow is. It is read now and then, as a rollout may change it."""
         if flow_run.deployment_id is None:
             raise MissingFlow("The flow run has no deployment, so nothing says which flow it is.")
         known, read_at = self._entrypoints.get(flow_run.deployment_id, ("", -DEPLOYMENT_SECONDS))
@@ -217,7 +217,7 @@ class InlineWorker(Draining):
         return deployment.entrypoint
 
     async def _notice_threads(self, engine: InlineEngine) -> None:
-        """A handler that overstays has its run fenced; its thread cannot be ended but with the process."""
+        """Notice a handler that overstays: its run is fenced, but its thread ends only with the process."""
         for _ in range(20):
             if not engine.threads_left:
                 return
@@ -228,7 +228,7 @@ class InlineWorker(Draining):
     # --- watching ---
 
     async def _watch_cancelled(self) -> None:
-        """Ask for runs that an operator cancels: one question for all of them, and none while there are none."""
+        """Look for cancelled runs by one question for all, and by none while there are none."""
         cancelling = FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.CANCELLING])))
         pool = WorkPoolFilter(name=WorkPoolFilterName(any_=[self._work_pool_name]))
         while True:
@@ -241,7 +241,7 @@ class InlineWorker(Draining):
                     self._in_background(self._cancel, running)
 
     async def _cancel(self, running: _Running) -> None:
-        """Ask the run to leave; tear it off if it does not."""
+        """Ask the run to leave, and abort it if it does not."""
         running.engine.stopped = "cancelled"
         assert running.engine.flow_run is not None  # noqa: S101 - an engine has one
         with anyio.move_on_after(RUN_CANCEL_SECONDS):
@@ -252,7 +252,7 @@ class InlineWorker(Draining):
         running.scope.cancel()
 
     async def _watch_code(self) -> None:
-        """End when idle where a handler overstayed; take no more where the code on disk is not ours any more."""
+        """End when idle after a handler overstayed; take no more runs once the code on disk has changed."""
         from deployments.warm.zygote import code_version
 
         ours = code_version()
@@ -266,7 +266,7 @@ class InlineWorker(Draining):
                 self.drain()
 
     def _in_background(self, work: Callable[..., Any], *arguments: Any) -> None:
-        """Have it done beside the runs, until the worker ends. A fault is logged and the work begun again."""
+        """Do the work beside the runs until the worker ends; log a failure and begin again."""
         assert self._runs_task_group is not None  # noqa: S101 - set up before anything asks
 
         async def until_ended() -> None:

@@ -38,7 +38,7 @@ ZYGOTE_KEEPS = (*PLACES, ADDRESS, MARKER)
 
 
 def default_name(pool: str) -> str:
-    """One worker of a pool for each machine, unless named otherwise."""
+    """Return the name of a machine's only worker of a pool."""
     return f"{pool}-{socket.gethostname()}"
 
 
@@ -102,14 +102,14 @@ async def send_beacons(worker: Draining, pool: str, settings: WorkerSettings, la
 
 
 async def keep_swept() -> None:
-    """Remove the folders of killed tries, whoever's they were: at the start, and of those that are killed meanwhile."""
+    """Remove folders of killed tries at the start and again and again."""
     while True:
         await asyncio.to_thread(sweep, time.time() - SURELY_LOCKED_SECONDS)
         await asyncio.sleep(SWEEP_SECONDS)
 
 
 async def _until_zygote() -> None:
-    """Take no run before it can be forked. A zygote that does not come up is no reason to take none at all."""
+    """Wait for the zygote before the first run. One that does not come up holds no run back for ever."""
     for _ in range(int(ZYGOTE_SECONDS / FIRST_LOOK_SECONDS)):
         with suppress(OSError):
             _, writer = await asyncio.open_unix_connection("\0" + os.environ[ADDRESS])
@@ -120,7 +120,7 @@ async def _until_zygote() -> None:
 
 
 async def keep_zygote(pool: str) -> None:
-    """Keep one zygote up. It ends by itself when the code changes; runs start cold while there is none.
+    """Keep one zygote running. It ends by itself when the code changes; meanwhile runs start cold.
 
     In a session of its own, with its forks: a Ctrl-C at the terminal is for the worker, which drains them.
     """

@@ -21,7 +21,7 @@ SocketOption = tuple[int, int, int] | tuple[int, int, bytes | bytearray] | tuple
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of one post. Without a status, `error` says what was in the way."""
+    """The outcome of one post. Without a status, `error` names the failure."""
 
     status: int | None = None
     retry_after: str | None = None
@@ -37,7 +37,7 @@ async def resolve(host: str, port: int) -> Sequence[Address]:
 
 
 class JudgedBackend(httpcore.AsyncNetworkBackend):
-    """Opens connections for httpcore. The name is resolved once; a later answer of its server changes nothing.
+    """Opens httpcore's connections to judged addresses. It resolves a name once; later DNS answers change nothing.
 
     TLS is httpcore's and goes by the URL's host, so that the certificate is checked for the name, not the address.
     """

@@ -23,7 +23,7 @@ _WGS84: Final = {"type": "name", "properties": {"name": "EPSG:4326"}}
 
 @dataclass(frozen=True)
 class BaseItem:
-    """What pgSTAC adds to every item of a collection when it is read, and by which number it remembers that."""
+    """The fields that pgSTAC adds to every item of a collection when it reads them, and its number for them."""
 
     content: Json
     number: int | None
@@ -53,7 +53,7 @@ def rows(items: Iterable[Json], base: BaseItem) -> Rows:
 
 
 def _content(item: Json, base: BaseItem) -> bytes:
-    """What is left of the item once the base item's part and the columns are taken away."""
+    """Return what is left of the item without its columns and without what the base item adds."""
     content = dehydrate(base.content, item)
     for name in _KEPT_IN_COLUMNS:
         content.pop(name, None)
@@ -64,5 +64,5 @@ def _content(item: Json, base: BaseItem) -> bytes:
 
 
 def _escaped(text: str) -> str:
-    """A word of ours or a time. No control character is allowed in them."""
+    """Escape a text of ours or a time, which holds no control character."""
     return text.replace("\\", "\\\\")

@@ -18,7 +18,7 @@ LONGEST_LINE = 300
 
 
 async def last_lines(flow_run_ids: Sequence[UUID], limit: int) -> list[LogLine]:
-    """So many lines at most, oldest first, each with the task that logged it."""
+    """Return the last log lines, at most this many, oldest first, each with the task that logged it."""
     async with get_client(sync_client=False) as prefect:
         wanted = LogFilter(flow_run_id=LogFilterFlowRunId(any_=list(flow_run_ids)))
         logs = await prefect.read_logs(wanted, limit=limit, sort=LogSort.TIMESTAMP_DESC)

@@ -137,7 +137,7 @@ class PrefectRuns:
         return told
 
     async def stop(self, flow_run_id: UUID, flow: FlowState) -> None:
-        """Have a flow run stopped: by its worker where one has it, at once where none does, or none does any more."""
+        """Stop a flow run: its worker does it, or we do at once where no worker has it or answers."""
         state: State[Any] = Cancelling()
         if flow is FlowState.SCHEDULED:
             state = Cancelled()
@@ -147,7 +147,7 @@ class PrefectRuns:
             await self._ask(self._client.set_flow_run_state(flow_run_id, state), f"flow run {flow_run_id}")
 
     async def end_inside(self, flow_run_ids: Iterable[UUID]) -> bool:
-        """End what counts as under way inside flow runs that are over: its process is gone, and nobody else will.
+        """End child runs that count as running inside flow runs that are over: their processes are gone.
 
         False where Prefect did not answer, or has more of them.
         """
@@ -185,7 +185,7 @@ class PrefectRuns:
         return found
 
     async def end_child(self, flow_run_id: UUID) -> None:
-        """End a child run whose process died before it said a word to us: nobody else will."""
+        """End a child run whose process died before it sent us any message."""
         with contextlib.suppress(Unclear, PrefectRefused):  # the next sweep finds it again
             await self._crash(flow_run_id, "Its attempt is over, and it never began.")
 
@@ -216,7 +216,7 @@ class PrefectRuns:
         return frozenset(worker.name for worker in found if worker.status is WorkerStatus.ONLINE)
 
     async def _ask(self, call: Coroutine[Any, Any, Answer], about: str) -> Answer:
-        """Prefect's answer, or which kind of none it gave.
+        """Return Prefect's answer, or raise which kind of failure it gave.
 
         Its client asks again by itself, for minutes and without a word: who asks here has others to see to. Where it
         has just given none, nobody asks for a moment, or a sweep would wait once for each of its attempts.
@@ -244,7 +244,7 @@ class PrefectRuns:
         return self._deployments[deployment]
 
     def forget(self, deployment: str) -> None:
-        """Look the deployment up anew next time: it may have been made again."""
+        """Forget the deployment's id: the deployment may have been made again under another one."""
         self._deployments.pop(deployment, None)
 
 

@@ -18,7 +18,7 @@ class CannotOpen(RuntimeError):
 
 
 class Vault:
-    """Seals and opens. Made at start, so that a key that is none stops the service there."""
+    """Seals and opens secrets. It is made at start, so that a malformed key stops the service there."""
 
     def __init__(self, keys: Sequence[str]) -> None:
         from cryptography.fernet import Fernet, MultiFernet  # costs 30 ms to load: only where a vault is made

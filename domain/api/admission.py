@@ -18,7 +18,7 @@ _KNOWN: Final = "known"
 
 
 async def admit(scope: Scope) -> Sender:
-    """Whoever has a good credential; at the console, anybody sends a form.
+    """Admit whoever has a good credential; at the console, admit anybody who sends a form.
 
     A credential that was good here before may send a body at once: whether it still is, its route looks up.
     """

@@ -78,7 +78,7 @@ def allowed(*roles: Role) -> Callable[..., Coroutine[Any, Any, Identity]]:
 
 
 def allowed_beforehand(*roles: Role) -> Callable[..., Coroutine[Any, Any, Identity]]:
-    """The same, in a transaction that is over before the route begins."""
+    """Return a dependency like `allowed`, whose transaction is over before the route begins."""
 
     async def identify(state: ServiceState, shown: Shown) -> Identity:
         async with state.database.transaction() as session:
@@ -88,21 +88,21 @@ def allowed_beforehand(*roles: Role) -> Callable[..., Coroutine[Any, Any, Identi
 
 
 async def let_in(request: Request, state: Service, *roles: Role) -> None:
-    """The same, for routes that have another way in as well."""
+    """Refuse callers without one of the roles, for routes that have another way in as well."""
     shown = await caller(request)
     async with state.database.transaction() as session:
         await _let_in(session, state, shown, roles)
 
 
 async def decider(asset_id: str, session: Session, state: ServiceState, shown: Shown) -> Identity:
-    """Who may decide about this asset. To a partner's reviewer, another platform's is none."""
+    """Return the caller if they may decide about this asset; a partner's reviewer finds only its own."""
     identity = await _let_in(session, state, shown, (*sorted(REVIEWERS), "partner"))
     await _refuse_strangers(asset_id, session, identity)
     return identity
 
 
 async def _refuse_strangers(asset_id: str, session: AsyncSession, identity: Identity) -> None:
-    """To a partner, what is not its own is as what is not there, whoever else may decide about it."""
+    """Answer a partner about another platform's asset as about a missing one."""
     if identity.role == "partner":
         if REVIEW_SCOPE not in identity.scopes:
             raise Forbidden("This needs the scope review, which your credential has not.")
@@ -111,13 +111,13 @@ async def _refuse_strangers(asset_id: str, session: AsyncSession, identity: Iden
 
 
 async def decider_beforehand(asset_id: str, state: ServiceState, shown: Shown) -> Identity:
-    """The same, in a transaction that is over before the route begins."""
+    """Return the decider like `decider`, in a transaction that is over before the route begins."""
     async with state.database.transaction() as session:
         return await decider(asset_id, session, state, shown)
 
 
 async def deleter(asset_id: str, session: Session, state: ServiceState, shown: Shown) -> Identity:
-    """Who may delete this asset: who may decide about it, and operators where it is what their own runs made."""
+    """Return the caller if they may delete this asset: its deciders, and operators where it is scratch."""
     if not is_scratch(await Assets(session).platform_of(asset_id)):
         return await decider(asset_id, session, state, shown)
     identity = await _let_in(session, state, shown, (*sorted(STAFF), "partner"))
@@ -134,7 +134,7 @@ async def _let_in(session: AsyncSession, state: Service, shown: Caller, roles: t
 
 
 async def turn(submission: SubmissionCreate, state: ServiceState) -> AsyncIterator[Turn]:
-    """The submission's turn. Taken before the transaction: who waits must not hold a connection."""
+    """Wait for the submission's turn before the transaction begins: a waiting caller must hold no connection."""
     async with state.turns.taken(submission) as taken:
         yield taken
 
@@ -170,13 +170,13 @@ Exports = Annotated[ExportDesk, Depends(export_desk)]
 
 @dataclass(frozen=True)
 class Deciding:
-    """Decisions of one caller: each is a transaction of its own, in which no file is read."""
+    """Makes one caller's decisions, each in a transaction of its own in which no file is read."""
 
     service: Service
     if_match: str | None
 
     async def __call__(self, decide: Callable[[Reviews], Awaitable[Decision]]) -> Decision:
-        """What was decided, committed."""
+        """Make the decision, commit it, and return it."""
 
         async def act(session: AsyncSession, files: FilesRead) -> Decision:
             return await decide(review_desk(session, self.service, files, self.if_match))
@@ -193,7 +193,7 @@ async def asset_changes(session: Session, exports: Exports, if_match: IfMatch = 
 
 
 async def removal(state: ServiceState) -> AsyncIterator[Removal]:
-    """Carried out once what is asked for after it has ended, the transaction too. A failed one removes nothing."""
+    """Return a removal that is carried out after the route has ended, its transaction too, unless that failed."""
     made = Removal(state.zones)
     yield made
     await made.carry_out()

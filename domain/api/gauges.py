@@ -61,7 +61,7 @@ OF_POOLS = {
 
 @dataclass
 class DomainGauges:
-    """What was read last. Where the database is away, nothing is told that was true before."""
+    """Keeps the figures that were read last. It shows none while the database is away."""
 
     database: Database
     silence_seconds: float
@@ -73,7 +73,7 @@ class DomainGauges:
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     async def refresh(self) -> None:
-        """Read anew what is too old, once for all who ask together."""
+        """Read again the figures that are too old, once for all who ask together."""
         async with self._turn:
             if self.clock() - self._read_at < FRESH_SECONDS:
                 return
@@ -119,7 +119,7 @@ def _gauge(name: str, told: str, label: str) -> GaugeMetricFamily:
 
 
 def _filled(name: str, told: str, label: str, rows: Sequence[Row], always: Iterable[str]) -> Metric:
-    """A gauge with its values; what is always there is 0 where nothing is said of it."""
+    """Return a gauge with its values; labels in `always` have 0 where there is no row."""
     family = _gauge(name, told, label)
     for value_of, value in (dict.fromkeys(always, 0.0) | dict(rows)).items():
         family.add_metric([value_of] if label else [], value)

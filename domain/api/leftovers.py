@@ -1,4 +1,4 @@
-"""What ended requests left over, for operators: how much the collector has before it, and what it cannot know of."""
+"""Routes for operators about leftovers: how much the collector has to remove, and files that no row names."""
 
 from collections.abc import AsyncIterator
 from typing import Annotated

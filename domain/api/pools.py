@@ -1,4 +1,4 @@
-"""Where workers say that they are there."""
+"""The route by which workers announce themselves."""
 
 from typing import Annotated
 

@@ -120,7 +120,7 @@ async def read_timeline(
 
 
 async def _logged(state: Service, flow_runs: Sequence[UUID]) -> list[LogLine] | None:
-    """What Prefect can tell within the time that a reader of a timeline has."""
+    """Return what Prefect can tell of the log within the time that a reader of a timeline has."""
     if state.last_lines is None or not flow_runs:
         return None
     try:

@@ -111,7 +111,7 @@ def error_page(status: int, title: str, detail: str) -> HTMLResponse:
 
 
 async def _redirect_to_sign_in(request: Request, _error: Exception) -> Response:
-    """Sign in first; whoever only read is brought back afterwards."""
+    """Send the browser to the sign-in; a page that was only read is returned to afterwards."""
     if request.headers.get("hx-request"):
         return Response(status_code=401, headers={"HX-Redirect": f"{CONSOLE}/sign-in"})
     if "/live/" in request.url.path:

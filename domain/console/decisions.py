@@ -30,7 +30,7 @@ Form = Annotated[dict[str, str], Depends(form_of)]
 
 @dataclass(frozen=True)
 class Sent:
-    """A form about a version, and the transaction that does what it asks for."""
+    """A form about a version, with the transaction that carries it out."""
 
     session: AsyncSession
     files: FilesRead
@@ -47,11 +47,11 @@ class Sent:
         return AssetChanges(self.session, exports_of(self.session, self.service), self._if_match("asset_lock"))
 
     def reasoned(self, model: type[Model]) -> Model:
-        """What needs a revision and a reason."""
+        """Return the form as a model that needs a revision and a reason."""
         return checked(model, revision=self.form.get("revision"), reason=self.form.get("reason", ""))
 
     def _if_match(self, name: str) -> str | None:
-        """The state that the form's page showed."""
+        """Return the entity tag of the state that the form's page showed."""
         return f'"{self.form[name]}"' if self.form.get(name) else None
 
 
@@ -109,7 +109,7 @@ VERBS: Final[Mapping[str, Callable[[Sent], Awaitable[object]]]] = {
 
 
 async def decider(request: Request, state: ServiceState, form: Form) -> Person:
-    """Who sent the form, known before the decision's own transaction begins."""
+    """Return who sent the form, before the decision's own transaction begins."""
     async with state.database.transaction() as session:
         who = await person_of(request, session)
     if who is None:
@@ -129,7 +129,7 @@ async def decide(
     ordinal: Ordinal,
     verb: str,
 ) -> Response:
-    """Decide, and go back to the version's page: what was refused is said there, beside what was typed."""
+    """Carry the decision out and go back to the version's page, which shows a refusal beside what was typed."""
     if verb not in VERBS:
         raise NotFound("There is no such decision.")
 

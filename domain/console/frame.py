@@ -35,7 +35,7 @@ PLACES = (
 async def frame(
     request: Request, session: AsyncSession, who: Person, place: str, about: PageSubject | None = None
 ) -> dict[str, Any]:
-    """To be asked for before the content: what changes in between is then noticed by the page."""
+    """Return what every page shows. Routes ask for it first, so that the page notices changes made in between."""
     lists = ConsoleLists(session)
     mark = await lists.mark(about.page, about.asset_id, about.ordinal) if about else ""
     return {

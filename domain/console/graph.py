@@ -50,7 +50,7 @@ def _box(stage: Stage, spot: Spot) -> Box:
 
 
 def note(stage: Stage) -> str:
-    """How far it is, in a few words."""
+    """Say in a few words how far the node is."""
     if stage.items_total:
         failed = f", {stage.items_failed} failed" if stage.items_failed else ""
         return f"{stage.items_done or 0} of {stage.items_total}{failed}"
@@ -60,7 +60,7 @@ def note(stage: Stage) -> str:
 
 
 def progress(stage: Stage) -> float:
-    """How much of it is done, from 0 to 1."""
+    """Return how much of the node is done, from 0 to 1."""
     if stage.status == "completed":
         return 1.0
     if stage.items_total:

@@ -29,7 +29,7 @@ class TooManyPages(ProblemError):
 
 @dataclass
 class Pages:
-    """The streams of this process. `close` lets them go: a server that stops must not wait for open pages."""
+    """The open streams of this process. `close` ends them, so that a stopping server does not wait for pages."""
 
     open: int = 0
     closing: asyncio.Event = field(default_factory=asyncio.Event)
@@ -97,7 +97,7 @@ async def _event_stream(request: Request, state: Service, about: PageSubject, pa
 
 
 async def _read_mark(request: Request, state: Service, about: PageSubject) -> str | None:
-    """The page's mark, for somebody who is signed in."""
+    """Return the page's mark, or None where nobody is signed in."""
     async with state.database.transaction() as session:
         if await person_of(request, session) is None:
             return None

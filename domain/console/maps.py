@@ -49,7 +49,7 @@ def map_of(asset: AssetView, version: VersionView) -> Map:
 
 
 def trouble_of(kind: str, outputs: Mapping[str, Any]) -> str | None:
-    """What a reviewer should know of the map before they decide."""
+    """Return what a reviewer should know of the map before they decide."""
     told = outputs.get("bands")
     bands = [band for band in told if isinstance(band, dict)] if isinstance(told, list) else []
     return trouble(bands) if kind == "raster" else None
@@ -106,7 +106,7 @@ def _box(bounds: tuple[float, float, float, float] | None) -> dict[str, Any] | N
 
 
 def outline(item: Mapping[str, Any] | None) -> dict[str, str]:
-    """What the catalogue item says of where the data comes from, as text."""
+    """Return what the catalogue item says of its origin, as text."""
     if item is None:
         return {}
     properties = item.get("properties")

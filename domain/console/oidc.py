@@ -71,7 +71,7 @@ class Provider:
         return address, PendingSignIn(state, nonce, verifier, return_address)
 
     async def finish(self, pending: PendingSignIn, given: dict[str, str]) -> Vouched:
-        """Whom the provider vouches for."""
+        """Return the person whom the provider vouches for."""
         if not secrets.compare_digest(pending.state.encode(), given.get("state", "").encode()):
             raise SignInRefused("This answer belongs to another sign-in. Begin again.")
         if given.get("iss", self.issuer) != self.issuer:  # RFC 9207: another provider's answer
@@ -93,7 +93,7 @@ class Provider:
             raise ProviderUnavailable("Its keys cannot be read. Try again in a moment.") from error
 
     def _refuse_foreign(self, claims: dict[str, Any], nonce: str) -> None:
-        """A token that was made for another sign-in, or handed to somebody else, proves nothing about this browser."""
+        """Refuse a token that was made for another sign-in or another client."""
         if not secrets.compare_digest(str(claims.get("nonce", "")).encode(), nonce.encode()):
             raise InvalidToken("made for another sign-in")
         if fault := faults_of_audience(claims, self.client_id):
@@ -102,7 +102,7 @@ class Provider:
             raise InvalidToken("it names nobody")
 
     async def _exchange_code(self, endpoints: Endpoints, pending: PendingSignIn, code: str) -> str:
-        """The ID token that the code stands for."""
+        """Exchange the code for the ID token that it stands for."""
         from authlib.common.errors import AuthlibBaseError
 
         try:
@@ -123,7 +123,7 @@ class Provider:
         return token
 
     async def _discover_once(self) -> Endpoints:
-        """What the provider says of itself, asked once; where it does not answer, not again for some seconds."""
+        """Return the provider's endpoints, asked for once; after a failure, not again for some seconds."""
         async with self._turn:
             if self._endpoints is None:
                 if self._failed_at is not None and time.monotonic() - self._failed_at < REFRESH_SECONDS:
@@ -143,7 +143,7 @@ class Provider:
         return told
 
     def _endpoints_of(self, told: dict[str, Any]) -> Endpoints:
-        """Codes, tokens and keys go by these addresses: none of them may be one where others listen."""
+        """Return the endpoints, refusing any address on whose way others could listen."""
         if told["issuer"] != self.issuer:
             raise ValueError("the provider calls itself otherwise")
         for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):

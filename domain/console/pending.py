@@ -16,7 +16,7 @@ PENDING_SECONDS: Final = 600
 
 @dataclass(frozen=True)
 class PendingSignIn:
-    """What the provider's answer is held against, and where to go then."""
+    """What the provider's answer is checked against, and where to go after the sign-in."""
 
     state: str
     nonce: str
@@ -26,7 +26,7 @@ class PendingSignIn:
 
 
 class PendingSignIns:
-    """Seals and opens them. Processes with the same keys open each other's; without keys each has its own."""
+    """Seals and opens pending sign-ins. Processes share the keys they are given; without keys each has its own."""
 
     def __init__(self, keys: Sequence[str]) -> None:
         from cryptography.fernet import Fernet, MultiFernet
@@ -38,7 +38,7 @@ class PendingSignIns:
         return self._fernet.encrypt(json.dumps(asdict(pending), ensure_ascii=False).encode()).decode()
 
     def opened(self, cookie: str) -> PendingSignIn | None:
-        """None for what we have not sealed, or too long ago."""
+        """Return the pending sign-in, or None where we did not seal it or did so too long ago."""
         from cryptography.fernet import InvalidToken
 
         try:

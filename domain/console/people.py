@@ -1,4 +1,4 @@
-"""Who is at the console: sessions by cookie, and the two ways to get one. Routes ask here, tables are asked below."""
+"""Identifies people at the console: sessions by cookie, and two ways to sign in. Routes use it; it reads the tables."""
 
 import logging
 import secrets
@@ -71,7 +71,7 @@ Reader = Annotated[Person, Depends(person)]
 
 
 def need(who: Person, *roles: Role) -> None:
-    """Refuse whoever has none of the roles, in the API's words."""
+    """Refuse a person who has none of the roles, in the API's words."""
     if who.identity.role not in roles:
         raise Forbidden(f"This needs one of the roles {', '.join(roles)}; you are signed in as {who.identity.role}.")
 
@@ -84,7 +84,7 @@ def check_form(who: Person, form: dict[str, str]) -> None:
 
 @dataclass(frozen=True)
 class FrontDesk:
-    """Signs people in and out. A new session each time, so that nobody can bring one along."""
+    """Signs people in and out. Each sign-in makes a new session, so that nobody can bring one along."""
 
     session: AsyncSession
     service: Service

@@ -50,7 +50,7 @@ async def queue(request: Request, session: Session, who: Reader, after: Token = 
 async def _tallies(
     session: AsyncSession, rows: Sequence[QueueLine], platforms: Mapping[str, PlatformView]
 ) -> dict[UUID, Tally]:
-    """How far the revisions are for which one approval is not enough, by their requests."""
+    """Count the approvals of the listed revisions whose platform asks for more than one, by request."""
     approvals, tallies = Approvals(session), dict[UUID, Tally]()
     asked = [row for row in rows if platforms[row.asset.platform_id].approvals_required > 1]
     given, now = await approvals.given(*(row.revision for row in asked)), await approvals.now()

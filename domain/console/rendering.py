@@ -30,7 +30,7 @@ BUILT = ("htmx.min.js", "maplibre-gl.js", "maplibre-gl-worker.js", "maplibre-gl.
 
 
 def unbuilt() -> list[str]:
-    """Which of it is missing."""
+    """Return the names of built files that are missing."""
     return [name for name in BUILT if not (STATIC / "vendor" / name).is_file()]
 
 
@@ -51,13 +51,13 @@ def environment() -> Environment:
 
 @lru_cache
 def static_address(name: str) -> str:
-    """A file's address, which changes with its content: browsers may keep it for good."""
+    """Return a file's address, which changes with its content, so that browsers may keep it for good."""
     path = STATIC / name
     content = path.read_bytes() if path.is_file() else b""
     return f"/console/static/{name}?{hashlib.sha256(content).hexdigest()[:12]}"
 
 
 def page(template: str, status: int = 200, **values: Any) -> HTMLResponse:
-    """One page. It is shown to whoever is signed in and kept nowhere."""
+    """Render one page, which only its signed-in reader sees and nobody caches."""
     html = environment().get_template(template).render(**values)
     return HTMLResponse(html, status, headers={"Cache-Control": "no-store"})

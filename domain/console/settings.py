@@ -7,7 +7,7 @@ from pydantic_settings import BaseSettings
 
 
 class ConsoleSettings(BaseSettings):
-    """A provider of identities, local users, or both."""
+    """How people sign in: by a provider of identities, as local users, or both."""
 
     oidc_issuer: str | None = Field(default=None, description="OpenID Connect provider that people sign in at")
     oidc_client_id: str | None = Field(default=None, description="What the console is called there")

@@ -22,7 +22,7 @@ class ApprovalLine:
 
 @dataclass(frozen=True)
 class ReviewStanding:
-    """How far the newest revision is. `mine` are the revisions whose approval this person may take back."""
+    """How many approvals the newest revision has. `mine` are revisions whose approval this person may take back."""
 
     tally: Tally
     days: int | None
@@ -36,7 +36,7 @@ class ReviewStanding:
 
     @property
     def is_last(self) -> bool:
-        """One more approval, and the revision is served."""
+        """Whether one more approval would have the revision served."""
         return len(self.tally.reviewers) + 1 >= self.tally.required
 
 

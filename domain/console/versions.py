@@ -72,7 +72,7 @@ async def version_page(
     opened: str = "",
     form: dict[str, str] | None = None,
 ) -> Response:
-    """The page; after a refused decision with what was refused, and with what was typed."""
+    """Render the page; after a refused decision it shows the refusal and what was typed."""
     around = await frame(request, session, who, "queue", PageSubject("version", asset_id, ordinal))
     asset = await api.read_asset(asset_id, session, Response())
     shown = await api.read_version(asset_id, ordinal, session, Response())
@@ -102,7 +102,7 @@ async def version_page(
 
 
 async def _read_request(session: AsyncSession, state: Service, shown: VersionView) -> dict[str, Any]:
-    """The request that made the newest revision: its runs with their graphs, and what happened to it."""
+    """Read the request that made the newest revision: its runs with their graphs, and its timeline."""
     desk = RecordDesk(session, state.definitions)
     request = await desk.request(shown.newest.request_id)
     runs = [await desk.run(run.run_id, 0, MOST_STAGES) for run in request.runs]
@@ -133,7 +133,7 @@ async def layer_words(session: AsyncSession, asset_id: str) -> dict[str, Any]:
 
 
 async def _read_latest(session: AsyncSession, asset: AssetView) -> VersionView | None:
-    """The version that is served as latest."""
+    """Read the version that is served as latest."""
     if asset.latest_ordinal is None:
         return None
     return await api.read_version(asset.asset_id, asset.latest_ordinal, session, Response())
@@ -142,7 +142,7 @@ async def _read_latest(session: AsyncSession, asset: AssetView) -> VersionView |
 async def _read_item(
     session: AsyncSession, state: Service, asset_id: str, ordinal: int, revision: int
 ) -> dict[str, Any] | None:
-    """The catalogue item that the revision made. Its page is worth reading without."""
+    """Read the catalogue item of the revision; None where it cannot be read, since the page is useful without it."""
     name = await ConsoleLists(session).item_name(asset_id, ordinal, revision)
     if name is None:
         return None

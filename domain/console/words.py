@@ -49,12 +49,12 @@ def size(count: float | None) -> str:
 
 
 def moment(at: datetime | None) -> str:
-    """A time that means the same everywhere."""
+    """Write a time so that it means the same everywhere."""
     return "never" if at is None else at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def machine_time(at: datetime | None) -> str:
-    """The same for programs, which may say it in the reader's own zone."""
+    """Write a time for programs, which may show it in the reader's own zone."""
     return "" if at is None else at.astimezone(UTC).isoformat()
 
 
@@ -69,7 +69,7 @@ def duration(seconds: float | None) -> str:
 
 
 def reviews(client: Any) -> str:
-    """Whose versions a client may decide about."""
+    """Say whose versions a client may decide about."""
     if client.role in REVIEWERS:
         return "all platforms"
     return f"what others of {client.platform_id} sent" if REVIEW_SCOPE in client.scopes else "no"
@@ -95,7 +95,7 @@ def problem(told: Mapping[str, Any]) -> str:
 
 
 def event(kind: str, facts: Mapping[str, Any]) -> str:
-    """What a line of the timeline says."""
+    """Say what a line of the timeline tells."""
     if kind.startswith("node."):
         return _node(kind.removeprefix("node."), facts)
     actor = f" by {facts['actor']}" if facts.get("actor") else ""
@@ -116,7 +116,7 @@ def event(kind: str, facts: Mapping[str, Any]) -> str:
 
 
 def remark(facts: Mapping[str, Any]) -> str:
-    """What somebody or something added in words of its own."""
+    """Return what a person or program added to an event in words of its own."""
     said = [facts.get(name) for name in ("reason", "comment", "message", "problem")]
     return "; ".join(str(words) for words in said if words)
 

@@ -30,7 +30,7 @@ class Artifact(BaseModel):
 
     @model_validator(mode="after")
     def _is_a_product(self, info: ValidationInfo) -> "Artifact":
-        """Of a process that may have been taken over: a file of the silver zone, and none that the catalogue reads."""
+        """Refuse, from a process that may be taken over, files outside of silver and files that the catalogue reads."""
         is_staged = self.role in {*STAGED_ITEMS, STAGED_WORDS}
         if isinstance(info.context, Taken) and (self.zone != "silver" or is_staged):
             raise foreign(f"{self.role} {self.zone}/{self.name}")

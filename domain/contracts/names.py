@@ -19,7 +19,7 @@ FOREIGN: Final = "foreign-name"
 
 @dataclass(frozen=True)
 class Taken:
-    """What a result may name: what lies below the run's own folder, and sources that the try was given."""
+    """The names that a result may hold: blobs of the run's own folder, and sources that the try was given."""
 
     home: str
     given: frozenset[str]
@@ -27,7 +27,7 @@ class Taken:
 
 @dataclass
 class Named:
-    """The blobs that were named, collected while a model is made."""
+    """The blob names that were found while a model was made."""
 
     names: set[str] = field(default_factory=set)
 
@@ -41,7 +41,7 @@ def is_inside(name: str, folder: str) -> bool:
 
 
 def foreign(name: str) -> PydanticCustomError:
-    """The fault of naming what is not the run's own."""
+    """Return the refusal of a name that is not the run's own."""
     return PydanticCustomError(FOREIGN, "{name} is not the run's own", {"name": repr(name[:200])})
 
 

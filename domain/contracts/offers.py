@@ -6,7 +6,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Offer:
-    """One process, whoever asks: what differs between platforms, their own references, is not part of it.
+    """One process, the same for all platforms: their own references are no part of it.
 
     `inputs` is a list, for their order: each with name, required and schema.
     """

@@ -17,7 +17,7 @@ PARAMETER = "parameters."
 
 
 def own_folder(platform_id: str) -> str:
-    """The folder that a platform submits from where nobody has said another."""
+    """Return the folder that a platform submits from unless an operator has named others."""
     return f"uploads/{platform_id}/"
 
 
@@ -80,7 +80,7 @@ def mapping_faults(
 
 
 def _shared_place(one: str, other: str, mapping: dict[str, FieldRule]) -> str | None:
-    """The place of one field that is also within the other's."""
+    """Return the place of one field that lies within the other's place."""
     first, second = path_of(one, mapping), path_of(other, mapping)
     if first is None or second is None:
         return None

@@ -56,7 +56,7 @@ async def _http_error(request: Request, error: Exception) -> JSONResponse:
 
 
 def allowed_methods(request: Request) -> list[str]:
-    """All methods of this address. A route that refuses one knows only its own, and others may share its address."""
+    """Return all methods of this address; the refusing route knows only its own."""
     scope = {
         name: value for name, value in request.scope.items() if name != "fastapi"
     }  # marks of the route that refused

@@ -23,7 +23,7 @@ BATCH = 100
 
 @dataclass(frozen=True)
 class ApprovalExpiry:
-    """Any number may look: decisions about one asset take turns."""
+    """Ends approvals that are due. Any number of processes may do so: decisions about one asset take turns."""
 
     service: Service
     every_seconds: float
@@ -44,7 +44,7 @@ class ApprovalExpiry:
         return sum([await self._end(*each) for each in due])
 
     async def _end(self, asset_id: str, ordinal: int, revision: int) -> bool:
-        """One that cannot be ended now is in no other's way, and tried again."""
+        """End one approval. A failure is logged, holds up no other, and is tried again."""
 
         async def act(session: AsyncSession, files: FilesRead) -> bool:
             return await review_desk(session, self.service, files).end(asset_id, ordinal, revision)

@@ -26,7 +26,7 @@ RETRY_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class CallbackSender:
-    """Claims callbacks and posts them, each beside the others: one that is slow delays none."""
+    """Claims callbacks and posts them concurrently, so that a slow receiver delays no other."""
 
     database: Database
     webhooks: CallbackDelivery
@@ -48,7 +48,7 @@ class CallbackSender:
                 under_way = {task for task in under_way if not task.done()}
 
     async def _pause(self, under_way: set[asyncio.Task[None]]) -> None:
-        """Until a delivery ends, for its endpoint may have more, or so long."""
+        """Wait until a delivery ends, since its endpoint may have more, or until the time is over."""
         if under_way:
             await asyncio.wait(under_way, timeout=self.poll_seconds, return_when=asyncio.FIRST_COMPLETED)
         else:
@@ -68,7 +68,7 @@ class CallbackSender:
             return list(await Callbacks(session).claim(room, EACH_ENDPOINT, seconds))
 
     async def _deliver(self, due: DueCallback) -> None:
-        """One try. Nothing about one callback may end the sender: after its next start it would meet it again."""
+        """Make one try. No error about one callback ends the sender, which would meet it again after a restart."""
         try:
             answer = await self._post(due)
             verdict = self._judge(due, answer)

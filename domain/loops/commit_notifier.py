@@ -21,7 +21,7 @@ IDS_AT_ONCE = 200  # a notification carries 8000 bytes
 
 
 class CommitNotifier:
-    """Told of every commit that others wait for. A notification that gets lost costs them the rest of their wait."""
+    """Notifies other processes of commits. A lost notification costs a waiter only the rest of its wait."""
 
     def __init__(self, address: DatabaseAddress) -> None:
         self.address = address
@@ -29,7 +29,7 @@ class CommitNotifier:
         self._noted = AfterCommit()
 
     def tell(self, noted: AfterCommit) -> None:
-        """Have others hear of a commit, soon, together with those that come meanwhile."""
+        """Notify others of a commit soon, together with commits that follow at once."""
         self._noted.add(noted)
         self._told.set()
 
@@ -52,7 +52,7 @@ class CommitNotifier:
                 await asyncio.sleep(1)
 
     def _news(self) -> list[tuple[str, str]]:
-        """What to tell on which channel; nothing is told twice."""
+        """Return what to send on which channel; nothing is sent twice."""
         noted, self._noted = self._noted, AfterCommit()
         told = [
             *_parts(FENCE_CHANNEL, noted.fenced),
@@ -63,6 +63,6 @@ class CommitNotifier:
 
 
 def _parts(channel: str, ids: Iterable[UUID]) -> list[tuple[str, str]]:
-    """The ids in notifications of the length that there may be."""
+    """Split the ids into notifications that are not too long for PostgreSQL."""
     words = sorted(map(str, ids))
     return [(channel, ",".join(words[start : start + IDS_AT_ONCE])) for start in range(0, len(words), IDS_AT_ONCE)]

@@ -1,4 +1,4 @@
-"""Looks for words that stand in the external database and may not any more, and has them removed."""
+"""Removes metadata from the external database that may not stand there any more."""
 
 import asyncio
 import logging
@@ -15,7 +15,7 @@ log = logging.getLogger("cairn.recall")
 
 @dataclass(frozen=True)
 class ExternalMetadataSweep:
-    """Any number may look: removing twice is removing."""
+    """Removes such metadata now and then. Any number of processes may do so."""
 
     words: OutsideWords
     every_seconds: float

@@ -22,7 +22,7 @@ LEASE_SECONDS = 300.0  # after which another goes on with what one has begun
 
 @dataclass(frozen=True)
 class LeftoverCollector:
-    """Any number may look: what one has begun the others leave alone for a while, and removing twice is removing."""
+    """Collects leftovers. Processes leave each other's work alone for a while, and removing twice is harmless."""
 
     collecting: Collecting
     every_seconds: float
@@ -51,7 +51,7 @@ class LeftoverCollector:
         return sum([await self._collect(request_id) for request_id in due], start=Collected())
 
     async def _collect(self, request_id: UUID) -> Collected:
-        """One whose files cannot be removed now is in no other's way, and waits until its lease is over."""
+        """Collect one request's leftovers. A failure is logged, holds up no other, and waits for the lease to end."""
         with failures_logged(log, "leftovers could not be removed", request_id=str(request_id)):
             try:
                 return await self.collecting.collect(request_id) or Collected()

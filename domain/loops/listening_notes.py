@@ -21,7 +21,7 @@ log = logging.getLogger("cairn.listening")
 
 @dataclass
 class ListeningNotes:
-    """Any number may note; what they say together counts (`domain/rules/listening.py`)."""
+    """Notes that this process listens. The rules combine the notes of all (`domain/rules/listening.py`)."""
 
     database: Database
     gap_seconds: float
@@ -43,12 +43,12 @@ class ListeningNotes:
             await self._note(session)
 
     async def note_with(self, session: AsyncSession) -> None:
-        """Note it now and then with a heartbeat that was taken: where many wait for a connection, notes wait too."""
+        """Note it now and then in the transaction of a heartbeat: where many wait for a connection, notes wait too."""
         if time.monotonic() - self._noted_at >= self.gap_seconds / NOTES_A_GAP:
             await self._note(session)
 
     async def _note(self, session: AsyncSession) -> None:
-        """Go on with the span; after a gap of this process's own, begin another one."""
+        """Extend this process's span; after a gap of its own, begin another one."""
         self._noted_at = time.monotonic()
         if await ListeningSpans(session).go_on(self._span_id, self.gap_seconds):
             return

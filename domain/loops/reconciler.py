@@ -29,7 +29,7 @@ LINGER_SECONDS = 5.0  # how long to look on after flow runs were to be stopped
 
 
 class FlowRuns(Protocol):
-    """What the sweep asks of Prefect. Its silence is an answer: `unknown`."""
+    """What the sweep asks of Prefect. Where Prefect does not answer, the state is `unknown`."""
 
     async def states(self, flow_run_ids: Iterable[UUID]) -> dict[UUID, FlowState]: ...
 
@@ -45,14 +45,14 @@ class FlowRuns(Protocol):
 
 
 async def _sleep_unnotified(seconds: float) -> bool:
-    """Where nobody tells of fences, the next sweep finds them."""
+    """Sleep, for sweeps that no notification of fenced attempts wakes."""
     await asyncio.sleep(seconds)
     return False
 
 
 @dataclass
 class PrefectAnswers:
-    """Since when Prefect has answered all that this process asked of flow runs."""
+    """Notes since when Prefect has answered all questions of this process."""
 
     missed_at: float = float("-inf")
 
@@ -67,7 +67,7 @@ class PrefectAnswers:
 
 @dataclass(frozen=True)
 class Reconciler:
-    """Looks every so often."""
+    """Compares attempts with Prefect's flow runs again and again."""
 
     database: Database
     flow_runs: FlowRuns
@@ -81,7 +81,7 @@ class Reconciler:
     _behind: dict[bool, Suspect] = field(default_factory=dict, init=False)  # where the next sweep goes on
 
     async def run(self) -> None:
-        """Sweep until cancelled; where an attempt was fenced, see to its flow runs at once and until they end."""
+        """Sweep until cancelled; after a fence, judge its flow runs at once and until they have ended."""
         swept, hurry_until = time.monotonic(), 0.0
         while True:
             now, due = time.monotonic(), swept + self.every_seconds
@@ -116,7 +116,7 @@ class Reconciler:
         return dict(done)
 
     async def _end_unheard_children(self) -> dict[Action, int]:
-        """End child runs of attempts that are over which never said that they began: their processes died before.
+        """End child runs of ended attempts that never said that they began: their processes died before.
 
         Only Prefect knows of those, and keeps a slot of their pool for each, for ever.
         """
@@ -134,13 +134,13 @@ class Reconciler:
         return replace(self.patience, prefect_answers=self.answers.seconds)
 
     async def _judge_or_log(self, suspect: Suspect, judging: Awaitable[Action]) -> Action:
-        """One attempt that cannot be judged is in no other's way."""
+        """Judge one attempt; log a failure, so that it holds up no other."""
         with failures_logged(log, "attempt could not be judged", run_id=str(suspect.run_id)):
             return await judging
         return Action.LEAVE
 
     async def _judge_live(self, suspect: Suspect, told: dict[UUID, FlowState]) -> Action:
-        """Decide, and decide again under the locks: it may have spoken or ended since the look."""
+        """Decide about a suspect, and again under the locks, since it may have spoken or ended meanwhile."""
         flow_run_id, flow = suspect.flow_run_id, FlowState.UNKNOWN
         if flow_run_id is None:
             flow_run_id, flow = await self.flow_runs.find(
@@ -198,7 +198,7 @@ class Reconciler:
         return dict(done)
 
     async def _judge_ended(self, ended: Sequence[Suspect]) -> dict[Action, int]:
-        """Dispose of those whose flow runs are all over, children included, and stop the others' that are due."""
+        """Dispose of attempts whose flow runs are all over, child runs included; stop the flow runs of the others."""
         if not ended:
             return {}
         async with self.database.transaction() as session:

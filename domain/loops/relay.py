@@ -66,7 +66,7 @@ class Relay:
         return claimed
 
     async def _send_or_log(self, prefect: PrefectRuns, dispatch: Dispatch) -> None:
-        """Send it; where that fails in no way we know, its lease runs out and it is tried again."""
+        """Send one attempt; after an unknown failure its lease runs out and it is sent again."""
         with failures_logged(log, "attempt could not be sent", run_id=str(dispatch.run_id)):
             await self._send(prefect, dispatch)
 
@@ -93,7 +93,7 @@ class Relay:
             await outbox.link(self.database, dispatch.run_id, dispatch.number, flow_run_id)
 
     async def _park_or_link(self, prefect: PrefectRuns, dispatch: Dispatch, reason: str) -> None:
-        """A refusal may hide a run that an earlier try had created: only if there is none is the run parked."""
+        """Park a refused run, unless an earlier try created its flow run: then link that one."""
         key = outbox.key(dispatch.workflow_id, dispatch.run_id, dispatch.number)
         flow_run_id, state = await prefect.find(key)
         if flow_run_id is not None:
@@ -108,13 +108,13 @@ class Relay:
 
 
 async def _wait(listener: psycopg.AsyncConnection, seconds: float) -> None:
-    """Until something was committed for us, or so long."""
+    """Wait until a commit is notified, or until the time is over."""
     with contextlib.suppress(StopAsyncIteration):
         await anext(listener.notifies(timeout=seconds, stop_after=1))
 
 
 def flow_run_name(dispatch: Dispatch) -> str:
-    """What an operator recognises in a list: platform, asset, version, revision, attempt."""
+    """Name the flow run by what operators recognise: platform, asset, version, revision, attempt."""
     if dispatch.asset_id is None:
         return f"{dispatch.workflow_id} {dispatch.run_id.hex[:8]} #{dispatch.number}"
     place = f"{dispatch.asset_id[:8]} {shown(dispatch.label or '')} r{dispatch.revision}"
@@ -129,5 +129,5 @@ def flow_run_tags(dispatch: Dispatch) -> list[str]:
 
 
 def shown(text: str) -> str:
-    """Partner's text as a name in Prefect may carry it: no markup, no template, no control character."""
+    """Reduce partner's text to characters that can act nowhere in Prefect: no markup, template or control character."""
     return NOT_SHOWN.sub("_", text)[:LONGEST_SHOWN]

@@ -27,7 +27,7 @@ Online = Callable[[str], Awaitable[Collection[str] | None]]  # names of a pool's
 
 @dataclass
 class UnservedPoolSweep:
-    """Looks every so often. It judges only once every worker would have been heard, here or elsewhere."""
+    """Looks for such runs again and again, but judges only once every worker's beacon could have been heard."""
 
     database: Database
     every_seconds: float
@@ -69,7 +69,7 @@ class UnservedPoolSweep:
             return await self._routing(session).waiting()
 
     async def _is_clear(self, pool: str, online: Online) -> bool:
-        """Note workers that only Prefect knows of. False where nothing can be said of the pool now."""
+        """Note workers that only Prefect knows of. Return False where nothing can be said of the pool now."""
         names = await online(pool)
         if names is None:
             self._away_at = time.monotonic()
@@ -85,7 +85,7 @@ class UnservedPoolSweep:
         return judge(waits.pool is not None, waits.marked_seconds, self.allowed_seconds, is_awaiting=awaiting)
 
     async def _act(self, run_id: UUID) -> PoolNotice:
-        """One that cannot be judged is in no other's way."""
+        """Carry out what was decided about one run; a failure is logged and holds up no other."""
         with failures_logged(log, "a run could not be judged", run_id=str(run_id)):
             async with self.database.transaction() as session:
                 return await self._routing(session).act(run_id)

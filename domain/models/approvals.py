@@ -8,9 +8,7 @@ from domain.models.base import Base, CreatedAt, Moment
 
 
 class GivenApproval(Base):
-    """What one reviewer said yes to: a revision with this content, for these readers, until then. Never changed but
-    to be withdrawn.
-    """
+    """One reviewer's yes to a revision with this content, for these readers. Only its withdrawal changes it."""
 
     __tablename__ = "approvals"
     __table_args__ = (

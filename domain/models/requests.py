@@ -73,17 +73,17 @@ class Request(Base):
 
     @property
     def collected(self) -> RequestState | None:
-        """How it ended, once what it left over is being removed or gone: it cannot be taken up from there."""
+        """The end state of a request whose leftovers are being removed or gone: it cannot go on from there."""
         return None if self.collecting_at is None else self.status
 
     @property
     def asked_nodes(self) -> list[str] | None:
-        """The nodes that an operator's run is of; None where it is of all."""
+        """The nodes that an operator's run was ordered for; None where it was ordered for all."""
         return self.submitted.get("only") if self.is_internal else None
 
 
 class LaterKey(Base):
-    """An idempotency key that came with a submission which was another's duplicate: it stands for that request too."""
+    """An idempotency key that came with a duplicate: it stands for the first submission's request too."""
 
     __tablename__ = "later_keys"
 

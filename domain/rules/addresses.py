@@ -117,7 +117,7 @@ def _literal(text: str) -> Address:
 
 
 def judged(address: Address, policy: AddressPolicy) -> Address:
-    """The address, if it may be called."""
+    """Return the address if it may be called, else refuse it."""
     if isinstance(address, ipaddress.IPv6Address) and address.scope_id is not None:
         raise RefusedAddress("An address must have no zone (%…).")
     if any(address in network for network in policy.networks if network.version == address.version):

@@ -53,7 +53,7 @@ class ChainState:
 
 @dataclass(frozen=True)
 class SealKey:
-    """A key and the name by which seals tell it. The name gives nothing of the key away."""
+    """A key and the name that seals call it by. The name reveals nothing of the key."""
 
     name: str
     secret: bytes
@@ -116,12 +116,12 @@ class Chain:
 
 
 def key_name(seal: str) -> str | None:
-    """With which key this seal says that it was made; None for those without."""
+    """Return the name of the key that the seal says it was made with; None for a keyless seal."""
     return seal.partition(":")[0] if ":" in seal else None
 
 
 def _sealed_text(previous: str, entry: Entry, key: SealKey | None) -> str:
-    """Whichever zone the entry's time was read in."""
+    """Return the text that a seal covers, whichever zone the entry's time was read in."""
     at = entry.at.astimezone(UTC).isoformat()
     content = json.dumps({**asdict(entry), "at": at}, sort_keys=True, separators=(",", ":"))
     covered = f"{previous}\n{content}".encode()

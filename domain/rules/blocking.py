@@ -16,7 +16,7 @@ class Way(StrEnum):
 
 @dataclass(frozen=True)
 class Standing:
-    """How the newest revision of the version stands that is in the way."""
+    """The state of the newest revision of the version that is in the way."""
 
     approval: Approval
     processing: RequestState
@@ -45,7 +45,7 @@ class Asker:
     has_approved: bool
 
     def may_approve(self, asset_is_cleared: bool) -> bool:
-        """A first approval clears the asset, which nobody does for data of their own."""
+        """Whether the asker may approve: a first approval clears the asset, which nobody may do for their own data."""
         own = self.sent_the_revision or (self.sent_some_of_the_asset and not asset_is_cleared)
         return self.may_review and not own and not self.has_approved
 
@@ -55,7 +55,7 @@ class Asker:
 
 
 def ways(standing: Standing, asker: Asker) -> tuple[Way, ...]:
-    """What would let the next version in, or bring that nearer; the best way first."""
+    """Return the acts that would let the next version in, or bring that nearer; the best one first."""
     forward: tuple[Way, ...] = ()
     if standing.awaits_review:
         forward = (Way.APPROVE if asker.may_approve(standing.asset_is_cleared) else Way.WAIT,)

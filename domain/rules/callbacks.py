@@ -72,7 +72,7 @@ def judge(
 
 
 def retry_after_seconds(header: str | None, now: datetime) -> float | None:
-    """The header's two forms, seconds and a date. What is neither says nothing, whatever a receiver makes up."""
+    """Read the header as seconds or as a date; any other text gives None."""
     if header is None:
         return None
     if header.strip().isdecimal() and len(header) < 10:
@@ -85,7 +85,7 @@ def retry_after_seconds(header: str | None, now: datetime) -> float | None:
 
 
 def body(request_id: UUID, status: str, result_url: str, problem: Mapping[str, Any] | None) -> bytes:
-    """The same bytes at every try, below the standard's 20 kB: a problem beyond that is for whoever asks."""
+    """Return the callback's body, the same at every try. A problem beyond the standard's 20 kB is left out."""
     content: dict[str, Any] = {"request_id": str(request_id), "status": status, "result_url": result_url}
     if problem is not None:
         content["problem"] = {name: problem[name] for name in ("type", "title", "status", "code") if name in problem}
@@ -99,12 +99,12 @@ def _bytes(content: Mapping[str, Any]) -> bytes:
 
 
 def webhook_id(callback_id: UUID) -> str:
-    """The same at every try and replay: receivers recognise what they have seen by it."""
+    """Return the message's id, the same at every try, so that receivers recognise a repetition."""
     return f"msg_{callback_id.hex}"
 
 
 def signature(secrets: Iterable[str], message_id: str, timestamp: int, content: bytes) -> str:
-    """One signature per live secret, separated by spaces: during a rotation either secret verifies."""
+    """Return one signature for each live secret, so that either verifies during a rotation."""
     signed = b".".join([message_id.encode(), str(timestamp).encode(), content])
     return " ".join(f"v1,{_mac(secret, signed)}" for secret in secrets)
 

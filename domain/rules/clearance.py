@@ -1,4 +1,4 @@
-"""Who may read what: the one rule behind every byte that is served. Pure."""
+"""Decides who may read what: the one rule behind every byte that is served. Pure."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -67,7 +67,7 @@ def may_review(identity: Identity, platform_id: str | None) -> bool:
 
 
 def after_approval(current: Clearance, asked: Clearance) -> Clearance:
-    """The higher of the two: an approval never lowers a clearance that was given before."""
+    """Return the higher clearance: an approval never lowers one that was given before."""
     return max(current, asked, key=ORDER.index)
 
 

@@ -24,7 +24,7 @@ class Filter:
 
 
 def filter_of(query: Mapping[str, str]) -> Filter:
-    """The filter that an address asks for; what makes no sense is left out."""
+    """Return the filter that an address asks for, without parameters that make no sense."""
     shown = query.get("show", "waiting")
     data_type = query.get("type", "")
     return Filter(
@@ -36,7 +36,7 @@ def filter_of(query: Mapping[str, str]) -> Filter:
 
 
 def refusal(method: str, headers: Mapping[str, str]) -> str | None:
-    """Why a request that changes something is refused: it has to come from a page of ours, in so many words.
+    """Return why a changing request is refused: its headers must say that a page of ours sent it.
 
     Browsers say where a request comes from, and no page can make them say otherwise. Headers' names are in lower case.
     """
@@ -60,7 +60,7 @@ def is_token(expected: str, given: str) -> bool:
 
 
 def place_within(address: str) -> str:
-    """The address, if it is a place within the console; else the console's first page."""
+    """Return the address if it lies within the console, else the console's first page."""
     path = address.partition("?")[0]
     inside = path == "/console" or path.startswith("/console/")
     return address if inside and "\\" not in address and address.isprintable() else FIRST_PAGE

@@ -49,7 +49,7 @@ def rerun_refusal(
     before: Sequence[RunState] = (),
     collected: RequestState | None = None,
 ) -> str | None:
-    """Why the run may not run again, or None. What was decided about is never written anew.
+    """Return why the run may not run again, or None. A decided revision is never written anew.
 
     `before` are the states of the request's runs before this one: it would wait for ever for one that has ended.
     `collected` is how the request ended, once what it had made is being removed.
@@ -77,7 +77,7 @@ def _revision_refusal(revision: RevisionFacts) -> str | None:
 
 
 def reopened(scope: Scope, sequence: int, runs: list[tuple[int, RunState]]) -> list[int]:
-    """The sequences of the request's runs that open again with the run of this sequence.
+    """Return the sequences of the request's runs that reopen together with this one.
 
     `failed` revives what the failure or cancellation ended, from this run on; `all` does the whole request again.
     """

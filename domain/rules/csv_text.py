@@ -1,4 +1,4 @@
-"""The one way in which CSV leaves: lines in which no cell is a formula to the spreadsheet that opens them. Pure.
+"""Writes CSV so that no cell is a formula to the spreadsheet that opens it. No other module writes CSV. Pure.
 
 Excel, LibreOffice and Google's take a cell for a formula that begins with one of a few characters, and a formula can
 send what lies beside it elsewhere or start a program. Such a text is led by an apostrophe, which they take for "this is
@@ -23,7 +23,7 @@ _LED_BY: Final = "'"
 
 
 def cell(value: Any) -> Any:
-    """The value as a cell that is no formula."""
+    """Return the value as a cell that no spreadsheet takes for a formula."""
     if not isinstance(value, str) or _NUMBER.fullmatch(value):
         return value
     text = _CUT.sub(rf"\1\2{_LED_BY}", value)
@@ -31,14 +31,14 @@ def cell(value: Any) -> Any:
 
 
 class _Line:
-    """What a writer of the library writes a line to."""
+    """The file-like object to which the library's CSV writer writes a line."""
 
     def write(self, line: str) -> str:
         return line
 
 
 def lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """A header by the names of the first row, and a line for each. Of no rows nothing."""
+    """Yield a header with the first row's names and a line for each row; no rows give no lines."""
     writer, names = csv.writer(_Line()), list[str]()
     for row in rows:
         if not names:

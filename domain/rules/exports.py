@@ -12,7 +12,7 @@ Served = tuple[int, int]  # ordinal, revision
 
 @dataclass(frozen=True)
 class Publicity:
-    """All that decides who is shown an asset's versions. `served` are the undeleted ones' approved revisions."""
+    """All that decides who sees an asset's versions. `served` maps undeleted versions to approved revisions."""
 
     clearance: Clearance
     exposure: Exposure
@@ -38,14 +38,14 @@ def exposed(asset: Publicity) -> frozenset[Served]:
 
 
 def order(*, is_out: bool, belongs_out: bool) -> ExportOrder:
-    """What brings one revision from where it is to where it belongs."""
+    """Return the order that brings one revision from where it is to where it belongs."""
     if is_out == belongs_out:
         return ExportOrder.NOTHING
     return ExportOrder.EXPORT if belongs_out else ExportOrder.WITHDRAW
 
 
 def orders(out: Set[Served], asset: Publicity) -> dict[Served, ExportOrder]:
-    """What to do about each revision that is out, or on its way out, or belongs there. Oldest first."""
+    """Return an order for each revision that is exported, being exported or due to be. Oldest first."""
     wanted = exposed(asset)
     return {
         revision: order(is_out=revision in out, belongs_out=revision in wanted) for revision in sorted(out | wanted)

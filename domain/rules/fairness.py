@@ -20,7 +20,7 @@ RUNS_A_PLACE = 5  # runs in flight for each that workers do at once: most of its
 
 @dataclass(frozen=True, order=True)
 class Lane:
-    """What tells waiting attempts apart. `platform` is empty for runs that no partner asked for."""
+    """What waiting attempts must share to wait alike. `platform` is empty for runs that no partner asked for."""
 
     pool: str
     work_pool: str
@@ -30,12 +30,12 @@ class Lane:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What operators may have limited."""
+        """The names under which operators may have limited the lane."""
         return scopes_of(self.workflow, self.platform)
 
     @property
     def pools(self) -> tuple[str, ...]:
-        """Whose room a run of it takes: that of the pool it begins on, and that of the pool it mostly works on."""
+        """The pools whose room a run of the lane takes: where it begins, and where it mostly works."""
         return (self.pool,) if self.pool == self.work_pool else (self.pool, self.work_pool)
 
 
@@ -53,7 +53,7 @@ class Load:
     at_work: int = 1
 
     def on(self, pool: str, lane: Lane) -> tuple[int, int]:
-        """How many of them this pool has, and how many of those keep it busy."""
+        """Count the lane's runs at this pool, and those of them that keep it busy."""
         return (self.at_home, self.busy) if pool == lane.pool else (self.at_work, self.at_work)
 
 
@@ -99,7 +99,7 @@ Queue = tuple[str, str, str]  # what a platform has waiting for a pool by one pr
 
 @dataclass
 class Turns:
-    """How far each platform has come at each pool, where each turn counts the less the larger its share is.
+    """Counts each platform's turns at each pool; a larger share makes a turn count less.
 
     Kept in the memory of a relay: whoever begins anew lets everybody begin together.
     """
@@ -110,11 +110,11 @@ class Turns:
     _began_at: float = field(default=float("inf"))
 
     def place(self, pool: str, platform: str) -> float:
-        """Who has the lowest is next. Who was away for long has saved nothing up."""
+        """Return the platform's count; the lowest is next. A platform that was away has saved nothing up."""
         return max(self._come.get((pool, platform), 0.0), self._now.get(pool, 0.0))
 
     def passed_over(self, queue: Queue, waited_seconds: float, now: float) -> float:
-        """For how long nothing of the queue went although it waited: a long backlog alone is nobody's neglect."""
+        """Return for how long no run of the queue was sent although some waited."""
         self._began_at = min(self._began_at, now)
         return min(waited_seconds, now - self._served_at.get(queue, self._began_at))
 
@@ -126,17 +126,17 @@ class Turns:
 
 
 def priority_in_line(priority: str, *, of_the_service: bool) -> str:
-    """The priority by which a run waits: what the service orders as high is behind no partner's."""
+    """Return the priority by which a run waits; the service's own high orders go before every partner's."""
     return URGENT if of_the_service and priority == "high" else priority
 
 
 def capped(priority: str, cap: str) -> str:
-    """What a platform asks for, or the highest that it may have."""
+    """Return the priority that a platform asks for, or the highest that it may have."""
     return max(priority, cap, key=RANKS.__getitem__)
 
 
 def room(limit: int, at_once: Sequence[int | None]) -> PoolRoom:
-    """A pool's room, from how many runs each of its workers does at once. Where one does not say, only the limit holds.
+    """Compute a pool's room from how many runs each worker does at once; one that does not say leaves the limit.
 
     What is beyond that would wait in Prefect's queues, where nobody can be preferred any more.
     """
@@ -157,7 +157,7 @@ def own_places(places: int) -> int:
 
 
 def rank(priority: str, passed_over_seconds: float) -> int:
-    """Which come first. What was passed over for long rises, but never beside what is urgent."""
+    """Rank a queue: what was passed over for long rises, but never up to urgent runs."""
     if priority == URGENT:
         return RANKS[URGENT]
     return max(RANKS["high"], RANKS[priority] - int(passed_over_seconds // PROMOTED_SECONDS))
@@ -214,7 +214,7 @@ def _key(
 
 @dataclass
 class _Desk:
-    """What is in flight, by everything that bounds it."""
+    """Counts what is in flight against everything that bounds it."""
 
     terms: Terms
     named: Counter[str] = field(default_factory=Counter)
@@ -247,7 +247,7 @@ class _Desk:
         return all(filled < ceiling(places, lane.priority) for filled, places in self._bounds(lane))
 
     def _bounds(self, lane: Lane) -> Iterator[tuple[int, int]]:
-        """What is filled of which places: of each pool's, and of those that the platform may have of them."""
+        """Return how much is filled of each pool's places, and of those that the platform may have."""
         for pool in lane.pools:
             in_pool = self.terms.rooms[pool]
             for kind, places in (("in_flight", in_pool.in_flight), ("busy", in_pool.busy)):

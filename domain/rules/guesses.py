@@ -13,7 +13,7 @@ IPV6_NEIGHBOURS = 64  # one customer's network: whoever has one address of it ha
 
 @dataclass
 class Guesses:
-    """Counts wrong credentials by source. Over the limit, only credentials that were good there lately are looked at.
+    """Counts wrong credentials by source. Over the limit, it admits only credentials that were good there lately.
 
     So those who share an address with a guesser go on, and the guesser learns nothing more. Memory is bounded: what
     was counted longest ago is forgotten first.
@@ -27,7 +27,7 @@ class Guesses:
     _good: OrderedDict[tuple[str, str], bool] = field(default_factory=OrderedDict)
 
     def wait_seconds(self, address: str, secret_hash: str) -> int:
-        """How long this credential is not looked at; 0 where it may be."""
+        """Return for how long this credential is not checked; 0 where it may be checked now."""
         place = place_of(address)
         count, since = self._wrong.get(place, (0, 0.0))
         rest = since + self.window_seconds - self.clock()
@@ -58,7 +58,7 @@ class Guesses:
 
 
 def place_of(address: str) -> str:
-    """What counts as one source of calls: an IPv4 address, however it is written, or the network of an IPv6 one."""
+    """Return the source of a call: an IPv4 address in one form, or the network of an IPv6 address."""
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:  # a Unix socket, or a proxy that says no address

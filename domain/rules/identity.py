@@ -1,4 +1,4 @@
-"""Who an asset is, and whether two submissions are the same."""
+"""Identifies assets, and tells whether two submissions are the same."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ def fingerprint(content: Mapping[str, Any]) -> str:
 
 
 def ref_faults(refs: Collection[str], required: Collection[str], optional: Collection[str]) -> list[str]:
-    """One sentence for each ref that is missing or not the platform's."""
+    """Return a sentence for each ref that is missing or not the platform's."""
     missing = [f"{name} is missing" for name in required if name not in refs]
     known = ", ".join([*required, *optional])
     unknown = [

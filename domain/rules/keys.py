@@ -17,7 +17,7 @@ _OF_THE_KEY: Final = len(RESERVED) + 64
 
 
 def chosen(key: str) -> str:
-    """The key of a client, or ValueError that says why it can be none."""
+    """Return a client's idempotency key, or raise ValueError that says why it cannot be one."""
     if key.startswith(RESERVED):
         raise ValueError(f"keys that begin with {RESERVED!r} are made by the platform; choose another")
     if [*unstorable_places(key)]:
@@ -26,7 +26,7 @@ def chosen(key: str) -> str:
 
 
 def batch_mark(key: str, batch: Mapping[str, Any]) -> str:
-    """What this batch under this key is known by."""
+    """Return the mark by which this batch under this key is recognised."""
     return f"{RESERVED}{sha256(key.encode()).hexdigest()}{fingerprint(batch)}"
 
 
@@ -36,5 +36,5 @@ def item_key(mark: str, index: int) -> str:
 
 
 def common(mark: str) -> str:
-    """What the marks of all batches under one key begin with."""
+    """Return the prefix that the marks of all batches under one key share."""
     return mark[:_OF_THE_KEY]

@@ -16,7 +16,7 @@ Place = tuple[str, str]  # a zone, and a folder or a name in it
 
 
 class Fate(Enum):
-    """What becomes of what a request has made."""
+    """What may be removed of what a request has made."""
 
     LEAVE = "it is needed: by who works on it, or by who may run it again from where it ended"
     TIDY = "what no row names goes"
@@ -48,7 +48,7 @@ class EndedRequest:
 
 
 def fate(request: EndedRequest, patience: Retention) -> Fate:
-    """What may be done about the request's files and tables now."""
+    """Decide what may be done now about the request's files and tables."""
     if request.is_at_work or request.status in OPEN_REQUESTS:
         return Fate.LEAVE
     succeeded = request.status is RequestState.COMPLETED
@@ -58,7 +58,7 @@ def fate(request: EndedRequest, patience: Retention) -> Fate:
 
 
 def rerun_refusal(status: RequestState) -> str:
-    """Why what was collected cannot be taken up again."""
+    """Return why a collected request cannot be rerun from where it stood."""
     return (
         f"What the request had made until it {'failed' if status is RequestState.FAILED else 'was cancelled'} has been "
         "removed. Rerun the run with scope `all` to do all of its work again."
@@ -93,7 +93,7 @@ class Making:
         yield from (("external", copies) for copies in self.copies)
 
     def is_left_over(self, zone: str, name: str) -> bool:
-        """Whether the file may go. What later attempts make may not, nor what is none of the request's."""
+        """Whether the file may be removed. Files of later attempts and of other requests may not."""
         if self.fate is Fate.LEAVE:
             return False
         return any(

@@ -213,5 +213,5 @@ def request_event(runs: Iterable[RunState]) -> RequestEvent | None:
 
 
 def starts_in_vain(attempt: AttemptState, run: RunState, run_count: int) -> bool:
-    """Whether a start can come to nothing but a refusal: its attempt is over, and it is no retry that may reopen."""
+    """Whether a start can only be refused: the attempt is over, and the start is no retry that may reopen it."""
     return attempt in ENDED_ATTEMPTS and not (run_count > 1 and run is RunState.FAILED)

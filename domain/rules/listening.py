@@ -13,7 +13,7 @@ NOTES_A_GAP = 5  # how often a process notes that it listens, in the time after 
 
 @dataclass(frozen=True)
 class Span:
-    """One process listened from here to there, as far as it could note it. By the database's clock."""
+    """A time in which one process listened, as far as it could note it. By the database's clock."""
 
     since: datetime
     noted_at: datetime
@@ -21,7 +21,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Moment:
-    """When the database was looked at, and since when there had been no gap then."""
+    """The time of a look at the database, and since when there had been no gap in listening."""
 
     now: datetime
     since: datetime
@@ -33,7 +33,7 @@ class Moment:
 
 
 def moment(now: datetime, spans: Iterable[Span], gap_seconds: float) -> Moment:
-    """What all processes heard together: a gap is one in which none of them noted that it listened.
+    """Combine the notes of all processes: a gap is a time in which none of them listened.
 
     A span from the future is left out: the clock was put back, and whose note it was may have died since.
     """

@@ -42,5 +42,5 @@ def liveness_options(said: Mapping[str, object]) -> dict[str, Any]:
 
 
 def is_away(sqlstate: str | None) -> bool:
-    """Whether an operational fault says that the server is away. One without a code is of the connection itself."""
+    """Whether an operational fault means that the server is away. One without a code comes from the connection."""
     return sqlstate is None or sqlstate.startswith(_AWAY)

@@ -4,7 +4,7 @@ from enum import Enum
 
 
 class Precondition(Enum):
-    """What an If-Match header says about the thing as it is now."""
+    """How an If-Match header relates to the thing as it is now."""
 
     HOLDS = "holds"
     FAILS = "fails"

@@ -10,7 +10,7 @@ _OVER = 0.01  # of the slack: what is left of it comes near nothing and never qu
 
 @dataclass
 class Pace:
-    """Waiting uses up the slack, and bytes that move earn it back, up to what it was."""
+    """How slow the other side may be: waiting uses up the slack, and moved bytes restore it."""
 
     slack_seconds: float
     bytes_per_second: float
@@ -20,7 +20,7 @@ class Pace:
         self.left_seconds = self.slack_seconds
 
     def note(self, waited_seconds: float, moved_bytes: int) -> None:
-        """So long was waited, and so many bytes moved meanwhile."""
+        """Note for how long was waited, and how many bytes moved meanwhile."""
         left = self.left_seconds - waited_seconds + moved_bytes / self.bytes_per_second
         self.left_seconds = min(self.slack_seconds, left)
 

@@ -118,7 +118,7 @@ def noted_copies_of(name: str) -> str | None:
 
 
 def foreign_artifact(artifacts: Iterable[Artifact], home: str, copies: str | None) -> RunProblem | None:
-    """Why none of this is taken: one of the files is not the run's. `copies` is the folder that an export was given."""
+    """Return why artifacts are refused: a file is not the run's. `copies` is the folder given to an export."""
     for artifact in artifacts:
         folder = copies if artifact.zone == "external" else home
         if artifact.zone == "bronze" or folder is None or not is_inside(artifact.name, folder):
@@ -132,7 +132,7 @@ def foreign_artifact(artifacts: Iterable[Artifact], home: str, copies: str | Non
 
 
 def foreign_output(outputs: Mapping[str, Any], home: str) -> RunProblem | None:
-    """Why none of this is taken: an output names what another run has made. What follows would read or publish it."""
+    """Return why outputs are refused: one names another run's product, which later steps would read or publish."""
     for place, text in _texts(outputs, "outputs"):
         if _MADE.match(text) and not is_inside(text.removeprefix(QUARANTINE), home):
             return RunProblem(

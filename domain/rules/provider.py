@@ -11,19 +11,19 @@ from domain.rules.transport import is_plain_http
 
 @dataclass(frozen=True)
 class Vouched:
-    """Somebody, as a provider names them. Names of people change hands there; this pair does not."""
+    """A person as a provider identifies them: by issuer and subject, since a person's name may pass to another."""
 
     issuer: str
     subject: str
 
 
 def is_subject(told: Any) -> bool:
-    """Whether this can be a subject's name: such a text, and not one that hides something."""
+    """Whether this text can be a subject's name and hides no character."""
     return isinstance(told, str) and 0 < len(told) <= LONGEST_SUBJECT and told.isprintable()
 
 
 def faults_of_audience(claims: Mapping[str, Any], client_id: str) -> str | None:
-    """Why a token was not made for us alone; that we are among its audience has been looked at.
+    """Return why a token was not made for us alone. The caller has checked that we are in its audience.
 
     A token for several must say to whom it was handed out (`azp`), and that has to be us: any other of them could show
     it to us as its own.
@@ -37,7 +37,7 @@ def faults_of_audience(claims: Mapping[str, Any], client_id: str) -> str | None:
 
 
 def is_guarded(url: Any, development: bool) -> bool:
-    """Whether nobody listens on the way to this address. In development it may lead to this machine itself by http."""
+    """Whether nobody can listen on the way to this address. Development allows http to this machine itself."""
     if not isinstance(url, str):
         return False
     try:

@@ -87,7 +87,7 @@ def _served_at(name: str, asset: Mapping[str, Any], *, is_whole: bool) -> str | 
 
 
 def file_key(sha256: str) -> str:
-    """What an address tells of a file's digest: enough to find it among the files of one revision."""
+    """Return as much of a file's digest as its address shows: enough to find it within one revision."""
     return sha256[:_KEY_LENGTH]
 
 

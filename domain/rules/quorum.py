@@ -10,7 +10,7 @@ from domain.rules.clearance import ORDER, Clearance
 
 @dataclass(frozen=True)
 class Vote:
-    """One reviewer's yes, to this content and for these readers; None where it does not end."""
+    """One reviewer's yes to this content for these readers. `expires_at` is None where it has no end."""
 
     reviewer: str
     level: Clearance
@@ -33,7 +33,7 @@ class Tally:
 
 
 def tally(votes: Sequence[Vote], content_hash: str | None, required: int, now: datetime) -> Tally:
-    """Count one vote a reviewer, the last: of those that have not ended and that were given to this content."""
+    """Count the last vote of each reviewer that has not ended and was given to this content."""
     last = {vote.reviewer: vote for vote in votes if vote.content_hash == content_hash}
     counted = [vote for vote in last.values() if vote.expires_at is None or vote.expires_at > now]
     levels: list[Clearance] = [vote.level for vote in counted]
@@ -42,12 +42,12 @@ def tally(votes: Sequence[Vote], content_hash: str | None, required: int, now: d
 
 
 def agreed(tallies: Iterable[Tally]) -> Clearance:
-    """The clearance that enough people gave: of several revisions the highest, as each approval raises the asset's."""
+    """Return the clearance that enough reviewers gave; of several revisions the highest."""
     return max((each.level for each in tallies if each.is_enough), key=ORDER.index, default="uncleared")
 
 
 def eased_fields(differences: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Which of a platform's rules about approvals would be weaker than before; a new platform has no before."""
+    """Return which approval rules of a platform the change would weaken; a new platform weakens none."""
     required, days = differences.get("approvals_required"), differences.get("approval_days")
     eased = []
     if required and required["before"] is not None and required["after"] < required["before"]:
@@ -59,7 +59,7 @@ def eased_fields(differences: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def _until(counted: Sequence[Vote], required: int) -> datetime | None:
-    """The end of the vote whose end leaves one too few."""
+    """Return the end of the vote whose end leaves too few."""
     lasting = sum(vote.expires_at is None for vote in counted)
     ends = sorted((vote.expires_at for vote in counted if vote.expires_at is not None), reverse=True)
     place = required - lasting - 1

@@ -31,7 +31,7 @@ class Buckets:
         return max(0.0, -self._balance(caller) / self.per_second)
 
     def charge(self, caller: str, cost: float = 1.0) -> None:
-        """Take what a call cost, also where the bucket does not hold as much."""
+        """Take the cost of a call, even beyond what the bucket holds."""
         self._balances[caller] = (self._balance(caller) - cost, self.clock())
         self._balances.move_to_end(caller)
         if len(self._balances) > self.places:

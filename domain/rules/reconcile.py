@@ -37,7 +37,7 @@ class FlowState(StrEnum):
 
 
 class Action(Enum):
-    """What follows. Only the first four change anything about a run."""
+    """What the sweep does about an attempt. Only the first four change anything about a run."""
 
     LOSE = "fence the attempt, stop its flow run, try again or park"
     FAIL_ENDED = "the flow ended without an outcome: keep the evidence, try again or park"
@@ -63,7 +63,7 @@ class Patience:
     prefect_answers: float = math.inf  # for how long it has answered: without it nothing begins, and that is no silence
 
     def to_begin(self, attempt: "AttemptFacts") -> float:
-        """How quiet an attempt may be that was sent and has not begun.
+        """Return how long a sent attempt may be quiet before it begins.
 
         Where others of its pool begin, it waits in their queue: it is given the time in which the pool, at its speed of
         the last `start` seconds, begins all of them. Where none has begun for so long, nothing explains its silence.
@@ -73,12 +73,12 @@ class Patience:
 
     @property
     def missed(self) -> float:
-        """How quiet a flow run is that has missed a heartbeat for certain: one that is late by chance is not."""
+        """Return after how long a flow run has certainly missed a heartbeat."""
         return min(BEATS_UNTIL_MISSED * self.heartbeat, self.suspect)
 
     @property
     def gap(self) -> float:
-        """How long nobody listened where silence counts anew. What is shorter costs a flow run a beat or two."""
+        """Return after how long without listening silence counts anew. A shorter gap costs a heartbeat or two."""
         return self.lost / GAPS_UNTIL_LOST
 
 
@@ -111,7 +111,7 @@ BROKEN = frozenset({FlowState.FAILED, FlowState.CRASHED})
 
 
 def decide(attempt: AttemptFacts, flow: FlowState, patience: Patience) -> Action:
-    """The row of the reconciler's table that holds."""
+    """Return the action of the row of the reconciler's table that applies."""
     match attempt.state:
         case AttemptState.READY:
             return Action.LEAVE
@@ -132,7 +132,7 @@ def _sending(attempt: AttemptFacts, flow: FlowState) -> Action:
 
 
 def _sent(attempt: AttemptFacts, flow: FlowState, patience: Patience) -> Action:
-    """Sent, and no word of its start. A pause holds starts: then only what is over is acted on.
+    """Judge an attempt that was sent and did not begin. A pause holds starts: then only its end counts.
 
     A start that is held asks again and again, which we notice. One that says nothing for so long has no process.
     """
@@ -147,7 +147,7 @@ def _sent(attempt: AttemptFacts, flow: FlowState, patience: Patience) -> Action:
 
 
 def _started(attempt: AttemptFacts, flow: FlowState, patience: Patience) -> Action:
-    """Our heartbeat decides; Prefect's word makes it quicker, after a time in which it may be false.
+    """Judge a started attempt by its heartbeat; Prefect's word shortens the wait, once it can be believed.
 
     Who beats is quiet for a whole heartbeat each time. No automation's mark must end what is between two of them.
     """
@@ -162,7 +162,7 @@ def _started(attempt: AttemptFacts, flow: FlowState, patience: Patience) -> Acti
 
 
 def _until_believed(attempt: AttemptFacts, patience: Patience) -> float:
-    """How quiet an attempt must be for Prefect's word to be taken.
+    """Return how long an attempt must be quiet before Prefect's word about it is believed.
 
     After a gap it has to find its way back to us first. Prefect may have been away together with us and have missed
     signs of life as we did: then it says of healthy flow runs that they crashed.

@@ -63,7 +63,7 @@ def shown_bands(bands: Sequence[Band]) -> tuple[int, ...]:
 
 
 def range_of(bands: Sequence[Band], shown: Sequence[int]) -> Range | None:
-    """One range for all bands that are drawn, so that their colours keep their proportions.
+    """Return one range for all drawn bands, so that their colours keep their proportions.
 
     None where their values are colours already, or where nothing is known of their values.
     """
@@ -104,7 +104,7 @@ def stretch(band: Band) -> Range | None:
 
 
 def usable(low: float, high: float) -> Range:
-    """A range that can be divided by, whatever type the pixels have. A single value becomes a middle grey."""
+    """Return a range that can be divided by, whatever the pixel type; a single value becomes a middle grey."""
     low, high = (max(-_LARGEST, min(value, _LARGEST)) for value in (low, high))
     if not low < high:
         beside = max(1.0, abs(low) / 1000)
@@ -113,7 +113,7 @@ def usable(low: float, high: float) -> Range:
 
 
 def is_blank(bands: Sequence[Band], shown: Sequence[int]) -> bool:
-    """True where it is known that no band that is drawn has a valid pixel."""
+    """Whether it is known that no drawn band has a valid pixel."""
     drawn = [bands[number - 1] for number in shown if 1 <= number <= len(bands)]
     return bool(drawn) and all(band.get("valid_percent") == 0 for band in drawn)
 
@@ -181,7 +181,7 @@ def _about_mean(band: Band, least: float | None, most: float | None) -> tuple[fl
 
 
 def _named_colour(band: Band) -> str | None:
-    """The colour that the band's name tells."""
+    """Return the colour that the band's name states."""
     name = str(band.get("description") or "").strip().lower()
     words = set(_WORD.findall(name))
     if name in _LETTERS:
@@ -193,7 +193,7 @@ def _named_colour(band: Band) -> str | None:
 
 
 def _is_untold(band: Band) -> bool:
-    """True where neither the name nor the interpretation says what the band is."""
+    """Whether neither the name nor the interpretation says what the band is."""
     name = str(band.get("description") or "").strip().lower()
     return _meaning(band) in _UNTOLD and (not name or _NUMBERED.fullmatch(name) is not None)
 
@@ -207,7 +207,7 @@ def _meaning(band: Band) -> str:
 
 
 def _number(value: object) -> float | None:
-    """A number that can be calculated with."""
+    """Return the value as a number that can be calculated with."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:

@@ -16,7 +16,7 @@ class PoolNotice(Enum):
 def judge(
     is_waiting_in_vain: bool, marked_seconds: float | None, allowed_seconds: float, *, is_awaiting: bool = False
 ) -> PoolNotice:
-    """The step for a run that is marked since so long, or not at all. One that awaits a worker is not sent."""
+    """Decide about a run marked for this long, or not at all. A run that awaits a worker is not sent."""
     if is_awaiting and not is_waiting_in_vain:
         return PoolNotice.RELEASE
     if marked_seconds is None:
@@ -27,10 +27,10 @@ def judge(
 
 
 def gap_seconds(silence_seconds: float) -> float:
-    """How long nobody listened where beacons count anew. What is shorter costs a worker one beacon or none."""
+    """Return after how long without listening beacons count anew. A shorter gap costs a beacon or none."""
     return silence_seconds / 2
 
 
 def may_judge(listening_seconds: float, silence_seconds: float) -> bool:
-    """Whether beacons can be missed by now. Where nobody listened, none was heard, whoever sent them."""
+    """Whether a missing beacon means a missing worker: only once beacons could be heard for long enough."""
     return listening_seconds >= silence_seconds

@@ -1,4 +1,4 @@
-"""Scratch: the assets that operators' own runs make, and what may never become of them. Pure.
+"""The rules of scratch assets, which operators' own runs make and nobody can publish. Pure.
 
 Such an asset belongs to one run's request alone. Its platform is nobody's: it is never active, so it has no credentials
 and takes no submission.
@@ -22,7 +22,7 @@ def is_scratch(platform_id: str | None) -> bool:
 
 
 def refs(workflow_id: str, request_id: UUID) -> dict[str, str]:
-    """What names the asset: no two requests share one, so no two runs disturb one another."""
+    """Return the asset's references: no two requests share them, so no run disturbs another."""
     return {"request": str(request_id), "workflow": workflow_id}
 
 
@@ -31,7 +31,7 @@ def asset_id(workflow_id: str, request_id: UUID) -> str:
 
 
 def data_type(accepts: Mapping[str, Collection[str]], handlers: Collection[str]) -> str:
-    """What the run makes: the kind that its workflow accepts, else the kind that its handlers work on."""
+    """Return the kind of data that the run makes, by what its workflow accepts or its handlers work on."""
     if kinds := sorted(accepts.get("data_type", ())):
         return kinds[0]
     families = {name.partition(".")[0] for name in handlers}
@@ -39,7 +39,7 @@ def data_type(accepts: Mapping[str, Collection[str]], handlers: Collection[str])
 
 
 def refusal(asset_id: str, platform_id: str) -> str | None:
-    """Why nothing may be decided or published about the asset; None where it is a partner's."""
+    """Return why nothing may be decided or published about a scratch asset; None for a partner's asset."""
     if not is_scratch(platform_id):
         return None
     return (

@@ -1,4 +1,4 @@
-"""What is left out of addresses wherever they are shown: a presigned one is a key to its file. Pure."""
+"""Removes from web addresses what gives access to their file, wherever addresses are shown. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ _USER: Final = re.compile(r"//[^/]*@")
 
 
 def without_secrets(value: Any) -> Any:
-    """The same JSON, all web addresses in it without user, query and fragment, in sentences too."""
+    """Return the same JSON with user, query and fragment removed from every web address in it."""
     match value:
         case str():
             return _ADDRESS.sub(_strip_secrets, value)

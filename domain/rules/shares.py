@@ -9,14 +9,14 @@ from enum import Enum
 
 
 class InTheWay(Enum):
-    """Whose holding is in the way."""
+    """Whose holding exceeds the limit: the source's own, or others'."""
 
     OWN = "own"
     OTHERS = "others"
 
 
 class Shares:
-    """Counts by source what is held, and remembers nobody who holds nothing."""
+    """Counts what each source holds; a source that holds nothing takes no memory."""
 
     def __init__(self, most: int, each: int, *, reserve: int = 0, little: int = 0) -> None:
         if not 0 < each <= most or not 0 <= reserve < most:
@@ -26,7 +26,7 @@ class Shares:
         self._held = Counter[str]()
 
     def take(self, source: str, amount: int = 1) -> InTheWay | None:
-        """Give the source so much more, or say why not; then nothing has changed."""
+        """Give the source this amount, or say why not and change nothing."""
         wanted, left = self._held[source] + amount, self.free - amount
         if wanted > self.each:
             return InTheWay.OWN

@@ -29,11 +29,11 @@ class SourcePolicy:
 
 
 class RefusedSource(ValueError):
-    """Nothing is read from there. The message says why, for whoever named it."""
+    """The source may not be read. The message tells its sender why."""
 
 
 def is_address(source: str) -> bool:
-    """True for what has a scheme; a blob's name has none."""
+    """Whether the source has a scheme; a blob's name has none."""
     return _ADDRESS.match(source) is not None
 
 
@@ -50,7 +50,7 @@ def check(source: str, policy: SourcePolicy) -> None:
 
 
 def _refuse_foreign(name: str, prefixes: tuple[str, ...]) -> None:
-    """Refuse what is not the platform's. Nothing is looked up: whether there is such a blob must not be told."""
+    """Refuse names outside of the platform's folders, without looking whether such a blob exists."""
     if not prefixes:
         raise RefusedSource("This platform has no folder that it may submit from. Its operators register one.")
     if not any(is_inside(name, prefix.rstrip("/")) for prefix in prefixes):
@@ -61,7 +61,7 @@ def _refuse_foreign(name: str, prefixes: tuple[str, ...]) -> None:
 
 
 def shared_folders(prefixes: Mapping[str, Sequence[str]]) -> dict[tuple[str, str], str]:
-    """Each two platforms that may both submit from a folder, and that folder: each reads there what the other has."""
+    """Return each pair of platforms that may submit from a common folder, with that folder."""
     folders = [(platform, prefix.rstrip("/") + "/") for platform in sorted(prefixes) for prefix in prefixes[platform]]
     shared: dict[tuple[str, str], str] = {}
     for (one, outer), (other, inner) in permutations(folders, 2):

@@ -1,4 +1,4 @@
-"""To whom a file of a zone belongs, by its name alone. Pure.
+"""Tells to which row a file of a zone belongs, by the file's name alone. Pure.
 
 All names are generated but those of sources in bronze, which whoever uploads chooses. A file whose owner has no row is
 of no use to anybody: its rows were lost, as where an older copy of the database was restored, or never written.
@@ -16,7 +16,7 @@ PARTIAL_SECONDS: Final = 86_400.0  # longer than a file is written
 
 
 class OwnerKind(StrEnum):
-    """What sort of row owns files."""
+    """The kinds of rows that own files."""
 
     REVISION = "revision"
     RUN = "run"
@@ -32,7 +32,7 @@ class Owner:
 
 
 def owner(zone: str, name: str) -> Owner | None:
-    """Whose the file is, as its name says; None where such names belong to nobody, or to who uploads."""
+    """Return the row that the file's name points to; None where it points to none, as for uploads."""
     if zone == "external":
         return _found(OwnerKind.EXPORT, places.copies_of(name))
     if zone == "bronze" and not name.startswith(QUARANTINE):
@@ -45,7 +45,7 @@ def owner(zone: str, name: str) -> Owner | None:
 
 
 def why_unowned(zone: str, name: str, age_seconds: float) -> str | None:
-    """Why a file should not lie there that nobody's name is on; None where it may."""
+    """Return why a file that belongs to no row should not lie there; None where it may."""
     if is_partial(name):
         return "half-written, and its writer is gone" if age_seconds >= PARTIAL_SECONDS else None
     is_source = zone == "bronze" and not name.startswith(QUARANTINE)

@@ -35,7 +35,7 @@ def _listed(netloc: str) -> Iterable[str]:
 
 
 def _is_near(host: str, exempt: Collection[str]) -> bool:
-    """This machine, by name, address or socket; or a host of which operators say that its way is kept otherwise."""
+    """Whether the host is this machine, or one to which operators say that the way is protected."""
     if host.lower() in LOCAL_NAMES or host.startswith("/") or host.lower() in exempt:
         return True
     try:

@@ -64,7 +64,7 @@ def place(label: str, fingerprint: str, versions: Sequence[VersionFacts], next_o
 
 
 def _again(version: VersionFacts, fingerprint: str) -> Placement:
-    """The label is known: a duplicate while the same work is open or unreviewed, else a new revision.
+    """Judge a known label: a duplicate while its work is open or unreviewed, else a new revision.
 
     An approved revision goes on being served while the new one is staged beside it.
     """

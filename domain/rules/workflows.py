@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 
 def reused_version(workflow_id: str, version: str) -> str:
-    """What is wrong, and what would be right."""
+    """Return the message about a reused version: what is wrong, and what would be right."""
     return (
         f"Workflow {workflow_id} version {version} is published with other content, "
         "and what is published never changes: count up `version`."
@@ -12,7 +12,7 @@ def reused_version(workflow_id: str, version: str) -> str:
 
 
 def reused_versions(files: Iterable[tuple[str, str, str]], published: Mapping[tuple[str, str], str]) -> dict[str, str]:
-    """Of these files, by id, version and digest, those whose version has another digest, and what is wrong."""
+    """Return the files whose version is published with another digest, and what is wrong with each."""
     return {
         workflow_id: reused_version(workflow_id, version)
         for workflow_id, version, digest in files

@@ -1,4 +1,4 @@
-"""Use cases put together from what the process holds: for routes and for loops alike."""
+"""Makes use cases from what the process holds, for routes and for loops."""
 
 from sqlalchemy.ext.asyncio import AsyncSession
 

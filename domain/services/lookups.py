@@ -1,4 +1,4 @@
-"""What a caller named, or the refusal that there is no such thing: the same words wherever it was looked for."""
+"""Finds what a caller named, or refuses in the same words wherever it was looked for."""
 
 from uuid import UUID
 
@@ -20,7 +20,7 @@ async def found_request(session: AsyncSession, request_id: UUID, *, lock: bool =
 
 
 def no_request(request_id: UUID) -> NotFound:
-    """Also for a request that this caller may not know of."""
+    """Return the refusal of a request that does not exist or that this caller may not know of."""
     return NotFound(f"There is no request {request_id}.")
 
 
@@ -45,11 +45,11 @@ async def locked_asset(session: AsyncSession, asset_id: str) -> Asset:
 
 
 def no_asset(asset_id: str) -> NotFound:
-    """Also for an asset that this caller may not know of."""
+    """Return the refusal of an asset that does not exist or that this caller may not know of."""
     return NotFound(f"There is no asset {asset_id}.")
 
 
 def refuse_scratch(asset: Asset) -> None:
-    """Every door at which something could be published, or prepared for it, asks this."""
+    """Refuse a scratch asset. Every use case that publishes, or prepares to, calls this."""
     if told := refusal(asset.asset_id, asset.platform_id):
         raise ScratchAsset(told)

@@ -1,4 +1,4 @@
-"""Reads from storage for use cases: what goes wrong there becomes a refusal that says whether to ask again."""
+"""Reads files from storage for use cases; a failure becomes a refusal that says whether to ask again."""
 
 import contextlib
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ RETRY_SECONDS = 5  # a store has tried for longer before it gives up
 
 @contextlib.contextmanager
 def storage_answers() -> Iterator[None]:
-    """Within it, what stores raise is a refusal of ours. Details are for the log: they name our own places."""
+    """Turn what stores raise into refusals of ours; the log gets the details, which name our own places."""
     try:
         yield
     except InvalidInput as error:
@@ -25,11 +25,11 @@ def storage_answers() -> Iterator[None]:
 
 
 def lost() -> Unstored:
-    """The refusal of what needs a file that is gone."""
+    """Return the refusal where a needed file is gone."""
     return Unstored("A file of it is not in storage any more. Have it submitted again.")
 
 
 def content(store: Store, name: str) -> bytes:
-    """The whole blob, for who only shows it: what is published is read by `file_checks`."""
+    """Return the whole blob for showing it; what is published is read by `file_checks`."""
     with storage_answers():
         return store.read_bytes(name)

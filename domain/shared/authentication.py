@@ -1,4 +1,4 @@
-"""Who holds a credential: the same answer at every door. Knows neither tables nor routes; doors bring what they read.
+"""Finds who holds a credential, alike in every service. Knows neither tables nor routes: services bring their lookups.
 
 Shared by the domain, the gateway and serving, so it may import contracts, rules and tokens, and nothing else of ours.
 """
@@ -27,7 +27,7 @@ class IssuerUnavailable(ProblemError):
 
 
 class Holders(Protocol):
-    """Who is registered, as this door may read it. Only active clients are found."""
+    """The registered clients as this service may read them. It finds active clients only."""
 
     async def identity(self, secret_hash: str) -> Identity | None: ...
 
@@ -43,7 +43,7 @@ class Authentication:
     seen: set[str] = field(default_factory=set)  # clients that were let in, until somebody takes note of them
 
     async def identify(self, secret: str, address: str, holders: Holders) -> Identity:
-        """The holder, for a door that knows where callers come from."""
+        """Return the holder of a credential that came from this address."""
         self.refuse_guesser(secret, address)
         try:
             holder = await self.holder(secret, holders)
@@ -58,18 +58,18 @@ class Authentication:
             raise TooManyGuesses("Wait, then use the credential that you were given.", retry_after_seconds=wait)
 
     def knows(self, secret: str, address: str) -> bool:
-        """Whether this credential was good when it came from there last. It may have been withdrawn since."""
+        """Whether this credential was good at its last use from there. It may have been withdrawn since."""
         return self.guesses.is_known(address, secret_hash(secret))
 
     def note(self, secret: str, address: str, *, right: bool) -> None:
-        """Count what a credential turned out to be."""
+        """Count whether a credential turned out right or wrong."""
         if right:
             self.guesses.was_right(address, secret_hash(secret))
         else:
             self.guesses.was_wrong(address, secret_hash(secret))
 
     async def holder(self, secret: str, holders: Holders) -> Identity:
-        """Who holds the credential, or a refusal that says no more than that nobody does."""
+        """Return the credential's holder, or refuse without a word about why."""
         found = await self._found(secret, holders)
         if found is None:
             raise Unauthenticated("This credential is unknown or was withdrawn, or its time is over.")
@@ -89,7 +89,7 @@ class Authentication:
 
 
 def secret_hash(secret: str) -> str:
-    """What is stored of a credential. Secrets are 256 random bits: there is nothing to guess, so no slow hash.
+    """Return the stored hash of a credential; secrets are 256 random bits, so a fast hash is enough.
 
     Keys are looked up by this hash: how long that takes tells about the hash of a guess, which nobody can steer.
     """

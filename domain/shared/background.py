@@ -1,4 +1,4 @@
-"""What works beside the requests of a service. Shared by all services: it knows none of them."""
+"""Runs loops beside the requests of a service. Shared by all services: it knows none of them."""
 
 import asyncio
 import logging
@@ -26,7 +26,7 @@ async def in_background(*loops: Coroutine[Any, Any, None]) -> AsyncIterator[None
 
 
 def _end_process(task: asyncio.Task[None]) -> None:
-    """A service with a dead loop would take in what nobody works on: better to end and be started again."""
+    """End the process whose loop has died: a supervisor restarts it, whereas it would accept work that nobody does."""
     if not task.cancelled() and (error := task.exception()):
         log.critical("a background loop died; the service ends", exc_info=error)
         os.kill(os.getpid(), signal.SIGTERM)

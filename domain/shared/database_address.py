@@ -34,21 +34,21 @@ class Credential(Protocol):
 
 @dataclass(frozen=True)
 class DatabaseAddress:
-    """`credential` gives the password of each connection; where there is none, the URL does."""
+    """A database's address. `credential` gives the password of each connection; without one the URL has it."""
 
     url: str = field(repr=False)
     credential: Credential | None = field(default=None, repr=False)
 
     async def connect(self, **options: Any) -> psycopg.AsyncConnection:
-        """One that may be silent for long, as those that listen are."""
+        """Open a connection that may be silent for long, as listening ones are."""
         return await SurelyClosed.connect(self.url, **await self.login(options))
 
     async def connect_to_ask(self, **options: Any) -> Answering:
-        """One that must answer in time."""
+        """Open a connection whose server must answer in time."""
         return await Answering.connect(self.url, **await self.login(options))
 
     async def login(self, fixed: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """What beside the URL a connection is opened with, now. Of silence the URL may say otherwise."""
+        """Return what a connection is opened with beside the URL; the URL's own timeouts win."""
         said = {**conninfo_to_dict(self.url), **(fixed or {})}
         options: dict[str, Any] = {**(fixed or {}), **liveness_options(said)}
         if self.credential is not None:
@@ -56,7 +56,7 @@ class DatabaseAddress:
         return options
 
     def options(self, **fixed: Any) -> Callable[[], Awaitable[dict[str, Any]]]:
-        """For a pool that asks anew for each connection what to open it with."""
+        """Return a function that a pool calls for the options of each new connection."""
 
         async def asked() -> dict[str, Any]:
             return await self.login(fixed)
@@ -65,7 +65,7 @@ class DatabaseAddress:
 
     @property
     def password(self) -> Callable[[], Awaitable[str]] | None:
-        """For a library that asks for the password alone; None where the URL has it."""
+        """Return what a library calls for the password; None where the URL has it."""
         if (credential := self.credential) is None:
             return None
         return lambda: self._token(credential)
@@ -89,7 +89,7 @@ class DatabaseSettings(TransportSettings):
 
 @cache
 def machine() -> Credential:
-    """The identity of this machine. Made once: finding out which it is takes longer than most of what follows."""
+    """Return the identity of this machine, found once because that takes long."""
     try:
         from azure.identity import DefaultAzureCredential
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""A connection to a database that answers, or is given up.
+"""Connections that close when their database stops answering.
 
 A server whose processes are stopped, or whose machine hangs, keeps its connections open, and its kernel goes on
 answering for it: no keepalive notices. Only who asked knows that there is no answer. What is asked has a time by the
@@ -21,7 +21,7 @@ from domain.rules.liveliness import IDLE_SECONDS, LATE_SECONDS, PING_SECONDS, ST
 
 
 class SurelyClosed(psycopg.AsyncConnection[Any]):
-    """Closed at the end of its block, whatever happens there.
+    """A connection that is closed at the end of its block, whatever happens there.
 
     Psycopg's own stays open where the block's task is cancelled while it commits or rolls back.
     """
@@ -37,7 +37,7 @@ class SurelyClosed(psycopg.AsyncConnection[Any]):
 
 
 class Answering(SurelyClosed):
-    """Not for connections that listen: those are silent for long and well."""
+    """A connection that must answer in time. Listening connections are silent for long and use another class."""
 
     answer_seconds: float = STATEMENT_SECONDS + LATE_SECONDS
     heard_at: float = float("-inf")
@@ -54,7 +54,7 @@ class Answering(SurelyClosed):
         return made
 
     async def wait(self, gen: Any, *arguments: Any, **named: Any) -> Any:
-        """As psycopg's, through which all that is asked passes. Hang up where no end comes."""
+        """Wait like psycopg, which passes all questions through here; close the connection if no answer comes."""
         late = asyncio.get_running_loop().call_later(self.answer_seconds, self.hang_up)
         try:
             answer = await super().wait(gen, *arguments, **named)
@@ -64,13 +64,13 @@ class Answering(SurelyClosed):
         return answer
 
     def hang_up(self) -> None:
-        """End the line under whoever waits at it: to psycopg it looks as if the server had."""
+        """Close the connection under its waiter: to psycopg it looks as if the server had."""
         with contextlib.suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(self.fileno())) as line:
             if not select.select([line], [], [], 0)[0]:  # else it was this process that was late
                 line.shutdown(socket.SHUT_RDWR)
 
     async def refuse_silence(self) -> None:
-        """Raise where it does not answer any more. One that was heard of just now is not asked."""
+        """Raise where the server does not answer any more. One that answered just now is not asked."""
         if time.monotonic() - self.heard_at < IDLE_SECONDS:
             return
         usual, as_it_was = self.answer_seconds, self.autocommit

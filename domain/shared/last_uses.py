@@ -1,4 +1,4 @@
-"""When each client was last let in: doors that only read tell of it, the domain writes it down, now and then.
+"""Records when each client was last let in: services that only read notify the domain, which writes it down.
 
 A notice is a hint that any role may send: it moves a date that people look at, and decides nothing.
 """
@@ -24,22 +24,22 @@ WRITE: Final = "update app.clients set last_used_at = clock_timestamp() where cl
 
 @dataclass(frozen=True)
 class LastUses:
-    """`seen` is shared with `Authentication`, which adds to it; what was told or written is taken out."""
+    """Collects last uses. `seen` is shared with `Authentication`, which adds to it; sent entries are removed."""
 
     address: DatabaseAddress
     seen: set[str]
     every_seconds: float
 
     async def tell(self) -> None:
-        """For doors that cannot write: tell the domain, until cancelled."""
+        """Notify the domain of last uses until cancelled, from a service that cannot write."""
         await self._report(TELL)
 
     async def write(self) -> None:
-        """For the domain: write down who was seen here or elsewhere, until cancelled."""
+        """Write last uses seen here or elsewhere until cancelled, in the domain."""
         await self._report(WRITE)
 
     async def hear(self) -> None:
-        """For the domain: learn who was seen elsewhere, until cancelled."""
+        """Collect last uses that other services notify until cancelled, in the domain."""
         while True:
             try:
                 async with await self.address.connect(**OPTIONS) as connection:

@@ -61,7 +61,7 @@ def bind(**ids: str) -> Iterator[None]:
 
 
 def redact(text: str) -> str:
-    """The text without what could be used by whoever reads it."""
+    """Return the text without secrets that its readers could use."""
     for pattern, kept in PATTERNS:
         text = pattern.sub(kept + STRUCK, text)
     return text
@@ -80,7 +80,7 @@ class MessageRedaction(logging.Filter):
 
 
 class Redaction(MessageRedaction):
-    """The same, and the facts beside the message."""
+    """Redacts message, traceback and the facts beside the message."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         for name, value in record.__dict__.items():
@@ -124,7 +124,7 @@ class JsonLines(logging.Formatter):
 
 
 def handler(service: str, stream: Any = None) -> logging.Handler:
-    """Where every record of a service goes: cleaned first, then written."""
+    """Return the handler that redacts every record of a service and then writes it."""
     made = logging.StreamHandler(stream or sys.stderr)
     made.addFilter(Redaction())
     made.setFormatter(JsonLines(service))
@@ -132,7 +132,7 @@ def handler(service: str, stream: Any = None) -> logging.Handler:
 
 
 def configure(service: str, level: int = logging.INFO) -> None:
-    """Have this process log so. Called where a process begins, never by what it imports."""
+    """Configure this process's logging. Called where a process begins, never by an imported module."""
     logging.basicConfig(level=level, handlers=[handler(service)], force=True)
     for name in QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)

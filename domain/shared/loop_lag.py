@@ -1,4 +1,4 @@
-"""How late an event loop wakes those who sleep in it: whatever holds it up holds up everything that goes on there.
+"""Measures how late an event loop wakes its sleepers: whatever blocks the loop delays everything in it.
 
 Shared by services and workers: it knows none of them.
 """
@@ -31,14 +31,14 @@ class LoopLag:
             self.note(self.clock() - due)
 
     def note(self, seconds: float) -> None:
-        """So much too late. A standstill is logged, too: what caused it stands just before it in the log."""
+        """Note a delay. A standstill is logged too: its cause stands just before it in the log."""
         self._late.append((self.clock(), max(0.0, seconds)))
         if seconds >= STANDSTILL_SECONDS:
             log.warning("the event loop stood still", extra={"seconds": round(seconds, 2)})
 
     @property
     def worst_seconds(self) -> float:
-        """The worst of late."""
+        """The worst recent delay."""
         while self._late and self._late[0][0] < self.clock() - KEPT_SECONDS:
             self._late.popleft()
         return max((seconds for _, seconds in self._late), default=0.0)

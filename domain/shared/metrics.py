@@ -41,14 +41,14 @@ class Metering:
         self._series: dict[tuple[str, str, int], Histogram] = {}
 
     def note(self, method: str, route: str, status: int, seconds: float) -> None:
-        """One answer. The series is found here: asking the library for it by its labels takes longer than all else."""
+        """Count one answer. The series is looked up here, since the library's own lookup takes longer than all else."""
         known = (method, route, status // 100)
         if (series := self._series.get(known)) is None:
             series = self._series[known] = self._seconds.labels(method, route, CLASSES[known[2]])
         series.observe(seconds)
 
     def add(self, metrics: Callable[[], Iterable[Metric]]) -> None:
-        """Figures that are asked for whenever somebody reads them."""
+        """Add figures that are computed whenever somebody reads them."""
         self.registry.register(_CollectorOnDemand(metrics))
 
     def text(self) -> bytes:
@@ -67,7 +67,7 @@ class _CollectorOnDemand(Collector):
 
 
 class RequestMeter:
-    """ASGI: notes how each request was answered. Applications that are mounted have a meter of their own."""
+    """ASGI: counts how each request was answered. Mounted applications have a meter of their own."""
 
     def __init__(self, app: App, metering: Metering, prefix: str = "", mounts: Iterable[str] = ()) -> None:
         self.app = app
@@ -109,7 +109,7 @@ class RequestMeter:
 
 
 def connections(pools: Iterable[tuple[str, float, float]]) -> Metric:
-    """Database connections of this process, by what they are for: how many are in use, and how many there may be."""
+    """Return figures of the process's database connections, by use: how many are busy, and how many there may be."""
     family = GaugeMetricFamily(
         "cairn_database_connections", "Connections of this process's pools", labels=("pool", "kind")
     )

@@ -25,7 +25,7 @@ RETRY_SECONDS = 1.0
 
 
 class Notices:
-    """Wakes waiters early. What it does not hear of, they find out when their wait ends. `own` is not heard.
+    """Wakes waiters early; what it misses, they find out at the end of their wait. It ignores notices of its `own` id.
 
     Who wishes is woken by what is told on a second channel `also`.
     """
@@ -76,19 +76,19 @@ class Notices:
                     del self._waiting[place]
 
     async def heard(self, seconds: float) -> bool:
-        """Whether anything is heard on the first channel within so long. For one waiter a process."""
+        """Whether anything is heard on the first channel within this time. For one waiter a process."""
         happened = await happens_within(self._any, seconds)
         self._any.clear()
         return happened
 
     def close(self) -> None:
-        """Let everybody go: a server that stops must not wait for those who wait."""
+        """Release all waiters, so that a stopping server does not wait for them."""
         self.closed = True
         for event in [event for events in self._waiting.values() for event in events]:
             event.set()
 
     def _wake(self, channel: str, payload: str) -> None:
-        """Any role may notify: what is no list of ids wakes nobody in particular."""
+        """Wake the waiters for the listed ids. Any role may notify, so a malformed payload wakes nobody."""
         if payload == self.own:
             return
         if channel == self.channel:

@@ -1,4 +1,4 @@
-"""Whether what a service stands on answers now: asked once for all who ask, and waited for no longer than they would.
+"""Checks whether a service's foundation answers now: once for all callers, and no longer than they would wait.
 
 Who asks is a balancer's probe. One that hung with the database would be one more who waits for it, and tell nobody.
 """
@@ -17,14 +17,14 @@ from domain.shared.database_connection import Answering
 
 @dataclass
 class Ready:
-    """One question. While it is being answered, nobody asks it again."""
+    """One check. While it is being answered, nobody starts it again."""
 
     ask: Callable[[], Awaitable[object]]
     seconds: float = PING_SECONDS
     _asking: "asyncio.Future[object] | None" = None
 
     async def check(self) -> None:
-        """Raise what the question raises, or TimeoutError where there is no answer in time."""
+        """Raise what the check raises, or TimeoutError where no answer comes in time."""
         if self._asking is None or self._asking.done():
             self._asking = asyncio.ensure_future(self.ask())
             self._asking.add_done_callback(_consume_outcome)
@@ -33,21 +33,21 @@ class Ready:
 
 
 def _consume_outcome(asked: "asyncio.Future[object]") -> None:
-    """Somebody may wait for it, or nobody any more: then it is no fault that nobody looked at."""
+    """Read the outcome, so that an error that nobody awaits any more is not reported as unhandled."""
     if not asked.cancelled():
         asked.exception()
 
 
 @dataclass
 class Pulse:
-    """Asks a database on a connection of its own: that all others are at work takes nobody out of service."""
+    """Checks a database on a connection of its own, since busy connections make no service unready."""
 
     address: DatabaseAddress
     _line: Answering | None = field(default=None, repr=False)
     _ended: bool = False
 
     async def ask(self) -> None:
-        """Raise where the database does not answer. One ended connection is replaced by another."""
+        """Raise where the database does not answer; an ended connection is replaced once."""
         for last in (False, True):
             try:
                 if self._line is None or self._line.closed:
@@ -63,7 +63,7 @@ class Pulse:
                 return
 
     async def close(self) -> None:
-        """Ask no more."""
+        """Close the connection."""
         self._ended = True
         await self._drop_connection()
 

@@ -1,4 +1,4 @@
-"""How bodies of requests are taken in: who sends one is asked first, and how much of all of them is kept is bounded.
+"""Reads request bodies: identifies the sender first, and bounds how much of all bodies is kept.
 
 Pure ASGI, shared by all services: each brings its own way to ask who sends, and its own limits. Knows no routes.
 """
@@ -32,14 +32,14 @@ class Busy(ProblemError):
 
 @dataclass(frozen=True)
 class Sender:
-    """Who sends a body, as far as that is known before it is read; and whether they showed a good credential."""
+    """Who sends a body, as far as that is known before reading it, and whether their credential is good."""
 
     source: str
     is_known: bool
 
 
 class BodyBudget:
-    """What bodies may take at once. Strangers share a quarter of it, so that they never keep out who is known."""
+    """Bounds what bodies take at once. Strangers share a quarter, so that they never keep out known clients."""
 
     def __init__(self, most_bytes: int, *, is_shared: bool = True) -> None:
         self._known = _shares(most_bytes - most_bytes // 4, is_shared=is_shared)
@@ -54,26 +54,26 @@ class BodyBudget:
 
 
 def _shares(most: int, *, is_shared: bool) -> Shares:
-    """A quarter for one, and a quarter for those who send little. Not shared: one sender stands for many others."""
+    """Return shares of a quarter for each source and a reserve for small ones; not shared, one source may hold all."""
     return Shares(most, most // 4, reserve=most // 4, little=most // 64) if is_shared else Shares(most, most)
 
 
 @dataclass(frozen=True)
 class BodyRules:
-    """What of a body is accepted: so many bytes, other numbers below some paths, and what else there is to judge."""
+    """What bodies are accepted: their largest size, by path, and further checks."""
 
     most_bytes: int
     below: Mapping[str, int]
     judge: Callable[[Headers, bytes], None] | None = None
 
     def most_at(self, path: str) -> int:
-        """The limit of the longest of these paths that this one lies below."""
+        """Return the limit of the longest listed path that contains this one."""
         found = [prefix for prefix in self.below if path == prefix or path.startswith(f"{prefix}/")]
         return self.below[max(found, key=len)] if found else self.most_bytes
 
 
 class Bodies:
-    """Reads each body before the application sees the request, and gives its room back when that is answered.
+    """Reads each body before the application sees its request, and frees its room after the answer.
 
     Whoever must not send one is refused before it is read. What heads say of sizes is believed only where it is too
     much: a chunked body names none.
@@ -105,7 +105,7 @@ class Bodies:
                 held.give()
 
     async def _read(self, scope: Scope, receive: Any, held: "_HeldRoom") -> bytes | None:
-        """The whole body; None where its sender has gone."""
+        """Return the whole body, or None where its sender has gone."""
         most, parts = self.rules.most_at(scope["path"]), list[bytes]()
         refuse_more_than(most, announced_bytes(scope["headers"]))
         while True:
@@ -126,7 +126,7 @@ class Bodies:
 
 @dataclass
 class _HeldRoom:
-    """What one body takes of its sender's share."""
+    """The room that one body takes of its sender's share."""
 
     shares: Shares
     source: str
@@ -158,14 +158,14 @@ def _receive_again(body: bytes, receive: Any) -> Any:
 
 
 def has_body(method: str, headers: Headers) -> bool:
-    """Whether a body may follow this head."""
+    """Whether a request with this head may have a body."""
     return method in WITH_BODY or any(
         name == b"transfer-encoding" or (name == b"content-length" and value.strip() != b"0") for name, value in headers
     )
 
 
 def announced_bytes(headers: Headers) -> int:
-    """How large the head says that the body is; 0 where it does not."""
+    """Return the size that the head announces; 0 where it announces none."""
     said = [value for name, value in headers if name == b"content-length"]
     return max((int(value) for value in said if value.strip().isdigit()), default=0)
 

@@ -1,4 +1,4 @@
-"""What is done first when a server is told to stop: it waits for open requests before anything of ours ends."""
+"""Runs our own handling before the server's when the process is told to stop."""
 
 import asyncio
 import signal
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def on_stop(act: Callable[[], None]) -> None:
-    """Do this before the server's own handling. Where a host runs us in a thread, signals are the host's."""
+    """Call this before the server's own handling of a stop. In a host's thread, signals are the host's."""
     if threading.current_thread() is not threading.main_thread():
         return
     loop = asyncio.get_running_loop()

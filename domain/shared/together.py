@@ -1,4 +1,4 @@
-"""Several things at once, none of which is left unattended. Shared by all rooms: it knows none of them.
+"""Runs several tasks at once and leaves none unattended. Shared by all rooms: it knows none of them.
 
 `asyncio.gather` returns with the first failure and lets the others run on, watched by nobody: what they change
 afterwards, they change for somebody who believes that it is over.
@@ -12,7 +12,7 @@ Result = TypeVar("Result")
 
 
 async def together(*works: Awaitable[Result]) -> list[Result]:
-    """What each returned. Where one fails, the others are cancelled and waited for."""
+    """Return the results of all; where one fails, cancel the others and wait for them."""
     tasks = [asyncio.ensure_future(work) for work in works]
     try:
         return await asyncio.gather(*tasks)
@@ -24,7 +24,7 @@ async def together(*works: Awaitable[Result]) -> list[Result]:
 
 
 async def each_to_its_end(works: Iterable[Awaitable[Result]]) -> list[Result]:
-    """What each returned that was not cut short. The first error is raised once all have ended."""
+    """Wait for all; raise the first error, else return the results of those that were not cancelled."""
     ended = await asyncio.gather(*works, return_exceptions=True)
     for one in ended:
         if isinstance(one, BaseException) and not isinstance(one, asyncio.CancelledError):

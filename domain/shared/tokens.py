@@ -37,12 +37,12 @@ class InvalidToken(Exception):
 
 
 class KeysUnavailable(Exception):
-    """The issuer's keys cannot be had, and none that were had are young enough."""
+    """The issuer's keys cannot be fetched, and none that were fetched before are young enough."""
 
 
 @dataclass
 class KeySet:
-    """The issuer's keys. An unknown key id has them fetched again, but not more often than every ten seconds."""
+    """The issuer's keys. An unknown key id refetches them, but not more often than every ten seconds."""
 
     fetch: Fetch
     clock: Callable[[], float] = time.monotonic
@@ -72,7 +72,7 @@ class KeySet:
         return float("inf") if self._had_at is None else self.clock() - self._had_at
 
     async def _refresh(self) -> None:
-        """Fetch, unless that was tried just now. Keys that were had stay where it fails."""
+        """Fetch the keys, unless that was tried just now. After a failure the earlier keys stay."""
         if self._asked_at is not None and self.clock() - self._asked_at < REFRESH_SECONDS:
             return
         self._asked_at = self.clock()
@@ -86,7 +86,7 @@ class KeySet:
 
 
 def _usable_keys(body: bytes) -> dict[str | None, "PyJWK"]:
-    """The keys that we verify with. Others, as for encryption or of other kinds, are passed over.
+    """Return the keys that verify signatures, skipping others, as for encryption.
 
     Without an id a key is kept only where it is the only one: nothing could tell it from others.
     """
@@ -161,7 +161,7 @@ class TokenVerifier:
         return claims
 
     def named(self, claims: dict[str, Any]) -> str:
-        """The client that verified claims name."""
+        """Return the client that verified claims name."""
         client = claims.get(self.client_claim)
         if not isinstance(client, str) or not client:
             raise InvalidToken("it names no client")
@@ -169,7 +169,7 @@ class TokenVerifier:
 
 
 class TokenSettings(BaseSettings):
-    """What every door is told of credentials: the issuer of tokens, who may watch, how often it says whom it let in."""
+    """What every service is told of credentials: token issuer, metrics token, how often it reports last uses."""
 
     jwt_issuer: str | None = Field(default=None, description="`iss` of tokens; with audience and key set, or none")
     jwt_audience: str | None = Field(default=None, description="`aud` of tokens that are meant for us")
@@ -190,7 +190,7 @@ class TokenSettings(BaseSettings):
         return self
 
     def token_verifier(self) -> TokenVerifier | None:
-        """Who verifies tokens, where an issuer is configured."""
+        """Return the verifier of tokens where an issuer is configured."""
         if self.jwt_issuer is None or self.jwt_audience is None or self.jwt_jwks_url is None:
             return None
         keys = KeySet(fetcher(str(self.jwt_jwks_url)))
@@ -213,5 +213,5 @@ def fetcher(url: str) -> Fetch:
 
 
 def looks_like_token(secret: str) -> bool:
-    """Three parts with dots between; our own keys have none."""
+    """Whether the secret has three parts with dots between; our own keys have not."""
     return secret.count(".") == 2

@@ -152,7 +152,7 @@ def parse_condition(source: str) -> Template:
 
 
 def _of_condition(complaint: Complaint) -> Complaint:
-    """What is bad syntax of a template is a bad condition here."""
+    """Turn bad syntax of a template into a bad condition."""
     if complaint.code != "template-syntax":
         return complaint
     return Complaint("bad-condition", f"not an expression: {complaint.message}", _CONDITION_HINT)

@@ -126,7 +126,7 @@ def _aggregated(fan_in: FanIn, outputs: list[Any]) -> dict[str, Any]:
 
 
 def _values_of_kind(fan_in: FanIn, output: Any, kind: Any) -> list[Any]:
-    """The values of the asked-for kind in one output: of the named field, or all of them."""
+    """Return the values of this kind in one output: of the named field, or all of them."""
     if fan_in.field is None:
         values = output.values() if isinstance(output, Mapping) else [output]
         return [value for value in values if _is_of_kind(value, kind)]

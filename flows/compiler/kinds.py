@@ -86,7 +86,7 @@ def text(article: str = "text", pattern: str = "", **options: Any) -> Kind:
 
 
 def one_of(values: tuple[str, ...], what: str, code: str = "bad-value", wrong: str = "wrong-type") -> Kind:
-    """One of a few words."""
+    """Return the kind of a value that is one of a few words."""
 
     def law(value: str) -> tuple[str, str] | None:
         if value in values:

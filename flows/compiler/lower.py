@@ -71,7 +71,7 @@ def _node(subject: Subject, node: NodeModel, edges: dict[str, tuple[str, ...]]) 
 
 
 def _work(subject: Subject, node: NodeModel) -> dict[str, Any]:
-    """What runs, where and how often: of a task, a sub-workflow, or each child of a fan_out."""
+    """Return what runs, where and how often: for a task, a sub-workflow, or each child of a fan_out."""
     task, handler = node.task, subject.handler(node)
     timeout = float(task.get("timeout_seconds", handler.timeout_seconds if handler else DEFAULT_TIMEOUT_SECONDS))
     queue = task.get("queue", task.get("pool", "dag-worker-tasks"))

@@ -52,7 +52,7 @@ class NodeFailed:
 
 @dataclass(frozen=True)
 class NodeSkipped:
-    """Another process that runs a stretch of this plan skipped the node."""
+    """Another process that runs a segment of this plan skipped the node."""
 
     node_id: str
 

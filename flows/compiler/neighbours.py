@@ -1,4 +1,4 @@
-"""Laws between files, and what files know of each other: ids, interfaces, and who serves which submissions."""
+"""Applies laws between files, and shows files to each other: ids, interfaces, served submissions."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -54,7 +54,7 @@ def _draft(document: Document) -> Draft:
 
 
 def interfaces(drafts: Iterable[Draft]) -> dict[str, Interface]:
-    """What each workflow shows to others, faults or not: a broken file does not make others unknown."""
+    """Return what each workflow shows to others; a faulty file keeps its interface."""
     found: dict[str, Interface] = {}
     for draft in drafts:
         if draft.model and draft.identity and not draft.is_plan:

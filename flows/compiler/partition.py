@@ -31,7 +31,7 @@ def work_pool(plans: Iterable[Plan]) -> str:
 
 
 def split(count: int, parts: int) -> Iterator[range]:
-    """So many numbers cut into at most so many runs of nearly equal length, none of them empty."""
+    """Cut the numbers up to the count into runs of nearly equal length, none of them empty."""
     parts = min(count, parts)
     for part in range(parts):
         yield range(part * count // parts, (part + 1) * count // parts)
@@ -55,7 +55,7 @@ def shards(decision: Expand, cap: int) -> list[tuple[range, int]]:
 
 
 def stretch(plan: Plan, first: str, settled: Collection[str]) -> list[str]:
-    """The nodes that one child run executes when `first` becomes ready, in topological order.
+    """Return the nodes that one child run executes when `first` becomes ready, in topological order.
 
     It takes along every follower of the same pool whose other predecessors have ended or come along too: each one
     saves a hop. A fan-in comes with its fan-out, whose children only the child run knows; a fan-out that may become

@@ -104,7 +104,7 @@ def _repeat(least: int, most: Any, inner: Any, rounds: int) -> Step:
 
 
 def _character(operation: Any, argument: Any) -> Step:
-    """One character. Which ones fit is still asked of `re`, of a pattern that is one character long."""
+    """Return the step of one character; `re` judges which characters fit, by a pattern one character long."""
     matches = re.compile(_rebuilt(operation, argument)).fullmatch
     fits = lru_cache(maxsize=4096)(lambda character: matches(character) is not None)
 

@@ -65,7 +65,7 @@ def _descend_class(kind: type, arguments: tuple[Hint, ...], step: str | int) -> 
 
 
 def _descend_union(members: tuple[Hint, ...], step: str | int) -> Hint:
-    """A field is there if any member has it; what is missing is told of all of them."""
+    """Return the field if any member has it; a refusal names the fields of all members."""
     known: list[str] = []
     for member in members:
         try:

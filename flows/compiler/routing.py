@@ -1,4 +1,4 @@
-"""Which way a run goes: what a conditional chooses, and whether an edge carries the run on."""
+"""Decides which way a run goes: what a conditional chooses, and whether an edge is followed."""
 
 from collections.abc import Collection
 from typing import Any

@@ -79,7 +79,7 @@ class Schedule:
 
     @property
     def outcomes(self) -> Mapping[str, NodeOutcome]:
-        """How every node that ended did so, with those that were known before: what another schedule may be told."""
+        """How every ended node ended, with those known before: what another schedule may be given."""
         return MappingProxyType(self._outcomes)
 
     @property
@@ -91,7 +91,7 @@ class Schedule:
         return list(self._decide(deque(name for name, waiting in self._waiting.items() if not waiting)))
 
     def apply(self, event: Event) -> list[Decision]:
-        """The decisions that follow from an event. Events that come late, or twice, decide nothing."""
+        """Return the decisions that follow from an event. Late and repeated events lead to none."""
         return [] if self._over else list(self._following(event))
 
     def _following(self, event: Event) -> Iterator[Decision]:
@@ -162,7 +162,7 @@ class Schedule:
     # --- deciding ---
 
     def _decide(self, ready: deque[str]) -> Iterator[Decision]:
-        """Decide these nodes, and all that can be decided because of it."""
+        """Decide these nodes, and all that can be decided because of them."""
         while ready and not self._over:
             node = self._scope[ready.popleft()]
             for decision in self._decide_one(node):

@@ -64,7 +64,7 @@ class RunConditions:
         return self.diagrams.both(trigger, self.diagrams.variable()) if "when" in node.raw else trigger
 
     def _choose(self, model: Model, graph: Graph, name: str) -> None:
-        """One decision per way out but the last; a way is chosen where it holds and no earlier one does."""
+        """Make a decision for each way out but the last: a way is taken where it holds and no earlier one does."""
         arms: dict[tuple[str | int, ...], list[str]] = {}
         for edge in graph.out[name]:
             if edge.kind == "arm":

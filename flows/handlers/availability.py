@@ -1,4 +1,4 @@
-"""Whether a valid workflow can be run today, and by this image. Pure."""
+"""Tells whether a valid workflow can run today, and in this image. Pure."""
 
 from collections.abc import Iterable, Mapping
 
@@ -7,7 +7,7 @@ from flows.handlers.registry import registry
 
 
 def unready(plan: Plan, plans: Mapping[str, Plan] | None = None) -> list[str]:
-    """What keeps a valid workflow from being run: handlers that are declared but not written yet, here or below."""
+    """Return what keeps a valid workflow from running: handlers, here or in sub-workflows, that are not written yet."""
     known = registry()
     planned = [f"handler {name} is planned" for name in sorted(plan.handlers()) if known[name].planned]
     below = [f"workflow {name}: {why}" for name in sorted(plan.sub_workflows) for why in _unready(name, plans or {})]
@@ -15,7 +15,7 @@ def unready(plan: Plan, plans: Mapping[str, Plan] | None = None) -> list[str]:
 
 
 def missing_handlers(plans: Iterable[Plan]) -> list[str]:
-    """The handlers of these plans that this image does not have: a run's plan may be of another release."""
+    """Return the handlers that this image lacks, since a run's plan may be of another release."""
     return sorted(frozenset[str]().union(*(plan.handlers() for plan in plans)).difference(registry()))
 
 

@@ -45,7 +45,7 @@ def ignore_metric(name: str, value: float) -> None:
 
 
 class MadeWhenAsked:
-    """The field of a folder that may be given as such, or as what makes it when a handler first asks."""
+    """The field of a work folder, given as a folder or as a function that makes it when a handler first asks."""
 
     def __get__(self, context: "Context | None", owner: type["Context"]) -> Path:
         if context is None:
@@ -85,7 +85,7 @@ class Context:
         return f"{self.output_prefix}/{filename}"
 
     def own(self, name: str) -> str:
-        """The name, if it means a blob that this run has made, in this attempt or an earlier one."""
+        """Return the name if it means a blob of this run, made in this attempt or an earlier one; else refuse."""
         if not is_inside(name, self.output_prefix.rpartition("/")[0] or self.output_prefix):
             raise ForeignProduct(f"{name[:200]!r} is not the run's own. Nothing was done with it.")
         return name
@@ -101,5 +101,5 @@ class Context:
             raise Stopped("The run was asked to stop.")
 
     def check(self, moved: int) -> None:
-        """The same for transfers, which tell how many bytes are through."""
+        """Leave now if the run was asked to stop; transfers call this with the bytes that are through."""
         self.raise_if_stopping()

@@ -33,7 +33,7 @@ class Outage(Transient):
 
 
 class Outlasted(Outage):
-    """It was away for longer than anybody waits: the work fails, and another try would only wait as long again."""
+    """An outage lasted longer than the work waits: the work fails, and another try would only wait as long again."""
 
     retryable = False
 
@@ -58,7 +58,7 @@ class Stopped(HandlerError):
 
 
 class NoAsset(HandlerError):
-    """The handler describes or stores something of an asset, and its run is about none."""
+    """The handler describes or stores a part of an asset, but its run has no asset."""
 
     code = "no-asset"
     retryable = False
@@ -97,7 +97,7 @@ class OutOfMemory(HandlerError):
 
 
 class StorageForbidden(HandlerError):
-    """The try asked storage for what is none of its business."""
+    """The try asked storage for a blob or an act that it has no right to."""
 
     code = "storage-forbidden"
     retryable = False
@@ -128,7 +128,7 @@ TELLABLE: dict[str, type[HandlerError]] = {
 
 
 class Nested(HandlerError):
-    """A sub-workflow failed, for the reason that one of its nodes gave."""
+    """A sub-workflow failed because one of its nodes did."""
 
     def __init__(self, message: str, code: str, *, is_invalid: bool = False) -> None:
         super().__init__(message)

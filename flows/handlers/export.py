@@ -1,4 +1,4 @@
-"""The export family: copies of what is approved and public in the external zone, and their removal.
+"""The export family: copies public products to the external zone, and removes the copies.
 
 A copy and a removal of one export may meet: a worker that was fenced writes on until it notices. The removal therefore
 leaves a mark first, and a copy looks for the mark after each file it has written: whichever comes second cleans up.
@@ -62,12 +62,12 @@ def copy(params: CopyParams, context: Context) -> ExportResult:
 
 
 def _distinct(params: CopyParams) -> list[Artifact]:
-    """One of each content: thumbnails of tiles may be alike, and what is alike has one name out there."""
+    """Return one artifact of each content: equal files have one name in the external zone."""
     return list({_generated_name(artifact): artifact for artifact in params.artifacts}.values())
 
 
 def _reporting_progress(before: int, whole: int, context: Context) -> Check:
-    """Tells how far all files are while one of them is copied."""
+    """Return a check that reports the progress of all files while one of them is copied."""
 
     def check(moved: int) -> None:
         context.raise_if_stopping()
@@ -78,7 +78,7 @@ def _reporting_progress(before: int, whole: int, context: Context) -> Check:
 
 
 def _generated_name(artifact: Artifact) -> str:
-    """By role and content, so that the same file has the same name in every try."""
+    """Return a name made of role and content, so that the same file has the same name in every try."""
     return f"{artifact.role}-{artifact.sha256[:16]}{PurePosixPath(artifact.name).suffix}"
 
 
@@ -179,7 +179,7 @@ def withdraw(params: WithdrawParams, context: Context) -> WithdrawResult:
 
 
 def _cancel_pipeline(destination: str, context: Context) -> bool:
-    """A pipeline knows nothing of the mark: where one was run, it must have ended before the removal is complete."""
+    """Cancel the export's pipeline, which does not know the mark; return whether there was one."""
     from flows.handlers.adf.notes import noted_run
 
     run_id = noted_run(context, destination)

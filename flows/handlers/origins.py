@@ -1,4 +1,4 @@
-"""How a source is called wherever its name is kept or shown. Pure.
+"""Names a source for people: wherever the name is stored or shown, without secrets. Pure.
 
 An address may carry its reader's rights: a user and password before the host, a signature behind the path. Only whoever
 fetches it is given the whole of it.
@@ -10,7 +10,7 @@ from domain.rules.sources import is_address
 
 
 def shown(source: str) -> str:
-    """The blob's name as it is; an address without user, password, query and fragment."""
+    """Return a blob's name unchanged, or an address without user, password, query and fragment."""
     if not is_address(source):
         return source
     try:

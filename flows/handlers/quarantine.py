@@ -63,7 +63,7 @@ class FetchLimits:
 
 
 def fetch(url: str, context: Context, guard: FetchLimits | None = None) -> str:
-    """Put what lies at the address into quarantine; returns the blob's name, which tells nothing of the address."""
+    """Fetch the address into quarantine and return the blob's name, which reveals nothing of the address."""
     guard = guard or _guard_of_settings()
     copy = context.workdir / "fetched"
     try:
@@ -83,7 +83,7 @@ def resolve(host: str, port: int) -> Sequence[Address]:
 
 
 class JudgedBackend(httpcore.NetworkBackend):
-    """Opens connections for httpcore. The name is resolved once; a later answer of its server changes nothing."""
+    """Opens httpcore's connections to judged addresses. It resolves a name once; later DNS answers change nothing."""
 
     def __init__(self, guard: FetchLimits) -> None:
         self._guard = guard
@@ -107,7 +107,7 @@ class JudgedBackend(httpcore.NetworkBackend):
 
 @contextmanager
 def _answer(url: str, guard: FetchLimits) -> Iterator[tuple[httpcore.Response, Target]]:
-    """The answer that is no redirect, and who gave it."""
+    """Return the answer that is no redirect, and its host."""
     begun = time.monotonic()
     with httpcore.ConnectionPool(ssl_context=guard.tls, network_backend=JudgedBackend(guard)) as pool:
         for _ in range(MOST_REDIRECTS + 1):
@@ -132,7 +132,7 @@ def _url(target: Target) -> httpcore.URL:
 
 
 def _headers(target: Target) -> list[tuple[bytes | str, bytes | str]]:
-    """Nothing that tells of us, and no packed answer: it could unpack to anything."""
+    """Return headers that reveal nothing of us and refuse compressed answers, which could unpack to any size."""
     return [("host", target.authority), ("accept-encoding", "identity"), ("user-agent", "Cairn-Sources/1")]
 
 
@@ -150,7 +150,7 @@ def _refuse_answer(response: httpcore.Response, target: Target) -> None:
 
 
 def _save(response: httpcore.Response, copy: Path, guard: FetchLimits, context: Context) -> None:
-    """Write what comes, up to the limits."""
+    """Write the answer to the copy, up to the limits."""
     announced = _header(response, b"content-length")
     expected = int(announced) if announced.isdecimal() else None
     _refuse_beyond(expected or 0, guard)
@@ -178,7 +178,7 @@ def _refuse_beyond(size_bytes: int, guard: FetchLimits) -> None:
 
 
 def _name_for(url: str, context: Context) -> str:
-    """A generated name: of this attempt, the same for the same address."""
+    """Return a generated name, the same for the same address within this attempt."""
     ending = PurePosixPath(url.partition("?")[0]).suffix.lower()
     digest = hashlib.sha256(url.encode()).hexdigest()[:16]
     return f"{FOLDER}/{context.output_prefix}/{digest}{ending if ending in ENDINGS else ''}"

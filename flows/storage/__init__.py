@@ -1,4 +1,4 @@
-"""What zones and run storage are made of: one protocol and its kinds. Knows nothing of Prefect, GDAL or handlers.
+"""Stores zones and run storage: one protocol and its kinds. Knows nothing of Prefect, GDAL or handlers.
 
 The Azure kind is loaded by whoever configures it; nothing of Azure's is imported where zones are folders.
 """

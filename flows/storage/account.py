@@ -1,4 +1,4 @@
-"""A storage account of Azure's, and who we are there. The one place that makes its clients.
+"""Connects to an Azure storage account with our identity. The only module that makes its clients.
 
 Azure's packages are imported when a client is first wanted, and a client is kept for the life of the process: finding
 out who we are takes longer than most of what is asked then.

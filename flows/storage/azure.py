@@ -30,14 +30,14 @@ CHANGED: Final = "ConditionNotMet"
 @off_the_loop
 @dataclass(frozen=True)
 class AzureStore:
-    """Blobs of one container. What Azure says of a failure may hold URLs, so only its codes are passed on."""
+    """Blobs of one container. Azure's messages may hold URLs, so only its error codes are passed on."""
 
     account: Account
     container: str
 
     @property
     def ca_file(self) -> str:
-        """Whom readers of our URLs trust. GDAL comes as a wheel that finds no certificates by itself."""
+        """The certificates that readers of our URLs trust, since GDAL's wheel finds none by itself."""
         import certifi
 
         return self.account.ca_file or certifi.where()
@@ -62,7 +62,7 @@ class AzureStore:
             return self._urls.sign(name)
 
     def reader(self, name: str) -> RangeReader:
-        """The blob as it is now: where it is replaced, its ranges are refused."""
+        """Open the blob as it is now; once it is replaced, its ranges are refused."""
         with _require_blob(name):
             told = self._blob(name).get_blob_properties()
         etag = str(told.etag)
@@ -86,7 +86,7 @@ class AzureStore:
         return self.range_of(name, start, length)
 
     def range_of(self, name: str, start: int, length: int, **condition: Any) -> bytes:
-        """The range, where the blob is still as the condition says."""
+        """Return the range if the blob still meets the condition."""
         from azure.core.exceptions import HttpResponseError
 
         with _require_blob(name):
@@ -142,7 +142,7 @@ class AzureStore:
             self._blob(name).upload_blob(_checked(source.chunks(source_name), check), overwrite=True)
 
     def _copy_in_account(self, name: str, url: str, check: Check) -> None:
-        """Have the account copy, and wait for it. Until it is done, no reader finds content under the name."""
+        """Have the account copy, and wait until it has; readers see the blob only then."""
         blob, pause, moved = self._blob(name), FIRST_LOOK_SECONDS, 0
         with _translate_faults(name):
             state = blob.start_copy_from_url(url)
@@ -161,7 +161,7 @@ class AzureStore:
             raise Transient(f"The storage account did not copy {name!r}: {status}.")
 
     def _abort(self, name: str, copy_id: str) -> None:
-        """Leave nothing behind: of a copy that is aborted the account keeps a blob without content."""
+        """Abort the copy and delete the empty blob that the account keeps of it."""
         from azure.core.exceptions import ResourceExistsError
 
         with contextlib.suppress(ResourceExistsError):  # it has just ended, well or not
@@ -180,14 +180,14 @@ class AzureStore:
             self._blob(name).delete_blob(delete_snapshots="include")
 
     def delete_below(self, folder: str) -> list[str]:
-        """As the protocol says. Blocks that were never made a blob of are no blob: Azure drops them after a week."""
+        """Delete as the protocol says. Uncommitted blocks are no blob: Azure drops them after a week."""
         with _translate_faults(folder):
             names = sorted(self._client.list_blob_names(name_starts_with=f"{checked_name(folder)}/"))
         self._delete_all(names)
         return names
 
     def listed(self, folder: str | None = None) -> Iterator[ListedBlob]:
-        """As the protocol says, page by page. Blocks that were never made a blob of are not among them."""
+        """List as the protocol says, page by page. Uncommitted blocks are not listed."""
         start = None if folder is None else f"{checked_name(folder)}/"
         with _translate_faults(folder or self.container):
             for blob in self._client.list_blobs(name_starts_with=start):
@@ -203,7 +203,7 @@ class AzureStore:
 
 @dataclass(frozen=True)
 class _Version:
-    """Blobs of the store, of one version alone."""
+    """Reads ranges of one version of the store's blobs."""
 
     store: AzureStore
     etag: str
@@ -228,7 +228,7 @@ def _checked(chunks: Iterator[bytes], check: Check) -> Iterator[bytes]:
 
 
 def _bytes_through(progress: object) -> int:
-    """The first number of what the account tells of a copy: bytes through/bytes in all."""
+    """Return how many bytes are copied, from the account's text "copied/all"."""
     done = str(progress or "").partition("/")[0]
     return int(done) if done.isdecimal() else 0
 
@@ -239,7 +239,7 @@ class _NoBlob(Exception):
 
 @contextlib.contextmanager
 def _translate_faults(name: str) -> Iterator[None]:
-    """Say what went wrong in our words: Azure's quote URLs, and a partner may read some of ours."""
+    """Turn Azure's errors into ours, since Azure's quote URLs and a partner may read ours."""
     from azure.core.exceptions import AzureError, ClientAuthenticationError, HttpResponseError
 
     try:
@@ -258,7 +258,7 @@ def _translate_faults(name: str) -> Iterator[None]:
 
 
 def _is_away(status: int | None) -> bool:
-    """Whether the account says that it cannot now: it is at fault, or busy. Without a status it said nothing."""
+    """Whether the account is at fault or busy. Without a status it did not answer."""
     return status is None or status >= 500 or status in {408, 429}
 
 
@@ -269,7 +269,7 @@ def _code(error: Any) -> str:
 
 @contextlib.contextmanager
 def _require_blob(name: str) -> Iterator[None]:
-    """The same, where a blob must be there."""
+    """Translate Azure's errors where a blob must exist."""
     try:
         with _translate_faults(name):
             yield

@@ -1,4 +1,4 @@
-"""A zone as a GDAL try's own process sees it: every call is put to the flow's process, which holds the credentials.
+"""A zone in a GDAL try's own process: the flow's process, which holds the credentials, makes every call.
 
 The process can open no path of any zone, whatever the zone is made of. What it may read it is handed open: the file
 itself, or a line on which ranges of that one blob are answered. What it stores it hands over open, so that no path of
@@ -22,14 +22,14 @@ from flows.storage.readers import FileReader, Reader, chunks
 
 
 class Answered(NamedTuple):
-    """What came of a call, and what was handed over with it."""
+    """A call's result, and the file that was handed over with it."""
 
     value: Any
     descriptor: int | None = None
 
 
 class Ask(Protocol):
-    """Puts a call to the flow's process and waits for its answer; raises what the call raised there."""
+    """Sends a call to the flow's process, waits for the answer, and raises what the call raised there."""
 
     def __call__(self, call: dict[str, Any], file: int | None = None) -> Answered: ...
 
@@ -84,7 +84,7 @@ class BrokeredStore:
             self._ask("put", name, file.fileno(), stops=check is not go_on)
 
     def put_stream(self, name: str, source: Stream, size_bytes: int, check: Check = go_on) -> None:
-        """By way of a file: what is handed over is one."""
+        """Write the stream to a file first, since only files can be handed over."""
         with tempfile.NamedTemporaryFile() as file:
             while piece := source.read(CHUNK_BYTES):
                 file.write(piece)

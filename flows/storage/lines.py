@@ -1,4 +1,4 @@
-"""A blob by ranges over a local line: how a GDAL try's process reads what is no file of its machine. Both its ends.
+"""Reads a blob by ranges over a local socket: how a GDAL try reads remote blobs. Holds both ends.
 
 The line is one end of a pair of sockets, handed over open. Whoever holds it reads that one blob and asks for nothing
 else, so the process needs neither a network nor a credential. A question is a place and a length; an answer its bytes,
@@ -26,7 +26,7 @@ LONGEST_ANSWER: Final = 8 * 1024 * 1024
 
 @dataclass
 class LineReader(Closing):
-    """The blob at the end of the line, for whoever was handed it."""
+    """The blob at the other end of the line."""
 
     line: socket.socket
     size_bytes: int
@@ -60,7 +60,7 @@ class LineReader(Closing):
 
 
 def serve(line: socket.socket, blob: Reader, check: Callable[[], None]) -> None:
-    """Answer until the other end is closed. What is asked there is a stranger's wish: each answer is bounded."""
+    """Answer until the other end closes. Its questions are a stranger's, so each answer is bounded."""
     with line, blob, suppress(OSError):
         while question := receive_exactly(line, QUESTION.size):
             start, length = QUESTION.unpack(question)
@@ -81,7 +81,7 @@ def _answer(blob: Reader, start: int, length: int, check: Callable[[], None]) ->
 
 
 def receive_exactly(line: socket.socket, size: int) -> bytes:
-    """So many bytes; none where the other end is closed before."""
+    """Receive this many bytes; none where the other end closes before."""
     content, at = bytearray(size), 0
     view = memoryview(content)
     while at < size:

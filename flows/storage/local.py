@@ -151,7 +151,7 @@ class LocalStore:
             self._remove_empty(folder)
 
     def _path_of_listed(self, name: str) -> Path:
-        """Half-written files have names that no blob has."""
+        """Return the path of a listed file; half-written ones have names that no blob has."""
         if {"", ".", ".."} & set(name.split("/")) or (
             self.root / name
         ).parent.resolve() != self.root.resolve().joinpath(name).parent:
@@ -159,7 +159,7 @@ class LocalStore:
         return self.root / name
 
     def _remove_empty(self, folder: Path) -> None:
-        """Remove the folder and those above it that hold nothing. What is left is on the disk as it is."""
+        """Remove the folder and those above it that are empty, and flush what is left to the disk."""
         while folder != self.root:
             try:
                 folder.rmdir()
@@ -173,7 +173,7 @@ class LocalStore:
 
     @contextlib.contextmanager
     def _new_file(self, name: str) -> Iterator[Path]:
-        """A fresh file beside the blob's place, which becomes the blob in one step when the block ends well."""
+        """Yield a new file beside the blob's place; it becomes the blob in one step when the block ends well."""
         path = self._path(name)
         handle, temporary = _in_folder(path.parent, lambda: tempfile.mkstemp(prefix=PARTIAL, dir=path.parent))
         os.close(handle)
@@ -188,7 +188,7 @@ class LocalStore:
 
 
 def _in_folder(folder: Path, make: Callable[[], Made]) -> Made:
-    """Make something in the folder, and the folder too, so that a power cut takes none of them with what lies inside.
+    """Make something in the folder, making the folder too, so that a power cut loses none of them.
 
     Somebody may be removing folders that nothing is in yet: they are brought to the disk once something is.
     """
@@ -199,7 +199,7 @@ def _in_folder(folder: Path, make: Callable[[], Made]) -> Made:
 
 
 def _make_with_folders(folder: Path, make: Callable[[], Made], makings: int) -> tuple[Made, list[Path]]:
-    """What was made, and in which folders folders had to be made for it."""
+    """Make something; return it with the folders in which folders had to be made."""
     above = list[Path]()
     try:
         return make(), above
@@ -213,7 +213,7 @@ def _make_with_folders(folder: Path, make: Callable[[], Made], makings: int) -> 
 
 
 def _make_folders(folder: Path) -> list[Path]:
-    """Make the folder and those above it; returns in which folders that made others."""
+    """Make the folder and those above it; return the folders in which others were made."""
     if folder.is_dir():
         return []
     above = _make_folders(folder.parent)
@@ -222,7 +222,7 @@ def _make_folders(folder: Path) -> list[Path]:
 
 
 def _to_disk(path: Path) -> None:
-    """Return once the file's content, or the folder's names, are where a power cut does not reach them."""
+    """Return once the file's content, or the folder's names, would survive a power cut."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,4 +1,4 @@
-"""The rule that stores are never called in the thread of a running event loop, which would stand still meanwhile.
+"""Refuses calls of stores in the thread of a running event loop, which would stand still meanwhile.
 
 A call takes a millisecond, or a minute where the store is in trouble: in the loop of a light worker that minute would
 be one of hundreds of runs, none of whose heartbeats would be sent. `flows.storage.threads` has the threads for it.
@@ -40,13 +40,13 @@ def refuse_on_loop() -> None:
 
 
 def _runs_a_loop() -> bool:
-    """Whether this thread does. Where nobody has imported asyncio, as in a try's own process, none can."""
+    """Whether this thread runs an event loop. Without asyncio, as in a try's own process, none can run."""
     events = sys.modules.get("asyncio.events")
     return events is not None and events._get_running_loop() is not None  # noqa: SLF001 - asyncio names it for this
 
 
 def off_the_loop(kind: Kind) -> Kind:
-    """Have every call of this kind of store refuse the thread of a running event loop."""
+    """Make every call of this kind of store refuse the thread of a running event loop."""
     for name in (name for name in CALLS if hasattr(kind, name)):
         setattr(kind, name, _guarded(getattr(kind, name)))
     return kind
@@ -63,7 +63,7 @@ def _guarded(call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _guarded_pieces(pieces: Iterator[Piece]) -> Iterator[Piece]:
-    """Pieces are read when they are asked for, wherever that is."""
+    """Yield the pieces, refusing an event loop's thread at each, since they are read when asked for."""
     while True:
         refuse_on_loop()
         try:

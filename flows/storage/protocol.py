@@ -32,12 +32,12 @@ def checked_name(name: str) -> str:
 
 
 def is_partial(name: str) -> bool:
-    """Whether it is a file that was being written: it is no blob, and never becomes one once its writer is gone."""
+    """Whether the file was still being written: it is no blob and never becomes one without its writer."""
     return name.rpartition("/")[2].startswith(PARTIAL)
 
 
 def missing(name: str) -> InvalidInput:
-    """What is said of a blob that is not there."""
+    """Return the refusal of a blob that does not exist."""
     return InvalidInput(f"There is no blob {name!r}. Check container and path, and that the upload has finished.")
 
 
@@ -55,7 +55,7 @@ class ListedBlob:
 
 
 class Stream(Protocol):
-    """What can be read in pieces, and again from another place."""
+    """What can be read in pieces, and from its beginning again."""
 
     def read(self, size: int, /) -> bytes: ...
 
@@ -65,7 +65,7 @@ class Stream(Protocol):
 
 
 class SmallStore(Protocol):
-    """As much of a store as is needed to keep small things."""
+    """The part of a store that keeps small things."""
 
     def size_bytes(self, name: str) -> int | None: ...
 
@@ -79,10 +79,10 @@ class SmallStore(Protocol):
 
 
 class RangeStore(Protocol):
-    """What gives parts of blobs."""
+    """The part of a store that reads ranges of blobs."""
 
     def read_range(self, name: str, start: int, length: int) -> bytes:
-        """A part of the blob; less of it, or nothing, where the blob ends before."""
+        """Return a part of the blob; less or nothing where the blob ends before."""
 
 
 class Store(RangeStore, Protocol):
@@ -96,7 +96,7 @@ class Store(RangeStore, Protocol):
         """
 
     def reader(self, name: str) -> "Reader":
-        """The blob, open to be read wherever one likes; whoever asks closes it."""
+        """Open the blob for reading at any place; the caller closes it."""
 
     def size_bytes(self, name: str) -> int | None:
         """The blob's size, or None where there is no such blob."""
@@ -120,7 +120,7 @@ class Store(RangeStore, Protocol):
         """Copy a local file in; readers see the whole blob or nothing."""
 
     def put_stream(self, name: str, source: Stream, size_bytes: int, check: Check = go_on) -> None:
-        """The same of so many bytes that something open gives. What it raises while it is read leaves no blob."""
+        """Copy this many bytes of an open stream in. An error while reading it leaves no blob."""
 
     def copy_from(self, name: str, source: "Store", source_name: str, check: Check = go_on) -> None:
         """Copy a blob of another zone in, by the store's own means where both are of one kind."""
@@ -140,7 +140,7 @@ class StampedStore(Store, Protocol):
     """A zone as services have it. A try compares nothing with what was there before it, and knows what it has made."""
 
     def stamp(self, name: str) -> str | None:
-        """What is another whenever the blob was written, known without reading it; None where there is no such blob."""
+        """Return a text that changes whenever the blob is written, without reading it; None where there is no blob."""
 
     def listed(self, folder: str | None = None) -> Iterator[ListedBlob]:
         """All that lies below the folder, or in the zone, in no order: half-written files too."""

@@ -20,14 +20,14 @@ class Reader(Protocol):
 
     @property
     def version(self) -> str:
-        """What is another once the blob was replaced or written to since it was opened."""
+        """A text that changes once the blob was replaced or written to since it was opened."""
 
     @property
     def descriptor(self) -> int | None:
-        """The file that holds the blob, open for reading; None where it is no file of this machine."""
+        """The open file that holds the blob; None where it is no file of this machine."""
 
     def read(self, start: int, length: int) -> bytes:
-        """The bytes there; less of them, or none, where the blob ends before."""
+        """Return the bytes there; fewer, or none, where the blob ends before."""
 
     def close(self) -> None: ...
 
@@ -42,7 +42,7 @@ class Closing:
     """Closes itself at the end of a block."""
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: nothing is held."""
 
     def __enter__(self) -> Self:
         return self
@@ -106,7 +106,7 @@ class RangeReader(Closing):
 
 
 def chunks(reader: Reader) -> Iterator[bytes]:
-    """All of it, in pieces that fit into memory."""
+    """Yield the whole blob in pieces that fit into memory."""
     at = 0
     while piece := reader.read(at, CHUNK_BYTES):
         yield piece

@@ -1,4 +1,4 @@
-"""Where the zones are, as each service is told. Read when it starts, never at import."""
+"""The settings that say where the zones are, read when a service starts, never at import."""
 
 from pathlib import Path
 from typing import Self

@@ -39,7 +39,7 @@ class SasUrls:
     _lock: Lock = field(default_factory=Lock)
 
     def known(self, blob: str) -> str | None:
-        """A URL that was given before and may be read by for another five minutes."""
+        """Return an earlier URL that is good for another five minutes."""
         with self._lock:
             url, ends_at = self._known.get(blob, ("", 0.0))
         return url if ends_at - self.clock() > FRESH_SECONDS else None
@@ -58,7 +58,7 @@ class SasUrls:
         return url
 
     def forget(self, blob: str) -> None:
-        """The blob is gone."""
+        """Forget the URL of a blob that is gone."""
         with self._lock:
             self._known.pop(blob, None)
 
@@ -95,7 +95,7 @@ class LentKey:
     _lock: Lock = field(default_factory=Lock)
 
     def until(self, moment: float) -> "UserDelegationKey":
-        """A key that is good at least until then."""
+        """Return a key that is good at least until then."""
         with self._lock:
             if self._key is None or self._ends_at < moment:
                 now = self.clock()

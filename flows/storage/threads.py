@@ -1,4 +1,4 @@
-"""The threads in which event loops have stores called.
+"""Runs calls of stores in threads, for event loops.
 
 The loop's own default threads would not do: whoever looks up the address of a host waits for one of those.
 """
@@ -18,12 +18,12 @@ SIGNS_AT_ONCE: Final = 8
 
 
 async def in_storage_thread(call: Callable[Given, Result], /, *given: Given.args, **named: Given.kwargs) -> Result:
-    """The result of a call that reads or writes a store. So many of them go on at once, others wait for their turn."""
+    """Return the result of a call that reads or writes a store; beyond so many at once, calls wait their turn."""
     return await _in_thread(_threads("work", AT_ONCE), partial(call, *given, **named))
 
 
 async def in_sign_thread(call: Callable[Given, Result], /, *given: Given.args, **named: Given.kwargs) -> Result:
-    """The same for signs of life and for looks at them, which must not wait behind work."""
+    """Run a call for signs of life in threads of its own, since those must not wait behind work."""
     return await _in_thread(_threads("signs", SIGNS_AT_ONCE), partial(call, *given, **named))
 
 
@@ -33,5 +33,5 @@ async def _in_thread(threads: ThreadPoolExecutor, call: Callable[[], Result]) ->
 
 @cache
 def _threads(name: str, at_once: int) -> ThreadPoolExecutor:
-    """One pool for the process, whose threads are started when they are needed."""
+    """Return the process's pool of threads, which start when they are needed."""
     return ThreadPoolExecutor(at_once, f"cairn-storage-{name}")

@@ -118,7 +118,7 @@ async def delete_version(
 
 
 async def _readable(asset_id: str, caller: Identity, state: Gateway) -> AssetRow:
-    """The asset, if the caller may know of it. Another partner's answers like none at all."""
+    """Return the asset, or answer 404 where the caller may not know of it."""
     row = await state.queries.asset(reader_of(caller), asset_id)
     if row is None:
         raise NotFound(f"There is no asset {asset_id}.")

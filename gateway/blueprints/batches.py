@@ -74,7 +74,7 @@ class BatchResult(BaseModel):
 
 @dataclass
 class Desk:
-    """Hands a batch in. Submissions about the same asset take turns, in their order; others go side by side."""
+    """Submits a batch. Submissions about the same asset take turns in their order; others go concurrently."""
 
     caller: Identity
     platform: PlatformRow
@@ -111,13 +111,13 @@ class Desk:
         return _accepted(index, accepted)
 
     def refuse_all(self, results: Sequence[ItemResult]) -> None:
-        """Where it is the batch that is refused, or nothing of it came through."""
+        """Raise where the batch itself is refused, or nothing of it came through."""
         if self.end is not None and (is_another_batchs(self.end) or all(one.problem is not None for one in results)):
             raise self.end
 
 
 def key_of(item: BatchItem, mark: str | None, index: int) -> str | None:
-    """An item's own key, or one that follows from the batch: the same again makes no second request."""
+    """Return the item's own key, or one made from the batch's, so that a repetition makes no second request."""
     if item.idempotency_key is not None:
         return item.idempotency_key
     return None if mark is None else item_key(mark, index)
@@ -129,7 +129,7 @@ def is_another_batchs(error: ProblemError) -> bool:
 
 
 def asset_words(body: Mapping[str, Any], platform: PlatformRow) -> str:
-    """What a submission says of its asset. Equal for submissions about the same one."""
+    """Return what a submission says of its asset, equal for submissions about the same one."""
     return json.dumps(translate.named(body, platform), sort_keys=True, default=str)
 
 

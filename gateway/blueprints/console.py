@@ -17,7 +17,7 @@ AWAY: Final = "The console cannot be reached right now. Try again in a moment."
 
 
 def pages_client(domain_url: str, most_connections: int) -> httpx.AsyncClient:
-    """Open pages hold a connection each, so these are not those of submissions."""
+    """Make the HTTP client of pages: an open page holds a connection, so submissions use another client."""
     limits = httpx.Limits(max_connections=most_connections)
     return httpx.AsyncClient(base_url=domain_url, timeout=SILENCE_SECONDS, limits=limits, cookies=no_cookies())
 

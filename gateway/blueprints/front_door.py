@@ -49,7 +49,7 @@ def _said(request: Request) -> Headers:
 
 
 def _port(reached: URL) -> int:
-    """Where the caller reached us, by a host that need be none."""
+    """Return the port by which the caller reached us, whatever host was named."""
     try:
         port = reached.port
     except ValueError:

@@ -25,7 +25,7 @@ async def metrics(request: Request, state: Annotated[Gateway, Depends(gateway)])
 
 
 def of_pool(pool: AsyncConnectionPool[Any], name: str) -> Callable[[], Iterable[Metric]]:
-    """Asks a pool of psycopg for its connections, whenever somebody reads."""
+    """Return a function that reads the connections of a psycopg pool whenever somebody reads the metrics."""
 
     def asked() -> Iterable[Metric]:
         told = pool.get_stats()

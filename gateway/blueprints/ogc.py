@@ -51,7 +51,7 @@ EXAMPLE = {
 
 
 async def base_of(request: Request) -> str:
-    """The façade's own address, as the caller knows it."""
+    """Return the façade's own address as the caller knows it."""
     return f"{str(request.base_url).rstrip('/')}/ogc"
 
 
@@ -159,7 +159,7 @@ async def dismiss(job_id: UUID, caller: Partner, state: State, base: Base) -> St
 
 
 async def _process(process_id: str, caller: Identity, state: Gateway) -> tuple[Offer, PlatformRow]:
-    """The process, and the caller's platform whose words its inputs are in."""
+    """Return the process and the caller's platform, in whose words its inputs are."""
     offer, platform = await JobQueries(state.queries, caller).process(process_id), await platform_of(caller, state)
     if offer is None or not descriptions.serves(offer, platform):
         says = "There is no such process. GET /ogc/processes lists those that are."
@@ -168,7 +168,7 @@ async def _process(process_id: str, caller: Identity, state: Gateway) -> tuple[O
 
 
 async def _job(job_id: UUID, caller: Identity, state: Gateway) -> RequestRow:
-    """The caller's own job. Another platform's answers like none at all."""
+    """Return the caller's own job, or answer 404 for another platform's."""
     row = await JobQueries(state.queries, caller).job(job_id)
     if row is None:
         raise NotFound(f"There is no job {job_id}.", type=f"{EXCEPTIONS}/no-such-job")

@@ -121,7 +121,7 @@ async def cancel(
 async def _awaited(
     request_id: UUID, caller: Identity, state: Gateway, wait_seconds: int, if_none_match: str | None
 ) -> answers.RequestStatus:
-    """How the request stands once its status is another, or is other than what the caller knows, or time is over."""
+    """Wait until the status is another one than the caller knows, or time is over; return the request."""
     deadline, before = time.monotonic() + wait_seconds, None
     with state.notices.watching(request_id) as changed:
         while True:
@@ -137,7 +137,7 @@ async def _awaited(
 
 
 async def platform_of(caller: Identity, state: Gateway) -> PlatformRow:
-    """The partner's registry row. It is the credential that says which."""
+    """Return the registry row of the partner that the credential belongs to."""
     platform = await state.queries.platform(caller.platform_id or "")
     if platform is None:
         raise Forbidden(f"Platform {caller.platform_id} is not active.")
@@ -152,14 +152,14 @@ async def accept(
     key: str | None,
     batch: str | None = None,
 ) -> Accepted:
-    """Translate a submission and hand it in, with the mark of the batch that it is of."""
+    """Translate a submission and hand it to the domain, with the mark of its batch."""
     translated = translate.submission(body, platform, caller, uuid4(), key)
     answer = await state.domain.submit(translated.model_copy(update={"batch": batch}))
     return Accepted(**answer.model_dump(), status_url=f"/api/platform/status/{answer.request_id}")
 
 
 async def readable(request_id: UUID, caller: Identity, state: Gateway) -> RequestRow:
-    """The request, if the caller may know of it. Another partner's answers like none at all."""
+    """Return the request, or answer 404 where the caller may not know of it."""
     row = await state.queries.request(reader_of(caller), request_id)
     if row is None:
         raise NotFound(f"There is no request {request_id}.")
@@ -167,7 +167,7 @@ async def readable(request_id: UUID, caller: Identity, state: Gateway) -> Reques
 
 
 async def _words_of(row: RequestRow, state: Gateway) -> PlatformRow:
-    """How the request's platform words things; plainly, where it is no longer active."""
+    """Return the registry row of the request's platform, or one in our words where the platform is inactive."""
     platform = await state.queries.platform(row.platform_id)
     plain = PlatformRow(platform_id=row.platform_id, required_refs=[], optional_refs=[], version_ref="version")
     return platform or plain

@@ -75,7 +75,7 @@ for _method in METHODS:  # a route each, or the document's operations would shar
 
 
 def _target(state: Gateway, name: str, path: str, method: str) -> ProxyTarget:
-    """The target, if it may be asked for this path in this way."""
+    """Return the target if this path and method of it may be called."""
     targets = state.settings.proxy_targets
     if name not in targets or not is_allowed(path, targets[name].paths):
         raise NotFound("There is no such target, or this path of it may not be reached from here.")

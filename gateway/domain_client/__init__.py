@@ -1,1 +1,1 @@
-"""Asking the domain over HTTP: the one way by which the gateway changes anything."""
+"""Calls the domain over HTTP: the only way by which the gateway changes anything."""

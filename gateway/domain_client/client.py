@@ -1,4 +1,4 @@
-"""Everything the gateway may ask the domain to do. Writing happens there or not at all."""
+"""Every call that the gateway may make to the domain. All writing happens there."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -88,7 +88,7 @@ class DomainClient:
         reason: str | None = None,
         if_match: str | None = None,
     ) -> Any:
-        """The domain's answer, or its refusal as ours. Only ids of ours make the path."""
+        """Return the domain's answer, or raise its refusal as ours. Paths are made of ids of ours only."""
         headers = {"Authorization": f"Bearer {credential}".encode()}
         if if_match is not None:
             headers["If-Match"] = if_match.encode("latin-1")  # as it came

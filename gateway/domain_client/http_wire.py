@@ -18,7 +18,7 @@ JSON = {"Content-Type": "application/json"}
 
 
 class DomainAnswer(Protocol):
-    """What of an answer is looked at."""
+    """The parts of an answer that callers look at."""
 
     @property
     def status_code(self) -> int: ...
@@ -93,7 +93,7 @@ class QuickWire:
         params: Mapping[str, str] | None = None,
         headers: Mapping[str, str | bytes] | None = None,
     ) -> ReadAnswer:
-        """One call to its end."""
+        """Make one call and read its whole answer."""
         if self._session is None:
             raise httpx.ConnectError("The connections are not open.")
         told = {name: _written(value) for name, value in (headers or {}).items()}
@@ -112,7 +112,7 @@ class QuickWire:
 
 
 async def asked_once(request: aiohttp.ClientRequest, ask: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-    """Keep aiohttp from asking again, where a connection ended, what the domain may have done already."""
+    """Keep aiohttp from repeating a call that the domain may have carried out before its connection ended."""
     try:
         return await ask(request)
     except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:

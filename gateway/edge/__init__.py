@@ -1,1 +1,1 @@
-"""How requests may arrive and answers leave, before any route is known: protocol, bodies, rates, places."""
+"""Bounds how requests arrive and answers leave, before any route is known: protocol, bodies, rates, places."""

@@ -1,4 +1,4 @@
-"""What bodies may be like, judged before the application sees any of them. Pure."""
+"""Judges what a body looks like before the application sees any of it. Pure."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -12,7 +12,7 @@ PAIRS = re.compile(rb"\[\]|\{\}")
 
 
 def judge_of(max_depth: int) -> Callable[[Iterable[tuple[bytes, bytes]], bytes], None]:
-    """Refuses JSON that is not UTF-8 or nested deeper than that.
+    """Return a judge that refuses JSON that is not UTF-8 or is nested too deep.
 
     What does not say what it is counts as JSON; other text may nest as it likes.
     """
@@ -29,13 +29,13 @@ def judge_of(max_depth: int) -> Callable[[Iterable[tuple[bytes, bytes]], bytes],
 
 
 def may_be_json(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Whether somebody might read the body of these headers as JSON: looser than any of those who do."""
+    """Whether any parser might read a body with these headers as JSON."""
     types = [value for name, value in headers if name.lower() == b"content-type"]
     return not types or any(b"json" in value.lower() for value in types)
 
 
 def is_utf8(body: bytes) -> bool:
-    """Whether a parser would take this JSON for UTF-8, and is right.
+    """Whether a parser would take this JSON for UTF-8, and rightly so.
 
     Python's tells UTF-16 and UTF-32 by their marks, which are never UTF-8, or by the zeros beside the first letters.
     """
@@ -47,7 +47,7 @@ def is_utf8(body: bytes) -> bool:
 
 
 def is_deeper(body: bytes, most: int) -> bool:
-    """Whether lists and objects are nested deeper than that. Brackets without a partner count as a level each.
+    """Whether lists and objects are nested deeper than allowed. An unclosed bracket counts as a level.
 
     Done by whole passes over the bytes, one a level: a parser would have to be trusted with what is judged here.
     """

@@ -1,4 +1,4 @@
-"""What may be kept of an answer: entity tags and 304 for its own reader, nothing for others."""
+"""Sets what may be cached of an answer: entity tags and 304 for its own reader, nothing for others."""
 
 import hashlib
 
@@ -10,7 +10,7 @@ PRIVATE = {"Cache-Control": "private, no-cache", "Vary": "Authorization, X-API-K
 
 
 async def private(response: Response) -> None:
-    """For routes whose answers are the caller's and have no tag."""
+    """Forbid caching by others, for routes whose answers are the caller's own and have no tag."""
     response.headers.update(PRIVATE)
 
 
@@ -20,13 +20,13 @@ def tag_of(content: bytes) -> str:
 
 
 def knows(if_none_match: str | None, tag: str) -> bool:
-    """Whether the caller has this already. Here weak tags match too, as RFC 9110 has it for reading."""
+    """Whether the caller has this version already. Weak tags match for reading, as RFC 9110 has it."""
     known = [one.strip().removeprefix("W/") for one in (if_none_match or "").split(",")]
     return "*" in known or tag in known
 
 
 def conditional(answer: BaseModel, if_none_match: str | None, headers: dict[str, str]) -> Response:
-    """The answer, or that it has not changed."""
+    """Return the answer, or 304 where the caller has it already."""
     content = answer.model_dump_json().encode()
     tag = tag_of(content)
     headers |= PRIVATE | {"ETag": tag}

@@ -1,4 +1,4 @@
-"""What pages of other origins may do: read data, as whoever they hold a credential of. Pure ASGI; knows no routes.
+"""Lets pages of other origins read data, with the credential that they show. Pure ASGI; knows no routes.
 
 Starlette's own middleware answers preflights. Its other half does not fit: it opens only what was asked with an
 `Origin`, so that answers vary with it, and every cache would keep a copy of each tile for each origin.
@@ -18,7 +18,7 @@ _ASKED_AGAIN_SECONDS: Final = 7200
 
 
 class CrossOrigin(CORSMiddleware):
-    """Opens data, and nothing else, to every origin; without cookies, which no answer here may depend on then.
+    """Opens data, and nothing else, to every origin, without cookies.
 
     A preflight is answered before anything is looked at: it says the same to everybody and of every address.
     """
@@ -45,7 +45,7 @@ class CrossOrigin(CORSMiddleware):
 
 
 class _OpenedAnswer:
-    """One answer on its way. A refusal of `OPTIONS` names the methods, and so becomes the answer to it."""
+    """One answer on its way. A route's refusal of `OPTIONS` names the methods and so becomes the answer."""
 
     def __init__(self, send: Send, headers: dict[str, str], is_question: bool) -> None:
         self._send, self._headers, self._is_question = send, headers, is_question
@@ -72,5 +72,5 @@ class _OpenedAnswer:
 
 
 def is_data(path: str) -> bool:
-    """Whether data is at this address."""
+    """Whether this is an address of data."""
     return path.startswith(tuple(f"{root}/" for root in DATA)) or path in DATA

@@ -1,4 +1,4 @@
-"""What everybody may ask of the gateway, kept within bounds before anything is done: reading, the console, bodies.
+"""Limits what anybody may ask of the gateway before anything is done: reading, the console, bodies.
 
 Pure ASGI around the application, one for all addresses. Who may read what is judged behind.
 """
@@ -26,7 +26,7 @@ _READING: Final = frozenset({"GET", "HEAD", "POST"})  # whatever else is asked t
 
 
 class Entrance:
-    """Counts readings of data and visits to the console, and gives each a place until its answer has been sent."""
+    """Counts readings of data and visits to the console, and gives each a place until its answer is sent."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -46,7 +46,7 @@ class Entrance:
 
 
 def _counted(request: Request) -> Streams:
-    """The places of the door that is asked for, once the asking has been counted."""
+    """Count the call and return the places of the route group that it goes to."""
     state, address = _state(request.scope), address_of(request)
     if not is_data(request.scope["path"]):
         take_visit(state.visitors, request.scope["path"], address)
@@ -59,7 +59,7 @@ def _counted(request: Request) -> Streams:
 
 
 async def admit(scope: Scope) -> Sender:
-    """Who sends a body. Whoever has no good credential is refused here, but for what everybody may ask.
+    """Identify the sender of a body; refuse one without a good credential, except at anonymous routes.
 
     A credential that was good here before may send one at once: whether it still is is looked up with the call itself.
     """
@@ -75,17 +75,17 @@ async def admit(scope: Scope) -> Sender:
 
 
 def is_open(path: str) -> bool:
-    """Whether callers need no credential of the gateway's there."""
+    """Whether callers of this path need no credential of the gateway's."""
     return is_data(path) or path == CONSOLE or path.startswith(f"{CONSOLE}/")
 
 
 def shown_or_session(request: Request) -> str | None:
-    """What a reader of data shows of who they are."""
+    """Return the credential of a reader of data: a key, a token or the console's session."""
     return shown_credential(request.headers) or session_of(request)
 
 
 def session_of(request: Request) -> str | None:
-    """The session of a person at the console, as a credential to read with: on that console's own pages only."""
+    """Return the console session as a credential to read with, on the console's own pages only."""
     if shown_credential(request.headers) is not None or request.headers.get("sec-fetch-site") != "same-origin":
         return None
     return request.cookies.get(SESSION_COOKIE) if request.method in {"GET", "HEAD"} else None

@@ -1,4 +1,4 @@
-"""How a request may arrive: checks of its head, and uvicorn's protocol with deadlines. Knows nothing of routes.
+"""Checks the head of a request, and gives uvicorn's protocol deadlines. Knows nothing of routes.
 
 uvicorn waits for ever for the rest of a request, takes heads of any size, and leaves it to applications that a message
 names its length or its host twice. Between a proxy and us such a message is two messages; here it is none.
@@ -20,7 +20,7 @@ Headers = Sequence[tuple[bytes, bytes]]
 
 @dataclass(frozen=True)
 class ArrivalLimits:
-    """Seconds for a head, for a body, and for what is still coming once the answer was given; bytes of a head.
+    """The limits of arrival: seconds for head, body and the rest after the answer; bytes of a head.
 
     And seconds that a client may leave its answer lying: whoever does holds what the answer is read from. Whoever
     sends a body or takes an answer slower than so many bytes a second uses up the seconds of a head, or these.
@@ -66,7 +66,7 @@ HEAD_TOO_LARGE = Refusal(
 
 
 def head_fault(version: str, headers: Headers) -> str | None:
-    """Why a message with this head might be read in two ways, or None. Names are in lower case."""
+    """Return why a message with this head is ambiguous, or None. Names are in lower case."""
     values = {name: [value for other, value in headers if other == name] for name, _ in headers}
     hosts, lengths = values.get(b"host", []), values.get(b"content-length", [])
     codings = values.get(b"transfer-encoding", [])
@@ -82,11 +82,11 @@ def head_fault(version: str, headers: Headers) -> str | None:
 
 
 class UnclearHead(Exception):
-    """Raised inside the parser, which gives the message up."""
+    """The head is ambiguous. Raised inside the parser, which then gives the message up."""
 
 
 class ArrivalProtocol(HttpToolsProtocol):
-    """uvicorn's protocol, impatient: whoever is slow, unclear or endless is cut off. Subclasses set the limits."""
+    """uvicorn's protocol that cuts off slow, ambiguous or endless senders. Subclasses set the limits."""
 
     limits = ArrivalLimits()
     _arriving: Literal["nothing", "head", "body"] = "nothing"
@@ -183,7 +183,7 @@ class ArrivalProtocol(HttpToolsProtocol):
         self._refuse(self._refusal)
 
     def _is_free(self) -> bool:
-        """Whether everything that was asked is answered."""
+        """Whether every request on the connection is answered."""
         newest = cast("RequestResponseCycle | None", self.cycle)  # its type hides that there is none at first
         return newest is None or newest.response_complete
 
@@ -193,21 +193,21 @@ class ArrivalProtocol(HttpToolsProtocol):
         self._deadline = None if seconds is None else self.loop.call_later(seconds, self._on_deadline)
 
     def _note_body(self, size: int) -> None:
-        """A part of the body came."""
+        """Note that a part of the body came."""
         self._body_pace.note(self.loop.time() - self._heard_at, size)
         self._wait_for_body()
 
     def _wait_for_body(self) -> None:
-        """Until its time is over, or its sender has been too slow for too long."""
+        """Wait for the body until its time is over or its sender has been too slow for too long."""
         self._heard_at = self.loop.time()
         self._set_deadline(max(0.0, min(self._body_ends - self._heard_at, self._body_pace.left_seconds)))
 
     def _is_read_paused_by_us(self) -> bool:
-        """Whether a body is late because it is not being read: that is not its sender's doing."""
+        """Whether the body is late because we do not read it, which is not its sender's fault."""
         return self._arriving == "body" and self.flow.read_paused and self.loop.time() < self._body_ends
 
     def _watch_the_rest(self) -> None:
-        """Of a connection that is to end, the last bytes may be left lying as well."""
+        """Drop the unsent rest of an ending connection once its time is over."""
         if self._taking is not None and self.transport.is_closing():
             self._taking.watch()
 
@@ -234,7 +234,7 @@ class ArrivalProtocol(HttpToolsProtocol):
 
 
 class InsideProtocol(ArrivalProtocol):
-    """The same for what stands behind the gateway, which adds headers to heads and escapes what addresses hold.
+    """The protocol of services behind the gateway, whose heads are larger: the gateway adds and escapes.
 
     Flow runs report tens of megabytes there. Named on the command lines of domain and serving.
     """
@@ -243,7 +243,7 @@ class InsideProtocol(ArrivalProtocol):
 
 
 class _ReaderPace:
-    """How fast a client takes what is sent to it, while it is waited for: who takes too little is cut off."""
+    """How fast a client takes what is sent while we wait for it; one that takes too little is cut off."""
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, limits: ArrivalLimits) -> None:
         self._transport, self._loop, self._limits = transport, loop, limits
@@ -252,17 +252,17 @@ class _ReaderPace:
         self.begin_anew()
 
     def begin_anew(self) -> None:
-        """Another answer follows, which has its own time."""
+        """Begin to time another answer."""
         self._pace = Pace(self._limits.write_seconds, self._limits.write_bytes_per_second)
 
     def watch(self) -> None:
-        """The client is waited for from now on."""
+        """Begin to wait for the client."""
         if self._timer is None:
             self._since, self._unsent = self._loop.time(), self._transport.get_write_buffer_size()
             self._timer = self._loop.call_later(self._pace.left_seconds, self._look)
 
     def stop(self) -> None:
-        """It is waited for no more."""
+        """Stop waiting for the client."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -283,6 +283,6 @@ class _ReaderPace:
 
 
 def arriving_within(limits: ArrivalLimits) -> type[ArrivalProtocol]:
-    """The protocol with these limits: uvicorn makes one instance a connection and passes it none of ours."""
+    """Return the protocol class with these limits, since uvicorn makes instances without arguments of ours."""
     made: dict[str, Any] = {"limits": limits}
     return type("LimitedArrival", (ArrivalProtocol,), made)

@@ -1,4 +1,4 @@
-"""Where we are for the world, whatever host a caller names and whichever proxies are on the way. Pure ASGI; no routes.
+"""Gives requests our public address, whatever host a caller names and proxies are on the way. Pure ASGI; no routes.
 
 Links in answers are made from the request's own address. Behind a proxy that is another one, and a caller may write any
 host into it: what operators say takes its place.
@@ -14,7 +14,7 @@ TOLD: Final = {b"host", b"forwarded", b"x-forwarded-host", b"x-forwarded-port", 
 
 
 class PublicAddress:
-    """Has requests come to the public address. Pages below `spared` compare the host that browsers name with theirs."""
+    """Rewrites requests to the public address. Pages below `spared` keep the host that their browser names."""
 
     def __init__(self, app: ASGIApp, url: HttpUrl, spared: str | None = None) -> None:
         self._app, self._spared = app, spared
@@ -31,6 +31,6 @@ class PublicAddress:
 
 
 def _host(url: HttpUrl) -> str:
-    """Host and port, without one that the scheme implies."""
+    """Return host and port, without a port that the scheme implies."""
     usual = {"https": 443, "http": 80}[url.scheme]
     return f"{url.host}" if url.port in {None, usual} else f"{url.host}:{url.port}"

@@ -23,7 +23,7 @@ class Rates:
     _refused: OrderedDict[str, Identity] = field(default_factory=OrderedDict)
 
     def refuse_again(self, credential: str) -> None:
-        """Refuse who was refused and still has to wait, without a look at who that is: others pay for each look.
+        """Refuse a caller who must still wait without looking the credential up, since others pay for look-ups.
 
         What is remembered of a credential turns its holder away and never lets anybody in.
         """
@@ -39,7 +39,7 @@ class Rates:
         self.charge(caller, 1)
 
     def charge(self, caller: Identity, cost: float) -> None:
-        """Count what a call turned out to ask for."""
+        """Charge the cost that a call turned out to have."""
         self.clients.charge(caller.client_id, cost)
         if caller.platform_id is not None:
             self.platforms.charge(caller.platform_id, cost)
@@ -64,12 +64,12 @@ def take_read(readers: Buckets, credential: str | None, address: str) -> None:
 
 
 def reader_of(credential: str | None, address: str) -> str:
-    """Whose bucket pays for a reading."""
+    """Return whose bucket pays for a reading."""
     return place_of(address) if credential is None else secret_hash(credential)
 
 
 def take_visit(visitors: Buckets, path: str, address: str) -> None:
-    """Count an opening of a page, a script or a picture of the console by where it goes: cookies prove nothing yet.
+    """Count the opening of a console page, script or picture by its network, as cookies prove nothing yet.
 
     Signing in is looked at by the domain, and perhaps by a provider of identities, for whoever asks.
     """

@@ -1,4 +1,4 @@
-"""How many answers may be on their way at a time: who reads slowly holds places of its own, not everybody's."""
+"""Limits how many answers are on their way at a time; a slow reader holds places of its own only."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ _LITTLE: Final = 6  # what a browser reads at a time
 
 
 class Streams:
-    """Places for answers, counted by where they go. The last quarter is for those who hold few."""
+    """Places for answers, counted by receiver. The last quarter is for those who hold few."""
 
     def __init__(self, most: int, each: int) -> None:
         each = min(each, most)
@@ -20,7 +20,7 @@ class Streams:
 
     @contextmanager
     def place(self, address: str) -> Iterator[None]:
-        """One of the places of whoever is at this address, or a refusal."""
+        """Hold a place for an answer to this address, or refuse."""
         source = place_of(address)
         match self.shares.take(source):
             case InTheWay.OWN:

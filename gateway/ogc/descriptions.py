@@ -69,20 +69,20 @@ def landing(base: str) -> LandingPage:
 
 
 def serves(offer: Offer, platform: PlatformRow) -> bool:
-    """Whether the platform may ask for it: its registry row may fix what it submits."""
+    """Whether the platform may ask for the process: its registry row may fix what it submits."""
     fixed = {"data_type": offer.data_type, "operation": offer.operation}
     return all(platform.rule(name).constant in {None, value} for name, value in fixed.items())
 
 
 def own_names(platform: PlatformRow) -> dict[str, bool]:
-    """The inputs by which a platform says what the data is, and whether each is needed."""
+    """Return the inputs by which a platform says what the data is, and whether each is required."""
     names = {name: name not in platform.optional_refs for name in (*platform.refs, platform.version_ref)}
     rules = {name: platform.rule(name) for name in names}
     return {name: names[name] and rule.default is None for name, rule in rules.items() if rule.constant is None}
 
 
 def parameter_names(offer: Offer, platform: PlatformRow) -> dict[str, str]:
-    """The process's own inputs by the names that they are offered under: a platform's names come first."""
+    """Map the process's own inputs to the names that they are offered under; a platform's names win."""
     taken = {*platform.refs, platform.version_ref, "source", "priority"}
     own = [one["name"] for one in offer.inputs if one["name"] != "source"]
     return {(f"parameters.{name}" if name in taken else name): name for name in own}

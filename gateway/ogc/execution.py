@@ -1,4 +1,4 @@
-"""What a process is asked to do, as a submission of the caller's platform. Pure."""
+"""Turns the execution of a process into a submission of the caller's platform. Pure."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -23,7 +23,7 @@ LINK = {"href", "rel", "type", "hreflang", "title"}
 def submission(
     asked: Execute, offer: Offer, platform: PlatformRow, caller: Identity, request_id: UUID, key: str | None
 ) -> SubmissionCreate:
-    """The submission that these inputs make, or every fault of them in one refusal.
+    """Return the submission that these inputs make, or raise every fault of them in one refusal.
 
     It is worded as the platform would and translated like any other: what its registry row fixes is fixed here too.
     """
@@ -57,13 +57,13 @@ def submission(
 
 
 def _given_or_fixed(name: str, given: Mapping[str, Any], platform: PlatformRow) -> Any:
-    """What an own name of the platform is given, by the caller or by the registry's rule."""
+    """Return the value of a platform's own name, as the caller gives it or the registry fixes it."""
     rule = platform.rule(name)
     return given.get(name, rule.default) if rule.constant is None else rule.constant
 
 
 def unwrapped(value: Any) -> Any:
-    """An input's value without what may stand around one: a qualification, a bounding box's name, a link."""
+    """Return an input's value without its wrapping: a qualified value, a bounding box or a link."""
     if not isinstance(value, Mapping):
         return value
     names = set(value)
@@ -94,7 +94,7 @@ def _faults(asked: Execute, platform: PlatformRow, parameters: list[str]) -> Ite
 
 
 def _invalid(error: ValidationError, platform: PlatformRow) -> InvalidSubmission:
-    """The check's faults by the names of inputs."""
+    """Return the check's faults under the names of inputs."""
     faults = []
     for fault in error.errors(include_url=False, include_input=False):
         place = [str(part) for part in fault["loc"] if part != "refs"]

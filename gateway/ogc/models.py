@@ -1,4 +1,4 @@
-"""The shapes of OGC API – Processes, part 1: what is taken and what is answered. Nothing of ours is decided here."""
+"""The models of OGC API – Processes, part 1. They decide nothing of ours."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal

@@ -49,13 +49,13 @@ class JobQueries:
         return await self.queries.one(NOBODYS, Offer, PROCESSES, {"id": process_id})
 
     async def job(self, request_id: UUID) -> RequestRow | None:
-        """The platform's request. Another's is none."""
+        """Return the platform's own request; None for another platform's."""
         return await self.queries.one(reader_of(self.caller), RequestRow, REQUEST, {"id": request_id})
 
     async def jobs(
         self, limit: int, after: Position | None, process_id: str | None, statuses: Sequence[str] | None
     ) -> tuple[Sequence[RequestRow], Position | None]:
-        """One page of the platform's requests, newest first, and where the next one begins."""
+        """Return one page of the platform's requests, newest first, and where the next one begins."""
         place = {"at": after.at if after else None, "after": after.id if after else None}
         wanted = {"limit": limit, "process_id": process_id, "statuses": statuses, "look": paging.LOOK}
         values = {"platform_id": self.caller.platform_id} | wanted | place

@@ -123,6 +123,6 @@ def _masked(value: Any) -> Setting:
 
 
 def without_credentials(url: str) -> str:
-    """The address without what stands before the @ of its host, and without its query: both may be secret."""
+    """Return the address without user, password and query, which may be secret."""
     parts = urlsplit(url)
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment=""))

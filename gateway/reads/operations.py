@@ -166,7 +166,7 @@ class Operations:
     async def jobs(
         self, state: str | None, workflow_id: str | None, platform_id: str | None, after: Position | None, limit: int
     ) -> tuple[Sequence[Job], Position | None]:
-        """One page, newest first, and where the next one begins."""
+        """Return one page, newest first, and where the next one begins."""
         looked_at: LiteralString = OF_OPEN if state in OPEN_RUNS else OF_ANY
         place = {"at": after.at if after else None, "after": after.id if after else None, "look": paging.LOOK}
         wanted = {"state": state, "workflow_id": workflow_id, "platform_id": platform_id, "limit": limit} | place

@@ -5,7 +5,7 @@ from gateway.errors import InvalidQuery
 
 
 def place_of(token: str | None) -> Position | None:
-    """The place that a page's token names; none is the list's beginning."""
+    """Return the place that a page's token names; without a token the list's beginning."""
     try:
         return None if token is None else from_token(token)
     except NoSuchPage as fault:

@@ -129,7 +129,7 @@ VERSIONS: Final = (
 
 
 def reader_of(caller: Identity) -> str:
-    """For whom is read: a partner for its platform, staff for every one, anybody else for none."""
+    """Return for whom rows are read: a partner's platform, all for staff, none for anybody else."""
     if caller.role in STAFF:
         return EVERYBODYS
     return caller.platform_id or NOBODYS if caller.role == "partner" else NOBODYS
@@ -141,12 +141,12 @@ def assets_query(reader: str) -> LiteralString:
 
 
 def _platform_condition(reader: str) -> LiteralString:
-    """What row security says is true, and no help to the planner."""
+    """Return the condition that row security implies, written out for the planner."""
     return OF_ALL if reader == EVERYBODYS else OF_ONE
 
 
 async def ready_to_read(connection: AsyncConnection[Any]) -> None:
-    """Single statements are transactions of their own; whatever is begun is begun to read."""
+    """Make the connection commit each statement by itself and begin read-only transactions."""
     await connection.set_autocommit(True)
     await connection.set_read_only(True)
 
@@ -189,7 +189,7 @@ class Queries:
     async def assets(
         self, reader: str, refs: Mapping[str, str], clearance: str | None, data_type: str | None, after: str, limit: int
     ) -> tuple[Sequence[AssetRow], str | None]:
-        """One page in the order of ids, and after which the next one begins.
+        """Return one page in the order of ids, and after which id the next one begins.
 
         The asset that has exactly these references, which its id follows from, is on the first page wherever it comes.
         """
@@ -208,7 +208,7 @@ class Queries:
         return await self.one(reader, AssetRow, ASSET, {"id": asset_id})
 
     async def versions(self, reader: str, asset_id: str, after: int, limit: int) -> Sequence[VersionRow]:
-        """One page, oldest first."""
+        """Return one page, oldest first."""
         return await self.rows(reader, VersionRow, VERSIONS, {"id": asset_id, "after": after, "limit": limit})
 
     async def rows(
@@ -238,7 +238,7 @@ class Queries:
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[AsyncConnection[tuple[Any, ...]]]:
-        """A connection, or the refusal that nothing can be read now: the database is away, busy, or too slow."""
+        """Hold a connection, or refuse where the database is away, busy or too slow."""
         try:
             async with self.pool.connection() as connection:
                 yield connection

@@ -1,4 +1,4 @@
-"""From a request to the product it may read. The rule itself lives in the domain; here it is only asked."""
+"""Finds the product that a request may read. The rule lives in the domain; this module asks it."""
 
 import re
 from typing import Annotated, Final
@@ -28,7 +28,7 @@ def lookup_of(request: Request) -> Lookup:
 
 
 async def identity_of(request: Request) -> Identity | None:
-    """Who asks: None is the public. A credential that is not known is refused, whatever it asks for."""
+    """Return who asks; None is the public. An unknown credential is refused at every address."""
     secret = shown_credential(request.headers)
     if secret is None:
         return await _identity_of_link(request)
@@ -42,7 +42,7 @@ async def identity_of(request: Request) -> Identity | None:
 
 
 async def _identity_of_link(request: Request) -> Identity | None:
-    """Who had the link made that is used; of whoever shows neither link nor credential, nothing is known."""
+    """Return for whom the used link was made; nobody where neither link nor credential is shown."""
     signature = request.query_params.get(PARAMETER)
     links: Links | None = getattr(request.app.state, "links", None)
     if signature is None or links is None:

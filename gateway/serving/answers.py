@@ -1,4 +1,4 @@
-"""How much of the answers that are on their way may lie in memory: what is slow to be read counts until it is.
+"""Bounds the memory of answers that are on their way: an answer counts until its reader has taken it.
 
 Pure ASGI. Servers take whatever they are given at once, however large it is: it is handed to them in pieces, so that
 what has not been taken yet is held here, where it is counted. Pieces come at a pace: sending tens of megabytes at once
@@ -24,7 +24,7 @@ _READER: Final = READER.encode()
 
 
 def answer_shares(most_bytes: int) -> Shares:
-    """Half of it for one reader at the most, and a quarter for those who read little."""
+    """Give one reader half at most, and keep a quarter for those who read little."""
     return Shares(most_bytes, most_bytes // 2, reserve=most_bytes // 4, little=most_bytes // 32)
 
 
@@ -47,7 +47,7 @@ class Answers:
 
 
 class _AnswerInPieces:
-    """One answer. Its beginning waits for its first part: only before it is there still a refusal."""
+    """One answer. Its start waits for its first part, since a refusal is possible only before."""
 
     def __init__(self, shares: Shares, pace: Buckets, scope: Scope, receive: Receive, send: Send) -> None:
         self._shares, self._pace = shares, pace
@@ -95,7 +95,7 @@ class _AnswerInPieces:
 
 
 def reader_of(scope: Scope) -> str:
-    """Where the question comes from, as the gateway says; nothing where somebody asks without it."""
+    """Return the reader that the gateway names; an empty text where somebody else asks."""
     return next((value.decode("latin-1") for name, value in scope["headers"] if name == _READER), "")
 
 
@@ -123,6 +123,6 @@ class Whole:
 
 
 def making(scope: Scope) -> AsyncExitStack:
-    """What the answer is made within: it ends when the answer is there."""
+    """Return the stack of contexts that the answer is made in; it closes when the answer is made."""
     stack: AsyncExitStack = scope["state"][_MAKING]
     return stack

@@ -118,7 +118,7 @@ def _lifespan(settings: ServingSettings, stac: FastAPI, features: FastAPI):  # t
 
 
 def _meter(app: FastAPI, settings: ServingSettings, mounted: dict[str, FastAPI]) -> None:
-    """Have the app and what is mounted in it note how requests were answered."""
+    """Count the answers of the app and of what is mounted in it."""
     app.state.metering, app.state.metrics_token = Metering(), settings.metrics_token
     app.add_middleware(RequestMeter, metering=app.state.metering, mounts=mounted)
     for prefix, each in mounted.items():
@@ -126,7 +126,7 @@ def _meter(app: FastAPI, settings: ServingSettings, mounted: dict[str, FastAPI])
 
 
 async def _anybody(_scope: Scope) -> Sender:
-    """Searches come from the gateway, which knows whose they are and how much of them it takes."""
+    """Admit every sender of a search: the gateway knows and limits them."""
     return Sender("gateway", is_known=True)
 
 

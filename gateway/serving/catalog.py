@@ -32,14 +32,14 @@ _NOTHING: Final = "-"
 
 
 async def readable_products(request: Request, among: Among = None) -> list[Product]:
-    """What this reader may know of, of these assets or of all. One query and one pass over them, for each request."""
+    """Return the products that this reader may read, of these assets or of all, by one query."""
     identity = await identity_of(request)
     return [product for product in await lookup_of(request).products(among) if is_readable(product, identity)]
 
 
 @dataclass(frozen=True)
 class ReadableItems:
-    """The items that a reader may know of: of whole revisions by their ids, of parts by the revision they belong to."""
+    """The items that a reader may read: whole revisions by id, parts by their revision."""
 
     wholes: frozenset[str]
     in_parts: frozenset[tuple[str, str]]  # collection, revision's item id
@@ -48,7 +48,7 @@ class ReadableItems:
         return item_id in self.wholes or any(item_id.startswith(f"{whole}-") for _, whole in self.in_parts)
 
     def condition(self) -> dict[str, Any]:
-        """The same as a filter that the database can apply: parts are too many to be listed."""
+        """Return the rule as a filter for the database, since parts are too many to list."""
         own = {"property": "id"}
         listed = {"op": "in", "args": [own, sorted(self.wholes) or [_NOTHING]]}
         parts = [
@@ -65,12 +65,12 @@ class ReadableItems:
 
 
 def _literal(text: str) -> str:
-    """The text as a pattern that matches it alone."""
+    """Return a pattern that matches this text alone."""
     return re.sub(r"([\\%_])", r"\\\1", text)
 
 
 async def readable_items(request: Request, among: Among = None) -> ReadableItems:
-    """What this reader may find, of these assets or of all."""
+    """Return the items that this reader may find, of these assets or of all."""
     products = await readable_products(request, among)
     parted = await lookup_of(request).in_parts(among) if products else set()
     return ReadableItems(
@@ -80,7 +80,7 @@ async def readable_items(request: Request, among: Among = None) -> ReadableItems
 
 
 async def _require_readable(request: Request, collection_id: str) -> None:
-    """Answer for what may not be known just as for what is not there."""
+    """Answer 404 for a collection that the reader may not know of, as for a missing one."""
     if not await readable_products(request, _possible_assets({collection_id})):
         raise NOT_FOUND
 
@@ -95,12 +95,12 @@ def _assets_asked_for(search_request: Any) -> Among:
 
 
 def _possible_assets(named: Iterable[str]) -> frozenset[str]:
-    """Those of the names that an asset can have."""
+    """Return those of the names that can be an asset's."""
     return frozenset(each for each in named if ASSET_ID.fullmatch(each))
 
 
 class ReadableCatalog(CoreCrudClient):  # type: ignore[misc]
-    """The library's client; every question is first narrowed to the reader's own items."""
+    """The library's client, which first narrows every question to the reader's items."""
 
     async def _search_base(self, search_request: Any, request: Request) -> Any:
         settle(search_request)
@@ -145,7 +145,7 @@ class ReadableCatalog(CoreCrudClient):  # type: ignore[misc]
 
 @contextmanager
 def _readers_json() -> Iterator[None]:
-    """Parameters of an address may be JSON, which the library reads and whose faults it lets pass."""
+    """Refuse malformed JSON in an address's parameters, which the library lets pass."""
     try:
         yield
     except orjson.JSONDecodeError:
@@ -153,7 +153,7 @@ def _readers_json() -> Iterator[None]:
 
 
 def _narrow(search_request: Any, condition: dict[str, Any]) -> None:
-    """Have the search find only what meets the condition besides its own filter."""
+    """Restrict the search to what meets the condition besides its own filter."""
     if search_request.filter_expr is None:
         search_request.filter_expr = condition
     elif search_request.filter_lang in {None, "cql2-json"}:
@@ -196,7 +196,7 @@ def catalog_app() -> FastAPI:
 
 
 def _name_the_page_it_lacks(app: FastAPI) -> None:
-    """The library's landing page fails without an address for its page of documentation, which we then leave out."""
+    """Give the library's landing page the documentation address without which it fails; we leave it out later."""
     described = next(route for route in app.routes if isinstance(route, Route) and route.name == "openapi")
     app.add_route(described.path, described.endpoint, name="swagger_ui_html", include_in_schema=False)
 
@@ -224,5 +224,5 @@ async def connected(app: FastAPI, settings: ServingSettings) -> AsyncIterator[No
 
 @asynccontextmanager
 async def _no_lifespan(app: FastAPI) -> AsyncIterator[None]:
-    """A mounted app's lifespan is never run."""
+    """Do nothing: a mounted app's lifespan never runs."""
     yield

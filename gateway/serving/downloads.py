@@ -1,4 +1,4 @@
-"""The product itself, by range, and the files beside it: what a catalogue item's assets point to."""
+"""Serves the product itself, by range, and the files beside it, which a catalogue item's assets point to."""
 
 import re
 from collections.abc import Iterator
@@ -86,7 +86,7 @@ async def _is_there(request: Request, product: Product, file: str) -> bool:
 
 
 def _send_blob(request: Request, name: str | None, media_type: str, filename: str) -> Response:
-    """A blob of the silver zone. Where it lies in an account, it goes through this process.
+    """Send a blob of the silver zone; from an account it goes through this process.
 
     A URL of the account would outlive a downgrade by up to an hour.
     """
@@ -117,7 +117,7 @@ def _send_blob(request: Request, name: str | None, media_type: str, filename: st
 
 
 def wanted_part(header: str | None, size: int) -> range | None:
-    """The bytes that one range asks for, empty where there are none; None where all are to be sent."""
+    """Return the bytes that one range asks for, empty where there are none; None means the whole."""
     asked = _RANGE.fullmatch(header or "")
     if asked is None or asked.groups() == ("", ""):
         return None

@@ -1,4 +1,4 @@
-"""How long an answer may be kept, by whom, and by which tag it is known again.
+"""Sets for how long an answer may be cached, by whom, and under which tag.
 
 A downgrade must be effective within five seconds, caches included: three of them are given to caches, one to what this
 process remembers (`memory`). A file's content never changes, but a revision's files do where it is made again before it
@@ -38,7 +38,7 @@ class NotModified(Exception):
 
 
 def mark(request: Request, product: Product, *, parts: Sequence[str] = (), is_public: bool) -> None:
-    """Note what the answer is about, before it is made. Raises where the reader has it."""
+    """Note what the answer is about before it is made; raise where the reader has it already."""
     tag = entity_tag(request, product, parts)
     request.scope.setdefault("state", {})["freshness"] = (tag, is_public)
     if is_known(request.headers.get("if-none-match"), tag):
@@ -46,25 +46,25 @@ def mark(request: Request, product: Product, *, parts: Sequence[str] = (), is_pu
 
 
 def entity_tag(request: Request, product: Product, parts: Sequence[str]) -> str:
-    """Of all that the answer depends on: what it is read from, and its own address, which answers name."""
+    """Return a tag of all that the answer depends on: what it is read from, and its own address."""
     asked = (_EDITION, str(request.url), request.headers.get("accept", ""))
     read = (product.item_id, product.cog_name or "", product.parquet_name or "", product.table_name or "", *parts)
     return f'"{hashlib.sha256(chr(0).join((*asked, *read)).encode()).hexdigest()[:32]}"'
 
 
 def tell_later(request: Request, told: Callable[[], Mapping[str, str]]) -> None:
-    """Have more headers asked for when the answer is made, by whoever knows them then."""
+    """Note a function that adds headers once the answer is made."""
     request.scope.setdefault("state", {})["told"] = told
 
 
 def is_known(if_none_match: str | None, tag: str) -> bool:
-    """Whether one of the tags is this one, however weakly it was kept."""
+    """Whether one of the tags equals this one, weak or strong."""
     given = [each.strip().removeprefix("W/") for each in (if_none_match or "").split(",")]
     return tag in given
 
 
 def tag_of(request: Request) -> str:
-    """The tag that was noted."""
+    """Return the tag that was noted for the request."""
     tag: str = request.scope["state"]["freshness"][0]
     return tag
 

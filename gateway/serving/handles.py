@@ -23,7 +23,7 @@ class _Idle:
 
 
 class Handles:
-    """At most so many idle ones, none older than so long: a signed URL ends, and so does what was opened by it."""
+    """Keeps a bounded number of idle handles for a bounded time, because signed URLs end."""
 
     def __init__(self, most: int, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._most, self._seconds, self._clock = most, seconds, clock
@@ -33,7 +33,7 @@ class Handles:
 
     @contextmanager
     def lent(self, name: Hashable, opened: Callable[[], DatasetReader]) -> Iterator[DatasetReader]:
-        """A handle of this name for as long as the block lasts. One that failed its reader is not lent again."""
+        """Lend a handle of this name during the block. One that failed its reader is not lent again."""
         handle = self._take_idle(name) or _Idle(name, opened(), self._clock())
         try:
             yield handle.dataset
@@ -43,7 +43,7 @@ class Handles:
         self._put_back(handle)
 
     def close(self) -> None:
-        """Close what is idle."""
+        """Close all idle handles."""
         with self._turn:
             idle, self._idle = list(self._idle), deque()
         for handle in idle:

@@ -66,7 +66,7 @@ class _Column(BaseModel):
 
 
 class _Facts(BaseModel):
-    """What the register says of a table."""
+    """What the register knows of a table."""
 
     columns: list[_Column]
     crs: str
@@ -130,7 +130,7 @@ async def readable_layer(
 
 
 def _count_headers(request: Request, layer: LayerCollection) -> dict[str, str]:
-    """How many features the answer has of how many, and where it goes on: not every format has a place for it."""
+    """Return headers with the number of features and the next page, since not every format has a place for them."""
     if layer.counted is None:
         return {}
     following = request.url.include_query_params(offset=layer.next_offset)
@@ -146,7 +146,7 @@ async def readable_layers(request: Request) -> CollectionList:
 
 
 def checked_query(request: Request) -> None:
-    """Refuse parameters that are not offered, or that do not look as they must."""
+    """Refuse parameters that are not offered or are malformed."""
     for name, value in request.query_params.multi_items():
         if name.lower() in _NOT_OFFERED:
             raise invalid(f"{name} is not offered here: ask by bbox, ids, datetime or the value of a property.")
@@ -197,7 +197,7 @@ def features_app() -> FastAPI:
 
 
 def without_pages(app: ASGIApp) -> ASGIApp:
-    """Never let the library answer with HTML, which would be made of senders' words."""
+    """Keep the library from answering with HTML, which would be made of senders' words."""
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -214,7 +214,7 @@ def without_pages(app: ASGIApp) -> ASGIApp:
 
 
 async def answer(request: Request, product: Product) -> Response:
-    """What a layer answers where a raster would answer with pixels."""
+    """Answer for a layer where a raster would answer with pixels."""
     given = request.path_params
     if {"z", "x", "y"} <= given.keys() and given.get("format") in _TILE_FORMATS:
         return await _tile(request, product)
@@ -245,7 +245,7 @@ def _requested_tile(request: Request) -> morecantile.Tile:
 
 
 def _tilejson(request: Request, product: Product) -> Response:
-    """Where the tiles are, and what is in them."""
+    """Return where the tiles are and what is in them."""
     _requested_grid(request)
     layer, features = collection_of(product), _Facts.model_validate(product.layer).feature_count
     base = str(request.url.replace(query="")).removesuffix("/tilejson.json").rstrip("?")

@@ -42,7 +42,7 @@ class Links:
         return SignedLink(f"{base.rstrip('/')}{path}?version={version}&{PARAMETER}={signature}", expires_at)
 
     def asker(self, signature: str, path: str, version: str | None) -> str | None:
-        """The client that a link was made for, empty where that was nobody in particular; None if it is not good."""
+        """Return the client that a link was made for, empty for nobody in particular; None where it is not good."""
         try:
             said = self._seal.decrypt_at_time(signature.encode(), self._seconds, int(self._clock())).decode()
         except (InvalidToken, UnicodeError):

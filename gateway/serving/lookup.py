@@ -128,7 +128,7 @@ class Lookup:
             await connection.execute(_PING)
 
     async def identity(self, secret_hash: str) -> Identity | None:
-        """Who holds the token, the key or the console's session of this digest."""
+        """Return who holds the token, key or console session of this digest."""
         return await self._identity(_BY_SECRET, secret_hash)
 
     async def identity_of(self, client_id: str) -> Identity | None:
@@ -144,9 +144,7 @@ class Lookup:
             return await cursor.fetchone()
 
     async def product(self, asset_id: str, ordinal: int | None, serves: Callable[[Product], bool]) -> Product | None:
-        """The served revision of one version, by default of the latest. What does not serve who asks takes as long to
-        be found as what is not there.
-        """
+        """Return the served revision of a version; hidden ones take as long to find as missing ones."""
         query, values = (_LATEST, (asset_id,)) if ordinal is None else (_VERSION, (asset_id, ordinal))
         return await self._memory.recall(
             (query, values), lambda: self._product(query, values), lambda found: found is None or serves(found)
@@ -178,7 +176,7 @@ class Lookup:
             return {item_id(row["asset_id"], row["ordinal"], row["revision"]) for row in await cursor.fetchall()}
 
     async def file(self, product: Product, key: str) -> ServedFile | None:
-        """The product's file whose digest begins so. Two that do hold the same."""
+        """Return the product's file whose digest begins like this. Two such files hold the same."""
         query = _FILE if product.approved else _STAGED_FILE
         place = (product.asset_id, product.ordinal, product.revision, key)
         row_factory = class_row(ServedFile)

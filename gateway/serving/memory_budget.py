@@ -22,7 +22,7 @@ class _Turn:
 
 
 class MemoryBudget:
-    """So many bytes for all, and so many at most for one request.
+    """Bounds the bytes of all requests and of each one.
 
     Turns come in the order in which they were asked for, but for those of a reader who has an eighth of it already, or
     so many requests under way: others pass by. Large requests of one reader so come one by one.
@@ -41,7 +41,7 @@ class MemoryBudget:
     async def share(
         self, size_bytes: int, reader: str = EVERYBODY, patience_seconds: float | None = None
     ) -> AsyncIterator[None]:
-        """Hold so many bytes for as long as the block lasts. Whoever waits too long is told to ask again."""
+        """Hold this many bytes during the block. A reader that waits too long is told to ask again."""
         await self._wait_for_room(size_bytes, reader, self._patience if patience_seconds is None else patience_seconds)
         try:
             yield
@@ -68,7 +68,7 @@ class MemoryBudget:
             raise BUSY
 
     def _stop_waiting(self, turn: _Turn) -> None:
-        """A turn that is not waited for any more may have kept others from theirs."""
+        """Remove a turn that is not waited for any more, and let in those it kept waiting."""
         self._waiting.remove(turn)
         self._admit_waiting()
 
@@ -81,7 +81,7 @@ class MemoryBudget:
         self._admit_waiting()
 
     def _admit_waiting(self) -> None:
-        """Let in whoever may go on, up to the first for whom there is no room: small ones must not pass large ones."""
+        """Admit waiting turns in order up to the first without room: small ones must not pass large ones."""
         for turn in list(self._waiting):
             if self._has_enough(turn):
                 continue
@@ -94,7 +94,7 @@ class MemoryBudget:
             turn.comes.set_result(None)
 
     def _has_enough(self, turn: _Turn) -> bool:
-        """Whether the reader of this turn has to wait for an end of its own first."""
+        """Whether the reader of this turn must first end something of their own."""
         under_way = self._under_way[turn.reader]
         if turn.reader == EVERYBODY or not under_way:
             return False

@@ -16,7 +16,7 @@ OPERATORS = frozenset({"operator", "admin"})
 
 
 class Cache(Protocol):
-    """What counts how often it knew the answer."""
+    """A cache that counts how often it had the answer."""
 
     hits: int
     misses: int
@@ -33,7 +33,7 @@ async def metrics(request: Request) -> Response:
 
 
 def of_caches(caches: Mapping[str, Cache]) -> Callable[[], Iterable[Metric]]:
-    """How often each knew the answer, and how often not."""
+    """Return a function that reads how often each cache had the answer, and how often not."""
 
     def asked() -> Iterable[Metric]:
         family = CounterMetricFamily("cairn_serving_cache", "Questions to a cache", labels=("cache", "result"))
@@ -46,7 +46,7 @@ def of_caches(caches: Mapping[str, Cache]) -> Callable[[], Iterable[Metric]]:
 
 
 def of_pools(lookup: Lookup, features: FastAPI) -> Callable[[], Iterable[Metric]]:
-    """Connections for lookups, and for layers by the library that speaks asyncpg."""
+    """Return a function that reads the connections for lookups, and those for layers by asyncpg."""
 
     def asked() -> Iterable[Metric]:
         of_layers: Any = features.state.pool

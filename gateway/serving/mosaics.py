@@ -53,7 +53,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Header:
-    """What a raster's file says of its bands: the same for all parts of one."""
+    """What a raster's file says of its bands, the same for all parts of one raster."""
 
     crs: str
     nodata: float | None
@@ -85,7 +85,7 @@ class Header:
 
     @property
     def is_alpha_legible(self) -> bool:
-        """False where the library takes alpha for transparent unless it is as large as its type allows."""
+        """Whether the library reads alpha rightly, which needs values as large as the type allows."""
         return self.alpha is None or self.dtypes[self.alpha - 1] in {"uint8", "uint16"}
 
     def known(self, stored: Sequence[Mapping[str, Any]] | None) -> list[dict[str, Any]]:
@@ -144,12 +144,12 @@ def header_of(raster: DatasetReader) -> Header:
 
 
 def single(name: str, header: Header) -> Mosaic:
-    """One file as a mosaic of itself. GDAL calls it by this name."""
+    """Return one file as a mosaic of itself, under the name by which GDAL opens it."""
     return Mosaic([Part(name, header.place)], header.place, header, [])
 
 
 def parts_of(items: Iterable[Mapping[str, Any]]) -> list[Part]:
-    """The parts that items tell of."""
+    """Return the parts that the items describe."""
     found = []
     for item in items:
         said, href = item["properties"], str(item["assets"]["data"]["href"])
@@ -187,7 +187,7 @@ def _offset(place: Grid, grid: Grid) -> tuple[int, int]:
 
 
 def counted(items: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """What each band holds over all items; nothing where one does not tell."""
+    """Return the statistics of each band over all items; none where an item has none."""
     told = [(_pixels(item), item["assets"]["data"].get("bands") or []) for item in items]
     if not told or not all(all("minimum" in band.get("statistics", {}) for band in bands) for _, bands in told):
         return []
@@ -203,7 +203,7 @@ def _pixels(item: Mapping[str, Any]) -> int:
 
 
 def _merged_band(parts: Sequence[tuple[int, Mapping[str, Any]]]) -> dict[str, Any]:
-    """One band of all parts: the range of its values, and between which of them nearly all lie."""
+    """Merge one band of all parts: the range of its values, and its percentiles."""
     each = [(pixels, band["statistics"]) for pixels, band in parts]
     valid = [(pixels * said.get("valid_percent", 100) / 100, said) for pixels, said in each]
     some = [said for weight, said in valid if weight] or [said for _, said in valid]
@@ -266,7 +266,7 @@ def _band(root: Element, place: int, number: int, whole: Mosaic) -> None:
 
 
 def _meaning(band: Element, place: int, header: Header) -> None:
-    """What the numbers stand for. A file that says nothing of it is not made to say what is usual."""
+    """Write what the numbers stand for, and nothing where the file says nothing."""
     said = {"Description": header.descriptions[place], "UnitType": header.units[place]}
     shift, factor = header.offsets[place], header.scales[place]
     said |= {"Offset": repr(shift) if shift != 0.0 else None, "Scale": repr(factor) if factor != 1.0 else None}
@@ -276,7 +276,7 @@ def _meaning(band: Element, place: int, header: Header) -> None:
 
 
 def _sources(band: Element, source_band: str, whole: Mosaic) -> None:
-    """Every part at its place. Its size is told, so that GDAL opens only those that are looked at."""
+    """Write every part at its place with its size, so that GDAL opens only the parts it needs."""
     block, kind = str(whole.header.block), _TYPES[whole.header.dtypes[0]]
     for part in whole.parts:
         column, row = _offset(part.place, whole.grid)

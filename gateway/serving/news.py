@@ -1,4 +1,4 @@
-"""Hears what the database tells all readers: a decision, a withdrawn credential, an operator's `cache.invalidate`."""
+"""Listens for what the database tells all readers: decisions, withdrawn credentials, `cache.invalidate`."""
 
 import asyncio
 import logging
@@ -17,7 +17,7 @@ RETRY_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class News:
-    """One connection that only listens. While there is none, what is remembered is young or nothing."""
+    """One connection that only listens. While it is away, remembered answers are short-lived or forgotten."""
 
     address: DatabaseAddress
     heard: Callable[[], None]

@@ -1,4 +1,4 @@
-"""What a reader may say about a picture: TiTiler's parameters, made where the request is.
+"""Declares TiTiler's parameters so that they are read in the event loop's thread.
 
 TiTiler declares them as plain functions and classes, and FastAPI runs each of these in a thread of its pool: six for a
 tile, for a few comparisons. Knows no product and no pixel.
@@ -14,7 +14,7 @@ Dependency = TypeVar("Dependency", bound=Callable[..., Any])
 
 
 def at_once(made: Dependency) -> Dependency:
-    """The same dependency, asking for the same parameters, that FastAPI runs in the event loop."""
+    """Return the same dependency with the same parameters as a coroutine, which FastAPI runs in the event loop."""
 
     async def make(**given: Any) -> Any:
         return made(**given)

@@ -1,4 +1,4 @@
-"""What a request reads of a raster: which bands, how many pixels, and what that takes. Pure: opens nothing.
+"""Decides what a request reads of a raster: its bands, its size, its memory. Pure: opens nothing.
 
 Pictures are drawn from one band or three; those that the raster's rendering names, unless the reader names others.
 """
@@ -37,7 +37,7 @@ class Size:
 
 
 def bands_of_picture(bands: Sequence[Band], named: Sequence[int] | None, *, has_colormap: bool) -> list[int]:
-    """The bands of a picture, or the reason why there is none."""
+    """Return the bands of a picture, or refuse with the reason why there is none."""
     numbers = list(named) if named else list(shown_bands(bands))
     if len(numbers) not in (1, 3):
         raise cannot_draw(
@@ -50,7 +50,7 @@ def bands_of_picture(bands: Sequence[Band], named: Sequence[int] | None, *, has_
 
 
 def refuse_strangers(named: Sequence[int] | None, header: Header) -> None:
-    """Bands are named by numbers that the raster has."""
+    """Refuse numbers of bands that the raster does not have."""
     count = len(header.dtypes)
     if wrong := [number for number in named or () if not 1 <= number <= count]:
         has = "one band, number 1" if count == 1 else f"{count} bands, numbered from 1"
@@ -58,7 +58,7 @@ def refuse_strangers(named: Sequence[int] | None, header: Header) -> None:
 
 
 def size_of_preview(given: Mapping[str, int], header: Header, *, is_reprojected: bool) -> Size:
-    """What is asked for: both sides, one of them, or the longer one."""
+    """Return the size asked for by both sides, one side, or the longer side."""
     width, height, longest = given.get("width"), given.get("height"), given.get("max_size", USUAL_PREVIEW)
     if width and height:
         return Size(height, width)
@@ -88,7 +88,7 @@ def _bytes_of_value(dtype: str) -> int:
 
 
 def refuse_too_much(count: int, dtype: str, size: Size, most_bytes: int) -> int:
-    """What it takes, or the refusal that says what would be allowed."""
+    """Return the memory that the picture takes, or refuse and say what would be allowed."""
     needed = memory_of(count, dtype, size)
     if needed <= most_bytes:
         return needed

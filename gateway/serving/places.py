@@ -1,4 +1,4 @@
-"""Where a search looks: boxes and shapes as the catalogue's database can compare them. Knows no database.
+"""Turns boxes and shapes of a search into what the catalogue's database can compare. Knows no database.
 
 The database would refuse some that the standard allows, misunderstand others, and take what is no shape at all for a
 fault of its own.
@@ -21,7 +21,7 @@ _EAST: Final = 180.0
 
 
 def settle(search: Any) -> None:
-    """Write box and filter of the search anew, or refuse them."""
+    """Rewrite box and filter of the search, or refuse them."""
     if search.bbox is not None:
         west, south, east, north = flat(search.bbox)
         if west <= east:
@@ -33,7 +33,7 @@ def settle(search: Any) -> None:
 
 
 def flat(box: Sequence[Any]) -> tuple[float, float, float, float]:
-    """The box without heights: footprints have none, and the database compares no solid with them."""
+    """Return the box without heights, since footprints have none."""
     known = [value for value in box if isinstance(value, int | float) and math.isfinite(value)]
     if len(known) != len(box) or len(box) not in {_CORNERS, _CORNERS_WITH_HEIGHTS}:
         raise CANNOT_SEARCH
@@ -42,7 +42,7 @@ def flat(box: Sequence[Any]) -> tuple[float, float, float, float]:
 
 
 def both_sides(west: float, south: float, east: float, north: float) -> MultiPolygon:
-    """A box whose west is east of its east lies across the antimeridian: the two parts of it."""
+    """Split a box whose west is greater than its east at the antimeridian."""
     parts = (Polygon.from_bounds(west, south, _EAST, north), Polygon.from_bounds(-_EAST, south, east, north))
     return MultiPolygon(type="MultiPolygon", coordinates=[part.coordinates for part in parts])
 
@@ -67,7 +67,7 @@ def _is_spatial(operator: Any) -> bool:
 
 
 def _checked(argument: Any) -> Any:
-    """A shape or a box; what is neither is left to the database's own refusal."""
+    """Check a shape or a box; the database refuses anything else itself."""
     if isinstance(argument, list):
         return list(flat(argument))
     if not isinstance(argument, dict) or "type" not in argument:

@@ -19,7 +19,7 @@ _OF_TLS: Final = ("sslmode", "sslrootcert", "sslcert", "sslkey", "sslcrl")
 
 
 def pool_options(address: DatabaseAddress, most: int, **server_settings: str) -> dict[str, Any]:
-    """For asyncpg's `create_pool`. A password that is asked for is asked for at each connection."""
+    """Return the options for asyncpg's `create_pool`; a requested password is requested at each connection."""
     target = {name: str(value) for name, value in conninfo_to_dict(address.url).items() if value is not None}
     tls = urlencode([(name, target[name]) for name in _OF_TLS if name in target])
     return {
@@ -43,15 +43,15 @@ def pool_options(address: DatabaseAddress, most: int, **server_settings: str) ->
 
 
 class Bounded(asyncpg.Pool):  # type: ignore[misc]  # asyncpg has no types
-    """Libraries wait for a connection without end, and give one back that a stopped server holds. Here both end."""
+    """A pool whose connections are waited for, and given back, within a bounded time."""
 
     def acquire(self, *, timeout: float | None = None) -> Any:
-        """A connection that is not given back in time either is torn off."""
+        """Lend a connection, and close it where it is not given back in time."""
         return super().acquire(timeout=timeout or CONNECT_SECONDS)
 
 
 def opened(options: dict[str, Any], init: Callable[[Any], Awaitable[None]]) -> Bounded:
-    """As asyncpg's `create_pool` makes one."""
+    """Open a bounded pool like asyncpg's `create_pool`."""
     return Bounded(
         options["dsn"],
         **{name: value for name, value in options.items() if name != "dsn"},

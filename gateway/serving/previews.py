@@ -1,4 +1,4 @@
-"""Items that nobody but staff may see yet: those of revisions that wait for their review, as they would be published.
+"""Shows staff the items of revisions that wait for review, as they would be published.
 
 The catalogue holds what is approved. What is staged lies beside the product and is read from there.
 """
@@ -37,7 +37,7 @@ async def staged_item(request: Request, collection_id: str, item_id: str) -> dic
 
 
 def _item(zones: Zones, names: list[str], item_id: str) -> dict[str, Any] | None:
-    """The one of this id: of a file that is an item, or has one on each line."""
+    """Return the item of this id from a file that is one item, or has one on each line."""
     for name in names:
         content = zones.silver.read_bytes(name)
         for line in content.splitlines() if name.endswith(".ndjson") else [content]:

@@ -75,17 +75,17 @@ OUTSIDE = ReaderProblem(HTTPStatus.NOT_FOUND, "outside-bounds", "The product doe
 
 
 def invalid(detail: str) -> ReaderProblem:
-    """A parameter that no library may see."""
+    """Return the problem of a parameter that no library may see."""
     return ReaderProblem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-parameters", detail)
 
 
 def cannot_draw(detail: str) -> ReaderProblem:
-    """There is such a raster, and no such picture of it."""
+    """Return the problem of a picture that cannot be drawn from this raster."""
     return ReaderProblem(HTTPStatus.UNPROCESSABLE_ENTITY, "cannot-render", detail)
 
 
 def too_large(detail: str) -> ReaderProblem:
-    """More pixels at once than one request may have."""
+    """Return the problem of more pixels than one request may have."""
     return ReaderProblem(HTTPStatus.UNPROCESSABLE_ENTITY, "too-large", detail)
 
 
@@ -134,7 +134,7 @@ def _itself(error: Exception) -> ReaderProblem:
 
 
 def _of_storage(error: Exception) -> ReaderProblem:
-    """What cannot be read now, also a file that is gone: asked again, the database tells whether its product is.
+    """Return the problem of a file that cannot be read now, or is gone.
 
     The libraries' words name the file, in an account with its signature: none is logged.
     """
@@ -151,14 +151,14 @@ def _of_parameters(error: Exception) -> ReaderProblem:
 
 
 def _of_layer(error: Exception) -> ReaderProblem:
-    """What tipg does not find, and what it cannot compute."""
+    """Return the problem of what tipg does not find or cannot compute."""
     if isinstance(error, NotFound):
         return NOT_FOUND
     return invalid("The layer cannot answer this: a property, limit or place in the question is not one of its own.")
 
 
 def of_database(error: Exception) -> ReaderProblem:
-    """That the database is away passes. Whatever else it says to serving's own questions is a fault of ours."""
+    """Return the problem of a database failure: an outage passes, any other failure is our fault."""
     state = getattr(error, "sqlstate", None)
     facts = {"kind": type(error).__name__, "sqlstate": state}
     if _is_away(error, state):
@@ -169,18 +169,18 @@ def of_database(error: Exception) -> ReaderProblem:
 
 
 def _is_away(error: Exception, state: str | None) -> bool:
-    """Of a connection that cannot be made there is no SQLSTATE."""
+    """Whether the failure is an outage; a failed connection has no SQLSTATE."""
     return isinstance(error, _UNANSWERED) if state is None else state[:2] in _AWAY
 
 
 def _of_catalogue(error: Exception) -> ReaderProblem:
-    """What pgSTAC refuses to compute is the reader's to change."""
+    """Return the problem of a search that pgSTAC refuses to compute."""
     state = str(getattr(error, "sqlstate", ""))
     return CANNOT_SEARCH if state[:2] in _OF_READERS and state not in _OURS else of_database(error)
 
 
 async def _refused(request: Request, error: Exception) -> JSONResponse:
-    """What the framework refuses by itself: unknown routes, wrong methods. `HEAD` is a method wherever `GET` is."""
+    """Answer what the framework refuses itself: unknown routes and methods. `HEAD` is allowed wherever `GET` is."""
     assert isinstance(error, HTTPException)  # noqa: S101 - registered for this class only
     status, headers = HTTPStatus(error.status_code), None
     if status == HTTPStatus.NOT_FOUND:
@@ -192,10 +192,10 @@ async def _refused(request: Request, error: Exception) -> JSONResponse:
 
 
 async def _not_modified(request: Request, error: Exception) -> Response:
-    """No failure: what the reader has is still right, and they may still have it."""
+    """Answer 304: the reader's copy is still right, and they may still have it."""
     return Response(status_code=HTTPStatus.NOT_MODIFIED)
 
 
 async def _unexpected(request: Request, error: Exception) -> JSONResponse:
-    """The framework raises the error again once this is sent, so that the server logs it."""
+    """Answer 500; the framework then raises the error again, so that the server logs it."""
     return response(INTERNAL)

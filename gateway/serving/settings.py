@@ -1,4 +1,4 @@
-"""What the serving process is told at start."""
+"""The settings of the serving process, read at its start."""
 
 from typing import ClassVar
 

@@ -1,4 +1,4 @@
-"""Which raster a request reads: the product's file, or the mosaic of its parts. Its name comes from the database."""
+"""Finds the raster that a request reads: the product's file, or the mosaic of its parts. The database names it."""
 
 import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ _MOSAICS: Final = 16  # remembered ones: a document of ten thousand parts has so
 
 @dataclass(frozen=True)
 class Source:
-    """One raster that may be opened, and what is known of its bands. `name` may be a secret.
+    """One raster that may be opened, with what is known of its bands. `name` may be a secret.
 
     With `numbers` it is a virtual raster of these bands of the whole.
     """
@@ -53,12 +53,12 @@ class Source:
 
     @contextmanager
     def opened(self) -> Iterator[DatasetReader]:
-        """A handle of it, opened by nothing but its driver."""
+        """Lend a handle of the raster, opened by its own driver only."""
         with self.handles.lent((self.key, self.numbers), self._open) as dataset:
             yield dataset
 
     def named(self) -> tuple[str, Literal["GTiff", "VRT"]]:
-        """What GDAL opens, a file or the document of a virtual raster, and by which of its drivers."""
+        """Return what GDAL opens, a file or a virtual raster's document, and by which driver."""
         return (self.name, "GTiff") if self.numbers is None else (self.whole.document(self.numbers), "VRT")
 
     def _open(self) -> DatasetReader:
@@ -66,18 +66,18 @@ class Source:
         return rasterio.open(name, driver=driver)
 
     def narrowed(self, numbers: Sequence[int]) -> "Source":
-        """A raster of these bands, whose numbers begin at 1 again; the file itself where it has no others."""
+        """Return a raster of these bands, numbered from 1; the file itself where it has no others."""
         if self.numbers is None and self.header.is_alpha_legible and list(numbers) == self.header.data:
             return self
         return replace(self, numbers=tuple(numbers))
 
     def legible(self) -> "Source":
-        """All bands, with a transparency that the library reads as it is meant."""
+        """Return all bands with a transparency that the library reads rightly."""
         is_so = self.numbers is not None or self.header.is_alpha_legible
         return self if is_so else replace(self, numbers=self.header.all)
 
     def measured(self, numbers: Sequence[int]) -> Range | None:
-        """Between which values most of these bands' pixels lie, from a small picture of them."""
+        """Measure from a small picture between which values most pixels of these bands lie."""
         with rasterio.Env(**self.environment), self.narrowed(numbers).opened() as raster:
             height, width = shrunk(raster.height, raster.width, _MEASURED_SIDE)
             pixels = raster.read(list(range(1, len(numbers) + 1)), out_shape=(len(numbers), height, width), masked=True)
@@ -91,7 +91,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Handed:
-    """A raster that somebody else found and judged: its name, and by which driver it is opened."""
+    """A raster that another process found and judged: its name, and the driver that opens it."""
 
     name: str
     driver: Literal["GTiff", "VRT"]
@@ -130,13 +130,13 @@ class Sources:
     _ranges: LRUCache[Hashable, Range | None] = field(default_factory=lambda: LRUCache(_FILES))
 
     async def of(self, product: Product, lookup: Lookup) -> Source:
-        """The product's raster; no such thing where it has neither a file nor parts of one grid."""
+        """Return the product's raster, or answer 404 where it has neither a file nor parts of one grid."""
         if product.cog_name is not None:
             return await self._file(product, product.cog_name)
         return await self._mosaic(product, lookup)
 
     async def range_of(self, source: Source, numbers: Sequence[int]) -> Range | None:
-        """Over which values a picture of these bands is stretched; None where they are shown as they are."""
+        """Return the values over which a picture is stretched; None where they are shown as they are."""
         told = range_of(source.bands, numbers)
         if told is not None or are_colours(source.bands, numbers):
             return told
@@ -144,7 +144,7 @@ class Sources:
         return measured or _ANY_RANGE
 
     async def _range_by_measuring(self, source: Source, numbers: Sequence[int]) -> Range | None:
-        """The range of a product of whose values nothing was counted when it was made."""
+        """Return the range of a product that was made without statistics."""
         question = (source.key, tuple(numbers))
         if question not in self._ranges:
             self._ranges[question] = await run_in_threadpool(source.measured, numbers)
@@ -179,7 +179,7 @@ class Sources:
         return Source(names, "", self.handles, environment, made, bands, made.header.all)
 
     def _mosaic_of_items(self, names: tuple[str, ...], home: str, environment: Mapping[str, Any]) -> Mosaic:
-        """What the items' files make together. A file of another revision is none of theirs, whatever an item says."""
+        """Join the items' files to one mosaic, refusing files of another revision."""
         silver = self.zones.silver
         lines = [line for name in names for line in silver.read_bytes(name).splitlines()]
 

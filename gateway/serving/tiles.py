@@ -1,4 +1,4 @@
-"""Tiles and their kin: TiTiler over the one product that the URL names. No other file can be asked for."""
+"""Serves tiles and pictures by TiTiler, over the one product that the URL names."""
 
 import math
 import re
@@ -48,7 +48,7 @@ _EPSG: Final = re.compile(r"EPSG:[0-9]{4,6}", re.IGNORECASE)
 
 @attr.s
 class ProductReader(Reader):
-    """A reader of the one raster that it is given, through a handle that is lent to it."""
+    """TiTiler's reader for the one raster that it is given, by a lent handle."""
 
     def __attrs_post_init__(self) -> None:
         source: Source | Handed = self.input  # type: ignore[assignment]  # whatever the path dependency gives
@@ -65,7 +65,7 @@ class LayerFound(Exception):
 
 
 class HeavyFound(Exception):
-    """What is asked for takes longer to draw than tiles of others could wait."""
+    """The picture takes so long to draw that tiles of others would have to wait."""
 
     def __init__(self, reading: "Reading") -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class HeavyFound(Exception):
 
 
 class _RouteByKind(APIRoute):
-    """A raster's route. Where the asset turns out to be a vector layer, the layer answers at the same address.
+    """A raster's route at which a vector layer answers too, where the asset is one.
 
     Where the picture turns out to be a heavy one, it is drawn apart.
     """
@@ -134,7 +134,7 @@ def router() -> APIRouter:
 
 
 def drawing_app() -> FastAPI:
-    """The same routes for whoever is handed what to read: access, limits and turns were judged by whoever hands it."""
+    """Return the same routes for the drawing process, whose caller has judged access, limits and turns."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     app.state.handles = Handles(_FILES_APART, OPEN_SECONDS)
     app.include_router(router())
@@ -168,13 +168,13 @@ def _is_size(value: str) -> bool:
 
 
 def _widest_tile(given: QueryParams) -> float:
-    """The side of what is read for a tile, in pixels; where a size is given twice, the larger counts."""
+    """Return the side in pixels of what is read for a tile; of two given sizes the larger."""
     tile, buffer, padding = (max(map(float, given.getlist(name)), default=0) for name in _PARTS_OF_A_SIDE)
     return (tile or _USUAL_TILE) + 2 * buffer + 2 * padding
 
 
 async def _source(request: Request, product: Annotated[Product, Depends(readable_product)]) -> Source:
-    """The raster that the URL names. Where it names a vector layer, the layer answers."""
+    """Return the raster that the URL names, or raise where it names a vector layer."""
     if product.cog_name is None and product.table_name is not None:
         raise LayerFound(product)
     sources: Sources = request.app.state.sources
@@ -183,7 +183,7 @@ async def _source(request: Request, product: Annotated[Product, Depends(readable
 
 @dataclass(frozen=True)
 class Reading:
-    """What a request reads: a raster, these of its bands, and what that takes. `numbers` are those of the product."""
+    """What a request reads: a raster, some bands of it, and its memory. `numbers` are the product's."""
 
     source: Source | Handed
     numbers: list[int]
@@ -197,7 +197,7 @@ async def _reading(
     source: Annotated[Source, Depends(_source)],
     named: Annotated[BidxParams, Depends(parameters.BANDS)],
 ) -> Reading:
-    """Decide what is read before anything is; a reader who names no bands gets those that are drawn."""
+    """Decide what is read before anything is; without named bands, those that are drawn by default."""
     header, what = source.header, _address_kind(request)
     pictures.refuse_strangers(named.indexes, header)
     if what in _PICTURES and request.path_params.get("format") not in _FORMATS_OF_ALL_BANDS:
@@ -222,7 +222,7 @@ def _renumbered(numbers: list[int]) -> list[int]:
 
 
 def _address_kind(request: Request) -> str:
-    """Which of the asset's addresses is asked: `tile`, or the address's first word."""
+    """Return which address of the asset is asked: `tile`, or the address's first word."""
     return "tile" if "z" in request.path_params else re.split(r"[/.]", request.url.path.removeprefix("/tiles/"))[1]
 
 
@@ -241,7 +241,7 @@ def _size(request: Request, what: str, source: Source) -> pictures.Size:
 
 
 async def _within_memory(request: Request, reading: Annotated[Reading, Depends(_reading)]) -> AsyncIterator[None]:
-    """Read when there is memory for it, beside what others read at the same time; what is heavy, not here."""
+    """Hold memory for the reading beside others'; a heavy one is raised to be drawn elsewhere."""
     if reading.is_heavy:
         raise HeavyFound(reading)
     budget: MemoryBudget = request.app.state.budget
@@ -250,7 +250,7 @@ async def _within_memory(request: Request, reading: Annotated[Reading, Depends(_
 
 
 async def _draw_in_other_process(request: Request, reading: Reading) -> Response:
-    """Have another process draw it, when it is this reader's turn and there is memory for it."""
+    """Draw the picture in the drawing process, at the reader's turn and with memory for it."""
     heavy: HeavyPictures = request.app.state.heavy
     budget: MemoryBudget = request.app.state.budget
     name, driver = await run_in_threadpool(reading.source.named)  # documents of many parts take their time
@@ -281,7 +281,7 @@ async def _handed_stretch(request: Request) -> Range | None:
 
 
 async def _do_nothing() -> None:
-    """It was done before."""
+    """Do nothing: the process that hands the picture over has judged it."""
 
 
 async def _read_source(reading: Annotated[Reading, Depends(_reading)]) -> Source | Handed:
@@ -302,7 +302,7 @@ async def _no_algorithm() -> None:
 
 
 async def _stretch(request: Request, reading: Annotated[Reading, Depends(_reading)]) -> Range | None:
-    """Over which values it is stretched, by the raster's rendering, unless the reader wants it otherwise.
+    """Return the values over which the picture is stretched, unless the reader gives some.
 
     Formats for computing keep the values as they are, and so do colours that are given value by value.
     """
@@ -318,7 +318,7 @@ async def _rendering(
     stretch: Annotated[Range | None, Depends(_stretch)],
     given: Annotated[ImageRenderingParams, Depends(parameters.RENDERING)],
 ) -> ImageRenderingParams:
-    """What the reader says, stretched as the raster's rendering does where they say nothing of it."""
+    """Combine the reader's rendering with the raster's default stretch."""
     if given.rescale is None and stretch is not None:
         given.rescale = [stretch]  # type: ignore[list-item]
     return given

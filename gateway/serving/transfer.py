@@ -1,4 +1,4 @@
-"""How answers travel: text and vector tiles compressed where the reader takes that, `HEAD` for whatever has `GET`."""
+"""Sets how answers travel: text and vector tiles compressed on request, `HEAD` for whatever has `GET`."""
 
 from http import HTTPStatus
 from typing import Final
@@ -16,7 +16,7 @@ _TEXTS: Final = ("json", "xml", "-seq")  # the endings of what is text by anothe
 
 
 class TextCompression:
-    """Compresses what gets much smaller by it, and is sent as a whole.
+    """Compresses answers that shrink much by it and are sent as a whole.
 
     What can be asked for by ranges is left as it is: a range is one of the bytes that the tag names. Pictures and
     products are compressed already.
@@ -87,7 +87,7 @@ class HeadAsGet:
             await self._as_get(scope, receive, send)
 
     async def _as_get(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """The scope is the server's own, which has to go on knowing what was asked."""
+        """Answer as to `GET`, and set the server's own scope back, since the server must know what was asked."""
 
         async def without_body(message: Message) -> None:
             if message["type"] == "http.response.start":

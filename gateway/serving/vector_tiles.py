@@ -43,13 +43,13 @@ class Counted:
 
     @property
     def headers(self) -> dict[str, str]:
-        """As whole numbers; one that was not counted to its end says so behind it."""
+        """Return the counts as whole numbers; an estimate says so behind it."""
         return {SHOWN: str(self.shown), MATCHED: str(self.matched) + ("" if self.is_exact else ";about")}
 
 
 @dataclass(frozen=True)
 class PageRoom:
-    """What the features of a page may take in memory, what one feature alone may, and who lets them be read."""
+    """The memory that a page's features may take, that one feature may take, and the budget that grants it."""
 
     page_bytes: int
     one_bytes: int
@@ -63,7 +63,7 @@ class VectorTile:
 
 
 class LayerCollection(PgCollection):
-    """A layer's table as tipg sees a collection, which makes tiles of its own and tells how many features it gave."""
+    """A layer's table as a tipg collection that makes its own tiles and counts its features."""
 
     _room: PageRoom | None = None
     _counted: Counted | None = None
@@ -76,7 +76,7 @@ class LayerCollection(PgCollection):
         return found
 
     def read_within(self, room: PageRoom) -> None:
-        """Hold pages to this room: one that would take more has fewer features, and the next goes on behind them."""
+        """Bound pages to this memory: a page that needs more has fewer features, and the next goes on."""
         self._room = room
 
     async def _features_query(self, conn: Any, *, limit: int | None = None, **asked: Any) -> Any:
@@ -86,7 +86,7 @@ class LayerCollection(PgCollection):
             yield feature
 
     async def _fitting(self, connection: Any, limit: int, asked: Mapping[str, Any], room: PageRoom) -> int:
-        """How many features of the page there is room for: what they take is asked for before they are."""
+        """Count the features that fit into the room, by asking for their sizes before the features."""
         is_lighter = asked["bbox_only"] or asked["simplify"]
         drawn = self._geom_expr(self.get_geometry_column(), asked["bbox_only"], asked["simplify"])
         weight = self._memory(drawn if is_lighter and drawn else '"geom"')
@@ -99,7 +99,7 @@ class LayerCollection(PgCollection):
         return count
 
     def _memory(self, shape: str) -> str:
-        """What a feature takes while a page is made of it."""
+        """Return the SQL of the memory that a feature takes while a page is made."""
         texts = [
             name for name, each in zip(self._select_property_columns(None), self._text_columns(), strict=True) if each
         ]
@@ -112,7 +112,7 @@ class LayerCollection(PgCollection):
 
     @property
     def counted(self) -> Counted | None:
-        """Of the page that was asked for; None before."""
+        """The counts of the page that was asked for; None before."""
         return self._counted
 
     @property
@@ -127,7 +127,7 @@ class LayerCollection(PgCollection):
         return VectorTile(bytes(row["content"] or b""), await self._count_in_tile(connection, where, row))
 
     async def _count_in_tile(self, connection: Any, where: str, row: Mapping[str, Any]) -> Counted:
-        """Of a box around the tile in the layer's CRS, what lies beside the tile is not counted."""
+        """Count the features of a tile, estimating where there are too many to count."""
         found, inside = row["found"], row["inside"]
         if found < MAX_FEATURES:
             return Counted(row["shown"], inside)
@@ -138,7 +138,7 @@ class LayerCollection(PgCollection):
         return Counted(row["shown"], round(matched * inside / found), is_exact)
 
     def _tile_query(self, where: str, tms: morecantile.TileMatrixSet, place: morecantile.Tile) -> str:
-        """The tile and four numbers. Names are the register's, quoted; no column's has a dot, as ours have."""
+        """Return the query for a tile and its four counts. All names come from the register and are quoted."""
         names = self._select_property_columns(None)
         columns = ", ".join([*names, '"tile.fid"', "geom"])
         return f"""
@@ -166,7 +166,7 @@ class LayerCollection(PgCollection):
         """  # noqa: S608
 
     def _shape_or_speck(self, tms: morecantile.TileMatrixSet, place: morecantile.Tile) -> str:
-        """The shape in the tile's units. One that vanishes between them is a speck: its place is seen, not its form."""
+        """Return the SQL of a feature's shape in the tile; one smaller than a unit becomes a speck at its place."""
         shape, point = (self._geometry_in_tile_units(name, tms, place) for name in ("geom", "tile.point"))
         square = f"ST_Expand({point}, {_SPECK_UNITS})"
         speck = (
@@ -182,7 +182,7 @@ class LayerCollection(PgCollection):
         return selected.removeprefix("SELECT ").removesuffix(" AS geom")
 
     def _row_weight(self) -> str:
-        """What the row takes in a tile at most. The length of a long text is known without reading it."""
+        """Return the SQL of the most bytes that a row takes in a tile, without reading long texts."""
         texts = [
             name for name, each in zip(self._select_property_columns(None), self._text_columns(), strict=True) if each
         ]
@@ -195,13 +195,13 @@ class LayerCollection(PgCollection):
         return " + ".join(parts)
 
     def _text_columns(self) -> list[bool]:
-        """Of each column in the tile, whether it holds text."""
+        """Return for each column of the tile whether it holds text."""
         types = {column.name: column.type for column in self.properties}
         return [types[name] == "text" for name in self.columns(None)]
 
 
 def fitting(weights: Sequence[int], room: PageRoom) -> tuple[int, int]:
-    """How many of these features make a page, one at least, and what they take together."""
+    """Return how many of these features make a page, one at least, and their memory together."""
     if weights and weights[0] > room.one_bytes:
         raise too_large(
             f"The next feature takes {weights[0] // _MEGABYTE:,} MB of memory to read; one request may take "
@@ -212,6 +212,6 @@ def fitting(weights: Sequence[int], room: PageRoom) -> tuple[int, int]:
 
 
 def estimated(count: int, last_hash: int) -> int:
-    """How many there are, where so many have a hash up to this one: hashes lie evenly between -2³¹ and 2³¹."""
+    """Estimate the number of features from the last of their hashes, which are spread evenly."""
     share = (last_hash + _HASHES // 2 + 1) / _HASHES
     return round((count - 1) / share)

@@ -18,13 +18,13 @@ PREFECT = Identity("prefect", "operator")  # who orders in Prefect's UI; it does
 
 
 def record(session: AsyncSession, who: Identity, action: str, subject: str, **details: Any) -> None:
-    """Note an act in its own transaction: what is rolled back was never done."""
+    """Add an audit entry in the act's own transaction: a rollback removes both."""
     Audit(session).add(actor=who.client_id, role=who.role, action=action, subject=subject, details=details)
 
 
 @dataclass(frozen=True)
 class Reach:
-    """How far looks for what is to be sealed have come.
+    """How far the looks for unsealed entries have come.
 
     What is not above the floor was sealed when it was looked at: entries commit out of the order of their numbers, so
     the floor stays behind the newest. Below it each look goes through one more stretch, from where the last one ended,
@@ -36,12 +36,12 @@ class Reach:
 
 
 async def first_reach(session: AsyncSession) -> Reach:
-    """Where a process begins to look: at what came since the last seal, and a little before."""
+    """Return where a process begins to look: a little before the last seal."""
     return Reach(max(0, await Audit(session).newest_sealed() - STRETCH))
 
 
 async def seal_batch(session: AsyncSession, chain: Chain, reach: Reach) -> tuple[int, Reach]:
-    """Chain entries that nobody has chained yet; returns how many, and the reach of the next look."""
+    """Seal entries that have no seal yet; return how many, and where the next look begins."""
     audit = Audit(session)
     if not await audit.may_seal():
         return 0, reach

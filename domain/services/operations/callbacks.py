@@ -33,7 +33,7 @@ class CallbackDesk:
     overlap_seconds: float
 
     async def accept(self, client_id: str, url: str | None) -> None:
-        """Refuse an address that would never be called, while somebody is there to be told."""
+        """Refuse an address that would never be called, at the moment when its sender can be told."""
         if url is None:
             return
         try:
@@ -49,7 +49,7 @@ class CallbackDesk:
     async def page(
         self, limit: int, token: str | None, request_id: UUID | None, state: CallbackState | None
     ) -> CallbackPage:
-        """One page, newest first."""
+        """Return one page of callbacks, newest first."""
         rows = await Callbacks(self.session).page(limit, place_of(token), request_id, state)
         last = rows[-1][0] if len(rows) == limit else None
         return CallbackPage(
@@ -58,7 +58,7 @@ class CallbackDesk:
         )
 
     async def read(self, callback_id: UUID) -> CallbackDetail:
-        """One callback with every try."""
+        """Return one callback with every try."""
         callback, endpoint = await self._found(callback_id)
         tries = await Callbacks(self.session).deliveries(callback_id)
         return CallbackDetail(
@@ -100,7 +100,7 @@ class CallbackDesk:
 
 
 async def seal_readable(session: AsyncSession, vault: Vault) -> int:
-    """Seal the secrets that were stored readable, where there is a key now; returns how many there were."""
+    """Seal secrets that were stored readable, if there is a key now; return how many."""
     if not vault.seals:
         return 0
     found = await Callbacks(session).secrets_marked(PLAIN)
@@ -110,7 +110,7 @@ async def seal_readable(session: AsyncSession, vault: Vault) -> int:
 
 
 def place_of(token: str | None) -> Position | None:
-    """The place that a page begins after."""
+    """Return the place at which the page of this token begins."""
     try:
         return None if token is None else from_token(token)
     except NoSuchPage as error:

@@ -46,7 +46,7 @@ class ClientDesk:
         return await self._with_key(client, key)
 
     async def bind(self, client_id: str, order: Bind, known_issuer: str | None, caller: Identity) -> ClientSummary:
-        """Have a person of a provider be this client at the console, and nobody else whom it named before."""
+        """Let this person, and no other of their provider, sign in as this client."""
         client = await self._grantable_client(client_id, caller)
         issuer = order.issuer or known_issuer
         if client.role not in STAFF:
@@ -79,7 +79,7 @@ class ClientDesk:
         return await self._summary(client)
 
     async def revoke(self, client_id: str, caller: Identity) -> ClientSummary:
-        """Neither of its keys works from now on. Revoking again changes nothing."""
+        """End both of the client's keys now. Revoking again changes nothing."""
         client = await self._client(client_id)
         if not may_take_away(caller.role, client.role):  # type: ignore[arg-type]
             raise Forbidden(f"Credentials of role {client.role} are revoked by admins; yours is a {caller.role}'s.")
@@ -107,7 +107,7 @@ class ClientDesk:
         return client
 
     async def _grantable_client(self, client_id: str, caller: Identity) -> Client:
-        """The client, if it works and this caller may hand out what it holds."""
+        """Return the active client if this caller may hand out what it holds."""
         client = await self._client(client_id)
         _refuse_unless_grantable(caller, client.role, client.scopes)
         if not client.is_active:
@@ -124,7 +124,7 @@ class ClientDesk:
 
 
 def _give_key(client: Client) -> str:
-    """A new key, which works for as long as the client's keys do."""
+    """Give the client a new key, valid for as long as the client's keys are."""
     key = new_key()
     client.secret_hash, client.key_prefix = secret_hash(key), shown_part(key)
     days = client.key_days

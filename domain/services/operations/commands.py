@@ -77,7 +77,7 @@ class Commands:
         return await self._decide(act), {"asset_id": given.asset_id}
 
     async def unpublish_metadata(self, given: words.OneAsset) -> tuple[bool, dict[str, Any]]:
-        """Show the catalogue's own words again. Those in the external database leave too, or as soon as it answers."""
+        """Show the catalogue's own words again; external ones are removed too, later if that database is away."""
 
         async def act(session: AsyncSession, files: FilesRead) -> tuple[bool, bool]:
             row = await Layers(session).published(given.asset_id)
@@ -114,7 +114,7 @@ class Commands:
         return changed, {"asset_id": given.asset_id}
 
     async def _words_to_publish_outside(self, session: AsyncSession, asset: Asset) -> dict[str, Any]:
-        """The words that go out, noted as such; refused where not everybody may read what they are about."""
+        """Return the published words and note that they are outside; refuse words of an asset that is not public."""
         row = await Layers(session).published(asset.asset_id)
         if row is None:
             raise NotPublishable("Only published metadata goes out. Run metadata.publish first.")
@@ -127,7 +127,7 @@ class Commands:
         return row.content
 
     async def reindex(self, given: words.Reindex) -> tuple[bool, dict[str, Any]]:
-        """Write items anew. Of many assets, one that cannot be done is told and in no other's way."""
+        """Write the catalogue's items anew. Of many assets, one that fails is reported and holds up no other."""
         async with self.service.database.transaction() as session:
             listed = [given.asset_id] if given.asset_id else await Layers(session).assets(given.after, given.limit)
         items, failed = 0, list[dict[str, str]]()
@@ -146,7 +146,7 @@ class Commands:
         return True, {"assets": assets, "items": items, "failed": failed, "next": following}
 
     async def _rebuild(self, asset_id: str) -> int:
-        """In a transaction of its own: readers wait for one asset at most, and what fails leaves nothing behind."""
+        """Rebuild one asset in a transaction of its own, so that readers wait for one asset at most."""
 
         async def act(session: AsyncSession, files: FilesRead) -> int:
             return await self._desk(session, files).rebuild(await locked_asset(session, asset_id))

@@ -27,7 +27,7 @@ from flows.storage.threads import in_storage_thread
 
 @dataclass(frozen=True)
 class Removal:
-    """Files of assets, to be removed after the transaction that decides it."""
+    """Removes files of assets after the transaction that deletes those has committed."""
 
     zones: Zones
     asset_ids: list[str] = field(default_factory=list)
@@ -44,7 +44,7 @@ class Removal:
 
 @dataclass(frozen=True)
 class ScratchDesk:
-    """Scratch is decided about by nobody, so whoever runs workflows may delete it, their own too."""
+    """Deletes scratch assets, for whoever may run workflows: nobody decides about scratch."""
 
     session: AsyncSession
     removal: Removal
@@ -54,7 +54,7 @@ class ScratchDesk:
         return scratch.is_scratch(await Assets(self.session).platform_of(asset_id))
 
     async def discard(self, asset_id: str, reason: str, who: Identity) -> None:
-        """Stop the run, delete the asset and every file of it. Asked again, it removes what came too late."""
+        """Stop the run and delete the asset with every file. Repeated, it removes files that came late."""
         asset = await Assets(self.session).lock_also_deleted(asset_id)
         if asset is None:
             raise no_asset(asset_id)

@@ -17,13 +17,13 @@ from flows.storage.threads import in_storage_thread
 
 @dataclass(frozen=True)
 class ItemDesk:
-    """No transaction is open while storage is read."""
+    """Reads items from run storage, without an open transaction meanwhile."""
 
     database: Database
     store: Store
 
     async def page(self, run_id: UUID, path: str, after: int, limit: int, state: ItemState | None) -> ItemPage:
-        """Items behind this index. A path is a node's id, within sub-workflows led by those of their nodes."""
+        """Return items behind this index. Within sub-workflows the path begins with the nodes that run them."""
         memory, total = await self._place(run_id, path)
         entries = await in_storage_thread(self._entries, memory_folder(run_id, memory), path)
         wanted = [entry for entry in entries if (entry.index or 0) > after and state in {None, entry.state}]

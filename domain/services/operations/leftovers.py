@@ -40,7 +40,7 @@ class Collected:
 
 @dataclass(frozen=True)
 class Begun:
-    """What is to be removed of which request."""
+    """What is to be removed, and of which request."""
 
     request_id: UUID
     at: datetime
@@ -50,7 +50,7 @@ class Begun:
 
 @dataclass(frozen=True)
 class Collecting:
-    """Any number of processes may do this at the same time, for the same request too."""
+    """Removes leftovers. Any number of processes may do so at once, for the same request too."""
 
     database: Database
     zones: Zones
@@ -71,7 +71,7 @@ class Collecting:
         return done
 
     async def _begin(self, request_id: UUID) -> Begun | None:
-        """Decide under the locks of the request and of its runs: whoever opens it again comes before this or after."""
+        """Decide under the locks of the request and its runs, so that a reopening comes before this or after."""
         async with self.database.transaction("collect") as session:
             request = await Requests(session).get(request_id, lock=True)
             if request is None or request.collected_at is not None:
@@ -86,7 +86,7 @@ class Collecting:
             return Begun(request_id, await leftovers.begin(request_id), making, _ids(runs))
 
     async def left_over(self, request_id: UUID, zone: str, names: Iterable[str]) -> list[str]:
-        """Those of these files that the request needs no more, as things are now."""
+        """Return those of these files that the request does not need, as things are now."""
         async with self.database.transaction() as session:
             request = await Requests(session).get(request_id)
             if request is None:
@@ -111,7 +111,7 @@ class Collecting:
         )
 
     def _remove_some(self, making: Making) -> list[ListedBlob]:
-        """Remove so many files, and return them; none where none is left."""
+        """Remove a bounded number of files and return them; return none where none is left."""
         with storage_answers():
             for zone, folder in making.folders():
                 store = self.zones.of_service(zone)

@@ -94,7 +94,7 @@ class RecordDesk:
         platform_id: str | None,
         asset_id: str | None,
     ) -> RequestPage:
-        """One page, newest first."""
+        """Return one page of requests, newest first."""
         listed = await Records(self.session).requests(limit, place_of(token), states, platform_id, asset_id)
         return RequestPage(
             requests=[RequestSummary.model_validate(row) for row in listed.rows],
@@ -111,7 +111,7 @@ class RecordDesk:
     async def runs(
         self, limit: int, token: str | None, states: tuple[RunState, ...], workflow_id: str | None, platform: str | None
     ) -> RunPage:
-        """One page, newest first."""
+        """Return one page of runs, newest first."""
         listed = await Records(self.session).runs(limit, place_of(token), states, workflow_id, platform)
         return RunPage(
             runs=[_summary(run, request) for run, request in listed.rows],
@@ -134,7 +134,7 @@ class RecordDesk:
         )
 
     async def timeline(self, request_id: UUID, limit: int, token: str | None) -> Timeline:
-        """One page of what happened to a request, oldest first."""
+        """Return one page of what happened to a request, oldest first."""
         request = await found_request(self.session, request_id)
         records = Records(self.session)
         rows = await records.timeline(request_id, limit, place_of(token))
@@ -154,7 +154,7 @@ class RecordDesk:
 
 
 def _fitting(entries: Iterable[TimelineEntry]) -> list[TimelineEntry]:
-    """As many entries as a page may weigh, and one at least."""
+    """Return as many entries as a page may weigh, and one at least."""
     taken: list[TimelineEntry] = []
     weight = 0
     for entry in entries:
@@ -166,7 +166,7 @@ def _fitting(entries: Iterable[TimelineEntry]) -> list[TimelineEntry]:
 
 
 def _short(facts: dict[str, Any]) -> dict[str, Any]:
-    """The facts that there are, long texts cut: the timeline tells that something was said, the record all of it."""
+    """Return the facts with long texts cut: the record has them in full."""
     return {
         name: value[:LONGEST_TEXT] if isinstance(value, str) else value
         for name, value in facts.items()

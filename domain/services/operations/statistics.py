@@ -1,4 +1,4 @@
-"""Puts the window's figures together."""
+"""Computes the statistics of a time window."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -65,7 +65,7 @@ def _workflow(row: Mapping[Any, Any]) -> WorkflowStatistics:
 
 
 def _rate(failed: int, completed: int) -> float | None:
-    """Of those that ended by themselves. Nothing ended is no rate, not a good one."""
+    """Return the share of failures among runs that ended by themselves; None where none ended."""
     return failed / (failed + completed) if failed + completed else None
 
 

@@ -24,7 +24,7 @@ FILES_AT_ONCE = 1000
 
 @dataclass
 class Looking:
-    """One look through all zones."""
+    """One look through all zones for strays."""
 
     database: Database
     zones: Zones
@@ -62,7 +62,7 @@ class Looking:
     async def _late_files(
         self, zone: str, names: Sequence[str], whose: Mapping[str, Owner | None], known: Mapping[Owner, Owned]
     ) -> set[str]:
-        """Files that came after their request had been collected. The collector is sent there again."""
+        """Return files that came after their request was collected, and have the collector look there again."""
         late = set[str]()
         by_request: dict[UUID, list[str]] = {}
         for name in names:
@@ -88,7 +88,7 @@ class Looking:
 
 
 def _is_ours(file: ListedBlob, whose: Mapping[str, Owner | None]) -> bool:
-    """Whether we have made it. What has a name that we give to nothing, people have put there, and have to remove."""
+    """Whether a run of ours can have made the file. Others were put there by people, who have to remove them."""
     return whose[file.name] is not None or is_partial(file.name)
 
 

@@ -26,7 +26,7 @@ Pins = Mapping[str, Mapping[str, str]]
 
 @dataclass(frozen=True)
 class Definition:
-    """A workflow, which definitions its sub-workflows have in the same image, theirs included, and where they work."""
+    """A workflow with the pinned definitions of its sub-workflows at any depth, and the pools where they work."""
 
     plan: Plan
     source: str
@@ -36,7 +36,7 @@ class Definition:
 
 @dataclass(frozen=True)
 class Definitions:
-    """The definition of every workflow that runs now, and why files are not what runs, by workflow."""
+    """The definition of every workflow that runs now, and why other files are refused, by workflow."""
 
     by_id: dict[str, Definition]
     plans: tuple[RequestPlan, ...] = ()
@@ -55,7 +55,7 @@ class Definitions:
         return cls(ready, tuple(result.request_plan for result in compiled if result.request_plan), faults)
 
     def lacking(self, needed: Iterable[str]) -> "Definitions":
-        """The same, with those that the service cannot do without refused where they are missing."""
+        """Return the definitions with each needed workflow that is missing marked as refused."""
         missing = {name: GONE for name in needed if name not in self.by_id and name not in self.refused}
         return replace(self, refused={**self.refused, **missing})
 
@@ -81,7 +81,7 @@ class Definitions:
             raise NoWorkflow(f"There is no workflow {workflow_id!r}. Known are: {known}.{why}") from None
 
     async def publish(self, runs: Runs, processes: Processes, before: "Definitions | None" = None) -> "Definitions":
-        """Make the definitions known; returns what runs from now on: runs rely on what they pinned.
+        """Publish the definitions; return those that run from now on, since runs rely on what they pinned.
 
         What is refused stays as it was published: as `before`, or else the newest. What partners may have done is what
         is served now, and nothing else.
@@ -101,7 +101,7 @@ class Definitions:
     def _with_pins(
         self, workflows: dict[str, Definition], refused: dict[str, str], before: "Definitions | None"
     ) -> "Definitions":
-        """These workflows with their pins, and the plans whose workflows are all there."""
+        """Return these workflows with their pins, and the plans whose workflows are all ready."""
         known = pinned(workflows)
         plans_of = {name: definition.plan for name, definition in workflows.items()}
         for name in workflows.keys() - known.keys():
@@ -130,7 +130,7 @@ def _version(known: Definitions | None, name: str) -> str | None:
 
 
 def pinned(ready: Mapping[str, Definition]) -> dict[str, Definition]:
-    """Each workflow with its sub-workflows' definitions; without those of which a sub-workflow is not ready."""
+    """Return each workflow with its sub-workflows' definitions, leaving out those with one that is not ready."""
     plans = {name: definition.plan for name, definition in ready.items()}
     below = {name: _sub_workflows_at_any_depth(plan, plans) for name, plan in plans.items()}
     return {
@@ -145,7 +145,7 @@ def pinned(ready: Mapping[str, Definition]) -> dict[str, Definition]:
 
 
 def _sub_workflows_at_any_depth(plan: Plan, plans: Mapping[str, Plan]) -> set[str]:
-    """The ids of all workflows that a run of this plan may come to, at any depth."""
+    """Return the ids of all workflows that a run of this plan may reach, at any depth."""
     found: set[str] = set()
     wanted = set(plan.sub_workflows)
     while wanted:

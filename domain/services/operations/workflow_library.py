@@ -1,4 +1,4 @@
-"""The definitions that this process goes by now, and how it comes to others while it runs.
+"""Keeps the definitions that this process uses now, and takes over what other processes publish.
 
 Each process reads its own folder. One is told to publish; the others hear of it and look into theirs.
 """
@@ -25,7 +25,7 @@ LOOK_SECONDS = 5.0  # where a notice was lost; one row is asked for
 
 @dataclass
 class Library:
-    """`current` is replaced as a whole: whoever took it goes on with it."""
+    """Holds the current definitions. `current` is replaced as a whole, so a use case goes on with what it took."""
 
     database: Database
     folder: Path
@@ -36,7 +36,7 @@ class Library:
     _taking: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def publish(self, who: Identity | None = None) -> Definitions:
-        """Read the folder, publish what is new in it, and go by it from now on. Who orders it has all others told.
+        """Read the folder, publish what is new, and use it from now on. Somebody's order also notifies all processes.
 
         Asked twice at once, the second reads again what the first one may have seen half-written.
         """
@@ -53,7 +53,7 @@ class Library:
             return settled
 
     async def follow(self) -> None:
-        """Go by what other processes publish, until cancelled."""
+        """Take over what other processes publish, until cancelled."""
         while True:
             heard = await self.notices.heard(LOOK_SECONDS)
             try:
@@ -68,7 +68,7 @@ class Library:
             return await Published(session).newest() != self._newest
 
     def _log_refused(self, settled: Definitions) -> None:
-        """Log what is refused, once for as long as it is the same."""
+        """Log refused files, once for as long as the refusals stay the same."""
         for name, why in settled.refused.items():
             if self.current.refused.get(name) != why:
                 log.error(

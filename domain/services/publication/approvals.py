@@ -59,11 +59,11 @@ class Ballot:
         return await self.count()
 
     async def close(self, reason: str | None) -> None:
-        """Nothing that was said about the revision counts any more."""
+        """Void every vote on the revision."""
         await Approvals(self.session).withdraw(self.revision, reason)
 
     async def _end(self, asked: datetime | None) -> datetime | None:
-        """When a vote given now ends: as it says itself, else as the platform has it."""
+        """Return when a vote given now ends: at the asked time, else as the platform has it."""
         now, days = await Approvals(self.session).now(), (await self._platform()).approval_days
         if asked is not None and asked <= now:
             raise InvalidDecision("expires_at has passed: name a moment that is yet to come, or none.")

@@ -103,7 +103,7 @@ class AssetChanges:
         return asset
 
     async def _refuse_beyond_votes(self, asset: Asset, level: Clearance) -> None:
-        """One person raises the clearance alone only where one approval is enough: else no higher than many agree."""
+        """Refuse one person a clearance above what approvals agree to, where the platform asks for several."""
         required = (await self.session.get_one(Platform, asset.platform_id)).approvals_required
         if required == 1 or ORDER.index(level) <= ORDER.index(asset.clearance):
             return
@@ -123,7 +123,7 @@ async def refuse_requester(session: AsyncSession, asset_id: str, who: Identity) 
 
 
 def set_clearance(asset: Asset, level: Clearance, who: Identity) -> None:
-    """Put the clearance on the asset, with who gave it and when; what is taken away leaves no name behind."""
+    """Set the asset's clearance with who gave it and when; a lowered one leaves no name."""
     if level == asset.clearance:
         return
     if level == "uncleared":
@@ -139,7 +139,7 @@ def set_clearance(asset: Asset, level: Clearance, who: Identity) -> None:
 
 
 def revive(session: AsyncSession, asset: Asset, client_id: str) -> None:
-    """Let a deleted asset receive versions again. Its clearance went with it: the next one is given anew."""
+    """Let a deleted asset receive versions again, uncleared."""
     asset.deleted_at = asset.deleted_by = None
     asset.clearance, asset.exposure = "uncleared", "latest_only"
     asset.cleared_at = asset.cleared_by = asset.made_public_at = asset.made_public_by = None
@@ -155,7 +155,7 @@ def require_unchanged(if_match: str | None, lock_version: int) -> None:
 
 
 def refuse_if_changed(if_match: str | None, lock_version: int) -> None:
-    """Refuse a change that is meant for another state. One that names its revision need not send If-Match."""
+    """Refuse a change meant for another state, where the caller sends If-Match."""
     if check(if_match, lock_version) is Precondition.FAILS:
         raise ChangedMeanwhile(f'It was changed since: its ETag is now "{lock_version}". Read it again, then decide.')
 

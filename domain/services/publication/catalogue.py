@@ -29,7 +29,7 @@ STAGED = frozenset({*STAGED_ITEMS, STAGED_WORDS})
 
 @dataclass(frozen=True)
 class ServedCatalogue:
-    """A change of what is served puts revisions and takes them out, and at its end describes the collection anew.
+    """Adds and removes a version's items in the catalogue, then describes the collection anew.
 
     It reads no file itself: it has been given what was read, or asks for what is missing by `Unread`.
     """
@@ -66,13 +66,13 @@ class ServedCatalogue:
         await Catalogue(self.session).withdraw(item_id(asset.asset_id, ordinal, revision), asset.asset_id)
 
     async def describe(self, asset: Asset) -> None:
-        """Bring what the collection says of itself to what it holds."""
+        """Write what the collection says of itself from what it holds."""
         catalogue = Catalogue(self.session)
         held = await catalogue.holdings(asset.asset_id)
         await catalogue.describe(await self._collection(asset, held, await self._words(asset)))
 
     def _staged(self, found: Sequence[ArtifactRow]) -> list[tuple[str, bytes]]:
-        """The staged files with what they hold."""
+        """Return the staged files with their contents."""
         files = [committed(each) for each in found]
         self.files.require((), files)
         return [(file.name, self.files.content(file)) for file in files]
@@ -92,7 +92,7 @@ class ServedCatalogue:
         return described_collection(made, words)
 
     async def _read_collection_words(self, asset_id: str) -> dict[str, str] | None:
-        """What the newest served revision's workflow called the collection."""
+        """Return what the newest served revision's workflow called the collection."""
         assets = Assets(self.session)
         for ordinal, revision in reversed((await assets.served(asset_id)).items()):
             found = await assets.artifacts(asset_id, ordinal, revision, (STAGED_WORDS,))

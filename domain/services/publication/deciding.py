@@ -20,7 +20,7 @@ LARGEST_STAGED: Final = 512 * 2**20  # of what is read whole: a hundred thousand
 
 
 class Unread(Exception):
-    """Files that are needed: to be checked, and to be read whole."""
+    """The files that a decision still needs: some to be checked, some to be read whole."""
 
     def __init__(self, checked: Collection[Committed] = (), whole: Collection[Committed] = ()) -> None:
         super().__init__("files are to be read first")
@@ -36,7 +36,7 @@ class FilesRead:
     _whole: dict[Committed, bytes | ContentDiffers | Unstored] = field(default_factory=dict)
 
     def require(self, checked: Collection[Committed], whole: Collection[Committed]) -> None:
-        """Go on only once the former are known to be what was committed, and the latter are read."""
+        """Go on only once these files are checked against their commit, and those are read."""
         unchecked = [file for file in checked if file not in self._checked]
         unread = [file for file in whole if file not in self._whole]
         if unchecked or unread:
@@ -51,13 +51,13 @@ class FilesRead:
         raise found
 
     def content_if_sound(self, file: Committed) -> bytes | None:
-        """The same of what can be done without."""
+        """Return the file's content, or None where it is not what was committed."""
         self.require((), (file,))
         found = self._whole[file]
         return found if isinstance(found, bytes) else None
 
     async def read(self, unread: Unread) -> None:
-        """Read what was needed. To be called without a transaction."""
+        """Read the missing files. No transaction may be open."""
         for file in unread.whole:
             if file.size_bytes > LARGEST_STAGED:
                 raise NotPublishable(f"What is staged of it is larger than the {LARGEST_STAGED:,} bytes that are read.")
@@ -73,7 +73,7 @@ class FilesRead:
 async def decided(
     database: Database, checks: FileChecks, act: Callable[[AsyncSession, FilesRead], Awaitable[Result]]
 ) -> Result:
-    """Do the act in one transaction, in which no file is read."""
+    """Carry the act out in one transaction in which no file is read; needed files are read before another try."""
     files = FilesRead(checks)
     for _ in range(MOST_LOOKS):
         try:

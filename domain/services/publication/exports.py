@@ -22,7 +22,7 @@ WITHDRAWAL = "withdraw_external"
 
 @dataclass(frozen=True)
 class ExportDesk:
-    """`settle` is the use case: whatever changed about an asset, it brings the exports to what follows from it."""
+    """Brings an asset's exports to what its state asks for. `settle` is the use case."""
 
     session: AsyncSession
     definitions: Definitions
@@ -55,7 +55,7 @@ class ExportDesk:
         await self._note("export.queued", asset_id, revision, who, destination)
 
     async def _withdraw(self, export: Export, who: Identity) -> None:
-        """An export under way is fenced first: from here on it can give nobody an address."""
+        """Withdraw an export, fencing it first: from here on it can give nobody an address."""
         request = await Requests(self.session).get(export.request_id)
         if request is not None:
             await RunLifecycle(self.session).cancel_request(request, actor=who.client_id)
@@ -67,7 +67,7 @@ class ExportDesk:
         )
 
     async def _note(self, kind: str, asset_id: str, revision: Served, who: Identity, destination: str) -> None:
-        """On the trail of the request that made the revision."""
+        """Add an event to the request that made the revision."""
         if request_id := await Assets(self.session).request_of(asset_id, *revision):
             Requests(self.session).add_event(request_id, kind, actor=who.client_id, external_blob_path=destination)
 

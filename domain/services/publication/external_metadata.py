@@ -1,4 +1,4 @@
-"""Words of layers in the external database: which may stand there, and taking out those that may not.
+"""Decides which words may stand in the external database, and removes the others.
 
 Not each change that ends publicity has it done but the state after it, looked at again and again: whatever a foreign
 database missed while it was away, or took late, is gone after a later look. No transaction of ours waits for it.
@@ -18,7 +18,7 @@ class OutsideWords:
     url: str
 
     async def recall(self) -> list[str]:
-        """Remove what may not stand there any more; returns whose words they were. Assets unknown to us are others'."""
+        """Remove words that may not stand outside; return of which assets. Assets unknown to us are others'."""
         standing = await external.standing(self.url)
         async with self.database.transaction() as session:
             recalled = await Layers(session).recall_external(standing)

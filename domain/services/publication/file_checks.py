@@ -57,7 +57,7 @@ class FileChecks:
         self._closing = Event()
 
     async def check(self, files: Collection[Committed]) -> None:
-        """Return once all of these are what was committed. Refuses the first that is not; or says that it takes long.
+        """Return once all these files equal what was committed; refuse one that differs, or say that it takes long.
 
         Asked again about the same files, it waits for the reading that is under way.
         """
@@ -77,7 +77,7 @@ class FileChecks:
         return await self._threaded(lambda: self._content(file))
 
     def close(self) -> None:
-        """Leave what is under way: nobody waits for it any more."""
+        """Abandon the checks under way: nobody waits for them any more."""
         self._closing.set()
         for task in self._under_way.values():
             task.cancel()
@@ -89,7 +89,7 @@ class FileChecks:
         return task
 
     def _ended(self, files: frozenset[Committed], task: asyncio.Task[None]) -> None:
-        """Nobody may be there to hear of a failure: files that differ are remembered as such."""
+        """Note the end of a check, which nobody may await: files that differ are remembered."""
         del self._under_way[files]
         if not task.cancelled():
             task.exception()
@@ -116,7 +116,7 @@ class FileChecks:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     def _look(self, file: Committed, known: SeenFile | None) -> SeenFile:
-        """What the file is now: as known, where nobody has written it since."""
+        """Return what the file is now, unread where nobody has written it since."""
         with storage_answers():
             stamp = self._silver.stamp(file.name)
             if stamp is None:
@@ -153,7 +153,7 @@ class FileChecks:
 
 
 def differs(file: Committed) -> ContentDiffers:
-    """The refusal. Operators read which file it is: its name is none of a reviewer's business."""
+    """Return the refusal of a changed file. Its name is for operators, and not for reviewers."""
     log.error("a file is not what its run committed", extra={"blob": file.name, "committed": file.sha256})
     return ContentDiffers(
         "A file of it is not what its run handed in: it was changed since. Nothing was published. Have operators look "

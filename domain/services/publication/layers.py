@@ -53,7 +53,7 @@ class LayerDesk:
         return True
 
     async def enter(self, asset_id: str, who: str) -> None:
-        """With the first version that is served, show the kept words too; later ones change nothing about them."""
+        """Publish the kept words with the first served version; later versions change nothing about them."""
         layers = Layers(self.session)
         words = await layers.kept(asset_id) if len(await Assets(self.session).served(asset_id)) == 1 else None
         if words is not None and await layers.published(asset_id) is None:
@@ -61,7 +61,7 @@ class LayerDesk:
             await self.session.flush()
 
     async def leave(self, asset_id: str) -> None:
-        """With the last version, its words leave too. They are kept for the next one."""
+        """Unpublish the words with the last served version; they are kept for the next one."""
         row = None if await Assets(self.session).served(asset_id) else await Layers(self.session).published(asset_id)
         if row is not None:
             await self.session.delete(row)

@@ -1,4 +1,4 @@
-"""Serving a revision and ceasing to: what is served, the catalogue, the layer's words and the exports move together.
+"""Starts and stops serving a revision; the catalogue, the layer's words and the exports follow in one step.
 
 All of it is one transaction of whoever decides; the failpoints between its steps are where tests end the process.
 """
@@ -24,7 +24,7 @@ class RevisionPublisher:
     exports: ExportDesk
 
     async def serve(self, asset: Asset, version: AssetVersion, revision: Revision, who: Identity) -> None:
-        """Serve the revision in place of the one before. Its files are what its run committed, or nothing is done."""
+        """Serve the revision in place of the one before, if its files are what its run committed."""
         await self.catalogue.require(asset, version.ordinal, revision.revision)
         replaced, version.served_revision = version.served_revision, revision.revision
         await self.session.flush()
@@ -43,7 +43,7 @@ class RevisionPublisher:
         hit("approve.exported")
 
     async def withdraw(self, asset: Asset, version: AssetVersion, revision: Revision, who: Identity) -> None:
-        """The same backwards: exports are fenced, the item leaves, `latest` moves back."""
+        """Stop serving the revision: fence its exports, remove its item, move `latest` back."""
         version.served_revision = None
         await self.session.flush()
         hit("unpublish.decided")

@@ -113,7 +113,7 @@ class Reviews:
         *,
         keep_votes: bool = False,
     ) -> None:
-        """Serve the revision no more. What others said about it counts on only where nobody decided against it."""
+        """Stop serving the revision. Others' approvals go on to count only where nobody decided against it."""
         self._decide(revision, ReviewEvent.UNPUBLISHED, who, reason)
         revision.approved_until = None
         if not keep_votes:
@@ -174,7 +174,7 @@ class Reviews:
     async def _record_decision(
         self, asset: Asset, revision: Revision, who: Identity, action: str, reason: str | None, tally: Tally
     ) -> Decision:
-        """Leave the decision on the request's trail and in the audit, and tell how things stand now."""
+        """Record the decision in the request's events and in the audit; return how things stand now."""
         await self.session.flush()
         counted = {"approvals": len(tally.reviewers), "approvals_required": tally.required}
         kind = f"revision.{revision.approval.value}"

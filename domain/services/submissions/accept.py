@@ -42,7 +42,7 @@ class Submissions:
     sources: SourcePolicy
 
     async def submit(self, turn: Turn) -> SubmissionAnswer:
-        """Accept the submission, or recognise it as one that was accepted before; in its turn, or not now."""
+        """Accept the submission in its turn, or recognise it as one that was accepted before."""
         if turn.late is not None:
             raise under_way(turn.late.holder or await Precedents(self.session).ahead(turn.submission))
         try:
@@ -99,7 +99,7 @@ class Submissions:
     async def _require_platform(
         self, submission: SubmissionCreate, precedents: Precedents, wait_seconds: float
     ) -> References:
-        """What is known of the platform. One that is not there is refused, and references that are not its own."""
+        """Return what is known of the platform; refuse an unknown one, and references that are not its own."""
         platform = await precedents.begin(submission, wait_seconds)
         if platform is None:
             raise NotFound(f"There is no active platform {submission.platform_id!r}.")
@@ -113,7 +113,7 @@ class Submissions:
             raise _id_taken(accepted.submission)
 
     async def _queue_steps(self, accepted: Accepted, plan: RequestPlan, inputs: dict[str, Any]) -> None:
-        """A request of several runs: written alone, then given its steps."""
+        """Queue a request of several runs: write it alone, then its steps."""
         await self._write(accepted, None)
         request = await Requests(self.session).get(accepted.submission.request_id)
         if request is None:
@@ -123,7 +123,7 @@ class Submissions:
     async def _renew_asset(
         self, asset_id: str, taken: LockedAsset, submission: SubmissionCreate, before: Precedent
     ) -> None:
-        """An asset without versions begins anew, as what is submitted now; one that has some stays what it is."""
+        """Refuse another data type for an asset with versions; let one without versions begin anew."""
         if before.versions and taken.data_type != submission.data_type:
             raise InvalidSubmission(
                 f"The asset of these references is a {taken.data_type}, and this is a {submission.data_type}. "
@@ -135,7 +135,7 @@ class Submissions:
             revive(self.session, asset, submission.client_id)
 
     async def _duplicate(self, submission: SubmissionCreate, request_id: UUID | None) -> SubmissionAnswer:
-        """The request that stands for this submission too, whatever key it was sent under."""
+        """Return the request that stands for this submission too, whatever key it was sent under."""
         request = await Requests(self.session).get(request_id) if request_id else None
         if request is None:
             raise NotFound("The request of this version is gone.")
@@ -156,7 +156,7 @@ class Submissions:
 
 
 def _answer_repeat(earlier: Seen, submission: SubmissionCreate, fingerprint: str) -> SubmissionAnswer:
-    """The answer of the same id or key: the gateway may ask again where it never heard it."""
+    """Answer a repeated id or key like the first time; refuse it with another body."""
     if earlier.fingerprint == fingerprint:
         return _duplicate_of(earlier)
     if earlier.request_id == submission.request_id:
@@ -170,7 +170,7 @@ def _duplicate_of(earlier: Seen | Request) -> SubmissionAnswer:
 
 
 async def _refuse_another_batch(submission: SubmissionCreate, mark: str, precedents: Precedents) -> None:
-    """One key is of one batch, which is the batch of its first submission that was accepted.
+    """Refuse a batch key whose first accepted submission came with another batch.
 
     Until there is one, those whose keys follow from the batch's take turns: two batches cannot both be the first.
     """
@@ -199,7 +199,7 @@ def resolve_inputs(plan: Plan | RequestPlan, source: str, parameters: dict[str, 
 
 
 def _fingerprint(submission: SubmissionCreate) -> str:
-    """What makes two submissions ask for the same: everything but who asked when, and under which key."""
+    """Return what two submissions must share to ask for the same, whoever sent them when and under which key."""
     identifying = submission.model_dump(mode="json", exclude=NOT_IDENTIFYING)
     return identity.fingerprint(identifying)
 

@@ -14,7 +14,7 @@ from domain.services.publication.approvals import Ballot
 
 
 async def blocked(session: AsyncSession, submission: SubmissionCreate, asset_id: str, by: Blocked) -> VersionBlocked:
-    """The refusal. The asset is locked, so what it advises is true at this moment."""
+    """Return the refusal. The asset is locked, so its advice is true at this moment."""
     assets = Assets(session)
     asset = await assets.taken(asset_id)
     standing = Standing(by.approval, by.processing, asset.clearance != "uncleared")

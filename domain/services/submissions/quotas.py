@@ -14,7 +14,7 @@ RETRY_SECONDS = 30
 
 @dataclass
 class Quotas:
-    """Refuses a platform that has too much open. A count is trusted for a moment, so a burst may overshoot by that."""
+    """Refuses a platform with too many open requests. A burst may exceed the limit, as a count is kept for a moment."""
 
     default: int
     trusted_seconds: float
@@ -35,7 +35,7 @@ class Quotas:
             )
 
     async def _exceeded(self, session: AsyncSession, platform_id: str) -> int | None:
-        """The limit, where it is reached."""
+        """Return the limit where it is reached, else None."""
         controls = Controls(session)
         own = await controls.limit("open_requests", scope_name(platform_id=platform_id))
         limit = self.default if own is None else own

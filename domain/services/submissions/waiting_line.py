@@ -19,7 +19,7 @@ AGAIN_SECONDS = 1
 
 @dataclass(eq=False)
 class Turn:
-    """One submission and its wait. `late` is for whom it waited in vain."""
+    """One submission and its wait. `late` is the submission for which it waited too long."""
 
     submission: SubmissionCreate
     until: float
@@ -33,17 +33,17 @@ class Turn:
         return max(LEAST_SECONDS, self.until - time.monotonic())
 
     def note_locks_held(self) -> None:
-        """It holds its locks now: who waits for it can be told its id."""
+        """Note that the submission holds its locks, so that those behind it can be told its id."""
         self.holder = self.submission.request_id
 
     def refusal(self, holder: UUID | None) -> SubmissionUnderWay:
-        """Its locks were not to be had. Who is behind it tries next, and knows as much."""
+        """Return the refusal where the locks could not be had, and let the submission behind it try next."""
         self.in_vain, self.holder = True, holder
         return under_way(holder)
 
 
 def under_way(holder: UUID | None) -> SubmissionUnderWay:
-    """The wait is over. Nothing was accepted, so the same call may be made again."""
+    """Return the refusal after the wait: nothing was accepted, so the same call may be repeated."""
     detail = "A submission with this key, or about this asset, is being accepted still. Nothing was accepted of yours."
     if holder is None:
         return SubmissionUnderWay(f"{detail} Send the same again.", retry_after_seconds=AGAIN_SECONDS)
@@ -52,7 +52,7 @@ def under_way(holder: UUID | None) -> SubmissionUnderWay:
 
 
 class AcceptanceTurns:
-    """Who is being accepted in this process, by key and by asset."""
+    """The submissions that this process is accepting, by key and by asset."""
 
     def __init__(self, wait_seconds: float) -> None:
         self.wait_seconds = wait_seconds
@@ -60,7 +60,7 @@ class AcceptanceTurns:
 
     @asynccontextmanager
     async def taken(self, submission: SubmissionCreate) -> AsyncIterator[Turn]:
-        """The submission's turn, or what it waited for in vain; others about the same wait until this is over."""
+        """Wait for the submission's turn; others about the same key or asset wait until the block ends."""
         names = _names(submission)
         turn = Turn(submission, time.monotonic() + self.wait_seconds)
         turn.late = await self._wait_for_turn(names, turn)
@@ -74,7 +74,7 @@ class AcceptanceTurns:
             turn.over.set()
 
     async def _wait_for_turn(self, names: Sequence[str], turn: Turn) -> Turn | None:
-        """Until whoever is ahead is over. Where that one waited in vain itself, one of those behind it is next."""
+        """Wait until the submission ahead is over. Where that one gave up, one of those behind it is next."""
         while ahead := next((self._ahead[name] for name in names if name in self._ahead), None):
             try:
                 await asyncio.wait_for(ahead.over.wait(), turn.until - time.monotonic())

@@ -22,7 +22,7 @@ def every_handler_is_declared(subject: Subject) -> Iterator[Fault]:
 
 
 def _what_it_needs(subject: Subject, node: NodeModel, name: str) -> str:
-    """What the proposed handler needs and the node lacks: else the next check would be the first to say so."""
+    """Return what the proposed handler needs and the node lacks, before another check reports it."""
     proposed = nearest(name, subject.handlers)
     fields = subject.handlers[proposed].params.model_fields if proposed else {}
     params = node.task.get("params")

@@ -63,7 +63,7 @@ def against_inputs(
 def _against_model(
     document: Document, node: NodeModel, model: type[BaseModel], literals: dict[str, Any], complete: bool
 ) -> Iterator[Fault]:
-    """Validate the literals. What is missing is another law's; what needs the whole is told only of a whole."""
+    """Validate the literals; another law reports missing ones, and faults of the whole need all literals."""
     try:
         model.model_validate(literals)
     except ValidationError as error:

@@ -33,7 +33,7 @@ def everything_reaches_an_end(subject: Subject) -> Iterator[Fault]:
 
 
 def graph_is_whole(subject: Subject) -> bool:
-    """Whether reach means anything: a start, an end, and no edge that was misread or leads nowhere."""
+    """Whether the laws of reach apply: there is a start, an end, and no misread or dangling edge."""
     model = subject.model
     has_terminals = model.of_type("start") and model.of_type("end")
     return (

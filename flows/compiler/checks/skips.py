@@ -45,21 +45,21 @@ def _faults_of_template(subject: Subject, runs: RunConditions, use: Use) -> Iter
 
 
 def _decisions_of(subject: Subject, runs: RunConditions, use: Use) -> Diagram:
-    """The decisions under which the template is rendered."""
+    """Return the decisions under which the template is rendered."""
     if use.node is None:
         return runs.any_running([node.id for node in subject.model.of_type("end")])
     return runs.triggered[use.node] if use.path[-1] == "when" else runs.running[use.node]
 
 
 def _read_before(subject: Subject, use: Use, reference: Reference) -> str:
-    """The upstream node whose output is read, if any."""
+    """Return the upstream node whose output is read, if any."""
     name, _ = subject.output_read(reference) or ("", ())
     is_before = name and (use.node is None or subject.graph.is_ancestor(name, of=use.node))
     return name if is_before else ""
 
 
 def _nodes_looked_at(use: Use) -> set[str]:
-    """The nodes whose status the same template looks at, or whose output it tests for being there."""
+    """Return the nodes whose status the template looks at, or whose output it tests for existence."""
     references = use.template.references
     by_status = {str(reference.steps[0]) for reference in references if reference.steps[1:2] == ("status",)}
     by_test = {str(reference.steps[0]) for reference in references if reference.tested and reference.steps}
@@ -67,7 +67,7 @@ def _nodes_looked_at(use: Use) -> set[str]:
 
 
 def _nodes_looked_at_by_when(subject: Subject, use: Use) -> set[str]:
-    """The nodes that the reader's `when` looks at: where it is false, nothing is read."""
+    """Return the nodes that the reader's `when` looks at: where it is false, nothing is read."""
     if use.node is None or use.path[-1] == "when":
         return set()
     path = ("nodes", use.node, "when")

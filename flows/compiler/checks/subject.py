@@ -1,4 +1,4 @@
-"""What a law looks at: one workflow, the graph it makes, and the world of handlers and workflows around it."""
+"""Gives laws what they look at: a workflow, its graph, and the handlers and workflows around it."""
 
 import types
 from collections.abc import Mapping

@@ -1,1 +1,1 @@
-"""Exports made by an Azure Data Factory pipeline: its REST API, what its answers mean, and the wait for its end."""
+"""Exports by an Azure Data Factory pipeline: its REST API, the meaning of its answers, and the wait for its end."""

@@ -1,4 +1,4 @@
-"""What Data Factory's answers mean for an export: pure functions from status words and codes to what is to be done."""
+"""Decides what Data Factory's answers mean for an export: pure functions from status words and codes to decisions."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -12,20 +12,20 @@ _MESSAGE_LENGTH: Final = 500
 
 
 class FactoryRefused(HandlerError):
-    """Data Factory will not do it for us, however often it is asked: settings, roles or the pipeline are at fault."""
+    """Data Factory refuses, and repeating cannot help: settings, roles or the pipeline are at fault."""
 
     code = "adf-refused"
     retryable = False
 
 
 class PipelineFailed(HandlerError):
-    """The pipeline ran and did not succeed. A new run of it may."""
+    """The pipeline's run failed. A new run may succeed."""
 
     code = "adf-pipeline-failed"
 
 
 class PipelineCancelled(HandlerError):
-    """Somebody cancelled the pipeline's run in Data Factory: that is not ours to undo."""
+    """Somebody cancelled the pipeline's run in Data Factory, which we do not undo."""
 
     code = "adf-pipeline-cancelled"
     retryable = False
@@ -38,7 +38,7 @@ class RunGone(HandlerError):
 
 
 class FactoryBusy(Transient):
-    """Asked again later, it may answer."""
+    """Data Factory is busy: asked again later, it may answer."""
 
     def __init__(self, message: str, wait_seconds: float | None = None) -> None:
         super().__init__(message)
@@ -65,12 +65,12 @@ _STAGES: Final[Mapping[str, FactoryRunState]] = {
 
 
 def stage(run: Mapping[str, Any]) -> FactoryRunState:
-    """How far a pipeline run is. A word that is not known is taken for one that was added since: wait on."""
+    """Return how far a pipeline run is. An unknown word is taken for a state that was added since: wait on."""
     return _STAGES.get(str(run.get("status")), FactoryRunState.UNDER_WAY)
 
 
 def ended_badly(run: Mapping[str, Any]) -> HandlerError:
-    """What a run that has not succeeded is for the export."""
+    """Return the export's error for a pipeline run that has not succeeded."""
     message = _short(run.get("message")) or "no reason given"
     if stage(run) is FactoryRunState.CANCELLED:
         return PipelineCancelled(f"The pipeline run {run.get('runId')} was cancelled in Data Factory: {message}")
@@ -78,7 +78,7 @@ def ended_badly(run: Mapping[str, Any]) -> HandlerError:
 
 
 def refusal(status: int, body: Any, retry_after: str | None) -> HandlerError:
-    """The error that an HTTP status stands for. Of the body only Azure's own code and message are told."""
+    """Return the error of an HTTP status. Of the body it quotes only Azure's own code and message."""
     error = body.get("error") if isinstance(body, Mapping) else None
     said = error if isinstance(error, Mapping) else {}
     why = f"{_short(said.get('code')) or status}: {_short(said.get('message')) or 'no reason given'}"
@@ -94,7 +94,7 @@ def refusal(status: int, body: Any, retry_after: str | None) -> HandlerError:
 
 
 def wait_seconds(retry_after: str | None) -> float | None:
-    """How long we were asked to wait; None where we were not, or in a form that we do not read."""
+    """Return for how long Azure asks us to wait; None where it does not, or in a form that we do not read."""
     try:
         return min(max(float(retry_after or ""), 0.0), _LONGEST_WAIT_SECONDS)
     except ValueError:
@@ -102,7 +102,7 @@ def wait_seconds(retry_after: str | None) -> float | None:
 
 
 def newest_run_for(runs: list[Mapping[str, Any]], destination: str) -> str | None:
-    """Of a pipeline's runs the newest one that was started for this destination, which is of one export alone."""
+    """Return the newest of a pipeline's runs that was started for this export's destination and did not fail."""
     started = [
         run
         for run in runs

@@ -1,4 +1,4 @@
-"""Data Factory's REST API, as far as an export needs it. Thin: what answers mean is decided elsewhere.
+"""Calls Data Factory's REST API, as far as an export needs it. Other modules decide what answers mean.
 
 The token is Azure's library's to get and to renew; it is shown to the one endpoint and appears nowhere else.
 """
@@ -20,17 +20,17 @@ API_VERSION: Final = "2018-06-01"
 
 
 class DataFactory:
-    """One factory and who we are to it."""
+    """One factory, called with our identity."""
 
     def __init__(self, settings: AdfSettings, http: httpx.Client, credential: ChainedTokenCredential) -> None:
         self._settings, self._http, self._credential = settings, http, credential
 
     def start(self, pipeline: str, parameters: Mapping[str, Any]) -> str:
-        """Create a run of the pipeline; returns its id. Asked twice, Data Factory makes two."""
+        """Create a run of the pipeline and return its id. Repeated, Data Factory creates two."""
         return str(self._ask("POST", f"/pipelines/{pipeline}/createRun", json=dict(parameters))["runId"])
 
     def run(self, run_id: str) -> Mapping[str, Any]:
-        """What becomes of a run."""
+        """Return what Data Factory says of a run."""
         return self._ask("GET", f"/pipelineruns/{run_id}")
 
     def cancel(self, run_id: str) -> None:
@@ -41,7 +41,7 @@ class DataFactory:
             return
 
     def runs(self, pipeline: str, since: datetime, until: datetime) -> Iterator[Mapping[str, Any]]:
-        """The pipeline's runs of which something was heard in this time."""
+        """Return the pipeline's runs that were updated in this time."""
         wanted: dict[str, Any] = {
             "lastUpdatedAfter": since.isoformat(),
             "lastUpdatedBefore": until.isoformat(),
@@ -73,7 +73,7 @@ class DataFactory:
         return body if isinstance(body, Mapping) else {}
 
     def _token(self) -> str:
-        """Of the identity that the worker runs as. Azure's library keeps it until it is about to expire."""
+        """Return a token of the worker's identity; Azure's library keeps it until it is about to expire."""
         try:
             return self._credential.get_token(self._settings.scope).token
         except ClientAuthenticationError as error:
@@ -84,7 +84,7 @@ class DataFactory:
 
 @contextmanager
 def data_factory(settings: AdfSettings) -> Iterator[DataFactory]:
-    """The factory of the settings; its connections end with the block. No redirect is followed: the token stays."""
+    """Open the factory of the settings for the block. Redirects are not followed, so the token stays with it."""
     with (
         httpx.Client(timeout=settings.timeout_seconds, follow_redirects=False) as http,
         DefaultAzureCredential(managed_identity_client_id=settings.client_id) as credential,

@@ -1,11 +1,11 @@
-"""Which pipeline run an export has, kept in run storage: its checkpoint is not for its withdrawal to read."""
+"""Keeps in run storage which pipeline run an export has, since its withdrawal cannot read its checkpoint."""
 
 from domain.rules.places import pipeline_note
 from flows.handlers.context import Context
 
 
 def note_run(context: Context, destination: str, run_id: str) -> None:
-    """Leave the run's id where a withdrawal of this export looks for it."""
+    """Write the run's id where a withdrawal of this export looks for it."""
     context.storage.runs.write_bytes(pipeline_note(destination), run_id.encode())
 
 

@@ -1,4 +1,4 @@
-"""One export by one pipeline run: started once, found again by whoever takes over, awaited, checked.
+"""Runs one export's pipeline: starts it once, finds it again in a later try, awaits and checks it.
 
 The checkpoint says that it will be started before it is. Between Data Factory's yes and our note of the run's id a
 worker may die; the next one asks the factory for a run with this export's destination, which no other has, and goes on.
@@ -35,7 +35,7 @@ class PipelineExport:
 
 
 def run_to_its_end(factory: DataFactory, export: PipelineExport, context: Context) -> str:
-    """The id of the pipeline run that has succeeded."""
+    """Run the pipeline until it has succeeded, and return the run's id."""
     run_id = _run_id(factory, export, context)
     note_run(context, export.destination, run_id)
     try:
@@ -50,7 +50,7 @@ def run_to_its_end(factory: DataFactory, export: PipelineExport, context: Contex
 
 
 def _run_id(factory: DataFactory, export: PipelineExport, context: Context) -> str:
-    """Of the run that this export has, made where it has none."""
+    """Return the id of the run that this export has, starting one where it has none."""
     known = context.checkpoint.load() or {}
     if isinstance(noted := known.get("run_id"), str):
         return noted
@@ -65,7 +65,7 @@ def _run_id(factory: DataFactory, export: PipelineExport, context: Context) -> s
 
 
 def _find_run(factory: DataFactory, export: PipelineExport, began: datetime, context: Context) -> str | None:
-    """The run that an earlier try asked for, if Data Factory made it."""
+    """Return the run that an earlier try asked for, if Data Factory made it."""
     while True:
         now = datetime.now(UTC)
         runs = list(factory.runs(export.pipeline, began - CLOCKS_DIFFER, now + CLOCKS_DIFFER))
@@ -77,7 +77,7 @@ def _find_run(factory: DataFactory, export: PipelineExport, began: datetime, con
 
 
 def _await_end(factory: DataFactory, run_id: str, poll_seconds: float, context: Context) -> Mapping[str, Any]:
-    """The run once it has ended. An answer that fails now and then is no reason to give up."""
+    """Return the run once it has ended. An occasional failed answer does not end the wait."""
     failures, began = 0, time.monotonic()
     while True:
         pause = poll_seconds
@@ -96,7 +96,7 @@ def _await_end(factory: DataFactory, run_id: str, poll_seconds: float, context: 
 
 
 def _rest(seconds: float, context: Context) -> None:
-    """Wait, but leave as soon as the run is told to stop. The pipeline goes on; whoever takes over finds it."""
+    """Wait, but leave as soon as the run is told to stop. The pipeline goes on, and the next try finds it."""
     context.stop_event.wait(seconds)
     context.raise_if_stopping()
 
@@ -112,7 +112,7 @@ def cancel_to_its_end(factory: DataFactory, run_id: str, context: Context, poll_
 
 
 def check_copies(artifacts: Sequence[Artifact], context: Context) -> None:
-    """Refuse to call done what is not there whole. Data Factory compares contents as it copies; we count bytes."""
+    """Refuse to finish while a copy is missing or has another size. Data Factory itself compares contents."""
     for artifact in artifacts:
         found = context.storage.external.size_bytes(artifact.name)
         if found != artifact.size_bytes:

@@ -44,7 +44,7 @@ class AdfSettings(BaseSettings):
 
     @property
     def scope(self) -> str:
-        """What a token must be for."""
+        """Return the scope that a token must have."""
         return f"{str(self.endpoint).rstrip('/')}/.default"
 
 

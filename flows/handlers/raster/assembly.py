@@ -73,7 +73,7 @@ class Picture:
 
     @property
     def side(self) -> int:
-        """Of its blocks, in pixels."""
+        """The side of its blocks, in pixels."""
         return self.pixels[TILE_WIDTH].numbers()[0]
 
     def blocks(self) -> list[list[tuple[int, int]]]:

@@ -55,11 +55,11 @@ class BlobFile:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """The blob is closed by whoever opened it."""
+        """Do nothing: whoever opened the blob closes it."""
 
 
 class OneFile(FileContainer):  # type: ignore[misc]
-    """A folder that holds the blob and nothing else, as rasterio's openers are asked."""
+    """A folder that holds one blob, as rasterio's openers are asked."""
 
     def __init__(self, source: Pieces) -> None:
         self._source = source
@@ -91,9 +91,9 @@ class OneFile(FileContainer):  # type: ignore[misc]
 
 
 class OneFarFile(OneFile, MultiByteRangeResourceContainer):  # type: ignore[misc]
-    """The same of a blob that lies elsewhere: GDAL tells all that it will need of it at once."""
+    """A folder with one remote blob, of which GDAL names all ranges that it needs at once."""
 
 
 def alone(source: Pieces) -> OneFile:
-    """The folder in which GDAL finds the blob under NAME."""
+    """Return the folder in which GDAL finds the blob under NAME."""
     return OneFarFile(source) if source.is_far else OneFile(source)

@@ -1,4 +1,4 @@
-"""What becomes of a raster where its sender leaves the choice to us. Pure: knows no file and no library."""
+"""Chooses a product's options where its sender leaves them to us. Pure: knows no file and no library."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -52,7 +52,7 @@ def resampling(given: str | None, bands: Bands) -> str:
 
 
 def overview_resampling(given: str | None, bands: Bands) -> str:
-    """How smaller pictures get theirs."""
+    """Return how overviews get their pixels."""
     if bands.has_palette:
         return given if given == "mode" else "nearest"
     return given or ("average" if bands.is_measured else "nearest")

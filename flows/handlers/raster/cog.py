@@ -78,7 +78,7 @@ def write_raster(
 
 
 def _views(params: MakingParams, place: Place | None, threads: int, source: Context, held: ExitStack) -> list[View]:
-    """One for each thread, of a source that says in one way only which pixels count."""
+    """Open a view for each thread, on a source whose mask and nodata agree."""
     first = held.enter_context(viewed(params, source))
     if first.product.folds_mask and first.product.is_warped:
         whole = (0, 0, first.product.width, first.product.height)
@@ -89,7 +89,7 @@ def _views(params: MakingParams, place: Place | None, threads: int, source: Cont
 
 
 def _shifted(read: pictures.Reader, origin: Place) -> pictures.Reader:
-    """Reads a window's places where they lie in the whole."""
+    """Return a reader that takes a window's places as places of the whole."""
     first_column, first_row, *_ = origin
     return lambda place: read((place[0] + first_column, place[1] + first_row, *place[2:]))
 

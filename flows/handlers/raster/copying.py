@@ -62,7 +62,7 @@ def blob_to_mount(params: BlobToMountParams, context: Context) -> BlobToMountRes
 
 
 def at_hand(name: str, reading: Reading, context: Context) -> Context:
-    """The context in which the source is read as was decided: where a copy is wanted, from the try's own folder."""
+    """Return the context in which the source is read as decided: in place, or from a copy in the try's own folder."""
     if reading == "ranges":
         return context
     own = LocalStore(context.workdir / "source")
@@ -83,7 +83,7 @@ def lies_in_tiles(head: bytes) -> bool:
 
 
 def _read(name: str, size_bytes: int, context: Context) -> tuple[str, bytes]:
-    """The source's checksum, and how it begins."""
+    """Return the source's checksum and its first bytes."""
     digest, done, head = hashlib.sha256(), 0, b""
     for chunk in context.storage.bronze.chunks(name):
         context.raise_if_stopping()

@@ -1,4 +1,4 @@
-"""Says what a finished product is, and puts it where readers look. Imports rasterio."""
+"""Describes a finished product and puts it where readers look. Imports rasterio."""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -41,7 +41,7 @@ def store_product(
 def facts_of(
     raster: DatasetReader, statistics: Sequence[BandStatistics], source: str, *, outlined: bool = True
 ) -> ProductFacts:
-    """What its header and a small picture of it tell."""
+    """Return what the product's header and a small picture of it say."""
     crs = CRS.from_epsg(raster.crs.to_epsg())
     bounds = tuple(raster.bounds)
     return ProductFacts(
@@ -57,7 +57,7 @@ def facts_of(
 
 
 def within_a_turn(bounds: Bounds) -> Bounds:
-    """West and east as they are counted: a box that goes on beyond 180 degrees ends at a negative east."""
+    """Return west and east within 180 degrees: a box that goes on beyond ends at a negative east."""
     west, south, east, north = bounds
     if east - west >= 360:
         return -180.0, south, 180.0, north

@@ -1,4 +1,4 @@
-"""Makes one of the two ways in which a raster may say what counts: a mask of its own, and a nodata value.
+"""Makes a copy of a raster that marks gaps in one way, where the source has both a mask and a nodata value.
 
 A pixel counts where both let it through. GDAL's warper looks at the nodata value alone, and what the mask leaves out
 would come back, also by interpolation. So what is to be reprojected is first copied with nodata where the mask leaves
@@ -38,7 +38,7 @@ Ordinates = npt.NDArray[np.float64]
 
 
 def folded(view: View, place: grid.Place, crs: CRS, context: Context) -> Context:
-    """The context in which the source is read with nodata where its mask leaves out, as far as the place needs it."""
+    """Return the context in which the source has nodata where its mask hides pixels, as far as the place needs it."""
     own = LocalStore(context.workdir / FOLDER)
     path = own.root / view.name
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -77,7 +77,7 @@ def _profile(source: DatasetReader, product: ProductHeader) -> dict[str, Any]:
 
 
 def _placement(source: DatasetReader) -> dict[str, Any]:
-    """As the source says it. A CRS that was given beside the file is given beside the copy again."""
+    """Return the source's placement; a CRS that was given beside the file is given beside the copy again."""
     points, crs = source.gcps
     return {"gcps": points, "crs": crs} if points else {"transform": source.transform, "crs": source.crs}
 
@@ -94,7 +94,7 @@ def _intersect(one: Box, other: Box) -> bool:
 
 
 def _needed(source: DatasetReader, product: ProductHeader, place: grid.Place, crs: CRS) -> Box | None:
-    """What of the source, in its pixels, a place of the product is made of; None for all, also where it is not sure."""
+    """Return the part of the source, in its pixels, that a place of the product needs; None for all of it."""
     if source.gcps[0] or place[2:] == (product.width, product.height):
         return None
     xs, ys = _points(product.part(*place))

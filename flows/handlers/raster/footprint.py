@@ -43,7 +43,7 @@ def outline(mask: np.ndarray[Any, Any], place: Affine, crs: CRS) -> Coordinates 
 
 
 def _simple(pixels: BaseGeometry, place: Affine) -> BaseGeometry:
-    """With few corners, on the ground."""
+    """Return the outline on the ground with few corners."""
     tolerance, simple = 0.75, pixels
     while _corners(simple) > MOST_CORNERS or tolerance < 1:
         simple = pixels.simplify(tolerance)

@@ -1,4 +1,4 @@
-"""Says what an opened raster is, and what becomes of it. One of the few files that import rasterio."""
+"""Describes an opened raster and decides whether it is taken. One of the few files that import rasterio."""
 
 import hashlib
 from collections.abc import Iterable

@@ -30,7 +30,7 @@ _XML_DOMAIN: Final = "XML:"
 
 
 def refusals(pictures: Sequence[ClaimedPicture], size_bytes: int) -> list[str]:
-    """What speaks against opening the file, each a clause that follows its name. Empty when nothing does."""
+    """Return the reasons against opening the file, as clauses that follow its name."""
     found = [clause for picture in pictures for clause in _of_one(picture, size_bytes)]
     decoded = sum(picture.decoded_bytes for picture in pictures)
     if decoded > max(SMALL_BYTES, size_bytes * MAX_EXPANSION):
@@ -106,6 +106,6 @@ def _leads_out(value: str) -> bool:
 
 
 def _decoded(text: bytes) -> str:
-    """Writers differ in how they encode; letters alone decide here."""
+    """Return the tag as text whatever its encoding: only its letters matter here."""
     decoded = text.decode("utf-8", "replace")
     return "".join(character if character.isprintable() else " " for character in decoded)

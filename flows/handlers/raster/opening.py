@@ -59,7 +59,7 @@ def opened(name: str, context: Context) -> Iterator[DatasetReader]:
 
 @contextmanager
 def _opened(source: Pieces, name: str) -> Iterator[DatasetReader]:
-    """The same by GDAL, whose first look at the file this is."""
+    """Open the raster by GDAL, whose first look at the file this is."""
     try:
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
@@ -119,7 +119,7 @@ def _damaged(name: str, what: str = "GDAL cannot make sense of it") -> InvalidIn
 
 
 def _refuse_as_opened(raster: DatasetReader, name: str) -> None:
-    """What only GDAL knows: as what it will read the pixels, and in blocks of which size."""
+    """Refuse what only GDAL reveals: unsupported pixel types and block sizes."""
     if unsupported := unsupported_pixels(raster.dtypes):
         raise InvalidInput(f"{name!r} is refused. {unsupported.sentence()}")
     block_height, block_width = raster.block_shapes[0]

@@ -1,4 +1,4 @@
-"""Tells a storage that did not answer from a file that is damaged. GDAL reports both alike: a block cannot be read."""
+"""Distinguishes a storage that did not answer from a damaged file, which GDAL reports alike."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from flows.handlers.raster.pieces import Pieces
 
 @contextmanager
 def raising_storage_faults(source: Pieces) -> Iterator[None]:
-    """Raise why the blob could not be read, whatever was made of it: its sender need not be at fault."""
+    """Raise the storage's fault instead of whatever a library made of it: the sender need not be at fault."""
     try:
         yield
     except Exception:

@@ -200,7 +200,7 @@ def _is_blank(pixels: Pixels, nodata: float | None) -> bool:
 
 
 def _read_ahead(readers: Sequence[Reader], places: Sequence[grid.Place]) -> Iterator[tuple[grid.Place, Cell]]:
-    """Each place and what is there, in order; as many are read at once as there are readers."""
+    """Yield each place with its pixels in order, reading as many at once as there are readers."""
     idle: SimpleQueue[Reader] = SimpleQueue()
     for reader in readers:
         idle.put(reader)

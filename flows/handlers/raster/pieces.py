@@ -1,4 +1,4 @@
-"""A blob by its pieces, as readers of rasters want them: many, small and close together. Knows storage, no GDAL.
+"""Reads a blob in pieces, as raster readers need it: many, small and close together. Knows storage, no GDAL.
 
 A file of this machine is read as it is asked for. Of a blob that lies elsewhere more is fetched than was asked for, and
 kept: its store is asked few times, and nothing that GDAL reads differs from what was judged before.
@@ -27,7 +27,7 @@ Range = tuple[int, int]
 
 @dataclass(eq=False)
 class Kept:
-    """What was fetched of one blob, for all who have it open: what one of them fetches another waits for."""
+    """The fetched pieces of one blob, shared by all who have it open: one fetches, others wait."""
 
     store: Store | None = None
     pieces: "OrderedDict[int, bytes]" = field(default_factory=OrderedDict, repr=False)
@@ -35,7 +35,7 @@ class Kept:
     changed: Condition = field(default_factory=Condition)
 
     def keep(self, fetched: dict[int, bytes]) -> None:
-        """Room is made by dropping what was not asked for the longest."""
+        """Keep these pieces, dropping those that were unused for the longest time."""
         self.pieces |= fetched
         while len(self.pieces) > KEPT_BYTES // PIECE_BYTES:
             self.pieces.popitem(last=False)
@@ -45,7 +45,7 @@ _open: "WeakValueDictionary[tuple[int, str], Kept]" = WeakValueDictionary()
 
 
 def kept_of(store: Store, name: str) -> Kept:
-    """What is kept of this blob as long as anybody here has it open."""
+    """Return the kept pieces of this blob, which live as long as anybody here has it open."""
     return _open.setdefault((id(store), name), Kept(store))  # which holds the store, so that the number stays its own
 
 
@@ -65,11 +65,11 @@ class Pieces:
 
     @property
     def is_far(self) -> bool:
-        """Whether each reading is a request to somebody else."""
+        """Whether each reading is a request to a remote storage."""
         return self.blob.descriptor is None
 
     def read(self, at: int, length: int) -> bytes:
-        """The bytes there; less of them where the blob ends before."""
+        """Return the bytes there; fewer where the blob ends before."""
         length = min(length, self.size_bytes - at)
         if length <= 0:
             return b""
@@ -79,7 +79,7 @@ class Pieces:
         return b"".join(self._read_pieces(first, end))[at - first * PIECE_BYTES :][:length]
 
     def ranges(self, wanted: Sequence[Range]) -> list[bytes]:
-        """What lies in each of these ranges, which are in their order; neighbours come together."""
+        """Return the bytes of each of these ordered ranges; neighbours are fetched together."""
         return [content for group in neighbours(wanted) for content in self._read_group(group)]
 
     def _read_group(self, group: Sequence[Range]) -> Iterator[bytes]:
@@ -88,7 +88,7 @@ class Pieces:
         return (whole[at - start :][:length] for at, length in group)
 
     def _read_pieces(self, first: int, end: int) -> list[bytes]:
-        """These pieces, from what is kept or else fetched in one request."""
+        """Return these pieces, kept ones or else fetched in one request."""
         kept, wanted = self.kept, range(first, end)
         with kept.changed:
             kept.changed.wait_for(lambda: kept.coming.isdisjoint(wanted))
@@ -111,7 +111,7 @@ class Pieces:
         return [fetched[number] if number in fetched else held[number] for number in wanted]
 
     def _pieces_to_fetch(self, first: int, end: int) -> range:
-        """These pieces, and some that follow: the more, the longer one fetch of ours has followed the other."""
+        """Return these pieces and following ones: the more, the longer reading has been sequential."""
         self._ahead = min(2 * self._ahead, LONGEST_AHEAD_BYTES) if first and first == self._end else AHEAD_BYTES
         most = min(max(end, first + self._ahead // PIECE_BYTES), -(-self.size_bytes // PIECE_BYTES))
         there = self.kept.coming | self.kept.pieces.keys()

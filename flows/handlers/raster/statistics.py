@@ -1,4 +1,4 @@
-"""Counts what pixels say while they pass by. Pure arithmetic on arrays: knows no file.
+"""Counts statistics of pixels while they pass by. Pure arithmetic on arrays: knows no file.
 
 Of large rasters every n-th pixel counts, down and across: some four million a band tell as much as all of them.
 """
@@ -16,12 +16,12 @@ _NOTHING: Final = np.longdouble(0)
 
 
 def stride(width: int, height: int) -> int:
-    """Every how manieth row and column counts."""
+    """Return the step between counted rows and columns."""
     return max(1, math.isqrt(width * height // COUNTED_PIXELS))
 
 
 def sampling(counted: int) -> int:
-    """Every how manieth counted value is kept. Odd, so that it is not of the same few columns in every row."""
+    """Return the step between kept values. It is odd, so that not the same few columns are kept in every row."""
     return max(1, counted // SAMPLED_VALUES) | 1
 
 

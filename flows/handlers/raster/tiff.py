@@ -136,7 +136,7 @@ def _extent(file: TiffFile, entries: Entries, *, is_tiled: bool, blocks: int) ->
 
 
 def _one(file: TiffFile, entries: Entries, tag: int, default: int | None = None) -> int:
-    """The only number of a tag."""
+    """Return the only number of a tag."""
     if tag not in entries:
         if default is None:
             raise Damaged(f"its tag {tag} is missing")

@@ -48,7 +48,7 @@ def count(width: int, height: int, tile_side: int) -> int:
 
 
 def _columns(width: int, tile_side: int) -> int:
-    """Of tiles side by side. A strip of one pixel, which can have no overviews, goes with the last one."""
+    """Count the tiles side by side. A last strip of one pixel, which can have no overviews, joins its neighbour."""
     return max(1, -(-(width - 1) // tile_side))
 
 

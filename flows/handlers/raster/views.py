@@ -1,4 +1,4 @@
-"""The source as its product will see it: in the target's CRS, on the target's grid. Imports rasterio."""
+"""Reads the source as its product will have it: in the target's CRS, on its grid. Imports rasterio."""
 
 import math
 from collections.abc import Iterator
@@ -120,7 +120,7 @@ class View:
         return self._hide_nodata_colours(self._refuse_rounded(pixels))
 
     def _hide_nodata_colours(self, pixels: Pixels) -> Pixels:
-        """Transparent where all colours are nodata: whoever reads one of the two reads the same."""
+        """Make pixels transparent whose colours are all nodata, so that alpha and nodata agree."""
         hidden, alpha = self.product.hidden, self.product.bands.alpha
         if hidden is not None and alpha is not None:
             colours = np.delete(pixels, alpha, axis=0)
@@ -128,7 +128,7 @@ class View:
         return pixels
 
     def _refuse_rounded(self, pixels: Pixels) -> Pixels:
-        """Reprojection calculates in numbers that hold whole ones below 2⁵³ only."""
+        """Refuse whole numbers that reprojection may have rounded: it calculates exactly below 2⁵³ only."""
         is_long = self.product.is_warped and pixels.dtype in ("int64", "uint64")
         if is_long and max(int(pixels.max()), -int(pixels.min())) >= EXACT_INTEGERS:  # may have been rounded to it
             raise InvalidInput(
@@ -243,7 +243,7 @@ def _outside(params: MakingParams) -> InvalidInput:
 
 @contextmanager
 def _open_view(source: DatasetReader, product: ProductHeader, params: MakingParams) -> Iterator[Any]:
-    """The source itself where nothing moves, else a warped view."""
+    """Return the source itself where nothing moves, else a warped view of it."""
     if not product.is_warped:
         yield source
         return

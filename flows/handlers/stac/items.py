@@ -1,4 +1,4 @@
-"""What every item says, whatever the product is: its id, its platform's names, its place, where it came from. Pure.
+"""Builds what every item says, whatever the product is: id, platform's names, place, origin. Pure.
 
 Hrefs of our own are written as `cairn://zone/name`: where a file is served is decided at approval.
 """
@@ -38,7 +38,7 @@ class MadeVersion(BaseModel):
 
     @classmethod
     def of(cls, told: Mapping[str, Any]) -> "MadeVersion":
-        """What the run is about. An item without its asset's identifiers would be nobody's."""
+        """Return the facts of the run, refusing one without an asset."""
         missing = [name for name, field in cls.model_fields.items() if field.is_required() and told.get(name) is None]
         if missing:
             raise NoAsset(
@@ -50,7 +50,7 @@ class MadeVersion(BaseModel):
 
 @dataclass(frozen=True)
 class DerivedFrom:
-    """What a product was derived from. The digest is not known of sources too large to be read whole."""
+    """What a product was derived from. The digest of a very large source is unknown."""
 
     name: str
     sha256: str | None = None
@@ -117,7 +117,7 @@ def multihash(sha256: str) -> str:
 
 
 def plain_text(text: str | None) -> str | None:
-    """Words that came with the data, as one short line that every database takes; None where nothing is left."""
+    """Return words of the data as one short storable line; None where nothing is left."""
     line = " ".join("".join(one if one.isprintable() else " " for one in text or "").split())
     return line[:_TEXT_LENGTH] or None
 

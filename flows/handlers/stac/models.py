@@ -36,7 +36,7 @@ Rings = Annotated[list[Ring], Field(min_length=1)]
 
 
 class _Strict(BaseModel):
-    """Every field is named here; numbers are numbers that JSON has."""
+    """The base of models that name every field and hold only numbers that JSON has."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, allow_inf_nan=False, alias_generator=lambda name: name.replace("__", ":"),
@@ -152,7 +152,7 @@ class StacItem(_Strict):
     links: list[StacLink] = Field(default_factory=list)
 
     def document(self) -> Json:
-        """As it is written, with the extensions that it uses."""
+        """Return the item as it is written, with the extensions that it uses."""
         return _document(self)
 
 

@@ -92,7 +92,7 @@ def _band(number: int, told: Mapping[str, Any]) -> StacBand:
 
 
 def _number_or_word(value: float | None) -> Any:
-    """JSON has no word for these numbers; STAC lends it three."""
+    """Return the number, or STAC's word for one that JSON cannot hold."""
     if value is None or math.isfinite(value):
         return value
     return _WORDS_FOR_NUMBERS.get(value, "nan")

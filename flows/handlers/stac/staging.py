@@ -38,7 +38,7 @@ def staged_item(product: CataloguedProduct, source: DerivedFrom, context: Contex
 
 
 def ensure_collection(params: EnsureCollectionParams, context: Context) -> EnsureCollectionResult:
-    """Write the words about the collection, as far as there are any. What it holds, the catalogue knows."""
+    """Write the words about the collection, if there are any. The catalogue itself knows its contents."""
     facts = MadeVersion.of(context.facts)
     words = {"id": facts.asset_id, "title": plain_text(params.title), "description": params.description}
     said = {name: text for name, text in words.items() if text}

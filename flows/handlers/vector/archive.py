@@ -56,7 +56,7 @@ def _leads_out(filename: str) -> bool:
 
 
 def chosen(entries: Iterable[zipfile.ZipInfo], layer: str | None, name: str) -> dict[str, zipfile.ZipInfo]:
-    """The parts of the Shapefile that is meant, by their endings."""
+    """Return the parts of the wanted Shapefile by their endings."""
     found = [entry for entry in entries if not entry.is_dir() and not entry.filename.startswith("__MACOSX/")]
     shapes = {PurePosixPath(each.filename).stem: each for each in found if each.filename.lower().endswith(".shp")}
     if not shapes:

@@ -15,7 +15,7 @@ _NOT_ALLOWED: Final = re.compile(r"[^a-z0-9]+")
 
 
 def identifiers(names: Sequence[str]) -> list[str]:
-    """One safe and unique identifier for each of the sender's names, as close to it as its letters allow."""
+    """Return a safe and unique identifier for each of the sender's names, as close to it as its letters allow."""
     taken: set[str] = set()
     made = []
     for number, name in enumerate(names, start=1):

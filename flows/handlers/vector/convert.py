@@ -1,4 +1,4 @@
-"""One pass over a layer: valid geometries in one CRS, typed columns, as GeoParquet to keep and as rows to load.
+"""Converts a layer in one pass: valid geometries in one CRS, typed columns, as GeoParquet and as rows to load.
 
 The rows are PostgreSQL's binary COPY format, so that whoever holds the database's credential only passes bytes on and
 never opens what a sender wrote.
@@ -48,7 +48,7 @@ def convert(params: VectorConvertParams, context: Context) -> VectorConvertResul
 
 
 def batch_features(wanted: int, size_bytes: int, total: int) -> int:
-    """How many features a batch has: as many as wanted, fewer where they are large."""
+    """Return how many features a batch has: as many as wanted, fewer where they are large."""
     return max(1, min(wanted, int(BATCH_BYTES / max(size_bytes / total, 1))))
 
 
@@ -67,7 +67,7 @@ def columns_of(schema: pa.Schema, name: str) -> list[Column]:
 
 
 def _encoded(shapes: geometry.Geometries, came: pa.Array | None) -> pa.Array:
-    """The geometries as WKB; what came is passed on where it says the same, since encoding is a tenth of the work."""
+    """Return the geometries as WKB, reusing unchanged input, since encoding takes a tenth of the time."""
     there = shapes[~shapely.is_missing(shapes)]
     flat = not (shapely.has_z(there).any() or shapely.has_m(there).any())
     if came is not None and flat and len(there) == len(came) - came.null_count:
@@ -77,7 +77,7 @@ def _encoded(shapes: geometry.Geometries, came: pa.Array | None) -> pa.Array:
 
 @dataclass
 class _Conversion:
-    """The pass, and what it has found so far."""
+    """One pass over a layer, with its findings so far."""
 
     source: SourceLayer
     source_crs: str
@@ -150,7 +150,7 @@ class _Conversion:
 
     @property
     def _keeps_coordinates(self) -> bool:
-        """GDAL encodes as we would; other encoders have other ways that are as right."""
+        """Whether the input's WKB can be passed on: not reprojected, and by GDAL, which encodes as we do."""
         return self.source_crs == self.target_crs and self.source.format is not Format.GEOPARQUET
 
     def _keep_rows(self, features: Sequence[pa.Array]) -> None:

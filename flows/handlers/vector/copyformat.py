@@ -63,7 +63,7 @@ def _put(out: Bytes, at: Numbers, values: npt.NDArray[np.generic]) -> None:
 
 
 def _rows_of(out: Bytes, width: int) -> Bytes:
-    """The same bytes as a row of this width at every place: a value is then copied as a whole, not byte by byte."""
+    """View the buffer as rows of this width at every place, so that a value is copied as a whole."""
     return np.ndarray((len(out) - width + 1, width), np.uint8, out, strides=(1, 1))
 
 

@@ -1,4 +1,4 @@
-"""Which CRS a layer is in, as an EPSG code, and the way from there to another. No text is ever looked up elsewhere."""
+"""Finds a layer's CRS as an EPSG code, and reprojects from there. Never looks text up elsewhere."""
 
 import re
 from functools import cache

@@ -67,7 +67,7 @@ def decoded(wkb: pa.Array, findings: Findings) -> tuple[Geometries, npt.NDArray[
 
 
 def levelled(geometries: Geometries, findings: Findings, *, has_heights: bool) -> Geometries:
-    """All with heights or all without: a table's column holds one kind."""
+    """Give all geometries heights or none, since a table's column holds one kind."""
     with_heights = int(shapely.has_z(geometries).sum())
     if not has_heights and not with_heights:
         return geometries

@@ -128,7 +128,7 @@ def finalize(params: FinalizeParams, context: Context) -> FinalizeResult:
 
 
 def _refuse_foreign(connection: psycopg.Connection, table: str, context: Context, of: str | None = None) -> None:
-    """Go on only with a table that this run has registered, for this product where one is named."""
+    """Refuse a table that this run has not registered, or for another product."""
     query = "select run_id, product from geo.layers where table_name = %s"
     known = connection.execute(query, [table]).fetchone()
     if known is None:
@@ -138,7 +138,7 @@ def _refuse_foreign(connection: psycopg.Connection, table: str, context: Context
 
 
 def _finishing_statements(table: str) -> Iterator[sql.Composed | sql.SQL]:
-    """Everything again and again with the same end: an earlier try may have come this far."""
+    """Yield statements that may be repeated, since an earlier try may have come this far."""
     name = _table_identifier(table)
     yield sql.SQL("set local maintenance_work_mem = '256MB'")
     yield sql.SQL("create unique index if not exists {} on {} (fid)").format(sql.Identifier(f"{table}_fid"), name)
@@ -152,7 +152,7 @@ def _finishing_statements(table: str) -> Iterator[sql.Composed | sql.SQL]:
 
 @contextmanager
 def _transaction(context: Context) -> Iterator[psycopg.Connection]:
-    """One transaction of its own connection; a server that is away is waited for, and the work begun again."""
+    """Hold a transaction on its own connection; while the server is away, wait and begin the work again."""
     if context.database is None:
         raise HandlerError("Vectors are loaded where CAIRN_DATABASE_LOADER_URL is set; this worker has none.")
     url = context.database.get_secret_value()

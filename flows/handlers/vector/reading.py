@@ -129,7 +129,7 @@ def opened(source: SourceLayer, batch_features: int) -> Iterator[OpenLayer]:
 
 @contextmanager
 def _refuse_read_errors(source: SourceLayer) -> Iterator[None]:
-    """Whatever the libraries find wrong with the file is its sender's to change."""
+    """Turn whatever the libraries find wrong with the file into a refusal that its sender can act on."""
     try:
         yield
     except MemoryError:
@@ -139,7 +139,7 @@ def _refuse_read_errors(source: SourceLayer) -> Iterator[None]:
 
 
 def unreadable(source: SourceLayer) -> InvalidInput:
-    """The library's message names local paths, so ours takes its place."""
+    """Return our own refusal, since the library's message names local paths."""
     return InvalidInput(
         f"{source.name!r} begins like {source.format} but cannot be read as one: it is damaged or incomplete. "
         "Write the file anew and send it again."
@@ -195,7 +195,7 @@ def _geometry_last(schema: pa.Schema, geometry: str) -> pa.Schema:
 def _with_geometry_last(
     source: SourceLayer, batches: Iterable[pa.RecordBatch], geometry: str
 ) -> Iterator[pa.RecordBatch]:
-    """The batches with their geometries last."""
+    """Yield the batches with their geometries in the last column."""
     remaining = iter(batches)
     while True:
         with _refuse_read_errors(source):
@@ -208,7 +208,7 @@ def _with_geometry_last(
 
 
 def _refuse_broken(batch: pa.RecordBatch) -> None:
-    """Look at where each text and shape begins and ends: of a damaged file, some end before they begin."""
+    """Refuse a batch in which a text or shape ends before it begins, as in damaged files."""
     for column in batch.columns:
         if (plain := _PLAIN.get(column.type)) is not None:
             column.view(plain).validate(full=True)

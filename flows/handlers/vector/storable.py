@@ -76,7 +76,7 @@ def storable(array: pa.Array) -> pa.Array:
 
 
 def _signed(array: pa.Array) -> pa.Array:
-    """The same numbers; the largest unsigned ones would come out negative."""
+    """Return the same numbers in a signed type, refusing those that would turn negative."""
     try:
         return array.cast(pa.int64(), safe=True)
     except pa.ArrowInvalid:
