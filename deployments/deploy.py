@@ -43,7 +43,7 @@ class FlowDeployment:
 
 
 def targets(plans: Sequence[Plan]) -> Iterator[FlowDeployment]:
-    """What is deployed: every workflow that can run, and the stretches of each pool."""
+    """Return what is deployed: every workflow that can run, and the segments of all pools."""
     for plan in plans:
         pool = home_pool(plan)
         yield FlowDeployment(

@@ -120,7 +120,7 @@ async def to_the_end(work: Coroutine[Any, Any, Result]) -> Result:
 
 @contextmanager
 def failures_logged(log: logging.Logger, what: str, **facts: str) -> Iterator[None]:
-    """For loops over rows: log what is unexpected about one of them and go on with the next.
+    """Log an unexpected error about one row, so that a loop over rows goes on with the next.
 
     It would end the process, and after each start the next one. An outage is about all rows: it is passed on.
     """

@@ -100,7 +100,7 @@ class FrontDesk:
         return await self._begin(holder, "key", secret_hash(key))
 
     async def sign_in_by_provider(self, person: Vouched) -> str:
-        """The same for somebody whom a provider vouches for and whom an administrator has bound to a client."""
+        """Return the secret of a new session for a person whom an administrator has bound to a client."""
         holder = await Platforms(self.session).identity_vouched_for(person)
         if holder is None:
             log.info("nobody is bound to", extra={"issuer": person.issuer, "subject": person.subject})

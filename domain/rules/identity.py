@@ -30,7 +30,7 @@ def ref_faults(refs: Collection[str], required: Collection[str], optional: Colle
 
 
 def parsed_refs(given: Iterable[str]) -> dict[str, str]:
-    """References that somebody wrote as name=value; ValueError names the one that is none or is written twice."""
+    """Parse references written as name=value; ValueError names one that is malformed or repeated."""
     refs: dict[str, str] = {}
     for pair in given:
         name, equals, value = pair.partition("=")

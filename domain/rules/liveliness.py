@@ -34,7 +34,7 @@ _AWAY: Final = ("08", "53", "57P01", "57P02", "57P03", "57P05", "58", "25006")
 
 
 def liveness_options(said: Mapping[str, object]) -> dict[str, Any]:
-    """What a connection is opened with beside what its URL says, which counts where it says otherwise."""
+    """Return the options that make a connection notice a dead server; the URL's own options win."""
     told = str(said.get("options", ""))
     servers = " ".join(f"-c {name}={value}" for name, value in SERVERS.items() if name not in told)
     ours = {name: value for name, value in LIVELINESS.items() if name not in said}

@@ -85,6 +85,6 @@ class Answering(SurelyClosed):
 
 
 async def refuse_if_silent(connection: psycopg.AsyncConnection[Any]) -> None:
-    """For pools that ask before they hand a connection out."""
+    """Check a connection for pools that ask before they hand one out."""
     if isinstance(connection, Answering):
         await connection.refuse_silence()

@@ -137,7 +137,7 @@ class Store(RangeStore, Protocol):
 
 @runtime_checkable
 class StampedStore(Store, Protocol):
-    """A zone as services have it. A try compares nothing with what was there before it, and knows what it has made."""
+    """A zone as services have it. Stores of tries have no stamps: a try compares nothing with what was there before."""
 
     def stamp(self, name: str) -> str | None:
         """Return a text that changes whenever the blob is written, without reading it; None where there is no blob."""
