@@ -17,9 +17,10 @@ class Processes:
 
     async def replace(self, offers: Sequence[Offer]) -> None:
         """Offer these and no others. In the order of their ids: services that start together must not deadlock."""
-        for offer in sorted(offers, key=lambda one: one.process_id):
-            new = insert(Process).values(**offer.__dict__)
-            changes = {name: value for name, value in offer.__dict__.items() if name != "process_id"}
+        offered = sorted(offer.process_id for offer in offers)
+        if offered:
+            rows = sorted((vars(offer) for offer in offers), key=lambda row: str(row["process_id"]))
+            new = insert(Process).values(rows)
+            changes = {name: new.excluded[name] for name in rows[0] if name != "process_id"}
             await self.session.execute(new.on_conflict_do_update(index_elements=["process_id"], set_=changes))
-        offered = [offer.process_id for offer in offers]
         await self.session.execute(delete(Process).where(Process.process_id.not_in(offered)))

@@ -1,7 +1,7 @@
 """Runs, attempts, nodes, artifacts and workflow definitions."""
 
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -258,15 +258,18 @@ class Runs:
         rows = await self.session.execute(select(WorkflowDefinition.workflow_id, WorkflowDefinition.plan).where(place))
         return {row[0]: row[1] for row in rows}
 
-    async def publish(self, definition: WorkflowDefinition) -> str:
-        """Keep the definition unless its id and version are taken; returns the digest that is kept."""
-        new = insert(WorkflowDefinition).values(
-            workflow_id=definition.workflow_id,
-            version=definition.version,
-            digest=definition.digest,
-            source=definition.source,
-            plan=definition.plan,
-        )
-        await self.session.execute(new.on_conflict_do_nothing())
-        kept = await self.definition(definition.workflow_id, definition.version)
-        return kept.digest if kept else definition.digest
+    async def publish(self, definitions: Mapping[tuple[str, str], Mapping[str, Any]]) -> dict[str, str]:
+        """Keep the definitions whose id and version are not taken; returns the digests that are kept, by workflow.
+
+        In the order of their ids: services that start together must not deadlock.
+        """
+        kept = await self._digests(definitions)
+        if new := [definitions[place] for place in sorted(definitions) if place[0] not in kept]:
+            await self.session.execute(insert(WorkflowDefinition).values(new).on_conflict_do_nothing())
+            kept = await self._digests(definitions)
+        return kept
+
+    async def _digests(self, places: Collection[tuple[str, str]]) -> dict[str, str]:
+        of = WorkflowDefinition
+        found = select(of.workflow_id, of.digest).where(tuple_(of.workflow_id, of.version).in_(list(places)))
+        return {row[0]: row[1] for row in await self.session.execute(found)}

@@ -7,9 +7,9 @@ workflow stays as it was published, and every other one is taken as it is.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from domain.errors import NoWorkflow
-from domain.models import WorkflowDefinition
 from domain.repositories.processes import Processes
 from domain.repositories.runs import Runs
 from domain.rules.offers import offers
@@ -87,8 +87,10 @@ class Definitions:
         is served now, and nothing else.
         """
         kept, refused = dict(self.by_id), dict(self.refused)
+        rows = {(name, str(definition.plan.version)): _row(definition) for name, definition in self.by_id.items()}
+        digests = await runs.publish(rows)
         for name, definition in self.by_id.items():
-            if await runs.publish(_row(definition)) != definition.plan.digest:
+            if digests[name] != definition.plan.digest:
                 refused[name] = reused_version(name, str(definition.plan.version))
         for name in refused:
             kept.pop(name, None)
@@ -113,15 +115,15 @@ class Definitions:
         return Definitions(known, whole, refused)
 
 
-def _row(definition: Definition) -> WorkflowDefinition:
+def _row(definition: Definition) -> dict[str, Any]:
     plan = definition.plan
-    return WorkflowDefinition(
-        workflow_id=plan.workflow_id,
-        version=str(plan.version),
-        digest=plan.digest,
-        source=definition.source,
-        plan=plan.to_json(),
-    )
+    return {
+        "workflow_id": plan.workflow_id,
+        "version": str(plan.version),
+        "digest": plan.digest,
+        "source": definition.source,
+        "plan": plan.to_json(),
+    }
 
 
 def _version(known: Definitions | None, name: str) -> str | None:
