@@ -64,9 +64,7 @@ async def state_of(domain: Domain, state: str, seconds: float = 60.0) -> dict[st
             await asyncio.sleep(0.02)
 
 
-async def test_callback_of_a_completed_request_is_signed_and_holds_no_run_id(
-    domain: Domain, receiver: Receiver
-) -> None:
+async def test_callback_of_a_completed_request_is_signed_without_run_ids(domain: Domain, receiver: Receiver) -> None:
     secret = await secret_of(domain)
     request_id = await submitted(domain, callback_url=receiver.url)
     await completed(domain, request_id)

@@ -338,9 +338,7 @@ def test_a_flow_that_believes_results_is_found(world: World, monkeypatch: pytest
     assert claims(world) == dict.fromkeys(CLAIMS, ESCAPED)
 
 
-def test_missing_confinement_is_logged_as_a_warning(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_missing_confinement_is_warned_of(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     for wanted, held, said in (
         ("available", set(confinement.PARTS), None),
         ("available", {"seccomp", "threads"}, "NOT fully confined.*no Landlock"),
