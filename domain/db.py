@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker
 
 from domain.after_commit import AfterCommit, after_commit
 from domain.failpoints import hit
-from domain.rules.liveliness import STATEMENT_SECONDS
+from domain.rules.database_timeouts import STATEMENT_SECONDS
 from domain.shared.database_address import DatabaseAddress
 from domain.shared.database_connection import refuse_if_silent
 from domain.shared.readiness import Pulse, Ready

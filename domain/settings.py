@@ -11,8 +11,8 @@ from domain.console.settings import ConsoleSettings
 from domain.rules.addresses import AddressPolicy
 from domain.rules.audit import Chain, SealKey
 from domain.rules.backoff import FIRST_SECONDS
+from domain.rules.database_timeouts import STATEMENT_SECONDS
 from domain.rules.leftovers import Retention as LeftoverPatience
-from domain.rules.liveliness import STATEMENT_SECONDS
 from domain.rules.reconcile import Patience
 from domain.rules.sources import SourcePolicy
 from domain.shared.database_address import DatabaseSettings

@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from domain.rules.liveliness import PING_SECONDS
+from domain.rules.database_timeouts import PING_SECONDS
 
 
 @dataclass

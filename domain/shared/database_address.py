@@ -15,7 +15,7 @@ from psycopg.conninfo import conninfo_to_dict
 from pydantic import Field, SecretStr
 
 from domain.contracts.transport import TransportSettings
-from domain.rules.liveliness import liveness_options
+from domain.rules.database_timeouts import liveness_options
 from domain.shared.database_connection import Answering, SurelyClosed
 
 SCOPE: Final = "https://ossrdbms-aad.database.windows.net/.default"

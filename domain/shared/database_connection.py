@@ -17,7 +17,7 @@ from typing import Any, Self
 
 import psycopg
 
-from domain.rules.liveliness import IDLE_SECONDS, LATE_SECONDS, PING_SECONDS, STATEMENT_SECONDS
+from domain.rules.database_timeouts import IDLE_SECONDS, LATE_SECONDS, PING_SECONDS, STATEMENT_SECONDS
 
 
 class SurelyClosed(psycopg.AsyncConnection[Any]):

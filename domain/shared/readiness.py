@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import psycopg
 
-from domain.rules.liveliness import PING_SECONDS
+from domain.rules.database_timeouts import PING_SECONDS
 from domain.shared.database_address import DatabaseAddress
 from domain.shared.database_connection import Answering
 

@@ -20,7 +20,7 @@ from domain.contracts.platforms import PlatformRow
 from domain.contracts.submissions import RequestState
 from domain.rules import identity, paging
 from domain.rules.clearance import STAFF, Clearance, Identity, Role
-from domain.rules.liveliness import READING_SECONDS
+from domain.rules.database_timeouts import READING_SECONDS
 from domain.shared.database_address import DatabaseAddress
 from domain.shared.database_connection import Answering, refuse_if_silent
 from gateway.errors import BehindUnavailable, MalformedRequest

@@ -12,7 +12,7 @@ from psycopg.rows import DictRow, class_row, dict_row
 from psycopg_pool import AsyncConnectionPool
 
 from domain.rules.clearance import Clearance, Exposure, Identity
-from domain.rules.liveliness import READING_SECONDS
+from domain.rules.database_timeouts import READING_SECONDS
 from domain.rules.publication import item_id
 from domain.shared.database_address import DatabaseAddress
 from domain.shared.database_connection import Answering, refuse_if_silent

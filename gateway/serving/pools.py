@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 import asyncpg
 from psycopg.conninfo import conninfo_to_dict
 
-from domain.rules.liveliness import CONNECT_SECONDS, LATE_SECONDS, SERVERS
+from domain.rules.database_timeouts import CONNECT_SECONDS, LATE_SECONDS, SERVERS
 from domain.shared.database_address import DatabaseAddress
 
 STATEMENT_SECONDS: Final = 5.0

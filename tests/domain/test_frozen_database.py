@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from domain.repositories import external
-from domain.rules import liveliness
+from domain.rules import database_timeouts
 from domain.shared.database_address import DatabaseAddress
 from domain.shared.database_connection import Answering
 from tests.support.acts import submit
@@ -100,9 +100,9 @@ async def test_a_connection_that_was_used_just_now_is_not_asked_first(shared_dat
         heard_at = line.heard_at
         await line.refuse_silence()
         assert line.heard_at == heard_at
-        line.heard_at -= liveliness.IDLE_SECONDS
+        line.heard_at -= database_timeouts.IDLE_SECONDS
         await line.refuse_silence()
-        assert line.heard_at > heard_at - liveliness.IDLE_SECONDS
+        assert line.heard_at > heard_at - database_timeouts.IDLE_SECONDS
 
 
 async def ways_to_connect(url: str) -> dict[str, AbstractAsyncContextManager[psycopg.AsyncConnection]]:
@@ -147,6 +147,6 @@ async def test_server_and_client_both_drop_a_dead_connection(shared_database: Te
     """Locks of a client that was cut off are let go by the server within half a minute, not two hours."""
     address = DatabaseAddress(shared_database.url())
     async with await address.connect_to_ask(autocommit=True) as line:
-        for name, value in liveliness.SERVERS.items():
+        for name, value in database_timeouts.SERVERS.items():
             [(told,)] = await (await line.execute("select setting from pg_settings where name = %s", [name])).fetchall()
             assert int(told) == value, name

@@ -14,7 +14,7 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.json import Jsonb
 
-from domain.rules.liveliness import is_away, liveness_options
+from domain.rules.database_timeouts import is_away, liveness_options
 from flows.handlers.context import Context
 from flows.handlers.errors import ForeignProduct, HandlerError, Outage, Transient
 from flows.handlers.vector.declarations import (
