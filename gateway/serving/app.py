@@ -15,10 +15,11 @@ from domain.shared.request_bodies import Bodies, BodyBudget, BodyRules, Scope, S
 from gateway.edge.cross_origin import CrossOrigin
 from gateway.edge.public_address import PublicAddress
 from gateway.serving import catalog, downloads, layers, metrics, problems, tiles
-from gateway.serving.answers import Answers, Whole, answer_pace, answer_shares
+from gateway.serving.compression import HeadAsGet, TextCompression
+from gateway.serving.drawing_processes import HeavyPictures
 from gateway.serving.freshness import ResponseHeaders
 from gateway.serving.handles import Handles
-from gateway.serving.heavy import HeavyPictures
+from gateway.serving.large_answers import Answers, Whole, answer_pace, answer_shares
 from gateway.serving.links import Links
 from gateway.serving.lookup import Lookup
 from gateway.serving.lookup_cache import LookupCache
@@ -26,7 +27,6 @@ from gateway.serving.memory_budget import MemoryBudget
 from gateway.serving.news import News
 from gateway.serving.settings import ServingSettings
 from gateway.serving.sources import OPEN_SECONDS, Sources
-from gateway.serving.transfer import HeadAsGet, TextCompression
 
 MEGABYTE = 1024**2
 BODY_BYTES = 4 * MEGABYTE  # searches: the gateway lets fewer through

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message
 
-    from gateway.serving.orders import Drawn, Order
+    from gateway.serving.drawing_orders import Drawn, Order
 
 _FIRST_TO_GO: Final = "1000"  # when a machine runs out of memory
 _BESIDE_BYTES: Final = 128 * 1024**2  # threads and their stacks, hardly any of it used
@@ -45,7 +45,7 @@ def take_at_most(more_bytes: int) -> None:
 
 def draw_all(app: "ASGIApp", orders: BinaryIO, answers: BinaryIO) -> None:
     """Draw what is ordered, until nobody orders any more."""
-    from gateway.serving.orders import READY, Order
+    from gateway.serving.drawing_orders import READY, Order
 
     answers.write(READY)
     answers.flush()
@@ -59,7 +59,7 @@ def draw_all(app: "ASGIApp", orders: BinaryIO, answers: BinaryIO) -> None:
 
 async def drawn(app: "ASGIApp", order: "Order") -> "tuple[Drawn, bytes]":
     """The application's answer, made to its end."""
-    from gateway.serving.orders import Drawn
+    from gateway.serving.drawing_orders import Drawn
 
     sent: list[Message] = []
 

@@ -25,8 +25,8 @@ from tipg.resources.enums import MediaType
 from domain.rules import csv_text
 from gateway.forwarding.reading_headers import COST, cost_of_bytes, written
 from gateway.serving.access import Version, identity_of, is_readable, lookup_of, readable_product
-from gateway.serving.answers import making, reader_of
 from gateway.serving.freshness import tell_later
+from gateway.serving.large_answers import making, reader_of
 from gateway.serving.lookup import Product
 from gateway.serving.memory_budget import MemoryBudget
 from gateway.serving.pools import opened, pool_options

@@ -20,15 +20,15 @@ from titiler.core.utils import render_image
 
 from domain.rules.rendering import Range
 from gateway.forwarding.reading_headers import COST, cost_of_pixels, written
-from gateway.serving import layers, parameters, pictures, problems
+from gateway.serving import layers, parameters, picture_limits, problems
 from gateway.serving.access import lookup_of, readable_product
-from gateway.serving.answers import reader_of
+from gateway.serving.drawing_orders import Order
+from gateway.serving.drawing_processes import HeavyPictures
 from gateway.serving.freshness import tell_later
 from gateway.serving.handles import Handles
-from gateway.serving.heavy import HeavyPictures
+from gateway.serving.large_answers import reader_of
 from gateway.serving.lookup import Product
 from gateway.serving.memory_budget import MemoryBudget
-from gateway.serving.orders import Order
 from gateway.serving.problems import invalid
 from gateway.serving.sources import OPEN_SECONDS, Handed, Source, Sources
 
@@ -154,8 +154,8 @@ async def _within_limits(request: Request) -> None:
             raise invalid(f"{name} must be an EPSG code such as EPSG:3857.")
         if name in _SIZES and not _is_size(value):
             raise invalid(f"{name} must be a number up to {MAX_PIXELS}.")
-    if len(request.query_params.getlist("bidx")) > pictures.MAX_BANDS:
-        raise invalid(f"bidx may be given up to {pictures.MAX_BANDS} times.")
+    if len(request.query_params.getlist("bidx")) > picture_limits.MAX_BANDS:
+        raise invalid(f"bidx may be given up to {picture_limits.MAX_BANDS} times.")
     if _widest_tile(request.query_params) > MAX_PIXELS:
         raise invalid(f"tilesize, with twice the buffer and twice the padding, must be a number up to {MAX_PIXELS}.")
 
@@ -199,18 +199,18 @@ async def _reading(
 ) -> Reading:
     """Decide what is read before anything is; without named bands, those that are drawn by default."""
     header, what = source.header, _address_kind(request)
-    pictures.refuse_strangers(named.indexes, header)
+    picture_limits.refuse_strangers(named.indexes, header)
     if what in _PICTURES and request.path_params.get("format") not in _FORMATS_OF_ALL_BANDS:
         has_colormap = not _COLORMAPS.isdisjoint(request.query_params)
-        numbers = pictures.bands_of_picture(source.bands, named.indexes, has_colormap=has_colormap)
+        numbers = picture_limits.bands_of_picture(source.bands, named.indexes, has_colormap=has_colormap)
     else:
         numbers = list(named.indexes or header.data or header.all)
     size = _size(request, what, source)
     budget: MemoryBudget = request.app.state.budget
-    needed = pictures.refuse_too_much(len(numbers), header.dtypes[0], size, budget.one_bytes)
+    needed = picture_limits.refuse_too_much(len(numbers), header.dtypes[0], size, budget.one_bytes)
     cost = written(cost_of_pixels(size.pixels * len(numbers)))
     tell_later(request, lambda: {COST: cost})
-    is_heavy = pictures.is_heavy(len(numbers), size)
+    is_heavy = picture_limits.is_heavy(len(numbers), size)
     if what not in _PICTURES:  # nothing is reprojected
         return Reading(source.legible(), numbers, numbers, needed, is_heavy)
     narrowed = source.narrowed(numbers)
@@ -226,18 +226,18 @@ def _address_kind(request: Request) -> str:
     return "tile" if "z" in request.path_params else re.split(r"[/.]", request.url.path.removeprefix("/tiles/"))[1]
 
 
-def _size(request: Request, what: str, source: Source) -> pictures.Size:
+def _size(request: Request, what: str, source: Source) -> picture_limits.Size:
     if what == "tile":
         side = math.ceil(_widest_tile(request.query_params))
-        return pictures.Size(side, side)
+        return picture_limits.Size(side, side)
     if what not in {"preview", "statistics"}:
-        return pictures.Size(1, 1)
+        return picture_limits.Size(1, 1)
     given = [*request.query_params.multi_items(), *request.path_params.items()]
     sides: dict[str, int] = {}
     for name, value in given:
         if name in {"width", "height", "max_size"}:
             sides[name] = max(sides.get(name, 0), math.ceil(float(value)))
-    return pictures.size_of_preview(sides, source.header, is_reprojected="dst_crs" in request.query_params)
+    return picture_limits.size_of_preview(sides, source.header, is_reprojected="dst_crs" in request.query_params)
 
 
 async def _within_memory(request: Request, reading: Annotated[Reading, Depends(_reading)]) -> AsyncIterator[None]:

@@ -12,7 +12,7 @@ import rasterio
 from rasterio.control import GroundControlPoint
 
 from deployments import sample
-from flows.handlers.raster import directories
+from flows.handlers.raster import tiff_directories
 from tests.support.rasters import PLACE
 
 SEED = 6
@@ -92,7 +92,7 @@ def mutants(count: int, seed: int = SEED) -> Iterator[Sample]:
 
 def entries(content: bytes | bytearray) -> list[tuple[int, int, bool, str]]:
     """Where the entries of all readable directories begin, with their tag, whether BigTIFF, and the byte order."""
-    form = directories.FORMS.get(bytes(content[:4]), directories.Form("<", is_big=False))
+    form = tiff_directories.FORMS.get(bytes(content[:4]), tiff_directories.Form("<", is_big=False))
     order, is_big = form.order, form.is_big
     found: list[tuple[int, int, bool, str]] = []
     at, seen = struct.unpack_from(f"{order}{'Q' if is_big else 'I'}", content, 8 if is_big else 4)[0], set[int]()
@@ -205,14 +205,14 @@ def change_compression(content: bytearray, generator: random.Random) -> None:
         50_002,
     )
     for place, tag, is_big, order in entries(content):
-        if tag == directories.COMPRESSION:
+        if tag == tiff_directories.COMPRESSION:
             struct.pack_into(f"{order}H", content, place + (12 if is_big else 8), generator.choice(methods))
 
 
 def move_blocks(content: bytearray, generator: random.Random) -> None:
     """Offsets and lengths of blocks that lead elsewhere."""
     for place, tag, is_big, order in entries(content):
-        if tag in directories.BLOCK_LISTS:
+        if tag in tiff_directories.BLOCK_LISTS:
             at = struct.unpack_from(f"{order}{'Q' if is_big else 'I'}", content, place + (12 if is_big else 8))[0]
             if at + 8 < len(content):
                 struct.pack_into(f"{order}I", content, at, generator.choice((*EXTREMES, len(content) - 1)))

@@ -10,7 +10,7 @@ import numpy as np
 import rasterio
 
 from deployments import sample
-from flows.handlers.raster import directories
+from flows.handlers.raster import tiff_directories
 from tests.support.hostile import SIDE, Sample, entries
 from tests.support.rasters import ON_THE_GROUND, PLACE, tiff_of
 
@@ -147,7 +147,7 @@ def _tagged(domain: str, items: dict[str, str]) -> bytes:
 
 def _with_metadata(xml: str) -> bytes:
     """An honest raster whose tag of GDAL's metadata is replaced by this text."""
-    return _with_tag(_tagged("", {"a": "x"}), directories.METADATA, xml)
+    return _with_tag(_tagged("", {"a": "x"}), tiff_directories.METADATA, xml)
 
 
 def _with_citation(text: str) -> bytes:

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from flows.handlers.context import Context
-from flows.handlers.raster.directories import SUBFILE, TILE_LENGTHS, TILE_OFFSETS, TILE_WIDTH, WIDTH, Form
-from flows.handlers.raster.own_directories import (
+from flows.handlers.raster.tiff_directories import SUBFILE, TILE_LENGTHS, TILE_OFFSETS, TILE_WIDTH, WIDTH, Form
+from flows.handlers.raster.tiff_writing import (
     BIG,
     CLASSIC,
     MASK,

@@ -22,7 +22,7 @@ from flows.handlers.raster.description import statistics_of, store_product
 from flows.handlers.raster.folding import folded
 from flows.handlers.raster.grid import Place
 from flows.handlers.raster.inspect import crs_of
-from flows.handlers.raster.own_directories import TILED, read_all
+from flows.handlers.raster.tiff_writing import TILED, read_all
 from flows.handlers.raster.views import ProductHeader, View, viewed
 
 THREADS = 2

@@ -8,7 +8,7 @@ from domain.rules.sources import is_address
 from flows.handlers.context import Context
 from flows.handlers.origins import shown
 from flows.handlers.raster.declarations import Reading
-from flows.handlers.raster.directories import TILE_WIDTH, BeyondLimit, Damaged, NotTiff, TiffFile
+from flows.handlers.raster.tiff_directories import TILE_WIDTH, BeyondLimit, Damaged, NotTiff, TiffFile
 from flows.handlers.raster.tile_declarations import BlobToMountParams, BlobToMountResult
 from flows.storage import LocalStore
 

@@ -8,7 +8,7 @@ from html import unescape
 from typing import Final
 from xml.etree import ElementTree
 
-from flows.handlers.raster.tiff import UNCOMPRESSED, ClaimedPicture
+from flows.handlers.raster.tiff_pictures import UNCOMPRESSED, ClaimedPicture
 
 MAX_SIDE_PIXELS: Final = 400_000
 MAX_BANDS: Final = 256

@@ -18,10 +18,10 @@ from rasterio.io import DatasetReader
 
 from flows.handlers.context import Context
 from flows.handlers.errors import InvalidInput
-from flows.handlers.raster import blob_file, grid, limits, tiff
-from flows.handlers.raster.directories import BeyondLimit, Damaged, NotTiff
+from flows.handlers.raster import blob_file, grid, limits, tiff_pictures
 from flows.handlers.raster.outages import raising_storage_faults
 from flows.handlers.raster.pieces import Pieces, kept_of
+from flows.handlers.raster.tiff_directories import BeyondLimit, Damaged, NotTiff
 from flows.handlers.raster.verdict import unsupported_pixels
 
 DRIVER: Final = "GTiff"
@@ -98,7 +98,7 @@ def _refuse_by_header(source: Pieces, name: str) -> None:
     if not source.size_bytes:
         raise InvalidInput(f"{name!r} is empty. Check that its upload has finished.")
     try:
-        pictures = tiff.claimed_pictures(source.read, source.size_bytes)
+        pictures = tiff_pictures.claimed_pictures(source.read, source.size_bytes)
     except NotTiff:
         raise InvalidInput(
             f"{name!r} is not a GeoTIFF, whatever its name says. Convert it to GeoTIFF and send it again."

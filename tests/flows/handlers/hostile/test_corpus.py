@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.handlers.raster import directories
+from flows.handlers.raster import tiff_directories
 from tests.support import hostile, hostile_attacks
 from tests.support.hostile import Sample
 from tests.support.hostile_tries import Fate, fate_of
@@ -48,7 +48,7 @@ def fates(samples: Iterable[Sample], handler: str, root: Path) -> list[Fate]:
 def test_mutants_are_the_same_each_time_and_most_look_like_tiffs() -> None:
     first, second = list(hostile.mutants(MUTANTS)), list(hostile.mutants(MUTANTS))
     assert first == second
-    past = sum(mutant.content[:4] in directories.FORMS for mutant in first)
+    past = sum(mutant.content[:4] in tiff_directories.FORMS for mutant in first)
     print(f"\nmutants past the magic number: {past} of {len(first)}")  # noqa: T201
     assert past >= 0.3 * len(first)
 

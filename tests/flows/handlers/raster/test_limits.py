@@ -7,7 +7,7 @@ import pytest
 
 from flows.handlers.raster import limits
 from flows.handlers.raster.limits import metadata_fault, refusals
-from flows.handlers.raster.tiff import ClaimedPicture
+from flows.handlers.raster.tiff_pictures import ClaimedPicture
 
 PLENTY = 10**12
 PICTURE = ClaimedPicture(

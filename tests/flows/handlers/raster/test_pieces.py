@@ -9,7 +9,7 @@ from threading import Barrier
 import pytest
 
 from flows.handlers.errors import Transient
-from flows.handlers.raster import pieces, tiff
+from flows.handlers.raster import pieces, tiff_pictures
 from flows.handlers.raster.pieces import Pieces, kept_of, neighbours
 from flows.storage import LocalStore
 from flows.storage.readers import RangeReader
@@ -128,5 +128,5 @@ def test_a_header_takes_two_requests_at_most(sample: hostile.Sample, tmp_path: P
     store = Counting(tmp_path)
     store.write_bytes(NAME, sample.content)
     blob = far(store)
-    assert tiff.claimed_pictures(blob.read, blob.size_bytes)
+    assert tiff_pictures.claimed_pictures(blob.read, blob.size_bytes)
     assert len(store.asked) <= 2

@@ -10,7 +10,7 @@ from starlette.types import Message, Receive, Scope, Send
 from domain.rules.rates import Buckets
 from domain.rules.shares import Shares
 from gateway.forwarding.reading_headers import READER
-from gateway.serving.answers import PIECE_BYTES, Answers, Whole, making
+from gateway.serving.large_answers import PIECE_BYTES, Answers, Whole, making
 
 LARGE = 20 * PIECE_BYTES
 AT_ONCE = Buckets(1e12, 1e12)

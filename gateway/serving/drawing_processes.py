@@ -15,9 +15,9 @@ from typing import IO, Final, cast
 
 from pydantic import ValidationError
 
-from gateway.serving.orders import LONGEST_LINE, READY, Drawn, Order
+from gateway.serving.drawing_orders import LONGEST_LINE, READY, Drawn, Order
+from gateway.serving.drawing_turns import Turns
 from gateway.serving.problems import BUSY, INTERNAL, TOO_SLOW
-from gateway.serving.turns import Turns
 
 _PASSED_ON: Final = ("PATH", "LANG", "LC_ALL", "TZ", "PYTHONPATH", "TMPDIR")
 _SMALL_CACHE: Final = {"GDAL_CACHEMAX": "128"}  # MB; of a machine's memory GDAL would take a twentieth

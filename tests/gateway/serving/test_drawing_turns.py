@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from gateway.serving.drawing_turns import Turns
 from gateway.serving.problems import ReaderProblem
-from gateway.serving.turns import Turns
 
 LONG = 600.0
 

@@ -9,9 +9,9 @@ import rasterio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flows.handlers.raster import directories
-from flows.handlers.raster.directories import BeyondLimit, Damaged, NotTiff
-from flows.handlers.raster.tiff import ClaimedPicture, claimed_pictures
+from flows.handlers.raster import tiff_directories
+from flows.handlers.raster.tiff_directories import BeyondLimit, Damaged, NotTiff
+from flows.handlers.raster.tiff_pictures import ClaimedPicture, claimed_pictures
 from tests.support import hostile
 from tests.support.hostile import Sample
 from tests.support.rasters import tiff_of
@@ -69,9 +69,9 @@ def chain_of(count: int) -> bytes:
 
 
 def test_directories_beyond_the_limit_are_refused() -> None:
-    assert len(read(chain_of(directories.MAX_DIRECTORIES))) == directories.MAX_DIRECTORIES
+    assert len(read(chain_of(tiff_directories.MAX_DIRECTORIES))) == tiff_directories.MAX_DIRECTORIES
     with pytest.raises(BeyondLimit, match="directories"):
-        read(chain_of(directories.MAX_DIRECTORIES + 1))
+        read(chain_of(tiff_directories.MAX_DIRECTORIES + 1))
 
 
 def test_circular_directories_are_refused() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from os import SEEK_END
 from typing import BinaryIO, Final
 
-from flows.handlers.raster.directories import TILE_LENGTHS, TILE_OFFSETS, TILE_WIDTH, Form, TiffFile
+from flows.handlers.raster.tiff_directories import TILE_LENGTHS, TILE_OFFSETS, TILE_WIDTH, Form, TiffFile
 
 # What makes a TIFF a tiled one. The size of its blocks does not tell: one tile may be as wide as the picture.
 TILED: Final = frozenset({TILE_WIDTH, TILE_OFFSETS, TILE_LENGTHS})

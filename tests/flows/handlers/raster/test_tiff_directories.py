@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flows.handlers.raster.directories import FORMS, Damaged, Form, NotTiff, TiffFile
-from flows.handlers.raster.own_directories import (
+from flows.handlers.raster.tiff_directories import FORMS, Damaged, Form, NotTiff, TiffFile
+from flows.handlers.raster.tiff_writing import (
     BIG,
     CLASSIC,
     Directory,

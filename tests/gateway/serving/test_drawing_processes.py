@@ -15,10 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.forwarding.reading_headers import READER, USUAL_PIXELS
-from gateway.serving import pictures
-from gateway.serving.heavy import DrawingProcess, HeavyPictures
-from gateway.serving.orders import Order
-from gateway.serving.pictures import Size, is_heavy
+from gateway.serving.drawing_orders import Order
+from gateway.serving.drawing_processes import DrawingProcess, HeavyPictures
+from gateway.serving.picture_limits import Size, is_heavy
 from tests.gateway.serving.test_bands import Make, made, path_of, tile_of
 from tests.gateway.serving.test_tiles import OWNER, STRANGER, TILE_PATH
 from tests.support.clock import eventually, until
@@ -100,7 +99,7 @@ async def test_heavy_picture_equals_the_one_drawn_in_process(
     apart = await client.get(url)
     assert apart.status_code == 200, apart.text[:300]
     assert len(asked) == 1
-    monkeypatch.setattr(pictures, "HEAVY_COST", float("inf"))
+    monkeypatch.setattr(picture_limits, "HEAVY_COST", float("inf"))
     here = await client.get(url)
     assert len(asked) == 1
     assert apart.content == here.content

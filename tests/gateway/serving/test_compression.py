@@ -10,8 +10,8 @@ import pytest
 from fastapi import APIRouter, FastAPI
 
 from gateway.edge.cross_origin import DATA, is_data
+from gateway.serving.compression import takes_gzip
 from gateway.serving.layers import MVT
-from gateway.serving.transfer import takes_gzip
 from tests.gateway.serving.conftest import Served
 from tests.gateway.serving.test_layers import ZOOM_8, layers  # noqa: F401 - a fixture
 from tests.gateway.serving.test_tiles import LAT, LON, TILE_PATH

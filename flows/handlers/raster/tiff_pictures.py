@@ -6,7 +6,7 @@ from math import ceil
 from operator import add
 from typing import Final
 
-from flows.handlers.raster.directories import (
+from flows.handlers.raster.tiff_directories import (
     BITS,
     BLOCK_LISTS,
     COMPRESSION,
