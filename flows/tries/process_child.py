@@ -5,12 +5,9 @@ metrics, log lines, checkpoints and one answer to the flow's process; acknowledg
 """
 
 import contextlib
-import ctypes
-import faulthandler
 import json
 import logging
 import os
-import resource
 import signal
 import socket
 import sys
@@ -28,12 +25,10 @@ from flows.memory.checkpoint import checked_state
 from flows.runs.outages import outage_of
 from flows.storage import ZONES, Zones
 from flows.storage.brokered import Answered, BrokeredStore
+from flows.tries import resource_limits
 from flows.tries.confinement import Confinement, fault, own_code
 
-PR_SET_PDEATHSIG = 1
-MEGABYTE = 2**20
 CHUNK = 64 * 1024
-FIRST_VICTIM = "800"
 LONGEST_MESSAGE = 2000
 
 
@@ -156,7 +151,7 @@ def run_ordered_try(order: Mapping[str, Any]) -> None:
     os.environ.update(order["environment"])
     os.chdir(order["workdir"])
     tempfile.tempdir = None  # a fork may have looked it up under another environment
-    limit(order["limits"])
+    resource_limits.limit(order["limits"])
     if order.get("debug_port") is not None:
         from flows.tries.debugging import wait_for_debugger
 
@@ -183,25 +178,6 @@ def _log_to(lines: SentLines) -> None:
     ours = logging.getLogger("cairn")
     ours.handlers, ours.propagate = [lines], False
     ours.setLevel(logging.INFO)
-
-
-def limit(limits: Mapping[str, int]) -> None:
-    """Die with the parent, leave no core, and take no more than a try may."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    faulthandler.enable()
-    for what, most in (
-        (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_AS, limits["memory_mb"] * MEGABYTE),
-        (resource.RLIMIT_CPU, limits["cpu_seconds"]),
-        (resource.RLIMIT_FSIZE, limits["file_mb"] * MEGABYTE),
-        (resource.RLIMIT_NOFILE, limits["open_files"]),
-    ):
-        _, hard = resource.getrlimit(what)
-        allowed = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        # Only a limit below the hard one ends the process by the signal that tells what it was.
-        resource.setrlimit(what, (allowed, hard if what == resource.RLIMIT_CPU else allowed))
-    with contextlib.suppress(OSError):  # where memory runs out all the same, the try goes before its flow
-        Path("/proc/self/oom_score_adj").write_text(FIRST_VICTIM)
 
 
 def confine(order: Mapping[str, Any], channel: Channel) -> str | None:

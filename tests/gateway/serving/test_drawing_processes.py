@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.forwarding.reading_headers import READER, USUAL_PIXELS
+from gateway.serving import picture_limits
 from gateway.serving.drawing_orders import Order
 from gateway.serving.drawing_processes import DrawingProcess, HeavyPictures
 from gateway.serving.picture_limits import Size, is_heavy

@@ -14,7 +14,7 @@ from domain.contracts.names import GivenName, MadeName
 from flows.handlers import registry
 from flows.handlers.context import Context
 from flows.handlers.registry import handler
-from flows.tries import confinement, process_child, seccomp_filter
+from flows.tries import confinement, process_child, resource_limits, seccomp_filter
 from tests.support.hostile_child import (  # noqa: F401 - they register attempts
     of_blobs,
     of_descriptors,
@@ -26,7 +26,7 @@ from tests.support.hostile_child import (  # noqa: F401 - they register attempts
 from tests.support.hostile_child.attempts import ATTEMPTS, Aims, made
 
 NAME, CLAIM = "hostile.child", "hostile.claim"
-real_confine, real_limit, real_install = process_child.confine, process_child.limit, seccomp_filter.install
+real_confine, real_limit, real_install = process_child.confine, resource_limits.limit, seccomp_filter.install
 
 
 class Order(BaseModel):
@@ -93,7 +93,7 @@ def _limit_later(limits: Mapping[str, int]) -> None:
 
 def declare() -> None:
     """Make the handler known to this process, and the holes possible."""
-    process_child.confine, process_child.limit = confine, _limit_later
+    process_child.confine, resource_limits.limit = confine, _limit_later
     handler(NAME, pool="gdal", example=Outcome())(attack)
     handler(CLAIM, pool="gdal", example=Made(source="in/a.tif", product="assets/a/0-r1/a1/x"))(claim)
     registry.registry.cache_clear()
@@ -101,7 +101,7 @@ def declare() -> None:
 
 def forget() -> None:
     """Undo it."""
-    process_child.confine, process_child.limit = real_confine, real_limit
+    process_child.confine, resource_limits.limit = real_confine, real_limit
     for name in (NAME, CLAIM):
         registry._declared.pop(name)
     registry.registry.cache_clear()
