@@ -9,12 +9,12 @@ from flows.compiler.checks import (
     fans,
     handlers,
     identity,
-    names,
     parameters,
     reach,
     retries,
     skips,
     targets,
+    templates,
     terminals,
 )
 from flows.compiler.checks.subject import Subject
@@ -48,11 +48,11 @@ LAWS: tuple[Law, ...] = (
     defaults.defaults_fit_their_inputs,
     defaults.bounds_fit_their_types,
     retries.delays_are_in_order,
-    names.templates_are_well_formed,
-    names.names_exist,
-    names.fan_out_names_stay_inside,
-    names.read_nodes_are_upstream,
-    names.read_fields_are_declared,
+    templates.templates_are_well_formed,
+    templates.names_exist,
+    templates.fan_out_names_stay_inside,
+    templates.read_nodes_are_upstream,
+    templates.read_fields_are_declared,
     skips.skipped_nodes_are_read_with_care,
 )
 
@@ -68,11 +68,11 @@ PLAN_LAWS: tuple[Law, ...] = (
     parameters.literal_parameters_are_valid,
     defaults.defaults_fit_their_inputs,
     defaults.bounds_fit_their_types,
-    names.templates_are_well_formed,
-    names.names_exist,
-    names.fan_out_names_stay_inside,
-    names.read_nodes_are_upstream,
-    names.read_fields_are_declared,
+    templates.templates_are_well_formed,
+    templates.names_exist,
+    templates.fan_out_names_stay_inside,
+    templates.read_nodes_are_upstream,
+    templates.read_fields_are_declared,
 )
 
 
