@@ -157,11 +157,11 @@ def _result(
     return facts | {"ratio": round(holds, 3), "target": target, "holds": holds >= target, "n": n, "note": note}
 
 
-def _growth(grfew: float, few: float, history: int, n: int) -> dict[str, Any]:
-    facts = {"name": f"after_{history}_requests", "value": round(grfew, 1), "unit": "1/s", "baseline": round(few, 1)}
+def _growth(grown: float, few: float, history: int, n: int) -> dict[str, Any]:
+    facts = {"name": f"after_{history}_requests", "value": round(grown, 1), "unit": "1/s", "baseline": round(few, 1)}
     note = f"throughput with so many more stored requests; baseline: with {FEW} and what a third of the time adds"
-    holds = grfew / few >= FLAT_TARGET
-    return facts | {"ratio": round(grfew / few, 3), "target": FLAT_TARGET, "holds": holds, "n": n, "note": note}
+    holds = grown / few >= FLAT_TARGET
+    return facts | {"ratio": round(grown / few, 3), "target": FLAT_TARGET, "holds": holds, "n": n, "note": note}
 
 
 def _latency(
