@@ -17,7 +17,7 @@ from sqlalchemy.exc import DataError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as NoConnectionFree
 
 from domain import failpoints
-from domain.adapters.callback_delivery import CallbackDelivery
+from domain.adapters.callback_delivery import CallbackPoster
 from domain.adapters.sealing import Vault
 from domain.api import (
     assets,
@@ -315,7 +315,7 @@ def _callback_senders(config: DomainSettings, database: Database, vault: Vault) 
         tls.load_verify_locations(config.callback_ca_file)
     sender = CallbackSender(
         database,
-        CallbackDelivery(config.callback_policy(), config.callback_timeout_seconds, tls),
+        CallbackPoster(config.callback_policy(), config.callback_timeout_seconds, tls),
         vault,
         public_url=str(config.public_url),
         delays_seconds=config.callback_delays_seconds,

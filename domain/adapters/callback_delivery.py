@@ -62,7 +62,7 @@ class JudgedBackend(httpcore.AsyncNetworkBackend):
 
 
 @dataclass(frozen=True)
-class CallbackDelivery:
+class CallbackPoster:
     """Posts. No connection is kept: a partner's server that is called rarely has closed it long since."""
 
     policy: AddressPolicy

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from domain.adapters.callback_delivery import Answer, CallbackDelivery
+from domain.adapters.callback_delivery import Answer, CallbackPoster
 from domain.adapters.sealing import CannotOpen, Vault
 from domain.db import OUTAGES, Database, failures_logged, to_the_end
 from domain.repositories.callbacks import Callbacks, DueCallback
@@ -29,7 +29,7 @@ class CallbackSender:
     """Claims callbacks and posts them concurrently, so that a slow receiver delays no other."""
 
     database: Database
-    webhooks: CallbackDelivery
+    webhooks: CallbackPoster
     vault: Vault
     public_url: str
     delays_seconds: tuple[float, ...]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from domain.adapters.callback_delivery import Answer, CallbackDelivery
+from domain.adapters.callback_delivery import Answer, CallbackPoster
 from domain.rules.addresses import Address, AddressPolicy
 from tests.support.certificates import certificates
 from tests.support.receiver import Reply, running_receiver
@@ -28,9 +28,9 @@ class Resolver:
         return self.answers[min(self.asked, len(self.answers)) - 1]
 
 
-def webhooks(resolver: Resolver, seconds: float = 5.0, tls: ssl.SSLContext | None = None) -> CallbackDelivery:
+def webhooks(resolver: Resolver, seconds: float = 5.0, tls: ssl.SSLContext | None = None) -> CallbackPoster:
     policy = AddressPolicy(https_only=False, ports=None, networks=(ONE,))
-    return CallbackDelivery(policy, seconds, tls or ssl.create_default_context(), resolver)
+    return CallbackPoster(policy, seconds, tls or ssl.create_default_context(), resolver)
 
 
 def named(url: str, host: str = "hooks.example.com") -> str:
