@@ -54,7 +54,7 @@ Strangers = Callable[[int, float], Coroutine[Any, Any, Counter[str]]]
 
 @dataclass
 class Bench:
-    """The three processes, with the most memory that each was seen to use."""
+    """The three processes, with the most memory that each took beyond what it had at first."""
 
     servers: dict[str, Server]
     first_mb: dict[str, float] = field(default_factory=dict)

@@ -28,6 +28,7 @@ TOGETHER: Mapping[str, str] = {
     "tests/e2e/test_engine.py": SHORT_OF_PATIENCE,
     "tests/deployments/test_automations.py": ROLLOUTS,
     "tests/deployments/test_flow_runs.py": ROLLOUTS,
+    "tests/deployments/test_one_more_pool.py": ROLLOUTS,
     "tests/deployments/test_pools.py": ROLLOUTS,
     "tests/deployments/test_process_engine.py": ROLLOUTS,
     "tests/deployments/test_rollout.py": ROLLOUTS,

@@ -15,6 +15,7 @@ import httpx
 import pytest
 from fastapi import Request
 
+from domain.rules import clearance
 from domain.rules.clearance import may_read
 from gateway.serving import access, catalog
 from gateway.serving.freshness import mark
@@ -172,10 +173,10 @@ def _shared(request: Request, product: Product, *, parts: Sequence[str], is_publ
 NOT_STAFF = ("anybody", "owner", "stranger")
 # Where a fault is built in, which, and what the visits say of it then.
 FAULTS: list[tuple[Any, str, Callable[..., Any], str]] = [
-    (access, "may_read", lambda *_: True, "200 instead of 404"),
-    (access, "may_see_version", lambda *_: True, "200 instead of 404"),
-    (access, "may_read", lambda *_: False, "404 instead of 200"),
-    (access, "may_read", _telling, "a refusal that tells something"),
+    (clearance, "may_read", lambda *_: True, "200 instead of 404"),
+    (clearance, "may_see_version", lambda *_: True, "200 instead of 404"),
+    (clearance, "may_read", lambda *_: False, "404 instead of 200"),
+    (clearance, "may_read", _telling, "a refusal that tells something"),
     (access, "mark", _shared, "may be kept by caches"),
     (catalog, "is_readable", lambda *_: True, "finds"),
     (catalog, "is_readable", lambda *_: True, "lists"),
