@@ -73,7 +73,7 @@ class Bench:
         for name, server in self.servers.items():
             resident = sum(map(_resident_mb, _processes(server)))
             self.first_mb.setdefault(name, resident)
-            if (grown := int(resident - self.first_mb[name])) > self.most_mb[name]:
+            if (grown := int(resident - self.first_mb[name])) > self.most_mb.setdefault(name, 0):
                 self.most_mb[name], self.most_beside[name] = grown, self.beside
 
     def settle(self) -> None:
