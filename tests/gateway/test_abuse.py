@@ -22,12 +22,18 @@ CUT_SECONDS = 30.0  # ten times what a stranger has for a body; not one waits fo
 CHUNK = b"%x\r\n%s\r\n" % (1 << 20, b"x" * (1 << 20))
 
 
+LIMITS = {"CAIRN_HEAD_SECONDS": "2", "CAIRN_BODY_SECONDS": "3", "CAIRN_REFUSALS_PER_SECOND": "1e6"}
+
+
 @pytest.fixture(scope="module")
 async def door(cluster: TestCluster, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Door]:
-    """One for all: what one stranger did must not be felt by the next. Guessing is remembered, so it comes last."""
+    """One for all: what one stranger did must not be felt by the next. Guessing is remembered, so it comes last.
+
+    Refusals are told at once here: ten thousand that wait would show less, and later.
+    """
     with cluster.database() as database:
         storage = tmp_path_factory.mktemp("storage")
-        async with running_door(database, storage, CAIRN_HEAD_SECONDS="2", CAIRN_BODY_SECONDS="3") as running:
+        async with running_door(database, storage, **LIMITS) as running:
             yield running
 
 
