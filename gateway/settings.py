@@ -45,7 +45,7 @@ class GatewaySettings(TokenSettings, DatabaseSettings):
     )
     reads_burst: float = Field(default=400.0, ge=1, description="How many tiles and other data it may read at once")
     console_visits_per_second: float = Field(
-        default=50.0, gt=0, description="How often an address may open pages of the console; signing in counts as ten"
+        default=50.0, gt=0, description="How often an address may open pages of the console; signing in counts as 25"
     )
     console_visits_burst: float = Field(default=600.0, ge=1, description="How many of them it may open at once")
     refusals_per_second: float = Field(

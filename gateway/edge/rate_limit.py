@@ -11,7 +11,7 @@ from gateway.errors import TooManyCalls
 
 REMEMBERED = 1_000
 SIGN_IN = ("/console/sign-in", "/console/signed-in")
-SIGN_IN_COST = 10.0
+SIGN_IN_COST = 25.0
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import pytest
 
 from domain.rules.rates import Buckets
 from domain.shared.authentication import Authentication
-from gateway.edge.rate_limit import Rates
+from gateway.edge.rate_limit import SIGN_IN_COST, Rates
 from gateway.edge.stream_slots import Streams
 from gateway.forwarding.reading_headers import COST, READER
 from gateway.state import Gateway
@@ -125,10 +125,10 @@ async def test_every_anonymous_route_is_rate_limited_by_network(platform: Platfo
 
 @pytest.mark.parametrize("path", ["/console/sign-in/provider", "/console/sign-in", "/console/signed-in"])
 async def test_starting_a_sign_in_costs_more_than_a_page(platform: Platform, behind: Behind, path: str) -> None:
-    with changed(platform, visitors=frozen(25)):
+    with changed(platform, visitors=frozen(2.5 * SIGN_IN_COST)):
         assert [(await ask(platform, path, ONE_NETWORK[0])).status_code for _ in range(5)] == [200] * 3 + [429] * 2
         refused = await ask(platform, path, ONE_NETWORK[1])
-        assert (refused.json()["code"], refused.headers["retry-after"]) == ("too-many-calls", "6")
+        assert (refused.json()["code"], refused.headers["retry-after"]) == ("too-many-calls", "14")
         assert (await ask(platform, path, ELSEWHERE)).status_code == 200
 
 
