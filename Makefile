@@ -35,7 +35,7 @@ test: setup-dev  ## Run all tests, real servers included
 quick: setup-dev  ## The pure core and the laws of the tree, without any server: under a minute
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile $(QUICK)
 
-coverage: setup-dev  ## Run all tests (or TESTS=tests/domain) and show how much of each room they pass through: an hour
+coverage: setup-dev  ## Run all tests (or TESTS=tests/domain) and show how much of each room they pass through, slowly
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m tests.support.measured -q -n $(JOBS) --dist loadfile --no-loadscope-reorder $(TESTS)
 
 check: setup-dev  ## Style, types, architecture: under a minute

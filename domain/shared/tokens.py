@@ -169,7 +169,7 @@ class TokenVerifier:
 
 
 class TokenSettings(BaseSettings):
-    """What every service is told of credentials: token issuer, metrics token, how often it reports last uses."""
+    """Settings of credentials that every service has: token issuer, metrics token, how often it reports last uses."""
 
     jwt_issuer: str | None = Field(default=None, description="`iss` of tokens; with audience and key set, or none")
     jwt_audience: str | None = Field(default=None, description="`aud` of tokens that are meant for us")
