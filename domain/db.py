@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -71,9 +72,7 @@ class Database:
 
     async def refuse_stale_schema(self) -> None:
         """Refuse to run on a schema that migrations have not brought up to date."""
-        from alembic.script import ScriptDirectory
-
-        head = ScriptDirectory(str(MIGRATIONS)).get_current_head()
+        head = newest_schema()
         async with self.engine.connect() as connection:
             found = (await connection.execute(text("select to_regclass('app.alembic_version')"))).scalar()
             current = found and (await connection.execute(text("select version_num from app.alembic_version"))).scalar()
@@ -86,6 +85,14 @@ class Database:
     async def close(self) -> None:
         await self._pulse.close()
         await self.engine.dispose()
+
+
+@cache
+def newest_schema() -> str | None:
+    """Return the schema that this code was written for. It imports every migration, so it is found once."""
+    from alembic.script import ScriptDirectory
+
+    return ScriptDirectory(str(MIGRATIONS)).get_current_head()
 
 
 def _refuse_silence(pooled: Any, _record: object, _proxy: object) -> None:

@@ -51,6 +51,7 @@ class Cluster:
             "timezone": "UTC",
             "log_timezone": "UTC",
             "idle_in_transaction_session_timeout": "60s",
+            "jit": "off",  # what is asked here, by Prefect too, is over sooner than it is compiled
         }
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         return self.command("postgres", "-D", str(self.data), *options)

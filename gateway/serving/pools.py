@@ -37,6 +37,7 @@ def pool_options(address: DatabaseAddress, most: int, **server_settings: str) ->
             "application_name": "cairn-serving",
             **{name: str(value) for name, value in SERVERS.items()},
             "statement_timeout": str(round(1000 * STATEMENT_SECONDS)),
+            "jit": "off",  # compiling takes longer than most of what is asked here
             **server_settings,
         },
     }
