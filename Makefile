@@ -80,6 +80,12 @@ fairness: setup-dev  ## Have one platform submit 500 rasters, then another five;
 images: setup-dev  ## Do what the Dockerfiles do, in fresh environments, and measure it
 	@CAIRN_IMAGES=1 $(BIN)/python -m pytest tests/deployments/test_images.py -s
 
+contract: setup-dev  ## Hold both engines to their contract with another release of Prefect (PREFECT=3.9.1; newest unsaid)
+	@$(BIN)/python -m tests.support.beside $(PREFECT)
+
+prefect-names: setup-dev  ## Ask the newest Prefect for every name that we use of its insides, where it can be installed
+	@$(BIN)/python -m tests.support.beside --names
+
 lock: setup-dev  ## Write anew which files the images install: versions as in constraints.txt, each with its hashes
 	@$(BIN)/python -m deployments.lock
 
@@ -93,4 +99,4 @@ clean: down  ## Delete everything that was made here: .venv, .cairn, .coverage, 
 	@[ ! -x $(BIN)/cairn ] || $(BIN)/cairn down --wipe >/dev/null
 	rm -rf tests/support/tools/node_modules domain/console/web/node_modules domain/console/static/vendor .venv .cairn .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: help setup setup-dev demo up down test quick coverage check bench chaos machines hostile fuzz images lock bill audit fairness outages storms clean
+.PHONY: help setup setup-dev demo up down test quick coverage check bench chaos machines hostile fuzz images lock bill audit fairness outages storms contract prefect-names clean

@@ -39,6 +39,9 @@ class WorkerSettings(StorageSettings, TransportSettings):
     tries_shared: int = Field(
         default=TRIES_SHARED, ge=0, description="Tries at once in one process, beside one of each of its runs"
     )
+    engine: Literal["fast", "stock"] = Field(
+        default="fast", description="What work goes through: our engine, or Prefect's own and its map, much slower"
+    )
     shards: int = Field(default=4, ge=1, description="Child runs that a fan-out becomes at most where it declares none")
 
 

@@ -31,6 +31,7 @@ from prefect.workers.base import BaseJobConfiguration, BaseWorkerResult
 
 from deployments import pools
 from deployments.workers.draining import AS_A_RULE, Draining
+from deployments.workers.engine_process import EngineProcess, is_stock
 from domain.shared.together import together
 from flows.pools import INLINE, POOLS
 from flows.prefect_engine.inline_flow_run import InlineEngine, handlers_left
@@ -66,7 +67,7 @@ class InlineResult(BaseWorkerResult):
 class _Running:
     """A run that this worker has claimed."""
 
-    engine: InlineEngine
+    engine: InlineEngine | EngineProcess
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -80,9 +81,8 @@ class InlineWorker(Draining):
     _display_name = "Cairn, in process"
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
-        super().__init__(
-            *arguments, **named | {"limit": named.get("limit") or int(os.environ.get(AT_ONCE, RUNS_AT_ONCE))}
-        )
+        usual = AS_A_RULE if is_stock() else RUNS_AT_ONCE
+        super().__init__(*arguments, **named | {"limit": named.get("limit") or int(os.environ.get(AT_ONCE, usual))})
         self._running: dict[UUID, _Running] = {}
         self._entrypoints: dict[UUID, tuple[str, float]] = {}
         self._queues: dict[UUID, str] = {}
@@ -186,7 +186,9 @@ class InlineWorker(Draining):
         return InlineResult(identifier=str(flow_run.id), status_code=0)
 
     async def _execute(self, flow: Flow[..., Any], flow_run: "FlowRun") -> None:
-        engine = InlineEngine.of(flow, flow_run)
+        engine = (
+            EngineProcess(flow_run, await self._entrypoint(flow_run)) if is_stock() else InlineEngine.of(flow, flow_run)
+        )
         running = self._running[flow_run.id] = _Running(engine)
         try:
             with running.scope:
@@ -216,7 +218,7 @@ class InlineWorker(Draining):
         self._entrypoints[deployment.id] = (deployment.entrypoint, time.monotonic())
         return deployment.entrypoint
 
-    async def _notice_threads(self, engine: InlineEngine) -> None:
+    async def _notice_threads(self, engine: InlineEngine | EngineProcess) -> None:
         """Notice a handler that overstays: its run is fenced, but its thread ends only with the process."""
         for _ in range(20):
             if not engine.threads_left:

@@ -105,6 +105,11 @@ class Node:
     def predecessors(self) -> tuple[str, ...]:
         return self.all_of + self.any_of
 
+    @property
+    def tags(self) -> frozenset[str]:
+        """What its work is tagged with in Prefect, and limited by: pool and handler."""
+        return frozenset(tag for tag in (self.pool, self.handler) if tag)
+
     def to_json(self) -> dict[str, Any]:
         """What differs from a bare node, as JSON."""
         bare = Node(self.id, self.type).__dict__

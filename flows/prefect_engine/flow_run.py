@@ -104,10 +104,12 @@ class QuietEngine(AsyncFlowRunEngine[..., Any]):
         """
         ask = super().set_state
         told = await ask_until_answered(lambda: ask(state, force), f"the state {state.name}")
-        if not told.is_cancelling():
-            return told
-        ended: State[Any] = State(type=StateType.CANCELLED, message=f"It was cancelled before it was {state.name}.")
-        return await ask_until_answered(lambda: ask(ended), "its cancellation")
+        if told.is_cancelling():
+            ended: State[Any] = State(type=StateType.CANCELLED, message=f"It was cancelled before it was {state.name}.")
+            told = await ask_until_answered(lambda: ask(ended), "its cancellation")
+        if told.is_final() and not told.is_completed():
+            self._telemetry.end_span_on_failure(told.message)  # Prefect's engine ends it well, whatever is returned
+        return told
 
     @asynccontextmanager
     async def initialize_run(self) -> AsyncGenerator[Any, None]:
@@ -116,6 +118,7 @@ class QuietEngine(AsyncFlowRunEngine[..., Any]):
             try:
                 if self.flow_run is None:
                     self.flow_run = await self.create_flow_run(context.client)
+                await self._begin_span(self.flow_run)
                 yield self
             except (Abort, Pause) as signal:
                 if self.flow_run and (state := getattr(signal, "state", None)):
@@ -128,6 +131,11 @@ class QuietEngine(AsyncFlowRunEngine[..., Any]):
                 if self.flow_run is not None:
                     self.logger.info("Finished in state %s", self.state)
                 self._client, self._is_started = None, False
+
+    async def _begin_span(self, flow_run: FlowRun) -> None:
+        """Begin the flow run's span. Only who records spans has Prefect asked to write down where they belong."""
+        with suppress(httpx.HTTPError):  # no run ends for want of a trace
+            await self._telemetry.async_start_span(run=flow_run, client=self.client, parameters=self.parameters)
 
     async def _record_end(self, ended: BaseException) -> None:
         """The run was torn off, or tried to end the process.

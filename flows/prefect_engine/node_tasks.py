@@ -14,7 +14,7 @@ from prefect.runtime import task_run
 
 from flows.compiler import Node, NodeOutcome, State
 from flows.handlers.errors import Broken
-from flows.prefect_engine.task_run import run_task
+from flows.prefect_engine.engines import engine
 from flows.runs.node_executor import NodeExecutor, Work
 
 PREFECT_RETRIES = 50  # Prefect takes no longer list of delays
@@ -37,7 +37,7 @@ class TaskRuns:
         index = work.item.index if work.item else 0
         self._works[index] = work, known
         with self.executor.at_work():
-            error = await run_task(_with_own_waits(self._task, self.node), index=index)
+            error = await engine().run_task(_with_own_waits(self._task, self.node), index=index)
             made = self._tries.pop(index, 0)
             outcome = known or self._ended.pop(index, None)
             if isinstance(error, Broken):
@@ -47,6 +47,10 @@ class TaskRuns:
                 outcome = await self.executor.outcome_of_failure(work, made - 1, error)
         del self._works[index]
         return outcome, made
+
+    async def run_mapped(self, indexes: Sequence[int], do: Callable[[int], Coroutine[Any, Any, None]]) -> None:
+        """Have the engine map the task over these indexes; `do` runs one of them."""
+        await engine().run_mapped(self._task, indexes, do)
 
     async def _body(self, index: int) -> "PrefectState[Any]":
         work, known = self._works[index]
@@ -70,7 +74,7 @@ async def run_group(node: Node, name: str, perform: Callable[[], Coroutine[Any, 
         done = list(await perform())
         return _prefect_state(StateType.COMPLETED, "Completed", f"{len(done)} items, {done.count(False)} failed")
 
-    if error := await run_task(_prefect_task(node, body, name)):
+    if error := await engine().run_task(_prefect_task(node, body, name), of_many=True):
         raise error
 
 
@@ -80,7 +84,7 @@ async def show_skipped(node: Node) -> None:
     async def body() -> "PrefectState[Any]":
         return _prefect_state(StateType.COMPLETED, "Skipped", "Not chosen by the workflow.")
 
-    await run_task(_prefect_task(node, body, node.id))
+    await engine().run_task(_prefect_task(node, body, node.id))
 
 
 def _said(work: Work) -> str:
@@ -113,7 +117,7 @@ def _prefect_task(
         name=node.id,
         task_key=node.id,
         task_run_name=name,
-        tags={tag for tag in (node.pool, node.handler) if tag},
+        tags=set(node.tags),
         retries=retries,
         retry_jitter_factor=None,  # Prefect's makes waits longer than the longest; ours are in the delays
         retry_condition_fn=_condition(may_retry) if may_retry and retries else None,

@@ -2,38 +2,34 @@
 
 A task of ours keeps no result in Prefect, caches nothing, has no hooks and no assets, and is tagged. For a tag Prefect
 asks its server before each task run whether operators limit it, which takes longer than the rest of the task run: here
-the limits are read once for a flow run, and Prefect asks for its slots only where there are some.
+`tag_limits` knows them, and `tag_slots` holds the slots of those that there are.
 """
 
-import asyncio
-import time
-from collections.abc import AsyncGenerator, Collection
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-import httpx
 from prefect import Task
-from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.objects import RunInput
 from prefect.client.schemas.objects import State as PrefectState
 from prefect.context import FlowRunContext
-from prefect.exceptions import PrefectHTTPStatusError
 from prefect.task_engine import AsyncTaskRunEngine
 
+from flows.prefect_engine.spans import current_span
+from flows.prefect_engine.tag_limits import tag_limits
+from flows.prefect_engine.tag_slots import slots
 from flows.prefect_engine.task_run_events import TaskEvents
 
-KNOWN_SECONDS = 30.0
-ANSWER_SECONDS = 10.0
-PAGE = 200
-_TAG = "tag:"
 
+async def run_task(task: Task[..., Any], *, of_many: bool = False, **parameters: Any) -> BaseException | None:
+    """Run the task, whose function returns the state it ends in; return what it raised at last, if it did.
 
-async def run_task(task: Task[..., Any], **parameters: Any) -> BaseException | None:
-    """Run the task, whose function returns the state it ends in; return what it raised at last, if it did."""
-    engine = NodeEngine(task=task, parameters=parameters)
+    A task run of many pieces of work holds no slot of a limited tag: each of them does, for as long as it is at work.
+    """
+    engine = NodeEngine(task=task, parameters=parameters, of_many=of_many)
     async with engine.start():
         while engine.is_running():
             await engine.wait_until_ready()
@@ -46,6 +42,7 @@ class NodeEngine(AsyncTaskRunEngine[..., Any]):
     """One task run: created, running, tried until it ended; what of it the server hears, `TaskEvents` says."""
 
     events: TaskEvents = field(default_factory=TaskEvents)
+    of_many: bool = False
 
     async def try_once(self) -> None:
         """Call the function; what it raises is retried as the task says."""
@@ -55,6 +52,14 @@ class NodeEngine(AsyncTaskRunEngine[..., Any]):
             await self.handle_exception(error)
         else:
             await self.set_state(state)
+            self._end_span(state)
+
+    def _end_span(self, state: PrefectState[Any]) -> None:
+        """End the task run's span. Prefect's engine ends it where it sets the state of what a function returned."""
+        if state.is_completed():
+            self._telemetry.end_span_on_success()
+        else:
+            self._telemetry.end_span_on_failure(state.message)
 
     @property
     def raised(self) -> BaseException | None:
@@ -64,11 +69,6 @@ class NodeEngine(AsyncTaskRunEngine[..., Any]):
     async def start(
         self, task_run_id: UUID | None = None, dependencies: dict[str, set[RunInput]] | None = None
     ) -> AsyncGenerator[None, None]:
-        if tag_limits.cover(self.task.tags):
-            async with super().start(task_run_id, dependencies):
-                yield
-            return
-        # Made here, it is not told to be pending: it waits for nobody.
         self.task_run = await self.task.create_local_run(
             id=task_run_id,
             parameters=self.parameters,
@@ -77,8 +77,13 @@ class NodeEngine(AsyncTaskRunEngine[..., Any]):
         )
         async with self.initialize_run(task_run_id, dependencies):
             self._set_custom_task_run_name()  # type: ignore[no-untyped-call]
-            await self.begin_run()
-            yield
+            tags = () if self.of_many else self.task.tags
+            if tag_limits.among(tags):  # else it is not told to be pending: it waits for nobody
+                self.events.tell(self.task_run, self.state)
+            async with slots(tags):
+                await self.begin_run()
+                with current_span(self._telemetry.span):
+                    yield
 
     async def set_state(self, state: PrefectState[Any], force: bool = False) -> PrefectState[Any]:
         """Set the state as Prefect's engine does, and tell the server of it with our few events instead of its own."""
@@ -95,6 +100,7 @@ class NodeEngine(AsyncTaskRunEngine[..., Any]):
         if state.is_final() and run.start_time and not run.end_time:
             run.end_time = state.timestamp  # type: ignore[assignment] # Prefect's name for the same
         self.events.tell(run, state)
+        self._telemetry.update_state(state)
         return state
 
     def log_finished_message(self) -> None:
@@ -104,39 +110,3 @@ class NodeEngine(AsyncTaskRunEngine[..., Any]):
 
     def _resolve_parameters(self) -> None:
         """No parameter is a future."""
-
-
-@dataclass
-class TagLimits:
-    """The tags that operators limit in Prefect, as of a moment ago."""
-
-    tags: frozenset[str] = frozenset()
-    known_until: float = 0.0
-
-    def cover(self, tags: Collection[str]) -> bool:
-        return not self.tags.isdisjoint(tags)
-
-    async def learn(self, client: PrefectClient) -> None:
-        """Read them, unless they were read just now. Without an answer, what was known stays."""
-        if time.monotonic() < self.known_until:
-            return
-        try:
-            async with asyncio.timeout(ANSWER_SECONDS):  # no run waits for an outage to learn them
-                self.tags = frozenset([name async for name in _limited(client)])
-        except (httpx.HTTPError, PrefectHTTPStatusError, TimeoutError):
-            return
-        self.known_until = time.monotonic() + KNOWN_SECONDS
-
-
-async def _limited(client: PrefectClient) -> AsyncGenerator[str, None]:
-    offset = 0
-    while page := await client.read_global_concurrency_limits(limit=PAGE, offset=offset):
-        for limit in page:
-            if limit.name.startswith(_TAG):
-                yield limit.name.removeprefix(_TAG)
-        offset += len(page)
-        if len(page) < PAGE:
-            return
-
-
-tag_limits = TagLimits()

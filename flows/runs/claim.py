@@ -1,5 +1,6 @@
 """What every flow run of ours begins with: its settings, its claim on the attempt, and its run context."""
 
+import sys
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -14,9 +15,12 @@ from flows.compiler import Plan
 from flows.handlers.availability import missing_handlers
 from flows.log_redaction import strike_from_logs
 from flows.memory.ledger import Ledger
+from flows.prefect_engine.engines import use_engine
 from flows.prefect_engine.flow_run import ask_until_answered
 from flows.prefect_engine.patient_client import be_patient_as_a_run
-from flows.prefect_engine.task_run import tag_limits
+from flows.prefect_engine.run_logs import send_our_lines
+from flows.prefect_engine.tag_limits import tag_limits
+from flows.prefect_engine.tag_slots import slots
 from flows.runs.domain_client import AttemptClient, domain_http
 from flows.runs.outages import PatientStore
 from flows.runs.run_context import RunContext
@@ -30,8 +34,10 @@ from flows.tries.concurrency import Places, shared_room
 
 async def connect_to_domain(stack: AsyncExitStack) -> tuple[WorkerSettings, Any]:
     settings = WorkerSettings()
+    send_our_lines()
     strike_from_logs()
     be_patient_as_a_run()
+    use_engine(settings.engine)
     # Without this context every task would build an API client of its own, at 16 ms of CA loading each.
     stack.enter_context(SyncClientContext.get_or_create())
     return settings, await stack.enter_async_context(domain_http(settings))
@@ -82,10 +88,11 @@ async def make_run_context(line: AttemptClient, settings: WorkerSettings, order:
         line=line,
         ledger=ledger,
         plans={name: Plan.from_json(plan) for name, plan in order.plans.items()},
-        task_runs_cap=settings.fan_out_task_runs,
+        task_runs_cap=settings.fan_out_task_runs if settings.engine == "fast" else sys.maxsize,  # each item is mapped
         shards_cap=settings.shards,
         outage_seconds=settings.outage_seconds,
         places=Places(shared_room(settings.tries_shared), settings.tries_per_run),
+        slots=slots,
     )
 
 

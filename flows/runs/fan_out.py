@@ -46,13 +46,14 @@ class Items:
         """Do each item in a task run of its own."""
         runs = TaskRuns(self.executor, self.share.node, of_items=True)
 
-        async def run_one(work: Work) -> None:
+        async def run_one(number: int) -> None:
             async with self.gate:
                 if not self.executor.stop.is_set():
+                    work = works[number]
                     outcome, _ = await runs.run_as_task(work, await self.executor.remembered_item(self.entries, work))
                     await self._tell(work, outcome)
 
-        await each_to_its_end(run_one(work) for work in works)
+        await runs.run_mapped(range(len(works)), run_one)
 
     async def run_in_grouped_tasks(self, works: Sequence[Work], at_once: int) -> None:
         """Do the items in no more task runs than the cap, each for a group that may do several at once."""

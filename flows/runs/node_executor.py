@@ -121,9 +121,10 @@ class NodeExecutor:
         """Make one try once there is a place for it. A sub-workflow only waits for other work and takes none."""
         if work.node.workflow is not None and self.workflows is not None:
             return await self._try_and_remember(work, number)
-        with self.at_work(self._busy):
-            async with self.run_context.places.hold_place(self.stop.is_set):
-                return await self._try_and_remember(work, number)
+        async with self.run_context.slots(work.node.tags):
+            with self.at_work(self._busy):
+                async with self.run_context.places.hold_place(self.stop.is_set):
+                    return await self._try_and_remember(work, number)
 
     async def _try_and_remember(self, work: Work, number: int) -> Mapping[str, Any]:
         """Make one try. What succeeded is remembered before anybody hears of it, and where it is large only there."""

@@ -1,8 +1,9 @@
 """What all of one flow run's work shares: facts, storage, memory, the line to the domain, threads."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -37,6 +38,12 @@ class PlanPath:
     def of(self, node_id: str) -> str:
         """The node's name in the run's memory."""
         return f"{self.path}{node_id}"
+
+
+class Slots(Protocol):
+    """Holds a slot of each of these tags that operators limit while work is done, unless that is held already."""
+
+    def __call__(self, tags: Collection[str]) -> AbstractAsyncContextManager[None]: ...
 
 
 class CountedItems(Protocol):
@@ -90,6 +97,7 @@ class RunContext:
     artifacts: list[Artifact] = field(default_factory=list)
     outage_seconds: float = OUTAGE_SECONDS
     places: Places = field(default_factory=Places)
+    slots: Slots = lambda _: nullcontext()
     worker: str = field(default_factory=lambda: f"{os.uname().nodename}/{os.getpid()}")
     threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(THREADS, "cairn-work"))
 

@@ -37,7 +37,7 @@ from flows.compiler import (
 from flows.compiler.partition import shards, stretch
 from flows.handlers.errors import Broken, InvalidInput, Nested, Stopped, Transient
 from flows.memory.large_values import Stored, made_plain
-from flows.prefect_engine.flow_run import run_as_inner_flow_run
+from flows.prefect_engine.engines import engine
 from flows.prefect_engine.node_tasks import TaskRuns, show_skipped
 from flows.runs.child_flow_runs.start import HANDED_OVER, NoWorker
 from flows.runs.events import item_event, node_event, run_problem, wait_seconds
@@ -326,7 +326,7 @@ async def _run_as_flow_run(inner: Runner, work: Work) -> Verdict:
         return PrefectState(type=kind, message=verdict.error.message)
 
     plan = inner.schedule.plan
-    await run_as_inner_flow_run(body, plan.workflow_id, str(plan.version), work.node.id)
+    await engine().run_inner(body, plan.workflow_id, str(plan.version), work.node.id)
     if not ended:
         raise Broken(f"Prefect did not let workflow {plan.workflow_id} run.")
     return ended[0]

@@ -1,10 +1,12 @@
 """Flows that behave and misbehave inside a worker's process."""
 
 import asyncio
+import logging
+import os
 import signal
 import threading
 import time
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -16,7 +18,9 @@ from prefect.runtime import flow_run
 from prefect.states import Cancelled, Cancelling, Completed, Failed
 from prefect.task_runners import ThreadPoolTaskRunner
 
+from flows.handlers.context import LOGGER
 from flows.prefect_engine.flow_run import run_as_inner_flow_run
+from flows.runs.claim import connect_to_domain
 from flows.runs.stopping import Stop, stoppable_by_id
 
 LEAVING = "leaving as told"
@@ -83,6 +87,26 @@ async def heeds_sigterm(path: str, seconds: float = 600.0) -> Any:
     finally:
         loop.remove_signal_handler(signal.SIGTERM)
     return Cancelled(name="HandedOver")
+
+
+@flow
+async def says_as_handlers_do() -> None:
+    """Begins as every flow of ours does, and has a handler log a line; another library logs one as well."""
+    async with AsyncExitStack() as stack:
+        await connect_to_domain(stack)
+        logging.getLogger(LOGGER).info("a line of a handler")
+        logging.getLogger("library").warning("a line of a library")
+
+
+@flow
+async def says_where() -> None:
+    """Says in which process it runs."""
+    get_run_logger().info("process %d", os.getpid())
+
+
+@flow
+async def kills_its_process() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 async def waited(stop: Stop, seconds: float, path: str | None = None) -> bool:

@@ -34,7 +34,10 @@ TOGETHER: Mapping[str, str] = {
     "tests/deployments/test_rollout.py": ROLLOUTS,
     "tests/deployments/test_storage_blocks.py": ROLLOUTS,
     "tests/deployments/test_inline.py": WORKERS,
+    "tests/deployments/test_stock_workers.py": WORKERS,
     "tests/deployments/test_workers.py": WORKERS,
+    "tests/flows/prefect_engine/test_contract.py": WORKERS,
+    "tests/flows/prefect_engine/test_limited_tags.py": WORKERS,
     "tests/flows/prefect_engine/test_task_run.py": WORKERS,
 }
 

@@ -11,21 +11,21 @@ from typing import Any
 
 from prefect import Flow, Task
 from prefect.cache_policies import NO_CACHE
-from prefect.client.orchestration import get_client
+from prefect.client.orchestration import PrefectClient, get_client
 from prefect.client.schemas.actions import GlobalConcurrencyLimitCreate
 from prefect.client.schemas.objects import State, StateType
 from prefect.runtime import flow_run, task_run
 from prefect.settings import PREFECT_API_URL, temporary_settings
-from prefect.task_engine import AsyncTaskRunEngine
 
 from flows.prefect_engine import task_run_events
-from flows.prefect_engine.task_run import TagLimits, run_task, tag_limits
+from flows.prefect_engine.tag_limits import TagLimits, tag_limits
+from flows.prefect_engine.task_run import run_task
 
 TAG = "raster.create_cog"
 AT_ONCE = 6
 DONE = State(type=StateType.COMPLETED, name="Completed")
 Work = Callable[[], Awaitable[None]]
-stock_start = AsyncTaskRunEngine.start
+stock_ask = PrefectClient.increment_concurrency_slots_with_lease
 
 
 def task(body: Callable[..., Awaitable[State[Any]]], **settings: Any) -> Task[..., Any]:
@@ -63,14 +63,14 @@ async def limit_of_one() -> AsyncIterator[None]:
 
 
 async def most_at_once() -> tuple[int, int]:
-    """Of tasks that are begun together, how many are at work at once, and for how many Prefect's server was asked."""
+    """Of tasks that are begun together, how many are at work at once, and how often the server was asked for a slot."""
     at_work: set[int] = set()
     peaks: list[int] = []
     asked: list[object] = []
 
-    def asking(engine: Any, *arguments: Any) -> Any:
-        asked.append(engine)
-        return stock_start(engine, *arguments)
+    async def asking(client: Any, **wanted: Any) -> Any:
+        asked.append(wanted)
+        return await stock_ask(client, **wanted)
 
     async def body(number: int) -> State[Any]:
         at_work.add(number)
@@ -82,7 +82,7 @@ async def most_at_once() -> tuple[int, int]:
     async def work() -> None:
         await asyncio.gather(*(run_task(task(body), number=number) for number in range(AT_ONCE)))
 
-    AsyncTaskRunEngine.start = asking  # type: ignore[method-assign, assignment]
+    PrefectClient.increment_concurrency_slots_with_lease = asking  # type: ignore[method-assign, assignment]
     await in_a_flow(work)
     return max(peaks), len(asked)
 
@@ -94,7 +94,7 @@ async def known_without_an_answer() -> bool:
         await learn(limits)
     with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}):
         await learn(limits)
-    return limits.cover([TAG, "gdal"]) and not limits.cover(["gdal"])
+    return bool(limits.among([TAG, "gdal"])) and not limits.among(["gdal"])
 
 
 async def tries() -> tuple[list[int], list[str | None]]:

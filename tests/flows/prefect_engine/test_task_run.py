@@ -19,7 +19,9 @@ def told(workers_prefect: PrefectServer) -> dict[str, Any]:
 
 
 def test_concurrency_limit_on_a_tag_is_kept(told: dict[str, Any]) -> None:
-    assert told["limited"] == [1, AT_ONCE]
+    peak, asked = told["limited"]
+    assert peak == 1
+    assert asked < AT_ONCE  # the slot goes from one to the next
 
 
 def test_no_slot_is_asked_for_without_a_concurrency_limit(told: dict[str, Any]) -> None:

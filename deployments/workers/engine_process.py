@@ -1,0 +1,56 @@
+"""A light flow run by Prefect's own engine (`CAIRN_ENGINE=stock`): that expects a process to itself, so it gets one."""
+
+import asyncio
+import os
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flows.runs.stopping import Reason, Stop, stoppable_by_id
+
+if TYPE_CHECKING:
+    from prefect.client.schemas.objects import FlowRun
+
+ENGINE = "CAIRN_ENGINE"
+STOCK = "stock"
+
+
+def is_stock() -> bool:
+    """Whether flow runs of this worker go through Prefect's own engine."""
+    return os.environ.get(ENGINE) == STOCK
+
+
+class EngineEnded(RuntimeError):
+    """The run's process has ended, and not by itself."""
+
+
+@dataclass
+class EngineProcess:
+    """One flow run in a process of its own. It is asked to leave by SIGTERM, as of any process worker's."""
+
+    flow_run: "FlowRun"
+    entrypoint: str
+    stopped: Reason | None = None
+    threads_left: bool = False
+
+    async def run_flow(self) -> None:
+        """Await the run's end; end it where this is given up."""
+        own = {"PREFECT__FLOW_RUN_ID": str(self.flow_run.id), "PREFECT__FLOW_ENTRYPOINT": self.entrypoint}
+        process = await asyncio.create_subprocess_exec(sys.executable, "-m", "prefect.engine", env=os.environ | own)
+        stop, loop = Stop(), asyncio.get_running_loop()
+        stop.on_set(lambda: loop.call_soon_threadsafe(_terminate, process))
+        try:
+            with stoppable_by_id(self.flow_run.id, stop):
+                code = await process.wait()
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        if code and self.stopped is None:
+            raise EngineEnded(f"The process of the run ended with {code}.")
+
+
+def _terminate(process: asyncio.subprocess.Process) -> None:
+    with suppress(ProcessLookupError):
+        process.terminate()
