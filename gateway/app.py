@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import httpx
 from fastapi import FastAPI
 
 from domain.contracts import rendering
@@ -38,12 +37,13 @@ from gateway.edge.entrance import CONSOLE, Entrance, admit
 from gateway.edge.public_address import PublicAddress
 from gateway.edge.slow_refusals import SlowRefusals
 from gateway.edge.stream_slots import Streams
-from gateway.forwarding.cookies import no_cookies
+from gateway.forwarding.clients import forwarding_client
 from gateway.reads.queries import Queries, reading_pool
 from gateway.settings import GatewaySettings, settings
 from gateway.state import Gateway
 
 MEGABYTE = 1024**2
+TARGET_CONNECTIONS = 100  # to operators' internal services
 CONSOLE_BYTES = 64_000  # as the domain takes: four times its longest form
 
 
@@ -58,9 +58,10 @@ def create_app(configured: GatewaySettings | None = None) -> FastAPI:
         address = config.address(config.database_gateway_url)
         pool = reading_pool(address, size=8)
         domain = QuickWire(str(config.domain_url), config.domain_timeout_seconds)
-        most = httpx.Limits(max_connections=config.streams_at_once)
-        serving = httpx.AsyncClient(base_url=str(config.serving_url), timeout=30.0, limits=most, cookies=no_cookies())
-        targets = httpx.AsyncClient(trust_env=False, follow_redirects=False, cookies=no_cookies())
+        serving = forwarding_client(
+            str(config.serving_url), timeout_seconds=30.0, most_connections=config.streams_at_once
+        )
+        targets = forwarding_client(most_connections=TARGET_CONNECTIONS, trust_env=False)
         app.state.metering.add(metrics.of_pool(pool, "gateway"))
         notices = Notices(address, REQUEST_CHANNEL)
         if configured is None:  # a server's own start

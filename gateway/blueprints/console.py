@@ -6,7 +6,7 @@ import httpx
 from fastapi import APIRouter, Depends, Request
 
 from gateway.auth import address_of
-from gateway.forwarding.cookies import no_cookies
+from gateway.forwarding.clients import forwarding_client
 from gateway.forwarding.forward import Forwarded, forward
 from gateway.forwarding.header_policy import CONSOLE
 from gateway.state import Gateway, gateway
@@ -18,8 +18,7 @@ AWAY: Final = "The console cannot be reached right now. Try again in a moment."
 
 def pages_client(domain_url: str, most_connections: int) -> httpx.AsyncClient:
     """Make the HTTP client of pages: an open page holds a connection, so submissions use another client."""
-    limits = httpx.Limits(max_connections=most_connections)
-    return httpx.AsyncClient(base_url=domain_url, timeout=SILENCE_SECONDS, limits=limits, cookies=no_cookies())
+    return forwarding_client(domain_url, timeout_seconds=SILENCE_SECONDS, most_connections=most_connections)
 
 
 @router.api_route("/console", methods=["GET", "HEAD", "POST"])
