@@ -146,14 +146,14 @@ async def _make_service(config: DomainSettings, database: Database, fences: Noti
 
 
 def _include_routes(app: FastAPI) -> None:
-    """Include the routes of every audience."""
+    """Include the routes of every audience, first what is asked most: routes are tried one after the other."""
+    app.include_router(submissions.router)
+    app.include_router(flow_runs.router)
     app.include_router(probes.router)
     app.include_router(metrics.router)
     for audience in (assets, audit, callbacks, clients, commands, control, items, leftovers, pools, records, reviews):
         app.include_router(audience.router)
     app.include_router(records.timelines)
-    app.include_router(submissions.router)
-    app.include_router(flow_runs.router)
 
 
 async def _publish_library(config: DomainSettings, database: Database) -> Library:

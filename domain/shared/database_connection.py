@@ -41,6 +41,8 @@ class Answering(SurelyClosed):
 
     answer_seconds: float = STATEMENT_SECONDS + LATE_SECONDS
     heard_at: float = float("-inf")
+    _due_at: float | None = None  # by the loop's clock; while an answer is waited for
+    _alarm: asyncio.TimerHandle | None = None
 
     @classmethod
     async def connect(cls, conninfo: str = "", **options: Any) -> Self:
@@ -60,13 +62,32 @@ class Answering(SurelyClosed):
 
     async def wait(self, gen: Any, *arguments: Any, **named: Any) -> Any:
         """Wait like psycopg, which passes all questions through here; close the connection if no answer comes."""
-        late = asyncio.get_running_loop().call_later(self.answer_seconds, self.hang_up)
+        loop = asyncio.get_running_loop()
+        self._due_at = due_at = loop.time() + self.answer_seconds
+        if self._alarm is None or self._alarm.when() > due_at:
+            self._set_alarm(loop, due_at)
         try:
             answer = await super().wait(gen, *arguments, **named)
         finally:
-            late.cancel()
+            self._due_at = None
         self.heard_at = time.monotonic()
         return answer
+
+    def _set_alarm(self, loop: asyncio.AbstractEventLoop, at: float) -> None:
+        """Look at that time. One alarm serves many questions: one for each would cost more than some answers."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm = loop.call_at(at, self._look, loop)
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Hang up where the answer is late; look again where another question has more time."""
+        self._alarm = None
+        if self._due_at is None or self.closed:
+            return
+        if loop.time() >= self._due_at:
+            self.hang_up()
+        else:
+            self._set_alarm(loop, self._due_at)
 
     def hang_up(self) -> None:
         """Close the connection under its waiter: to psycopg it looks as if the server had."""

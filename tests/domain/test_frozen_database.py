@@ -80,6 +80,19 @@ async def test_connection_without_an_answer_is_closed(shared_database: TestDatab
     await line.close()
 
 
+async def test_each_question_has_all_its_time_though_one_alarm_serves_many(shared_database: TestDatabase) -> None:
+    line = await DatabaseAddress(shared_database.url()).connect_to_ask(autocommit=True)
+    line.answer_seconds = 1.0
+    for _ in range(3):
+        await line.execute("select pg_sleep(0.6)")  # the first one's alarm is due while the second is asked
+    line.answer_seconds = 0.2
+    began = time.monotonic()
+    with pytest.raises(psycopg.OperationalError):
+        await line.execute("select pg_sleep(5)")
+    assert time.monotonic() - began < 1.0, "a question with less time does not wait for an earlier one's alarm"
+    await line.close()
+
+
 async def test_process_that_was_late_itself_closes_no_connection(shared_database: TestDatabase) -> None:
     """The answer has come while the process was busy: it is taken, however late."""
     line = await DatabaseAddress(shared_database.url()).connect_to_ask(autocommit=True)
