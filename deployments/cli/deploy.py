@@ -67,11 +67,16 @@ LIMITED = (*NAMES, *(f"{name}/{queue}" for name, pool in POOLS.items() for queue
     envvar="CAIRN_STORAGE_ACCOUNT_URL",
     help="Also save the block azure-zones/cairn, which names this account, as in https://name.blob.core.windows.net.",
 )
-@click.option("--container-prefix", envvar="CAIRN_STORAGE_CONTAINER_PREFIX", default="cairn-", show_default=True)
+@click.option(
+    "--container-prefix",
+    envvar="CAIRN_STORAGE_CONTAINER_PREFIX",
+    help="Before the names of the account's containers. Unsaid, a block keeps its own; a new one has `cairn-`.",
+)
 @click.option(
     "--warm/--no-warm",
     default=None,
-    help="Have workers of this machine fork runs from their zygote. Unsaid, a pool stays as it is; a stack's is warm.",
+    help="Whether process workers of `cairn worker start` fork runs from their zygote. Unsaid, a pool stays as it is; "
+    "a new one forks.",
 )
 @click.option(
     "--pool-type",
@@ -101,7 +106,7 @@ def deploy(
     check: bool,
     storage_root: str | None,
     storage_account: str | None,
-    container_prefix: str,
+    container_prefix: str | None,
     warm: bool | None,
     pool_type: dict[str, str] | None,
     image: dict[str, str] | None,
@@ -133,10 +138,9 @@ def deploy(
     from deployments.rollout.blocks import AzurePlace
 
     account = AzurePlace(storage_account, container_prefix, _ca_file()) if storage_account else None
-    if where.stack:  # its workers have zygotes
-        warm = True if warm is None else warm
-        storage_root = storage_root or (None if account else str(where.stack.storage))
-    options = Options(storage_root, account, pool_type or {}, image or {}, limit or {}, warm, prune, replace_pools)
+    options = Options(
+        storage_root, account, pool_type or {}, image or {}, limit or {}, warm, prune, replace_pools, tuple(skipped)
+    )
     changes = _apply(plans, options)
     done = _publish(domain)
     _show(changes, skipped, _new(done, before) if done else None, as_json=as_json)

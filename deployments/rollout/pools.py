@@ -31,7 +31,7 @@ class WrongType(RuntimeError):
 class WantedPool:
     """A pool as it should be. `limits` go by pool and pool/queue; what they do not name is left as operators set it.
 
-    `unsaid` are variables of the template that nobody chose a value for: a pool that is there keeps its own.
+    `said` are parts of the template that this rollout chooses; of all others a pool that is there keeps its own.
     """
 
     name: str
@@ -40,11 +40,11 @@ class WantedPool:
     template: Mapping[str, Any]
     limits: Mapping[str, int | None]
     queues: Mapping[str, int]
-    unsaid: tuple[str, ...] = ()
+    said: tuple[str, ...] = ()
 
     def beside(self, found: WorkPool) -> "WantedPool":
-        """Return the wanted pool with everything unsaid as it is found."""
-        return replace(self, template=pools.keeping(dict(self.template), found.base_job_template, self.unsaid))
+        """Return the wanted pool with all that was chosen before as it is found."""
+        return replace(self, template=pools.beside(dict(self.template), found.base_job_template, self.said))
 
     def fields(self) -> dict[str, Any]:
         named = {"concurrency_limit": self.limits[self.name]} if self.name in self.limits else {}
@@ -53,7 +53,7 @@ class WantedPool:
 
 async def ensure_pool(client: PrefectClient, wanted: WantedPool, *, replace: bool) -> AsyncIterator[Change]:
     """Create or correct the pool and its queues."""
-    found = await _find(client, wanted.name)
+    found = await find_pool(client, wanted.name)
     detail = ""
     if found is not None and found.type != wanted.type:
         if not replace:
@@ -94,7 +94,8 @@ async def _refuse_while_used(client: PrefectClient, wanted: WantedPool) -> None:
         )
 
 
-async def _find(client: PrefectClient, name: str) -> WorkPool | None:
+async def find_pool(client: PrefectClient, name: str) -> WorkPool | None:
+    """The pool as the server has it, or None."""
     with contextlib.suppress(ObjectNotFound):
         return await client.read_work_pool(name)
     return None

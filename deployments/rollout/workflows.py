@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Collection, Sequence
 from typing import Any
 
 from prefect.client.orchestration import PrefectClient
+from prefect.client.schemas.actions import DeploymentUpdate
 from prefect.client.schemas.filters import (
     DeploymentFilter,
     DeploymentFilterId,
@@ -47,15 +48,22 @@ async def ensure_deployment(client: PrefectClient, target: FlowDeployment) -> Ch
     changed = differing(fields, found) if found else []
     if found and not changed:
         return Change(Difference.UNCHANGED, "deployment", name)
-    await client.create_deployment(flow_id=await client.create_flow(flow), name=target.name, **fields)
     if found is None:
+        await client.create_deployment(flow_id=await client.create_flow(flow), name=target.name, **fields)
         return Change(Difference.CREATED, "deployment", name, f"on {target.pool}")
+    # Creating it again would take away the schedules, limits and job variables that operators gave it.
+    await client.update_deployment(found.id, DeploymentUpdate(**fields))
     return Change(Difference.CHANGED, "deployment", name, ", ".join(changed))
 
 
-async def leftovers(client: PrefectClient, targets: Sequence[FlowDeployment], *, prune: bool) -> AsyncIterator[Change]:
-    """Return our deployments that no target needs; with `prune` delete them, unless their runs are under way."""
-    wanted = {(target.flow, target.name) for target in targets}
+async def leftovers(
+    client: PrefectClient, targets: Sequence[FlowDeployment], *, prune: bool, spared: Collection[str] = ()
+) -> AsyncIterator[Change]:
+    """Return our deployments that no target needs; with `prune` delete them, unless their runs are under way.
+
+    The file of a spared workflow is there, with faults: what was rolled out of it before still serves.
+    """
+    wanted = {(target.flow, target.name) for target in targets} | {(name, name) for name in spared}
     flows: dict[Any, str] = {}
     for found in await _ours(client):
         if found.flow_id not in flows:

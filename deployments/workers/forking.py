@@ -3,15 +3,19 @@
 import abc
 import asyncio
 import os
+import shlex
 import signal
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from prefect.workers.process import ProcessJobConfiguration, ProcessWorker, ProcessWorkerResult
 
+from deployments.pools import FORK_RUNS
 from deployments.workers.draining import Draining
 from flows.prefect_engine.patient_client import patient
 from flows.tries.time_budget import RUNS_DRAIN_SECONDS, RUNS_ENDED_SECONDS
@@ -20,6 +24,7 @@ if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun
 
 LOOK_SECONDS = 0.2
+LAUNCHER = Path(__file__).resolve().parent.parent / "warm" / "launcher.py"
 
 
 class _Begun:
@@ -29,8 +34,23 @@ class _Begun:
         self.started = tell
 
 
+class ForkingJobConfiguration(ProcessJobConfiguration):
+    """How a run starts here: by this machine's own launcher, unless its pool says otherwise.
+
+    Only the worker knows where the launcher is; a pool's template goes to workers of every machine.
+    """
+
+    def prepare_for_flow_run(self, *arguments: Any, **named: Any) -> None:
+        """Choose the launcher before Prefect chooses a fresh interpreter."""
+        if self.command is None and self.env.get(FORK_RUNS) != "off":
+            self.command = shlex.join([sys.executable, "-I", "-S", str(LAUNCHER)])
+        super().prepare_for_flow_run(*arguments, **named)
+
+
 class ForkingWorker(Draining, ProcessWorker, abc.ABC):  # an abstract base is not registered: the type stays Prefect's
     """Prefect's process worker that knows each run's process, so that SIGTERM reaches it."""
+
+    job_configuration = ForkingJobConfiguration
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)

@@ -7,6 +7,7 @@ of worker types.
 
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,14 @@ def test_light_pool_has_smaller_resources_than_gdal_and_each_its_image(kind: str
         assert small != gdal[name]["default"]
     named = pools.template(kind, "gdal", image="registry/worker:2")
     assert named["variables"]["properties"]["image"]["default"] == "registry/worker:2"
+
+
+@EACH
+def test_template_names_no_file_of_this_machine(kind: str, pool: str) -> None:
+    """Workers of other hosts read it."""
+    told = json.dumps(pools.template(kind, pool))
+    assert str(Path(pools.__file__).parents[2]) not in told
+    assert sys.prefix not in told
 
 
 def test_unknown_pool_type_is_refused_with_the_known_ones() -> None:

@@ -10,6 +10,7 @@ import httpx
 import pytest
 import yaml
 
+from deployments.pools import FORK_RUNS
 from tests.support.prefect_server import REPOSITORY, PrefectServer
 
 DEPLOYMENTS = yaml.safe_load((REPOSITORY / "prefect.yaml").read_text())["deployments"]
@@ -107,22 +108,46 @@ def test_a_senseless_limit_is_refused(prefect_server: PrefectServer, limit: str)
     assert "Invalid value for '--limit'" in done.stderr
 
 
-def launcher(prefect: httpx.Client) -> str:
-    """What the gdal pool's workers start for each run."""
+def environment(prefect: httpx.Client) -> dict[str, str]:
+    """What the gdal pool's template puts into the environment of each run."""
     variables = prefect.get("/work_pools/gdal").json()["base_job_template"]["variables"]["properties"]
-    return str(variables["command"]["default"])
+    found: dict[str, str] = variables["env"]["default"]
+    return found
 
 
 def test_rollout_keeps_pool_settings_that_it_is_not_told_to_change(
     prefect_server: PrefectServer, prefect: httpx.Client
 ) -> None:
-    deploy(prefect_server, "--warm")
-    warm = launcher(prefect)
-    assert warm.endswith("launcher.py")
+    deploy(prefect_server, "--no-warm")
+    assert environment(prefect)[FORK_RUNS] == "off"
+    pool = prefect.get("/work_pools/gdal").json()["base_job_template"]
+    pool["variables"]["properties"]["working_dir"]["default"] = "/data"  # as an operator does in Prefect's UI
+    prefect.patch("/work_pools/gdal", json={"base_job_template": pool}).raise_for_status()
     assert not_unchanged(deploy(prefect_server, "--limit", "gdal=3")) == [("changed", "pool gdal")]
-    assert launcher(prefect) == warm
-    deploy(prefect_server, "--no-warm", "--limit", "gdal=none")
-    assert launcher(prefect) == "None"
+    assert prefect.get("/work_pools/gdal").json()["base_job_template"] == pool
+    deploy(prefect_server, "--warm", "--limit", "gdal=none")
+    assert FORK_RUNS not in environment(prefect)
+
+
+def test_rollout_of_a_changed_workflow_keeps_what_operators_gave_its_deployment(
+    prefect_server: PrefectServer, prefect: httpx.Client
+) -> None:
+    deploy(prefect_server)
+    path = f"/deployments/{prefect.get('/deployments/name/echo_test/echo_test').json()['id']}"
+    every_day = [{"schedule": {"interval": 86400}, "active": True}]
+    prefect.post(f"{path}/schedules", json=every_day).raise_for_status()
+    theirs = {"concurrency_limit": 2, "job_variables": {"env": {"A": "b"}}, "parameters": {"message": "hi"}}
+    prefect.patch(path, json=theirs | {"version": "0"}).raise_for_status()
+    assert not_unchanged(deploy(prefect_server)) == [("changed", "deployment echo_test/echo_test")]
+    found = prefect.get(path).json()
+    assert found["version"] != "0"
+    assert [one["schedule"]["interval"] for one in found["schedules"]] == [86400.0]
+    assert found["global_concurrency_limit"]["limit"] == 2
+    assert {name: found[name] for name in ("job_variables", "parameters")} == {
+        name: theirs[name] for name in ("job_variables", "parameters")
+    }
+    prefect.delete(path).raise_for_status()
+    deploy(prefect_server)
 
 
 @pytest.mark.parametrize(
@@ -156,8 +181,8 @@ def test_faulty_workflow_is_left_out_when_told_to(prefect_server: PrefectServer,
     (folder / "echo_test.yaml").write_text("nodes: [")
     refused = prefect_server.cairn("deploy", "--workflows", str(folder))
     assert (refused.returncode, refused.stdout) == (1, "")
-    left = deploy(prefect_server, "--workflows", str(folder), "--spare-faulty")
-    assert not_unchanged(left) == [("left over", "deployment echo_test/echo_test")]
+    left = deploy(prefect_server, "--workflows", str(folder), "--spare-faulty", "--prune")
+    assert not_unchanged(left) == [], "its deployment stays as it was: the file is there"
 
 
 def test_rollout_corrects_and_reports_manual_changes(prefect_server: PrefectServer, prefect: httpx.Client) -> None:
@@ -227,6 +252,7 @@ def test_rollout_makes_a_pool_that_is_served_by_containers(
         assert pool["type"] == "kubernetes"
         assert pool["base_job_template"]["variables"]["properties"]["image"]["default"] == "registry/worker:2"
         assert not_unchanged(deploy(prefect_server, *chosen)) == []
+        assert not_unchanged(deploy(prefect_server)) == [], "unsaid, it stays of its type"
         unknown = prefect_server.cairn("deploy", "--pool-type", "gdal=ecs")
         assert unknown.returncode == 2
         assert "process, docker, kubernetes, azure-container-instance" in unknown.stderr

@@ -30,7 +30,7 @@ FLOWS = "tests.support.inline_flows"
 @pytest.fixture(scope="module")
 def prefect(workers_prefect: PrefectServer) -> PrefectServer:
     workers_prefect.pool("light")
-    workers_prefect.pool("gdal", "process", pools.template("process", "gdal", warm=True))
+    workers_prefect.pool("gdal", "process", pools.template("process", "gdal"))
     return workers_prefect
 
 
