@@ -284,7 +284,8 @@ async def _sweep_unserved_pools(config: DomainSettings, database: Database) -> N
 
     async with PrefectRuns() as prefect:
         silence, allowed = config.beacon_silence_seconds, config.unroutable_seconds
-        await UnservedPoolSweep(database, config.routing_seconds, silence, allowed, prefect.online_workers).run()
+        asked = (prefect.online_workers, prefect.held_places)
+        await UnservedPoolSweep(database, config.routing_seconds, silence, allowed, *asked).run()
 
 
 def _sweeps(service: Service) -> list[Coroutine[Any, Any, None]]:

@@ -29,14 +29,17 @@ def runs(status: str, workflow_id: str | None, limit: int, after: str | None, as
     else:
         table(
             ("run", "workflow", *SHOWN),
-            [
-                [run["run_id"], run["workflow"]["id"], *(str(run[name] or "") for name in SHOWN)]
-                for run in listed["runs"]
-            ],
+            [[run["run_id"], run["workflow"]["id"], *(_shown(run, name) for name in SHOWN)] for run in listed["runs"]],
         )
         if listed["next"]:
             of = f" --workflow {workflow_id}" if workflow_id else ""
             click.echo(f"More: cairn runs --status {status}{of} --limit {limit} --after {listed['next']}")
+
+
+def _shown(run: dict[str, Any], name: str) -> str:
+    """A field of a run; its reason with the pool or order that it is about."""
+    about = run.get("held_by") or run.get("unroutable_pool") if name == "reason" else None
+    return f"{run[name]}: {about}" if about else str(run[name] or "")
 
 
 @click.command()

@@ -1,6 +1,7 @@
 """up, down, status: the embedded stack."""
 
 import asyncio
+import os
 import sys
 import threading
 import time
@@ -13,20 +14,34 @@ import click
 
 from deployments.cli.output import fail, json_option, print_json, spinner, table
 from deployments.stack import control
+from deployments.stack.opening import LISTEN, CannotListen, Opening
 from deployments.stack.owner import interrupt_at_sigterm
 from deployments.stack.state import StackRunning, StackState, read_json
 
 
 @click.command()
+@click.option(
+    "--listen",
+    metavar="ADDRESS",
+    envvar=LISTEN,
+    help="Open gateway, domain and Prefect to other hosts at this address of ours, with TLS (`cairn certs`).",
+)
 @click.option("--detach", "-d", is_flag=True, help="Return when everything is ready and leave it running.")
 @json_option
-def up(detach: bool, as_json: bool) -> None:
+def up(listen: str | None, detach: bool, as_json: bool) -> None:
     """Start the embedded stack: PostgreSQL, Redis, Prefect, workers, domain, gateway, serving.
 
     Everything listens on loopback and keeps its state in .cairn/ (or CAIRN_STATE). Without --detach the stack runs
-    until Ctrl-C and its processes' output is shown here; --json goes with --detach.
+    until Ctrl-C and its processes' output is shown here; --json goes with --detach. With --listen, what a worker on
+    another host needs is printed.
     """
     state = StackState.default()
+    if listen:
+        try:
+            Opening(state, listen).bound()
+        except CannotListen as error:
+            fail(str(error))
+        os.environ[LISTEN] = listen
     if as_json and not detach:
         fail("--json needs --detach: without it, the output is the services' own.")
     if detach:
@@ -51,6 +66,15 @@ def _up_detached(state: StackState, as_json: bool) -> None:
     click.echo(
         f"Ready in {facts['ready_seconds']} s. Credentials: {state.credentials_file}. Stop it with `cairn down`."
     )
+    _tell_worker_hosts(state)
+
+
+def _tell_worker_hosts(state: StackState) -> None:
+    """Print what a worker on another host needs, where the stack is opened to others."""
+    if opening := Opening.told(state):
+        from deployments.stack import storage
+
+        click.echo(opening.instructions(storage.environment(state)))
 
 
 def _up_here(state: StackState) -> None:
@@ -63,6 +87,7 @@ def _up_here(state: StackState) -> None:
             click.secho(f"{name:>14} │ {reason}", bold=True)
         if name == "stack":
             show_services(read_json(state.stack_file) or {})
+            _tell_worker_hosts(state)
 
     state.create()
     stop = threading.Event()
@@ -160,6 +185,8 @@ def show_services(facts: dict[str, Any], report: dict[str, Any] | None = None) -
     for name, service in facts.get("services", {}).items():
         if service.get("reason"):
             click.echo(f"{name} at {service['reason_at']}: {service['reason']}")
+    for told in (report or {}).get("held", {}).values():
+        click.echo(f"{told}: what waits there waits until somebody changes that.")
 
 
 def _health(name: str, service: dict[str, Any], report: dict[str, Any] | None) -> str:

@@ -34,7 +34,9 @@ def examine(state: StackState) -> Iterator[Finding]:
     yield running.stack(facts)
     is_ready = facts is not None and facts["phase"] == "ready"
     if facts is not None and is_ready:
-        yield from running.services(_report(state, facts), str(state.logs))
+        report = _report(state, facts)
+        yield from running.services(report, str(state.logs))
+        yield from running.held(report)
     if url := database_url(facts if is_ready else None, own_database):
         yield from database.examine(url, list(POOLS) if is_ready else ())
 

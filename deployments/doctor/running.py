@@ -28,6 +28,23 @@ def services(report: Mapping[str, Any], logs: str) -> list[Finding]:
     ]
 
 
+def held(report: Mapping[str, Any]) -> list[Finding]:
+    """Pools and queues that somebody has paused in Prefect, or given a limit of 0."""
+    return [
+        warning(f"pool {place}" if "/" not in place else f"queue {place}", told, _release(place, told))
+        for place, told in report.get("held", {}).items()
+    ]
+
+
+def _release(place: str, told: str) -> str:
+    """How to take a hold back."""
+    pool, _, queue = place.partition("/")
+    if "limit" in told:
+        return f"Give it another: `cairn deploy --limit {place}=none`."
+    command = f"prefect work-queue resume {queue} --pool {pool}" if queue else f"prefect work-pool resume {pool}"
+    return f"What waits there waits for as long as that lasts. To go on: `{command}`, or Prefect's page of it."
+
+
 def _why(service: Mapping[str, Any]) -> str:
     """Say that the service does not answer, and what last kept it from it."""
     reason = service.get("reason")

@@ -6,6 +6,9 @@ import contextlib
 import json
 from urllib.parse import urlsplit
 
+from domain.rules.holds import held_places
+from domain.shared.together import together
+
 TIMEOUT_SECONDS = 3.0
 
 
@@ -22,6 +25,26 @@ async def worker_online(api: str, pool: str, *, basic: str) -> bool:
         return False
     with contextlib.suppress(ValueError, TypeError):
         return any(worker["status"] == "ONLINE" for worker in json.loads(body))
+    return False
+
+
+async def held_in_prefect(api: str, *, basic: str) -> dict[str, str]:
+    """Which pools and queues of Prefect's give nothing to workers now, and how; nothing where it does not answer."""
+    both = (_http(f"{api}/{what}/filter", "POST", basic=basic, body=b"{}") for what in ("work_pools", "work_queues"))
+    (of_pools, pools), (of_queues, queues) = await together(*both)
+    with contextlib.suppress(ValueError, TypeError, KeyError):
+        if of_pools == of_queues == 200:
+            return held_places(json.loads(pools), json.loads(queues))
+    return {}
+
+
+async def accepts(host: str, port: int) -> bool:
+    """Whether anything takes connections there."""
+    with contextlib.suppress(OSError, TimeoutError):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            _, writer = await asyncio.open_connection(host, port)
+            writer.close()
+            return True
     return False
 
 

@@ -1,9 +1,11 @@
 """Reports how a running stack is, asked now: what `cairn status --json` says."""
 
 from typing import Any
+from urllib.parse import urlsplit
 
 from deployments.stack import health
 from deployments.stack.state import StackState
+from domain.rules.holds import in_words
 from domain.shared.together import together
 from flows.pools import POOLS
 
@@ -21,8 +23,11 @@ async def report(state: StackState, facts: dict[str, Any]) -> dict[str, Any]:
     checks += [health.worker_online(api, pool, basic=auth) for pool in pools.values()]
     answers = await together(*checks)
     healthy = dict(zip([*web, "prefect", "redis", *pools], answers, strict=True))
+    held = await health.held_in_prefect(api, basic=auth)
     # Whoever is ready has just asked PostgreSQL: three services that are cannot be without it.
     healthy["postgres"] = any(answers[: len(web)])
+    if "front" in found:
+        healthy["front"] = await health.accepts(*_place(found["front"]["url"]))
     services = {
         name: {"url": service["url"], "healthy": healthy[name], "log": service["log"], **_condition(service)}
         for name, service in found.items()
@@ -38,7 +43,13 @@ async def report(state: StackState, facts: dict[str, Any]) -> dict[str, Any]:
         }
         for name, pool in pools.items()
     ]
-    return {"services": services, "workers": workers, "ready_seconds": facts["ready_seconds"]}
+    told = {place: in_words(place, hold) for place, hold in held.items()}
+    return {"services": services, "workers": workers, "held": told, "ready_seconds": facts["ready_seconds"]}
+
+
+def _place(url: str) -> tuple[str, int]:
+    parts = urlsplit(url)
+    return parts.hostname or "", parts.port or 443
 
 
 def _condition(service: dict[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Coroutine, Iterable
+from collections.abc import Awaitable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
@@ -26,6 +26,7 @@ from prefect.client.schemas.objects import FlowRun, State, StateType, WorkerStat
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.states import Cancelled, Cancelling, Crashed
 
+from domain.rules.holds import held_places
 from domain.rules.reconcile import FlowState
 from flows.pools import SEGMENT_FLOW
 
@@ -214,6 +215,15 @@ class PrefectRuns:
             )
             return frozenset() if no_such_pool else None
         return frozenset(worker.name for worker in found if worker.status is WorkerStatus.ONLINE)
+
+    async def held_places(self) -> Mapping[str, str] | None:
+        """Return which pools and queues are paused or have a limit of 0, and which of it; None without an answer."""
+        try:
+            pools = await self._ask(self._client.read_work_pools(limit=PAGE), "work pools")
+            queues = await self._ask(self._client.read_work_queues(limit=PAGE), "work queues")
+        except (Unclear, PrefectRefused):
+            return None
+        return held_places([vars(pool) for pool in pools], [vars(queue) for queue in queues])
 
     async def _ask(self, call: Coroutine[Any, Any, Answer], about: str) -> Answer:
         """Return Prefect's answer, or raise which kind of failure it gave.

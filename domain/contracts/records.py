@@ -94,6 +94,9 @@ class RunSummary(BaseModel):
     state: RunStateName
     reason: str | None
     unroutable_pool: str | None = Field(description="The pool it waits for and that nobody serves")
+    held_by: str | None = Field(
+        default=None, description="Where the reason is `paused`: which pause or limit of ours or of Prefect's holds it"
+    )
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 
 class Spread(BaseModel):
@@ -66,12 +66,13 @@ class QueueAge(BaseModel):
 
 
 class PoolStatistics(BaseModel):
-    """A pool now: who serves it, what waits to begin there, which runs nobody comes for."""
+    """A pool now: who serves it, what waits to begin there, which runs nobody comes for, how Prefect holds it."""
 
     pool: str
     workers: int
     waiting: int
     unroutable: int
+    held: list[str] = Field(default=[], description="What is paused of it in Prefect, or has a limit of 0 there")
 
 
 class Statistics(BaseModel):

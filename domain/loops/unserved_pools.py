@@ -1,13 +1,14 @@
 """The look for runs whose pool nobody serves. Any number of processes may look.
 
 Workers of ours say that they are there. Others, as those that start containers, are known to Prefect alone: it is asked
-about a pool when runs wait for it and no beacon tells of a worker.
+about a pool when runs wait for it and no beacon tells of a worker. And it is asked which pools and queues its operators
+hold, of all of them at once, while anything waits: what those hold waits for people and is never given up.
 """
 
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -15,6 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.db import Database, failures_logged
+from domain.repositories.holds import Holds
 from domain.repositories.pools import Pools, Waits
 from domain.rules.routing import PoolNotice, judge, may_judge
 from domain.services.runs.unserved_pools import Routing
@@ -23,6 +25,7 @@ log = logging.getLogger("cairn.routing")
 # Prefect's workers say every 30 s that they are there. After an outage all of them are silent to it for as long.
 PREFECT_SILENCE_SECONDS = 35.0
 Online = Callable[[str], Awaitable[Collection[str] | None]]  # names of a pool's workers; None: no answer
+HeldPlaces = Callable[[], Awaitable[Mapping[str, str] | None]]  # pools and pool/queues, and how; None: no answer
 
 
 @dataclass
@@ -34,6 +37,7 @@ class UnservedPoolSweep:
     silence_seconds: float
     allowed_seconds: float
     online: Online | None = None  # what Prefect says, where this process talks to it
+    held: HeldPlaces | None = None  # as `online`
     _away_at: float = field(default=float("-inf"), init=False)  # when Prefect last gave no answer
 
     async def run(self) -> None:
@@ -53,6 +57,7 @@ class UnservedPoolSweep:
         """Judge every run that waits in vain or is marked, each in a transaction of its own."""
         async with self.database.transaction() as session:
             await Pools(session).prune()
+        await self._note_held()
         waiting, unclear = await self._waiting(), set[str]()
         if self.online is not None and (in_vain := {one.pool for one in waiting if one.pool is not None}):
             unclear = {pool for pool in sorted(in_vain) if not await self._is_clear(pool, self.online)}
@@ -63,6 +68,16 @@ class UnservedPoolSweep:
                 step = await self._act(one.run_id)
                 done[step] = done.get(step, 0) + 1
         return done
+
+    async def _note_held(self) -> None:
+        """Note which pools and queues Prefect holds. Where it does not answer, what was last seen still counts."""
+        if self.held is None:
+            return
+        async with self.database.transaction() as session:
+            is_of_interest = await Holds(session).is_of_interest()
+        if is_of_interest and (found := await self.held()) is not None:
+            async with self.database.transaction() as session:
+                await Holds(session).note(found)
 
     async def _waiting(self) -> Sequence[Waits]:
         async with self.database.transaction() as session:

@@ -7,6 +7,7 @@ from domain.models.base import Base
 from domain.models.callbacks import Callback, CallbackDelivery, CallbackEndpoint, CallbackSecret
 from domain.models.console import ConsoleSession
 from domain.models.exports import Export
+from domain.models.holds import HeldPlace
 from domain.models.layers import LayerCatalog, LayerMetadata
 from domain.models.listening import ListeningSpan
 from domain.models.platforms import Client, Platform
@@ -34,6 +35,7 @@ __all__ = [
     "Event",
     "Export",
     "GivenApproval",
+    "HeldPlace",
     "LayerCatalog",
     "LayerMetadata",
     "ListeningSpan",

@@ -28,6 +28,16 @@ def is_held(workflow_id: str, platform_id: str) -> str:
     return f"exists ({pauses_of(workflow_id, platform_id)})"
 
 
+def no_room_of(pool: str, work_pool: str, workflow_id: str, platform_id: str) -> str:
+    """A query for the names of limits of 0 in flight that hold such a run: four expressions of SQL."""
+    of_pool = scope_name(pool="")
+    return f"""
+        select name from app.settings where kind = 'in_flight' and value = '0'::jsonb and name in (
+            '{of_pool}' || {pool}, '{of_pool}' || {work_pool}, '{OF_WORKFLOW}' || {workflow_id},
+            '{OF_PLATFORM}' || nullif({platform_id}, '')
+        )"""  # noqa: S608 - our own words
+
+
 OF_DISPATCH = text("select kind, name, value from app.settings where kind in ('pause', 'in_flight')")
 PAUSES_OF_ONE = text(f"{pauses_of('cast(:workflow_id as text)', 'cast(:platform_id as text)')} limit 1")
 

@@ -9,6 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.contracts.pools import Beacon
 from domain.repositories.controls import is_held
+from domain.repositories.holds import QUEUE, is_held_by_prefect
 from domain.rules.lifecycle import UNSTARTED_ATTEMPTS, sql_list
 from domain.rules.listening import Moment
 
@@ -34,21 +35,22 @@ PRUNE = text("delete from app.pool_workers where seen_at < clock_timestamp() - m
 
 # A run waits for its own pool until it begins, and for another where a stretch of it was sent there. One that a worker
 # without its handlers refused awaits one that says it has them, in each of its pools; of those that only Prefect hears
-# of nobody knows. What a pause holds waits for people. Runs that are marked are looked at until their mark is gone,
-# whatever became of them. How long one is marked counts from when we listened again: a worker that came before could
-# not say so.
+# of nobody knows. What a pause holds, of ours or of Prefect's, waits for people. Runs that are marked are looked
+# at until their mark is gone, whatever became of them. How long one is marked counts from when we listened again: a
+# worker that came before could not say so.
 WAITING = f"""
     with served as (
         select pool, worker, handlers from app.pool_workers
         where seen_at > cast(:now as timestamptz) - make_interval(secs => :silence)
     ), waiting as (
-        select a.run_id, r.pool, null::text[] as awaits
+        select a.run_id, r.pool, null::text[] as awaits, {QUEUE} as queue
         from app.attempts a join app.runs r using (run_id) where a.state = 'sent'
         union all
-        select a.run_id, n.pool, null from app.attempts a join app.run_nodes n using (run_id)
+        select a.run_id, n.pool, null, {QUEUE} from app.attempts a join app.run_nodes n using (run_id)
         where a.state = 'started' and n.state = 'dispatched'
         union all
-        select a.run_id, p.pool, a.awaits from app.attempts a join app.runs r using (run_id) cross join lateral (
+        select a.run_id, p.pool, a.awaits, {QUEUE}
+        from app.attempts a join app.runs r using (run_id) cross join lateral (
             select r.pool union select n.pool from app.run_nodes n where n.run_id = a.run_id and n.pool is not null
         ) p
         where a.state = 'ready' and a.awaits is not null
@@ -59,7 +61,7 @@ WAITING = f"""
             select from served b where b.pool = w.pool
             and (w.awaits is null or b.handlers @> w.awaits
                  or (b.handlers is null and starts_with(b.worker, '{OF_PREFECT}')))
-        ) and not {is_held("r.workflow_id", "q.platform_id")}
+        ) and not {is_held("r.workflow_id", "q.platform_id")} and not {is_held_by_prefect("w.pool", "w.queue")}
         group by w.run_id
     ), looked_at as (
         select run_id from in_vain union select run_id from app.runs where unroutable_since is not null

@@ -21,6 +21,7 @@ from deployments.stack.ports import PREFERRED
 from deployments.stack.postgres import find_binaries
 from deployments.stack.state import StackState
 from domain.db import MIGRATIONS
+from domain.rules.holds import NO_ROOM, PAUSED, in_words
 from flows.pools import POOLS
 from flows.tries.confinement import Confinement, held_here
 from tests.support.cluster import TestDatabase
@@ -66,6 +67,15 @@ def test_doctor_loads_little_before_it_looks() -> None:
     code = f"import sys, deployments.cli.doctor, deployments.doctor.examination; print({heavy} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+def test_pool_or_queue_that_is_held_in_prefect_is_a_warning_with_the_command_that_takes_it_back() -> None:
+    held = {"gdal": in_words("gdal", PAUSED), "gdal/low": in_words("gdal/low", NO_ROOM)}
+    pool, queue = running.held({"held": held})
+    assert (pool.verdict, pool.check, pool.detail) == ("warning", "pool gdal", "pool gdal is paused in Prefect")
+    assert "`prefect work-pool resume gdal`" in pool.advice
+    assert (queue.check, queue.advice) == ("queue gdal/low", "Give it another: `cairn deploy --limit gdal/low=none`.")
+    assert running.held({"held": {}}) == []
 
 
 def test_old_python_is_reported_as_wrong() -> None:

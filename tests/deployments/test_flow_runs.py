@@ -7,8 +7,10 @@ from prefect.client.orchestration import get_client
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Pending
 
+from deployments.stack.health import held_in_prefect
 from domain.adapters.prefect_runs import PrefectRuns
 from domain.loops.relay import flow_run_name, flow_run_tags
+from domain.rules.holds import NO_ROOM, PAUSED
 from flows.pools import SEGMENT_FLOW
 from tests.domain.test_flow_run_names import HOSTILE, dispatch
 from tests.support.prefect_server import PrefectServer
@@ -58,6 +60,29 @@ async def test_online_workers_are_unknown_while_prefect_is_away() -> None:
     with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}):
         async with PrefectRuns() as prefect:
             assert await prefect.online_workers("light") is None
+
+
+async def test_pools_and_queues_that_an_operator_holds_are_known_from_prefect(
+    runs: PrefectRuns, deployed: PrefectServer
+) -> None:
+    assert await runs.held_places() == {}
+    for path, change, held in (
+        ("/work_pools/gdal", {"is_paused": True}, {"gdal": PAUSED}),
+        ("/work_pools/gdal", {"is_paused": False, "concurrency_limit": 0}, {"gdal": NO_ROOM}),
+        ("/work_pools/gdal", {"concurrency_limit": None}, {}),
+        ("/work_pools/light/queues/low", {"is_paused": True}, {"light/low": PAUSED}),
+        ("/work_pools/light/queues/low", {"is_paused": False}, {}),
+    ):
+        deployed.http.patch(path, json=change).raise_for_status()
+        assert await runs.held_places() == held
+        assert await held_in_prefect(deployed.api, basic="nobody:asks") == held  # as `cairn status` and the doctor ask
+
+
+async def test_held_places_are_unknown_while_prefect_is_away() -> None:
+    with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}):
+        async with PrefectRuns() as prefect:
+            assert await prefect.held_places() is None
+    assert await held_in_prefect("http://127.0.0.1:9/api", basic="nobody:asks") == {}
 
 
 async def test_child_runs_that_a_worker_took_up_are_found_with_their_attempts_token_and_ended(

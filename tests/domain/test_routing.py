@@ -145,8 +145,8 @@ async def test_pools_show_in_the_statistics(domain: Domain) -> None:
     await look(domain).look()
     shown = (await call(domain, "operator", "GET", "/stats")).json()["pools"]
     assert shown == [
-        {"pool": "gdal", "workers": 2, "waiting": 0, "unroutable": 0},
-        {"pool": "light", "workers": 0, "waiting": 1, "unroutable": 1},
+        {"pool": "gdal", "workers": 2, "waiting": 0, "unroutable": 0, "held": []},
+        {"pool": "light", "workers": 0, "waiting": 1, "unroutable": 1, "held": []},
     ]
 
 

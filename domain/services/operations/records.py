@@ -28,9 +28,11 @@ from domain.contracts.records import (
 )
 from domain.errors import NotFound
 from domain.models import Attempt, AttemptFlowRun, Request, Run, RunNode
+from domain.repositories.holds import Holds
 from domain.repositories.records import Records
 from domain.repositories.runs import Runs
-from domain.rules.lifecycle import RequestState, RunState
+from domain.rules.holds import PAUSED
+from domain.rules.lifecycle import OPEN_RUNS, RequestState, RunState
 from domain.rules.paging import Position, to_token
 from domain.services.lookups import found_request
 from domain.services.operations.callbacks import place_of
@@ -58,7 +60,7 @@ class RecordDesk:
         nodes_total, artifacts = await records.counts(run_id)
         nodes = await records.nodes(run_id, first_stage, stages)
         return RunRecord(
-            **_summary(run, request).model_dump(),
+            **(await self._summaries([(run, request)]))[0].model_dump(),
             type=plan.type,
             sub_workflows=[WorkflowPin(id=name, **run.pins[name]) for name in sorted(run.pins)],
             memory=run.memory,
@@ -106,7 +108,7 @@ class RecordDesk:
         run = await Records(self.session).of_flow_run(flow_run_id)
         if run is None:
             raise NotFound(f"No run of ours is known that flow run {flow_run_id} worked for.")
-        return _summary(run, await found_request(self.session, run.request_id))
+        return (await self._summaries([(run, await found_request(self.session, run.request_id))]))[0]
 
     async def runs(
         self, limit: int, token: str | None, states: tuple[RunState, ...], workflow_id: str | None, platform: str | None
@@ -114,9 +116,14 @@ class RecordDesk:
         """Return one page of runs, newest first."""
         listed = await Records(self.session).runs(limit, place_of(token), states, workflow_id, platform)
         return RunPage(
-            runs=[_summary(run, request) for run, request in listed.rows],
+            runs=await self._summaries(listed.rows),
             next=to_token(listed.next) if listed.next else None,
         )
+
+    async def _summaries(self, rows: Sequence[tuple[Run, Request]]) -> list[RunSummary]:
+        """Each run as it stands, with what holds it now."""
+        held = await Holds(self.session).of_runs([run.run_id for run, _ in rows if run.state in OPEN_RUNS])
+        return [_summary(run, request, held.get(run.run_id)) for run, request in rows]
 
     def workflows(self) -> list[WorkflowSummary]:
         """The newest definition of each workflow that this service can run."""
@@ -174,7 +181,7 @@ def _short(facts: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _summary(run: Run, request: Request) -> RunSummary:
+def _summary(run: Run, request: Request, held_by: str | None) -> RunSummary:
     return RunSummary(
         run_id=run.run_id,
         request_id=run.request_id,
@@ -185,8 +192,9 @@ def _summary(run: Run, request: Request) -> RunSummary:
         pool=run.pool,
         priority=run.priority,
         state=run.state.value,
-        reason=run.reason,
+        reason=PAUSED if held_by else run.reason,
         unroutable_pool=run.unroutable_pool,
+        held_by=held_by,
         created_at=run.created_at,
         started_at=run.started_at,
         finished_at=run.finished_at,

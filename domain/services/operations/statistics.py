@@ -17,8 +17,10 @@ from domain.contracts.statistics import (
     Totals,
     WorkflowStatistics,
 )
+from domain.repositories.holds import Holds
 from domain.repositories.pools import Pools
 from domain.repositories.statistics import StatisticsReader
+from domain.rules.holds import in_words
 
 COUNTED = ("received", "completed", "failed", "cancelled")
 
@@ -43,10 +45,21 @@ async def statistics(session: AsyncSession, window_seconds: float, silence_secon
         retry_storms=[RetryStorm(**row) for row in await reader.storms()],
         downtimes=[Downtime(**row) for row in await reader.downtimes()],
         queues=[QueueAge(priority=row["priority"], age=_spread(row)) for row in await reader.queues()],
-        pools=[PoolStatistics(**row) for row in await Pools(session).figures(silence_seconds)],
+        pools=await _pools(session, silence_seconds),
         time_to_approval=_spread(await reader.approvals()),
         sla_breaches=sum(workflow.sla_breaches for workflow in workflows),
     )
+
+
+async def _pools(session: AsyncSession, silence_seconds: float) -> list[PoolStatistics]:
+    """Each pool that somebody serves, waits for or holds."""
+    found = {row["pool"]: PoolStatistics(**row) for row in await Pools(session).figures(silence_seconds)}
+    for place, hold in (await Holds(session).now()).items():
+        pool = place.partition("/")[0]
+        empty = PoolStatistics(pool=pool, workers=0, waiting=0, unroutable=0)
+        known = found.get(pool, empty)
+        found[pool] = known.model_copy(update={"held": [*known.held, in_words(place, hold)]})
+    return [found[pool] for pool in sorted(found)]
 
 
 def _totals(rows: Sequence[Mapping[Any, Any]], window_seconds: float) -> Totals:
