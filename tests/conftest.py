@@ -1,5 +1,6 @@
 """Fixtures for every room: a real PostgreSQL with fresh databases, whole stacks, an emulator of Azure Storage."""
 
+import gc
 import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ from httpx._transports import default as transports
 from hypothesis import HealthCheck, settings
 
 from flows.storage import off_loop
-from tests.support import lending
+from tests.support import lending, made_once
 from tests.support.azurite import Azurite, running_azurite
 from tests.support.cluster import TestCluster, TestDatabase, running_cluster
 from tests.support.loops import is_tests_own_call
@@ -38,6 +39,23 @@ settings.load_profile("cairn")
 off_loop.is_excused = is_tests_own_call
 remember_routes()
 vars(transports)["create_ssl_context"] = remembering(vars(transports)["create_ssl_context"])
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Processes side by side share what is made once."""
+    if not hasattr(config, "workerinput"):
+        config.add_cleanup(made_once.begin())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """No garbage is looked for while tests are imported: there is none. Later searches leave out what was imported."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import itertools
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -24,6 +25,7 @@ from deployments.stack.postgres import ADMIN, LOGIN_ROLES, find_cluster
 from deployments.stack.state import StackState
 from domain.migrations import upgrade
 from tests.support.asking import ask, forget
+from tests.support.made_once import made_once
 
 TEMPLATE = "template_cairn"
 PASSWORD = "test"
@@ -213,23 +215,47 @@ def open_folder(name: str) -> Iterator[Path]:
 def running_cluster() -> Iterator[TestCluster]:
     """A cluster of its own, on a free port, gone afterwards. It keeps what it acknowledged when it is killed."""
     with open_folder("cluster") as folder:
-        state = StackState(folder)
-        state.create()
-        cluster = find_cluster(state)
-        password = state.secrets["postgres_admin"]
-        cluster.initialise(password)
-        port = any_port()
-        url = f"postgresql://{ADMIN}:{password}@127.0.0.1:{port}/postgres"
-        command = [*cluster.server_command(port), *SWIFT]
-        server = TestServer(command, state.log("postgres"), url)
+        copy_state(made_cluster(), folder)
+        server = server_in(folder)
         try:
             server.start()
-            ready = TestCluster(url, server)
-            ready.prepare()
+            ready = TestCluster(server.url, server)
             with contextlib.closing(ready):
                 yield ready
         finally:
             server.stop()
+
+
+def server_in(folder: Path) -> TestServer:
+    """The server of the cluster that this state folder holds, on a free port, not yet started."""
+    state, port = StackState(folder), any_port()
+    url = f"postgresql://{ADMIN}:{state.secrets['postgres_admin']}@127.0.0.1:{port}/postgres"
+    return TestServer([*find_cluster(state).server_command(port), *SWIFT], state.log("postgres"), url)
+
+
+def copy_state(source: Path, target: Path) -> None:
+    """Have this state folder hold the cluster that another holds, stopped, with the passwords that go with it."""
+    ours = StackState(target)
+    ours.create()
+    shutil.copy(source / "secrets.json", target)
+    subprocess.run(["cp", "-a", find_cluster(StackState(source)).data, find_cluster(ours).data], check=True)
+
+
+def made_cluster() -> Path:
+    """The state folder of a stopped cluster with the roles and the template: making both takes seconds."""
+    return made_once("cluster", _make_cluster)
+
+
+def _make_cluster(folder: Path) -> None:
+    state = StackState(folder)
+    state.create()
+    find_cluster(state).initialise(state.secrets["postgres_admin"])
+    server = server_in(folder)
+    try:
+        server.start()
+        TestCluster(server.url, server).prepare()
+    finally:
+        server.stop()
 
 
 def _wait_until_ready(url: str, server: "subprocess.Popen[bytes]") -> None:

@@ -15,8 +15,10 @@ import httpx
 
 from deployments.stack.owner import tied
 from deployments.stack.ports import any_port
+from deployments.stack.postgres import ADMIN
 from tests.support.clock import until
 from tests.support.cluster import TestCluster, open_folder
+from tests.support.ready_databases import give_prefects_tables
 from tests.support.warm import Forked, Place, forked, module
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -197,6 +199,7 @@ class PrefectServer:
 def running_prefect(cluster: TestCluster) -> Iterator[PrefectServer]:
     """The server with a folder and a database of its own."""
     with open_folder("prefect") as folder, cluster.database("template0") as database:
+        give_prefects_tables(database, ADMIN)
         url = database.url().replace("postgresql://", "postgresql+asyncpg://", 1)
         server = PrefectServer(folder, any_port(), url)
         try:

@@ -17,6 +17,7 @@ from deployments.stack.owner import owned, tied
 from deployments.stack.state import REPOSITORY
 from deployments.stack.supervisor import processes_marked
 from tests.support.asking import ask, forget
+from tests.support.ready_databases import give_databases
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,9 @@ class RunningStack:
 
     @contextmanager
     def up(self) -> Iterator["RunningStack"]:
-        """Have it run while the block does."""
+        """Have it run while the block does. Its first start finds databases that are ready."""
+        if not (self.folder / "secrets.json").exists():
+            give_databases(self.folder)
         started = self.cairn("up", "--detach", "--json")
         assert started.returncode == 0, started.stderr
         try:
