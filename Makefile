@@ -83,8 +83,8 @@ images: setup-dev  ## Do what the Dockerfiles do, in fresh environments, and mea
 contract: setup-dev  ## Hold both engines to their contract with another release of Prefect (PREFECT=3.9.1; newest unsaid)
 	@$(BIN)/python -m tests.support.beside $(PREFECT)
 
-prefect-names: setup-dev  ## Ask the newest Prefect for every name that we use of its insides, where it can be installed
-	@$(BIN)/python -m tests.support.beside --names
+prefect-names: setup-dev  ## Ask another Prefect for every name that we use of its insides (PREFECT=3.9.1; newest unsaid)
+	@$(BIN)/python -m tests.support.beside --names $(PREFECT)
 
 lock: setup-dev  ## Write anew which files the images install: versions as in constraints.txt, each with its hashes
 	@$(BIN)/python -m deployments.lock
