@@ -23,7 +23,11 @@ def environment_with(version: str) -> Path:
     # What it installs itself comes first; all else, pip too, is what `.venv` has.
     (Path(place) / "beside.pth").write_text(f"import site; site.addsitedir({get_path('purelib')!r})\n")
     asked = "prefect" if version == "newest" else f"prefect=={version}"
-    _said(python, "-m", "pip", "install", "--quiet", "--upgrade", asked)
+    install = (python, "-m", "pip", "install", "--quiet", "--upgrade", asked)
+    try:
+        _said(*install)
+    except subprocess.CalledProcessError:  # it asks for a newer package than there is here: what `.venv` has may do
+        _said(*install, "--no-deps")
     return python
 
 
