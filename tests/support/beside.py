@@ -4,6 +4,7 @@ It is installed over everything else of `.venv`, in an environment of its own be
 held against it, and unless only the names are asked for, the contract of both engines runs with it.
 """
 
+import re
 import subprocess
 import sys
 import venv
@@ -26,8 +27,13 @@ def environment_with(version: str) -> Path:
     install = (python, "-m", "pip", "install", "--quiet", "--upgrade", asked)
     try:
         _said(*install)
-    except subprocess.CalledProcessError:  # it asks for a newer package than there is here: what `.venv` has may do
+    except subprocess.CalledProcessError as error:
+        why = error.stderr.strip().splitlines()[-1:]
+        sys.stderr.write(f"{asked} is put over the packages that there are: {' '.join(why)}\n")
         _said(*install, "--no-deps")
+        told = subprocess.run([python, "-m", "pip", "check"], capture_output=True, text=True, check=False).stdout
+        if missing := re.findall(r"requires (\S+), which is not installed", told):
+            _said(python, "-m", "pip", "install", "--quiet", *missing)
     return python
 
 

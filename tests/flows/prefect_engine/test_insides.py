@@ -13,7 +13,7 @@ from deployments.workers.forking import ForkingWorker
 from deployments.workers.inline import InlineWorker
 from flows.prefect_engine.flow_run import QuietEngine, _InnerEngine
 from flows.prefect_engine.inline_flow_run import InlineEngine
-from flows.prefect_engine.insides import Inside, insides
+from flows.prefect_engine.insides import SUPPORTED, Inside, insides
 from flows.prefect_engine.task_run import NodeEngine
 from tests.support.prefect_names import lacking
 from tests.support.prefect_uses import ANY, Uses, read, unlisted, uses
@@ -33,6 +33,10 @@ def test_listed_name_that_no_code_mentions_is_no_longer_listed() -> None:
     source = "\n".join(path.read_text() for room in ("flows", "deployments", "blocks") for path in _files(room))
     last = {str(name).rpartition(".")[2].rpartition(":")[2].rpartition("(")[2].rstrip(")") for name in insides()}
     assert [name for name in sorted(last) if name not in source] == []
+
+
+def test_pinned_prefect_is_the_first_that_is_supported() -> None:
+    assert f"prefect=={SUPPORTED[0]}" in (REPOSITORY / "constraints.txt").read_text().splitlines()
 
 
 @pytest.mark.parametrize(
