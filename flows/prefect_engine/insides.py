@@ -194,6 +194,9 @@ TABLE: Mapping[str, Names] = {
     "prefect.workers.base": WORKER,
     "prefect.workers.process": {
         "ProcessJobConfiguration": "runs that are forked",
+        "ProcessJobConfiguration.command": "the launcher, where the worker has a zygote",
+        "ProcessJobConfiguration.env": "what a run is told of where it runs",
+        "ProcessJobConfiguration.prepare_for_flow_run": "where both are decided",
         "ProcessWorker": "runs that are forked",
         "ProcessWorkerResult": "runs that are forked",
     },
