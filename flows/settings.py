@@ -25,6 +25,9 @@ class WorkerSettings(StorageSettings, TransportSettings):
 
     domain_url: HttpUrl = Field(description="The domain service")
     worker_token: SecretStr = Field(description="The workers' credential at the domain")
+    domain_ca_file: Path | None = Field(
+        default=None, description="Certificates by which the domain is known, beside the usual ones"
+    )
     child_silence_seconds: float = Field(default=60.0, gt=0, description="Silence after which a child run is given up")
     outage_seconds: float = Field(
         default=3600.0, gt=0, description="How long a try waits for a database, a storage or a disk that is away"

@@ -12,6 +12,7 @@ VERBS: Mapping[str, tuple[str, str]] = {
     "up": ("stack", "Start the embedded stack."),
     "down": ("stack", "Stop the embedded stack."),
     "status": ("stack", "Show what runs where, or how a request stands."),
+    "certs": ("certs", "Show and renew the certificates of a stack that other hosts reach."),
     "doctor": ("doctor", "Look whether everything is there that is needed."),
     "demo": ("demo", "Send one raster all the way through, and check what comes out."),
     "deploy": ("deploy", "Roll out workflows to Prefect."),

@@ -67,6 +67,7 @@ class Journal:
             "ready_seconds": self._ready_seconds,
             "ports": dict(self.layout.ports),
             "workflows": str(self.layout.workflows),
+            "listen": self.layout.opening.address if self.layout.opening else None,
             "services": self._facts,
             "failure": self._failure,
         }

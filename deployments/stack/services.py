@@ -13,6 +13,8 @@ from pathlib import Path
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from deployments.stack import health, storage
+from deployments.stack.front_service import front_service
+from deployments.stack.opening import LISTEN, Opening
 from deployments.stack.owner import OWNER
 from deployments.stack.ports import HOST, PREFERRED, PortClaims
 from deployments.stack.postgres import ADMIN, LOGIN_ROLES, Cluster, as_user, find_cluster
@@ -23,7 +25,7 @@ from flows.pools import POOLS, WorkPool
 from flows.tries.fork_client import ADDRESS
 
 PASSED_ON = ("PATH", "HOME", "LANG", "TZ")
-OURS_ALONE = ("CAIRN_STATE", "CAIRN_DATABASE_URL", OWNER)
+OURS_ALONE = ("CAIRN_STATE", "CAIRN_DATABASE_URL", LISTEN, OWNER)
 
 
 class RedisMissing(RuntimeError):
@@ -37,6 +39,7 @@ class Layout:
     state: StackState
     ports: Mapping[str, int]
     external_database: str | None = None
+    opening: Opening | None = None
 
     @property
     def workflows(self) -> Path:
@@ -45,6 +48,10 @@ class Layout:
 
     def url(self, service: str) -> str:
         return f"http://{HOST}:{self.ports[service]}"
+
+    def public_url(self, service: str) -> str:
+        """Where people and other hosts reach the service."""
+        return self.opening.url(self.ports[service]) if self.opening else self.url(service)
 
     def admin_url(self, database: str | None = None) -> str:
         """The database server as its administrator."""
@@ -81,7 +88,7 @@ def plan_layout(state: StackState, claims: PortClaims) -> Layout:
     earlier = (read_json(state.stack_file) or {}).get("ports", {})
     external = os.environ.get("CAIRN_DATABASE_URL") or os.environ.get("DATABASE_URL")
     ports = {name: claims.claim(int(earlier.get(name, preferred))) for name, preferred in PREFERRED.items()}
-    return Layout(state, ports, external)
+    return Layout(state, ports, external, Opening.told(state))
 
 
 def services(layout: Layout) -> list[StackService]:
@@ -90,6 +97,9 @@ def services(layout: Layout) -> list[StackService]:
     if not layout.external_database:
         made.insert(0, _postgres(layout))
     made += [_domain(layout), _gateway(layout), _serving(layout)]
+    if layout.opening:
+        passed_on = storage.environment(layout.state)
+        made.append(front_service(layout.opening, layout.ports, base_environment(layout), passed_on))
     return made + [_worker(layout, pool) for pool in POOLS.values()]
 
 
@@ -218,12 +228,12 @@ def _prefect(layout: Layout) -> StackService:
         "PREFECT_SERVER_ENCRYPTION_KEY": layout.state.prefect_encryption_key,
         # No page of another origin may read the API. Its login is a header that no browser adds by itself, so forged
         # requests carry none, and tokens against forgery (one more call of every client) would guard nothing.
-        "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": layout.url("prefect"),
+        "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": layout.public_url("prefect"),
         **EVENT_SETTINGS,
         "PREFECT_REDIS_MESSAGING_URL": layout.redis_url,
         "PREFECT_SERVER_DOCKET_URL": layout.redis_url,
         "PREFECT_UI_ENABLED": "true",
-        "PREFECT_UI_API_URL": layout.prefect_api,
+        "PREFECT_UI_API_URL": f"{layout.public_url('prefect')}/api",
     }
 
     async def ready() -> bool:
@@ -239,7 +249,7 @@ def _deploy(layout: Layout) -> StackService:
     """Work pools and one deployment per workflow. Nothing runs yet, so a pool of another type may be replaced."""
     zones = storage.settings_of(layout.state)
     block = ("--storage-root", str(zones.storage_root)) if zones.storage_root else ()
-    command = _python("-m", "deployments.cli", "deploy", "--warm", "--replace-pools", "--spare-faulty", *block)
+    command = _python("-m", "deployments.cli", "deploy", "--replace-pools", "--spare-faulty", *block)
     limits = ",".join(f"{name}={pool.stack_limit}" for name, pool in POOLS.items() if pool.stack_limit)
     environment = {"CAIRN_POOL_LIMITS": limits} | prefect_client_environment(layout)
     return StackService("deploy", command, environment, needs=("prefect",))
@@ -249,9 +259,9 @@ def _domain(layout: Layout) -> StackService:
     environment = prefect_client_environment(layout) | {
         "FORWARDED_ALLOW_IPS": HOST,  # the gateway, which says where people at the console come from
         "CAIRN_DATABASE_URL": layout.role_url("cairn_app", "role_app"),
-        "CAIRN_PUBLIC_URL": layout.url("gateway"),
+        "CAIRN_PUBLIC_URL": layout.public_url("gateway"),
         **storage.environment(layout.state),
-        "CAIRN_PREFECT_UI_URL": layout.url("prefect"),
+        "CAIRN_PREFECT_UI_URL": layout.public_url("prefect"),
         "CAIRN_ADMIN_URL": layout.admin_url("cairn"),  # migrations and rebuilds by API, in development only
         "CAIRN_CALLBACK_NETWORKS": '["127.0.0.0/8"]',  # receivers of callbacks run beside the stack
         "CAIRN_SECRETS_KEYS": json.dumps([layout.state.sealing_key]),
@@ -268,6 +278,7 @@ def _gateway(layout: Layout) -> StackService:
         "CAIRN_DOMAIN_URL": layout.url("domain"),
         "CAIRN_SERVING_URL": layout.url("serving"),
         "CAIRN_SERVICE_TOKEN": layout.state.secrets["gateway"],
+        **_named_publicly(layout),
     }
     command = _python("-m", "gateway", "--host", HOST, "--port", str(layout.ports["gateway"]))
     return _web_service(layout, "gateway", command, environment, needs=("schema",))
@@ -277,10 +288,16 @@ def _serving(layout: Layout) -> StackService:
     environment = base_environment(layout) | {
         "FORWARDED_ALLOW_IPS": HOST,
         "CAIRN_DATABASE_SERVING_URL": layout.role_url("cairn_serving", "role_serving"),
+        **_named_publicly(layout),
         **storage.environment(layout.state),
     }
     command = _uvicorn(layout, "serving", "gateway.serving.app:create_app")
     return _web_service(layout, "serving", command, environment, needs=("schema",))
+
+
+def _named_publicly(layout: Layout) -> dict[str, str]:
+    """What links begin with where others read them; on loopback they begin as whoever asks has called."""
+    return {"CAIRN_PUBLIC_URL": layout.public_url("gateway")} if layout.opening else {}
 
 
 def _web_service(

@@ -27,6 +27,7 @@ class ScriptedParams(BaseModel):
     fails: int | None = Field(default=0, ge=0, description="How many tries fail; none given means all of them")
     partner_fault: bool = Field(default=False, description="Fail as if the submitted data were wrong: never retried")
     returns: Any = None
+    says: str | None = Field(default=None, max_length=200, description="A line for the log")
 
 
 class ScriptedResult(BaseModel):
@@ -36,6 +37,8 @@ class ScriptedResult(BaseModel):
 @handler("scripted", pool="light", timeout_seconds=3600, example=ScriptedResult(returns="done"))
 def scripted(params: ScriptedParams, context: Context) -> ScriptedResult:
     """Wait, then fail or return as told."""
+    if params.says is not None:
+        context.logger.info("%s", params.says)
     place = f"trials/{context.run_id}/{uuid4()}.json"
     mark = {
         "node": context.node_id,

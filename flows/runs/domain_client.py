@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -295,11 +296,14 @@ def domain_http(settings: WorkerSettings) -> httpx.AsyncClient:
         base_url=str(settings.domain_url),
         headers={"Authorization": f"Bearer {token}"},
         timeout=httpx.Timeout(ANSWER_SECONDS, read=ANSWER_SECONDS + LONGEST_HOLD_SECONDS),
-        verify=_tls_context(),
+        verify=_tls_context(settings.domain_ca_file),
     )
 
 
 @cache
-def _tls_context() -> ssl.SSLContext:
+def _tls_context(own_authority: Path | None) -> ssl.SSLContext:
     """Loading the authorities takes 16 ms and a megabyte: once for the process, which may run hundreds of flows."""
-    return httpx.create_ssl_context()
+    context = httpx.create_ssl_context()
+    if own_authority is not None:
+        context.load_verify_locations(own_authority)
+    return context
