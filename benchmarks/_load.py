@@ -22,20 +22,23 @@ UNLIMITED = 1_000_000
 LEAD_SECONDS = 1.0  # until the first is due: making thousands of tasks takes time, which is nobody's delay
 ACCEPTED = frozenset({200, 202})  # 200 where the gateway was not answered and asked again: there is one submission
 TOKEN = "bench-gateway"  # noqa: S105 - of a database that lives for one benchmark
+WORKER_TOKEN = "bench-worker"  # noqa: S105 - of the same
+TOKENS = {"gateway": TOKEN, "worker": WORKER_TOKEN}
 
 
 def add_clients(cluster: Postgres) -> None:
-    """A partner, and the gateway that speaks for it."""
+    """A partner, the gateway that speaks for it, and a worker."""
     with psycopg.connect(cluster.url()) as connection:
         for client_id, role, platform_id in (
             ("ddh-bench", "partner", "ddh"),
             ("arcgis-bench", "partner", "arcgis"),
             ("gateway", "gateway", None),
+            ("worker-bench", "worker", None),
         ):
             connection.execute(
                 "insert into app.clients (client_id, role, platform_id, display_name, secret_hash)"
                 " values (%s, %s, %s, %s, %s)",
-                [client_id, role, platform_id, client_id, secret_hash(TOKEN if role == "gateway" else client_id)],
+                [client_id, role, platform_id, client_id, secret_hash(TOKENS.get(role, client_id))],
             )
 
 

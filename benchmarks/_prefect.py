@@ -57,6 +57,7 @@ def _environment(port: int, folder: str) -> dict[str, str]:
         "PREFECT_SERVER_ALLOW_EPHEMERAL_MODE": "false",
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "PREFECT_UI_ENABLED": "false",
+        "PREFECT_SERVER_SERVICES_LATE_RUNS_AFTER_SECONDS": "86400",  # nobody takes them
     }
 
 

@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from platform import python_version
@@ -25,6 +25,7 @@ import httpx
 
 from benchmarks._flow_runs import figure, told
 from benchmarks._load import this_machine
+from benchmarks._servers import cpu_seconds
 from benchmarks._stack import BenchStack, running_stack
 from benchmarks.engine import TWO_POOLS
 from deployments.stack.owner import tied
@@ -46,8 +47,16 @@ LOOK_SECONDS = 0.03
 ENDED = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
 RUSH = "at_once"
 TARGETS = {("light", "one"): 0.15, ("light", RUSH): 0.12, ("gdal", "one"): 0.3}
+ORDERED_TARGETS = {"one": 0.1, RUSH: 0.06}
+ORDERED_SECONDS_TARGET = 0.3
+ENDED_IN = """
+select count(*) filter (where state = 'completed'), count(*) filter (where state = 'failed'),
+    extract(epoch from max(finished_at) - min(created_at))::float8
+from app.runs where run_id = any(%s)
+"""
 MEMORY_TARGET_MB = 1024.0
 ADVANCE_SECONDS = 6.0
+IDLE_LOAD_TARGET = 0.15
 
 
 @dataclass(frozen=True)
@@ -58,6 +67,8 @@ class Amount:
     rushes: int
     at_once: int
     parents: int
+    rest_seconds: float = 4.0  # after so long without a run, workers look seldom
+    quiet_seconds: float = 20.0
 
 
 FULL = Amount(single=9, rushes=5, at_once=20, parents=200)
@@ -70,6 +81,7 @@ class Bench:
 
     stack: BenchStack
     http: httpx.Client
+    dice: random.Random = field(default_factory=lambda: random.Random(7))  # noqa: S311 - moments, not secrets
 
     def post(self, path: str, body: dict[str, Any]) -> Any:
         return self.http.post(path, json=body).raise_for_status().json()
@@ -123,13 +135,49 @@ class Bench:
 
     def times(self, deployment: str, poll_seconds: float, size: Amount) -> dict[str, list[float]]:
         """Single runs, each from another moment between two polls; then many at once."""
-        dice = random.Random(7)  # noqa: S311 - moments, not secrets
         self.seconds(deployment, 1)
         one = []
         for _ in range(size.single):
-            time.sleep(dice.uniform(0, poll_seconds))
+            time.sleep(self.dice.uniform(0, poll_seconds))
             one.append(self.seconds(deployment, 1))
         return {"one": one, RUSH: [self.seconds(deployment, size.at_once) for _ in range(size.rushes)]}
+
+    def ordered_seconds(self, count: int) -> float:
+        """From the acceptance of the first of so many orders by the domain until the last has been committed."""
+        with self.stack.operator() as http:
+            runs = [
+                http.post("/api/v1/runs", json={"workflow_id": LIGHT_FLOW}).raise_for_status().json()["run_id"]
+                for _ in range(count)
+            ]
+        _until(lambda: self._committed(runs) is not None)
+        return self._committed(runs) or 0.0
+
+    def _committed(self, runs: list[str]) -> float | None:
+        [(completed, failed, took)] = self.stack.rows(ENDED_IN, runs)
+        if failed:
+            raise RuntimeError("An ordered run that is measured failed.")
+        return float(took) if completed == len(runs) else None
+
+    def ordered_times(self, size: Amount) -> dict[str, list[float]]:
+        """Single orders, each after the workers had nothing to do for a while; then many at once."""
+        self.ordered_seconds(1)
+        one = []
+        for _ in range(size.single):
+            time.sleep(size.rest_seconds + self.dice.uniform(0, POLL_SECONDS))
+            one.append(self.ordered_seconds(1))
+        return {"one": one, RUSH: [self.ordered_seconds(size.at_once) for _ in range(size.rushes)]}
+
+    def idle_load(self, size: Amount) -> float:
+        """How many processors are busy while nothing is to be done."""
+        time.sleep(size.rest_seconds)
+        began, used = time.perf_counter(), self._processor_seconds()
+        time.sleep(size.quiet_seconds)
+        return (self._processor_seconds() - used) / (time.perf_counter() - began)
+
+    def _processor_seconds(self) -> float:
+        """What these services have used, without processes that they have started."""
+        services = ("prefect", "domain", "worker-light", "worker-gdal")
+        return sum(cpu_seconds(self.stack.facts(service)["pid"]) for service in services)
 
     def memory_mb(self, parents: int) -> tuple[float, float]:
         """What the light worker holds before and while so many parents wait for children that do not start."""
@@ -167,6 +215,23 @@ def _results(bench: Bench, size: Amount) -> Iterator[dict[str, Any]]:
         for what, values in measured.items():
             name = f"{pool}_{size.at_once}_{what}" if what == RUSH else f"{pool}_{what}"
             yield _beside(name, values, stock[what], TARGETS.get((pool, what)))
+    ordered = bench.ordered_times(size)
+    for what, values in ordered.items():
+        name = f"light_{size.at_once}_{what}_ordered" if what == RUSH else f"light_{what}_ordered"
+        yield _beside(name, values, stock[what], ORDERED_TARGETS[what], "accepted by the domain to committed")
+    yield figure(
+        "light_one_ordered_seconds",
+        median(ordered["one"]),
+        "s",
+        baseline=None,
+        ratio=None,
+        n=size.single,
+        note="the same; the target is of the value",
+        at_most=ORDERED_SECONDS_TARGET,
+    )
+    note = f"processors that Prefect, the domain and both workers take in {size.quiet_seconds:.0f} s without a run"
+    load = bench.idle_load(size)
+    yield figure("idle_load", load, "1", baseline=None, ratio=None, n=1, note=note, at_most=IDLE_LOAD_TARGET)
     before, waiting = bench.memory_mb(size.parents)
     note = f"{size.parents} parents wait for children that do not start; baseline: before them; the target is in MB"
     yield figure(
@@ -181,12 +246,19 @@ def _results(bench: Bench, size: Amount) -> Iterator[dict[str, Any]]:
     )
 
 
-def _beside(name: str, values: Sequence[float], stock: Sequence[float], target: float | None) -> dict[str, Any]:
+def _beside(
+    name: str,
+    values: Sequence[float],
+    stock: Sequence[float],
+    target: float | None,
+    what: str = "trigger to finished",
+) -> dict[str, Any]:
     """Return a figure of one way beside the stock worker's time for the light flow."""
     value, baseline = median(values), median(stock)
     note = (
-        f"trigger to finished, from {min(values):.2f} to {max(values):.2f} s; "
-        f"baseline: stock process worker, {min(stock):.2f} to {max(stock):.2f} s; the target is of the ratio"
+        f"{what}, from {min(values):.2f} to {max(values):.2f} s; "
+        f"baseline: stock process worker, trigger to finished, {min(stock):.2f} to {max(stock):.2f} s; "
+        "the target is of the ratio"
     )
     goal = {} if target is None else {"at_most": target}
     return figure(name, value, "s", baseline=baseline, ratio=value / baseline, n=len(values), note=note, **goal)

@@ -17,10 +17,11 @@ class AfterCommit:
     fenced: set[UUID] = field(default_factory=set)  # runs whose attempts are over: who works for them should stop
     changed: set[UUID] = field(default_factory=set)  # requests with another status
     children: set[UUID] = field(default_factory=set)  # runs whose child runs have told something
+    sent: set[str] = field(default_factory=set)  # pools that flow runs were made for: their workers look at once
 
     def __bool__(self) -> bool:
         """Whether there is anybody to be told."""
-        return bool(self.has_work or self.fenced or self.changed or self.children)
+        return bool(self.has_work or self.fenced or self.changed or self.children or self.sent)
 
     def add(self, more: "AfterCommit") -> None:
         """Add the notes of another transaction that commits with this one."""
@@ -28,6 +29,7 @@ class AfterCommit:
         self.fenced |= more.fenced
         self.changed |= more.changed
         self.children |= more.children
+        self.sent |= more.sent
 
 
 def after_commit(session: AsyncSession) -> AfterCommit:

@@ -67,7 +67,7 @@ from domain.shared.authentication import Authentication
 from domain.shared.background import in_background
 from domain.shared.last_uses import LastUses
 from domain.shared.metrics import Metering, RequestMeter
-from domain.shared.notices import CHILDREN_CHANNEL, FENCE_CHANNEL, Notices
+from domain.shared.notices import CHILDREN_CHANNEL, FENCE_CHANNEL, SENT_CHANNEL, Notices
 from domain.shared.request_bodies import Bodies, BodyBudget, BodyRules
 from domain.shared.signals import on_stop
 from domain.state import LastLines, Service
@@ -106,7 +106,7 @@ async def _run_service(
     database = Database(address, config.pool_size, config.statement_seconds)
     try:
         await database.refuse_stale_schema()
-        fences = Notices(address, FENCE_CHANNEL, also=CHILDREN_CHANNEL)
+        fences = Notices(address, FENCE_CHANNEL, also=(CHILDREN_CHANNEL, SENT_CHANNEL))
         service = await _make_service(config, database, fences)
         app.state.service = console.state.service = service
         _register_gauges(app, database)

@@ -9,10 +9,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import httpx
 from prefect.workers.base import BaseWorker
 
+from deployments.workers.looks import Looks
 from flows.prefect_engine.flow_run import OUTAGE_PAUSE_SECONDS, is_outage
 from flows.tries.time_budget import WORKER_ENDED_SECONDS
 
@@ -29,6 +31,8 @@ class Draining(BaseWorker[Any, Any, Any], abc.ABC):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self._told = asyncio.Event()
+        self.looks = Looks()
+        self._looking = asyncio.Lock()
 
     def drain(self) -> None:
         """Begin to drain. The worker has ended within 30 s."""
@@ -79,9 +83,23 @@ class Draining(BaseWorker[Any, Any, Any], abc.ABC):
         self._leave()
 
     async def get_and_submit_flow_runs(self) -> list[Any]:
+        """Look for runs, if it is time for that."""
+        return await self.look_now() if self.looks.is_due() else []
+
+    async def look_now(self) -> list[Any]:
         """Look for runs. While Prefect is away the worker waits; the stock one ends, and its runs with it."""
-        if self.draining:
-            return []
+        async with self._looking:  # a second look at the same time would find the same
+            if self.draining:
+                return []
+            begun = await self._look()
+            self.looks.looked(found=bool(begun))
+            return begun
+
+    def _release_limit_slot(self, flow_run_id: UUID) -> None:
+        super()._release_limit_slot(flow_run_id)
+        self.looks.hurry()  # its place may be waited for
+
+    async def _look(self) -> list[Any]:
         try:
             return await super().get_and_submit_flow_runs()
         except (httpx.TransportError, httpx.HTTPStatusError, TimeoutError) as error:

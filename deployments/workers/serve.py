@@ -17,6 +17,7 @@ from deployments.pools import JOB_TEMPLATE
 from deployments.stack.postgres import as_user
 from deployments.stack.supervisor import MARKER
 from deployments.workers.draining import Draining
+from deployments.workers.hearing import hear_of_runs
 from domain.shared.loop_lag import LoopLag
 from flows.handlers.registry import registry
 from flows.pools import INLINE, POOLS, PROCESS
@@ -51,7 +52,8 @@ async def serve(pool: str, name: str, limit: int | None, *, with_healthcheck: bo
         os.environ.setdefault(ADDRESS, f"cairn-zygote-{uuid4().hex}")
     worker = _worker(pool, name, limit)
     lag = LoopLag()
-    beside: list[Coroutine[Any, Any, None]] = [lag.watch(), send_beacons(worker, pool, settings, lag), keep_swept()]
+    told = (send_beacons(worker, pool, settings, lag), hear_of_runs(worker, pool, settings))
+    beside: list[Coroutine[Any, Any, None]] = [lag.watch(), *told, keep_swept()]
     if is_forking:
         beside.append(keep_zygote(pool))
     tasks = [asyncio.create_task(work) for work in beside]

@@ -3,8 +3,8 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Any, TypeVar
@@ -33,6 +33,9 @@ from flows.pools import SEGMENT_FLOW
 PERMANENT = range(400, 500)
 RETRYABLE_CLIENT_ERRORS = {408, 425, 429}
 PAGE = 200
+MADE_TOGETHER = 100  # Prefect takes no more in one call
+ALONE_SECONDS = 60.0  # after what could not be made together, each is asked for alone for a while
+TOGETHER = "/deployments/{id}/create_flow_run/bulk"
 MISCONFIGURED = {401, 403, 404}
 ANSWER_SECONDS = 20.0  # a busy server takes as long as ten of these
 REST_SECONDS = 5.0
@@ -73,6 +76,17 @@ class Misconfigured(Unclear):
     """Prefect refuses us or does not know the deployment: a matter of configuration, not of this run."""
 
 
+@dataclass(frozen=True)
+class NewFlowRun:
+    """A flow run that is to be: its key makes it one, however often it is asked for."""
+
+    key: str
+    name: str
+    parameters: dict[str, str]
+    tags: list[str]
+    queue: str
+
+
 @dataclass
 class PrefectRuns:
     """A client that remembers which deployment is which."""
@@ -80,6 +94,7 @@ class PrefectRuns:
     _client: PrefectClient = field(default_factory=lambda: get_client(sync_client=False))
     _deployments: dict[str, UUID] = field(default_factory=dict)
     _resting_until: float = field(default=float("-inf"), init=False)
+    _alone_until: float = field(default=float("-inf"), init=False)
 
     async def __aenter__(self) -> "PrefectRuns":
         await self._client.__aenter__()
@@ -90,22 +105,43 @@ class PrefectRuns:
     ) -> None:
         await self._client.__aexit__(kind, error, trace)
 
-    async def create(
-        self, deployment: str, *, key: str, name: str, parameters: dict[str, str], tags: list[str], queue: str
-    ) -> UUID:
+    async def create(self, deployment: str, wanted: NewFlowRun) -> UUID:
         """Create the flow run of this key, or find the one that was created before."""
         run = await self._ask(
             self._client.create_flow_run_from_deployment(
                 await self._deployment_id(deployment),
-                parameters=parameters,
-                name=name,
-                tags=tags,
-                idempotency_key=key,
-                work_queue_name=queue,
+                parameters=wanted.parameters,
+                name=wanted.name,
+                tags=wanted.tags,
+                idempotency_key=wanted.key,
+                work_queue_name=wanted.queue,
             ),
             f"deployment {deployment}",
         )
         return run.id
+
+    async def create_together(self, deployment: str, wanted: Sequence[NewFlowRun]) -> list[UUID] | None:
+        """Create these flow runs by one question; None where Prefect did not make all of them.
+
+        Then each is to be asked for alone, which tells what is wrong with it: Prefect makes them in one transaction,
+        and where one fails, what it says of the others need not be so. Their keys make that safe.
+        """
+        if time.monotonic() < self._alone_until or not 1 < len(wanted) <= MADE_TOGETHER:
+            return None
+        try:
+            asked = self._client.request(
+                "POST",
+                TOGETHER,  # type: ignore[arg-type] # the client's list of routes lacks this one
+                path_params={"id": await self._deployment_id(deployment)},
+                json=[_as_asked(one) for one in wanted],
+            )
+            made = _made((await self._ask(asked, f"deployment {deployment}")).json())
+        except (Unclear, PrefectRefused, ValueError, TypeError, KeyError):
+            made = []
+        if len(made) == len(wanted):
+            return made
+        self._alone_until = time.monotonic() + ALONE_SECONDS
+        return None
 
     async def find(self, key: str) -> tuple[UUID | None, FlowState]:
         """The flow run of this key and how it stands. Prefect's silence is an answer too.
@@ -256,6 +292,16 @@ class PrefectRuns:
     def forget(self, deployment: str) -> None:
         """Forget the deployment's id: the deployment may have been made again under another one."""
         self._deployments.pop(deployment, None)
+
+
+def _as_asked(wanted: NewFlowRun) -> dict[str, Any]:
+    told = asdict(wanted)
+    return {"idempotency_key": told.pop("key"), "work_queue_name": told.pop("queue"), **told}
+
+
+def _made(answer: Any) -> list[UUID]:
+    """The ids of the flow runs that are there, in the order in which they were asked for."""
+    return [UUID(one["flow_run_id"]) for one in answer["results"] if one["status"] == "CREATED"]
 
 
 def _state(run: FlowRun) -> FlowState:

@@ -1,4 +1,4 @@
-"""What a worker says of itself."""
+"""What a worker says of itself, and what it is told."""
 
 from typing import Annotated
 
@@ -22,3 +22,9 @@ class Beacon(BaseModel):
     loop_lag_seconds: float | None = Field(
         default=None, ge=0, allow_inf_nan=False, description="How late its event loop woke, at worst, of late"
     )
+
+
+class RunsSent(BaseModel):
+    """Whether a worker of the pool should look for runs now."""
+
+    sent: bool = Field(description="Flow runs were made for the pool while the answer was held")

@@ -97,6 +97,9 @@ class Heartbeat(BaseModel):
     left_outcome: bool | None = Field(
         default=None, description="Of a child run: there is something to see, so that the run that waits for it looks"
     )
+    sent_to: str | None = Field(
+        default=None, max_length=63, description="A child run was made for this pool, so that its workers look at once"
+    )
     seen: int | None = Field(
         default=None, ge=0, description="How much news of child runs the sender knows of: held until there is more"
     )

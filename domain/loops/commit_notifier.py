@@ -1,4 +1,4 @@
-"""Tells other processes what was committed: new work, whose attempts were fenced, what changed, whose children spoke.
+"""Tells other processes what was committed: new work, fenced attempts, changes, children's news, where runs were sent.
 
 At most so often: a NOTIFY inside a transaction would make all commits take turns.
 """
@@ -13,7 +13,7 @@ import psycopg
 from domain.after_commit import AfterCommit
 from domain.repositories.outbox import DISPATCH_CHANNEL
 from domain.shared.database_address import DatabaseAddress
-from domain.shared.notices import CHILDREN_CHANNEL, FENCE_CHANNEL, REQUEST_CHANNEL
+from domain.shared.notices import CHILDREN_CHANNEL, FENCE_CHANNEL, REQUEST_CHANNEL, SENT_CHANNEL
 
 log = logging.getLogger("cairn.notifier")
 THROTTLE_SECONDS = 0.05
@@ -58,11 +58,12 @@ class CommitNotifier:
             *_parts(FENCE_CHANNEL, noted.fenced),
             *_parts(REQUEST_CHANNEL, noted.changed),
             *_parts(CHILDREN_CHANNEL, noted.children),
+            *_parts(SENT_CHANNEL, noted.sent),
         ]
         return [*([(DISPATCH_CHANNEL, "")] if noted.has_work else []), *told]
 
 
-def _parts(channel: str, ids: Iterable[UUID]) -> list[tuple[str, str]]:
+def _parts(channel: str, ids: Iterable[UUID | str]) -> list[tuple[str, str]]:
     """Split the ids into notifications that are not too long for PostgreSQL."""
     words = sorted(map(str, ids))
     return [(channel, ",".join(words[start : start + IDS_AT_ONCE])) for start in range(0, len(words), IDS_AT_ONCE)]

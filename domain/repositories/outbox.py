@@ -5,13 +5,14 @@ lock on counting would cost every claim.
 """
 
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from uuid import UUID
 
 import psycopg
-from sqlalchemy import text
+from sqlalchemy import TextClause, text
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.after_commit import after_commit
 from domain.db import Database
@@ -30,14 +31,32 @@ IN_FLIGHT = (
 
 # `sending` becomes `sent` only if the flow has not reported first; its id is written where none is known, for an
 # attempt that was fenced meanwhile too: only what is linked is stopped.
-SENT = text(f"""
-    update app.attempts
-    set flow_run_id = coalesce(flow_run_id, :flow_run_id),
-        state = {sql_after(ATTEMPT, AttemptEvent.SENT, "state")},
+IS_SENT = f"""
+    set flow_run_id = coalesce(a.flow_run_id, told.flow_run_id),
+        state = {sql_after(ATTEMPT, AttemptEvent.SENT, "a.state")},
         sent_at = clock_timestamp(),
         lease_until = null,
         disposed_at = null
-    where run_id = :run_id and number = :number and state in {sql_list(ATTEMPT.sources(AttemptEvent.SENT))}
+"""
+CAN_BE_SENT = f"a.state in {sql_list(ATTEMPT.sources(AttemptEvent.SENT))}"
+TOLD = """
+    select * from unnest(cast(:run_ids as uuid[]), cast(:numbers as int[]), cast(:flow_run_ids as uuid[]))
+        as told (run_id, number, flow_run_id)
+"""
+SENT = text(f"""
+    update app.attempts a {IS_SENT} from ({TOLD}) told
+    where a.run_id = told.run_id and a.number = told.number and {CAN_BE_SENT}
+    returning a.run_id, a.pool
+""")
+# What another transaction holds is passed over: waiting for several rows at once could be waiting in a circle.
+SENT_TOGETHER = text(f"""
+    with told as ({TOLD}), free as (
+        select a.run_id, a.number from told join app.attempts a using (run_id, number)
+        where {CAN_BE_SENT} for update of a skip locked
+    )
+    update app.attempts a {IS_SENT} from told join free using (run_id, number)
+    where a.run_id = told.run_id and a.number = told.number
+    returning a.run_id, a.pool
 """)  # noqa: S608 - our own words
 
 LATER = text("""
@@ -96,7 +115,29 @@ async def claim_in_turn(database: Database, batch: int, in_flight: int, lease_se
 async def link(database: Database, run_id: UUID, number: int, flow_run_id: UUID) -> None:
     """Note the flow run that was created for an attempt."""
     async with database.transaction("link") as session:
-        await session.execute(SENT, {"run_id": run_id, "number": number, "flow_run_id": flow_run_id})
+        values = {"run_ids": [run_id], "numbers": [number], "flow_run_ids": [flow_run_id]}
+        await _note_sent(session, SENT, values)
+
+
+async def link_together(database: Database, made: Sequence[tuple[Dispatch, UUID]]) -> None:
+    """Note the flow runs that were created for these attempts, those that are held by others one by one."""
+    values = {
+        "run_ids": [dispatch.run_id for dispatch, _ in made],
+        "numbers": [dispatch.number for dispatch, _ in made],
+        "flow_run_ids": [flow_run_id for _, flow_run_id in made],
+    }
+    async with database.transaction("link") as session:
+        linked = await _note_sent(session, SENT_TOGETHER, values)
+    for dispatch, flow_run_id in made:
+        if dispatch.run_id not in linked:
+            await link(database, dispatch.run_id, dispatch.number, flow_run_id)
+
+
+async def _note_sent(session: AsyncSession, statement: TextClause, values: Mapping[str, object]) -> set[UUID]:
+    """Which runs' attempts were noted as sent; the workers of their pools are told."""
+    rows = (await session.execute(statement, values)).all()
+    after_commit(session).sent |= {row.pool for row in rows}
+    return {row.run_id for row in rows}
 
 
 async def retry_later(database: Database, dispatch: Dispatch, seconds: float) -> None:

@@ -1,13 +1,13 @@
-"""Listens to the database's notifications and wakes whoever waits for a run or a request: one connection each.
+"""Listens to the database's notifications and wakes whoever waits for a run, a request or a pool: one connection each.
 
-Shared with the gateway: it knows a channel of ids and nothing else of ours.
+Shared with the gateway: it knows channels of names and nothing else of ours.
 """
 
 import asyncio
 import contextlib
 import logging
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import LiteralString
 from uuid import UUID
@@ -20,6 +20,7 @@ from domain.shared.database_address import DatabaseAddress
 log = logging.getLogger("cairn.notices")
 FENCE_CHANNEL = "cairn_fenced"
 CHILDREN_CHANNEL = "cairn_children"
+SENT_CHANNEL = "cairn_sent"
 REQUEST_CHANNEL = "cairn_requests"
 RETRY_SECONDS = 1.0
 
@@ -27,7 +28,7 @@ RETRY_SECONDS = 1.0
 class Notices:
     """Wakes waiters early; what it misses, they find out at the end of their wait. It ignores notices of its `own` id.
 
-    Who wishes is woken by what is told on a second channel `also`.
+    Who wishes is woken by what is told on one of the channels `also`.
     """
 
     def __init__(
@@ -35,13 +36,13 @@ class Notices:
         address: DatabaseAddress,
         channel: LiteralString,
         own: str | None = None,
-        also: LiteralString | None = None,
+        also: Sequence[LiteralString] = (),
     ) -> None:
         self.address = address
         self.channel = channel
         self.own = own
         self.also = also
-        self._waiting: dict[tuple[str, UUID], set[asyncio.Event]] = defaultdict(set)
+        self._waiting: dict[tuple[str, str], set[asyncio.Event]] = defaultdict(set)
         self._any = asyncio.Event()
         self.closed = False
 
@@ -50,7 +51,7 @@ class Notices:
         while True:
             try:
                 async with await self.address.connect(autocommit=True, application_name="cairn-notices") as connection:
-                    for channel in (self.also, self.channel) if self.also else (self.channel,):
+                    for channel in (*self.also, self.channel):
                         await connection.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
                     async for notice in connection.notifies():
                         self._wake(notice.channel, notice.payload)
@@ -59,12 +60,12 @@ class Notices:
             await asyncio.sleep(RETRY_SECONDS)
 
     @contextmanager
-    def watching(self, named: UUID, *, also: bool = False) -> Iterator[asyncio.Event]:
-        """An event that is set when this id is told from now on, or told `also` on the second channel."""
+    def watching(self, named: UUID | str, also: LiteralString | None = None) -> Iterator[asyncio.Event]:
+        """An event that is set when this id or name is told from now on, be it on the channel `also`."""
         event = asyncio.Event()
         if self.closed:
             event.set()
-        places = [(channel, named) for channel in (self.channel, self.also if also else None) if channel]
+        places = [(channel, str(named)) for channel in (self.channel, also) if channel]
         for place in places:
             self._waiting[place].add(event)
         try:
@@ -88,15 +89,14 @@ class Notices:
             event.set()
 
     def _wake(self, channel: str, payload: str) -> None:
-        """Wake the waiters for the listed ids. Any role may notify, so a malformed payload wakes nobody."""
+        """Wake the waiters for the listed names. Any role may notify: a name that nobody waits for wakes nobody."""
         if payload == self.own:
             return
         if channel == self.channel:
             self._any.set()
-        with contextlib.suppress(ValueError):
-            for named in map(UUID, payload.split(",")):
-                for event in self._waiting.get((channel, named), ()):
-                    event.set()
+        for named in payload.split(","):
+            for event in self._waiting.get((channel, named), ()):
+                event.set()
 
 
 async def happens_within(event: asyncio.Event, seconds: float) -> bool:

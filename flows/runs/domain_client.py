@@ -44,6 +44,7 @@ LONGEST_DELAY_SECONDS = 5.0  # after an outage the domain hears of every attempt
 NEWS_SECONDS = 60.0
 ANSWER_SECONDS = 10.0
 LONGEST_HOLD_SECONDS = 20.0
+WORKER_TOLD_SECONDS = 1.0  # as long as a worker takes to its next look
 HELD_LOOK_SECONDS = 0.5
 
 
@@ -125,6 +126,12 @@ class AttemptClient:
         with contextlib.suppress(Fenced, Undelivered, TimeoutError):
             async with asyncio.timeout(ANSWER_SECONDS):
                 await self._heartbeat(self._message(left_outcome=True), 0)
+
+    async def tell_worker(self, pool: str) -> None:
+        """Have the pool's workers look at once for a child run. Where this is not heard, they look a little later."""
+        with contextlib.suppress(Fenced, Undelivered, TimeoutError):
+            async with asyncio.timeout(WORKER_TOLD_SECONDS):
+                await self._heartbeat(self._message(sent_to=pool), 0)
 
     @asynccontextmanager
     async def beating(self, every_seconds: float) -> AsyncIterator[None]:

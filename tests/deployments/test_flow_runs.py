@@ -8,8 +8,9 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Pending
 
 from deployments.stack.health import held_in_prefect
-from domain.adapters.prefect_runs import PrefectRuns
+from domain.adapters.prefect_runs import NewFlowRun, PrefectRuns
 from domain.loops.relay import flow_run_name, flow_run_tags
+from domain.repositories.outbox import Dispatch
 from domain.rules.holds import NO_ROOM, PAUSED
 from flows.pools import SEGMENT_FLOW
 from tests.domain.test_flow_run_names import HOSTILE, dispatch
@@ -31,22 +32,39 @@ async def runs(deployed: PrefectServer) -> AsyncIterator[PrefectRuns]:
             yield prefect
 
 
+def wanted(one: Dispatch, key: str) -> NewFlowRun:
+    parameters = {"run_id": str(one.run_id), "attempt_token": one.token}
+    return NewFlowRun(key, flow_run_name(one), parameters, flow_run_tags(one), one.priority)
+
+
 @pytest.mark.parametrize("priority", ["high", "normal", "low"])
 async def test_flow_run_is_created_in_the_queue_of_its_priority(runs: PrefectRuns, priority: str) -> None:
     one = dispatch(priority=priority, label=HOSTILE[2])
-    made = await runs.create(
-        "echo_test/echo_test",
-        key=f"queue-{priority}",
-        name=flow_run_name(one),
-        parameters={"run_id": str(one.run_id), "attempt_token": one.token},
-        tags=flow_run_tags(one),
-        queue=one.priority,
-    )
+    made = await runs.create("echo_test/echo_test", wanted(one, f"queue-{priority}"))
     async with get_client(sync_client=False) as client:
         found = await client.read_flow_run(made)
     assert (found.work_pool_name, found.work_queue_name) == ("light", priority)
     assert found.name == "ddh 01234567 _prefect.blocks.secret.cairn-worker-toke r3 #1"
     assert set(found.tags) == {"cairn", "pool:light", *flow_run_tags(one)}
+
+
+async def test_flow_runs_made_together_are_as_those_made_alone_and_each_key_is_one(runs: PrefectRuns) -> None:
+    orders = [wanted(dispatch(priority=name), f"together-{name}") for name in ("high", "low", "normal")]
+    first = await runs.create("echo_test/echo_test", orders[0])
+    made = await runs.create_together("echo_test/echo_test", orders)
+    assert made is not None
+    assert (made[0], len(set(made))) == (first, 3)
+    assert await runs.create_together("echo_test/echo_test", orders) == made
+    async with get_client(sync_client=False) as client:
+        alone, low, _ = [await client.read_flow_run(one) for one in made]
+    assert (low.work_pool_name, low.work_queue_name, low.idempotency_key) == ("light", "low", "together-low")
+    kept = ("flow_id", "deployment_id", "parameters", "name", "state_type", "state_name")
+    assert [getattr(low, name) for name in kept] == [getattr(alone, name) for name in kept]
+    assert set(low.tags) == {"cairn", "pool:light", *orders[1].tags}
+
+
+async def test_flow_runs_of_no_deployment_are_not_made_together(runs: PrefectRuns) -> None:
+    assert await runs.create_together("echo_test/no-such", [wanted(dispatch(), key) for key in "ab"]) is None
 
 
 async def test_online_workers_are_known_from_prefect(runs: PrefectRuns, deployed: PrefectServer) -> None:

@@ -23,7 +23,7 @@ from deployments.stack.report import report
 from deployments.stack.services import Layout, services
 from deployments.stack.state import StackState
 from deployments.workers import forking, serve
-from domain.adapters.prefect_runs import PrefectRuns
+from domain.adapters.prefect_runs import NewFlowRun, PrefectRuns
 from flows.compiler import Plan, compile_text
 from flows.compiler.partition import home_pool, stretch, work_pool
 from flows.handlers import registry
@@ -191,9 +191,7 @@ async def runs(rolled_out: PrefectServer) -> AsyncIterator[PrefectRuns]:
 
 @pytest.mark.parametrize("priority", ["high", "normal", "low"])
 async def test_flow_run_for_the_added_pool_waits_in_the_queue_of_its_priority(runs: PrefectRuns, priority: str) -> None:
-    made = await runs.create(
-        "roofs/roofs", key=f"roofs/roofs:{priority}", name="a run", parameters={}, tags=[], queue=priority
-    )
+    made = await runs.create("roofs/roofs", NewFlowRun(f"roofs/roofs:{priority}", "a run", {}, [], priority))
     async with get_client(sync_client=False) as client:
         found = await client.read_flow_run(made)
     assert (found.work_pool_name, found.work_queue_name) == ("gpu", priority)

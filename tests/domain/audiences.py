@@ -26,6 +26,7 @@ AUDIENCES: dict[tuple[str, str], frozenset[str]] = {
     ("POST", "/api/v1/runs/{run_id}/commit"): WORKER,
     ("POST", "/api/v1/runs/{run_id}/fail"): WORKER,
     ("POST", "/api/v1/pools/{pool}/beacon"): WORKER,
+    ("GET", "/api/v1/pools/{pool}/sent"): WORKER,
     ("GET", "/api/v1/runs/{run_id}"): STAFF,
     ("GET", "/api/v1/runs/{run_id}/nodes/{node}/items"): STAFF,
     ("GET", "/api/v1/runs"): STAFF,

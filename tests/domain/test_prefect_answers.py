@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
@@ -13,7 +13,7 @@ import pytest
 from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_CSRF_SUPPORT_ENABLED, temporary_settings
 
 from domain.adapters import prefect_runs
-from domain.adapters.prefect_runs import Misconfigured, PrefectRuns, Unclear
+from domain.adapters.prefect_runs import Misconfigured, NewFlowRun, PrefectRuns, Unclear
 from domain.errors import Fenced
 from domain.loops.reconciler import Reconciler
 from domain.loops.relay import Relay
@@ -28,7 +28,7 @@ from tests.support.prefect_standin import StandIn, standing_in
 from tests.support.scripted_prefect import ScriptedPrefect, attempts, sent, sweep
 
 FENCE = "update app.attempts set state = 'fenced', finished_at = now() where run_id = %s returning 1"
-KEY: dict[str, Any] = {"key": "k", "name": "n", "parameters": {}, "tags": [], "queue": "normal"}
+RUN = NewFlowRun(key="k", name="n", parameters={}, tags=[], queue="normal")
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ async def prefect(standin: StandIn) -> AsyncIterator[PrefectRuns]:
 async def test_stopping_a_deleted_flow_run_changes_nothing(
     domain: Domain, standin: StandIn, prefect: PrefectRuns
 ) -> None:
-    flow_run_id = await prefect.create("raster_ingest/raster_ingest", **KEY)
+    flow_run_id = await prefect.create("raster_ingest/raster_ingest", RUN)
     assert (await prefect.states([flow_run_id]))[flow_run_id] is FlowState.SCHEDULED
     standin.by_key.clear()
     await prefect.stop(flow_run_id, FlowState.SCHEDULED)
@@ -60,7 +60,7 @@ async def test_stopping_a_deleted_flow_run_changes_nothing(
 async def test_flow_run_that_does_not_stop_within_a_minute_is_ended(
     standin: StandIn, prefect: PrefectRuns, seconds: float, flow: FlowState, ended: str
 ) -> None:
-    flow_run_id = await prefect.create("w/w", **KEY)
+    flow_run_id = await prefect.create("w/w", RUN)
     [run] = standin.by_key.values()
     since = datetime.now(UTC) - timedelta(seconds=seconds)
     run["state"] |= {"type": "CANCELLING", "name": "Cancelling", "timestamp": since.isoformat()}
@@ -71,7 +71,7 @@ async def test_flow_run_that_does_not_stop_within_a_minute_is_ended(
 
 
 async def test_child_runs_inside_ended_flow_runs_are_ended(standin: StandIn, prefect: PrefectRuns) -> None:
-    around, other = [await prefect.create("w/w", **KEY | {"key": key}) for key in ("over", "other")]
+    around, other = [await prefect.create("w/w", replace(RUN, key=key)) for key in ("over", "other")]
     inner = standin.hold_inside(str(around), "RUNNING")
     innermost = standin.hold_inside(inner, "PENDING")
     ended, anothers = standin.hold_inside(str(around), "COMPLETED"), standin.hold_inside(str(other), "RUNNING")
@@ -92,7 +92,7 @@ async def test_missing_deployment_is_reported_as_a_configuration_fault(
 ) -> None:
     monkeypatch.setattr(standin, "handle", lambda *_call: None)
     with pytest.raises(Misconfigured, match="cairn deploy"):
-        await prefect.create("raster_ingest/raster_ingest", **KEY)
+        await prefect.create("raster_ingest/raster_ingest", RUN)
 
 
 @pytest.mark.parametrize("nonsense", [[], "word", {"state": 7}, {"id": "not-one", "state": {}}, [{"id": 1}]])
@@ -101,7 +101,7 @@ async def test_senseless_answer_of_prefect_is_unclear(
 ) -> None:
     monkeypatch.setattr(standin, "handle", lambda *_call: nonsense)
     with pytest.raises(Unclear):
-        await prefect.create("raster_ingest/raster_ingest", **KEY)
+        await prefect.create("raster_ingest/raster_ingest", RUN)
     await prefect.stop(uuid4(), FlowState.RUNNING)
 
 

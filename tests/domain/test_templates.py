@@ -5,13 +5,13 @@ nothing of a submission may reach a flow run's parameters, name or tags.
 """
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 
-from domain.adapters.prefect_runs import PrefectRuns
+from domain.adapters.prefect_runs import NewFlowRun, PrefectRuns
 from domain.loops.relay import Relay
 from domain.shared.database_address import DatabaseAddress
 from tests.support.acts import Flow, call, keep_words, submit
@@ -39,9 +39,9 @@ class Recorder(PrefectRuns):
     _client: Any = None
     made: dict[UUID, dict[str, Any]] = field(default_factory=dict)
 
-    async def create(self, deployment: str, **facts: Any) -> UUID:
+    async def create(self, deployment: str, wanted: NewFlowRun) -> UUID:
         flow_run_id = uuid4()
-        self.made[flow_run_id] = {"deployment": deployment, **facts}
+        self.made[flow_run_id] = {"deployment": deployment, **asdict(wanted)}
         return flow_run_id
 
 

@@ -40,8 +40,8 @@ class StandIn:
                 return prefect.__version__
             case ("GET", ["deployments", "name", flow, name]):
                 return {"id": str(uuid5(SPACE, name)), "flow_id": str(uuid5(SPACE, flow)), "name": name}
-            case ("POST", ["deployments", _, "create_flow_run"]):
-                return self._create(body)
+            case ("POST", ["deployments", _, "create_flow_run", *together]):
+                return self._create_together(body) if together else self._create(body)
             case ("POST", ["flow_runs", "filter"]):
                 return self._filter(body.get("flow_runs") or {})
             case ("POST", ["flow_runs", flow_run_id, "set_state"]):
@@ -57,6 +57,10 @@ class StandIn:
             self.by_key[key] = run | {"idempotency_key": key, "parameters": body["parameters"]}
             self.created.put_nowait(self.by_key[key])
         return self.by_key[key]
+
+    def _create_together(self, wanted: list[dict[str, Any]]) -> dict[str, Any]:
+        made = [self._create(body) for body in wanted]
+        return {"results": [{"flow_run_id": run["id"], "status": "CREATED"} for run in made]}
 
     def _set_state(self, flow_run_id: str, state: dict[str, Any]) -> dict[str, Any] | None:
         for run in self.by_key.values():
@@ -95,7 +99,7 @@ class StandIn:
                 method, path, body = await _call(reader)
                 await self.reachable.wait()
                 answer = self.handle(method, path, body)
-                if path.endswith("create_flow_run") and self.dice.random() < self.drop_rate:
+                if "/create_flow_run" in path and self.dice.random() < self.drop_rate:
                     self.dropped += 1
                     return
                 content = json.dumps(answer).encode()
@@ -114,9 +118,9 @@ async def _call(reader: asyncio.StreamReader) -> tuple[str, str, Any]:
 
 
 @asynccontextmanager
-async def standing_in(drop_rate: float = 0.0) -> AsyncIterator[StandIn]:
-    """The stand-in on a free port of loopback."""
-    standin = StandIn(drop_rate)
+async def standing_in(drop_rate: float = 0.0, given: StandIn | None = None) -> AsyncIterator[StandIn]:
+    """The stand-in, or the given one, on a free port of loopback."""
+    standin = given or StandIn(drop_rate)
     standin.reachable.set()
     server = await asyncio.start_server(standin.serve, "127.0.0.1", 0)
     standin.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/api"

@@ -4,13 +4,15 @@ No transaction is open while it waits.
 """
 
 from dataclasses import dataclass
+from typing import LiteralString
 from uuid import UUID
 
+from domain.after_commit import after_commit
 from domain.contracts.runs import Heartbeat, HeartbeatAnswer
 from domain.db import Database
 from domain.loops.listening_notes import ListeningNotes
 from domain.repositories.runs import Runs
-from domain.shared.notices import Notices, happens_within
+from domain.shared.notices import CHILDREN_CHANNEL, Notices, happens_within
 
 
 @dataclass(frozen=True)
@@ -21,14 +23,16 @@ class Heartbeats:
 
     async def beat(self, run_id: UUID, message: Heartbeat) -> HeartbeatAnswer:
         """Note that the attempt lives and what its nodes do; tell it to stop if it is no longer the live one."""
-        hears_children = message.seen is not None
-        with self.fences.watching(run_id, also=hears_children) as woken:  # before the look: what comes now is heard too
+        also: LiteralString | None = None if message.seen is None else CHILDREN_CHANNEL
+        with self.fences.watching(run_id, also) as woken:  # before the look: what comes now is heard too
             answer = await self._noted(run_id, message)
             if answer.stop or not message.wait_seconds or answer.news > (message.seen or 0):
                 return answer
             if not await happens_within(woken, message.wait_seconds):
                 return answer
-        return await self._noted(run_id, message.model_copy(update={"events": [], "left_outcome": None}))
+        return await self._noted(
+            run_id, message.model_copy(update={"events": [], "left_outcome": None, "sent_to": None})
+        )
 
     async def _noted(self, run_id: UUID, message: Heartbeat) -> HeartbeatAnswer:
         async with self.database.transaction() as session:
@@ -38,6 +42,8 @@ class Heartbeats:
             if noted is None:
                 return HeartbeatAnswer(stop=True)
             await runs.apply_events(run_id, message.events)
+            if message.sent_to:
+                after_commit(session).sent.add(message.sent_to)
             await self.listener.note_with(session)
         news = 0 if message.seen is None else noted.news
         return HeartbeatAnswer(stop=False, paused=noted.paused, news=news)

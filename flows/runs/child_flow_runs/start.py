@@ -176,6 +176,7 @@ class SegmentRuns:
             await wait.waits(number)
             try:
                 run = await self._create_flow_run(pool, number, name, stop)
+                await self.run_context.line.tell_worker(pool)
                 child = ChildRun(place, run.id, Life(self.silence_seconds), wait_seconds)
                 is_over = await self._until_over(child, stop, partial(_heard, wait, number, heard))
             finally:

@@ -135,6 +135,13 @@ async def test_every_message_of_a_child_run_names_its_segment() -> None:
     assert [message.get("segment") for _, message in domain.heard] == [None, 3]
 
 
+@pytest.mark.parametrize("status", [200, 409, 422, 503])
+async def test_workers_are_told_of_a_child_run_once_whatever_the_domain_answers(status: int) -> None:
+    domain = Answers(status=status)
+    await domain.line().tell_worker("gdal")
+    assert [(verb, told["sent_to"]) for verb, told in domain.heard] == [("heartbeat", "gdal")]
+
+
 async def test_events_that_the_domain_refuses_do_not_hold_up_the_outcome() -> None:
     domain = Answers(status=422)
     line = domain.line()
