@@ -50,8 +50,14 @@ from tests.flows.compiler.support import plan_of
 
 FACTS = RunFacts(id="run", request_id="request", received_at=datetime(2026, 1, 1, tzinfo=UTC), attempt=1)
 STEP = "contract.step"
+INNER = f"""
+  start: {{type: start, next: innermost}}
+  innermost: {{handler: {STEP}, next: end}}
+  end: {{type: end}}
+"""
 PLAN = f"""
-  start: {{type: start, next: [says, retried, fails, slow, each, left_out]}}
+  start: {{type: start, next: [says, retried, fails, slow, each, left_out, inside]}}
+  inside: {{type: workflow, workflow: inner, next: end}}
   says: {{handler: {STEP}, params: {{says: a line of the handler}}, next: end}}
   retried: {{handler: {STEP}, params: {{fails: 2}}, retry: {{delays_seconds: [0.01, 0.01]}}, next: end}}
   fails: {{handler: {STEP}, params: {{fails: 9}}, retry: {{max_attempts: 0}}, on_failure: continue, next: end}}
@@ -140,12 +146,14 @@ class Nobody:
         """Hear it."""
 
 
-async def run_plan(plan: Plan, inputs: Mapping[str, Any], stop: Stop) -> State[Any]:
+async def run_plan(plan: Plan, inputs: Mapping[str, Any], stop: Stop, inner: Plan) -> State[Any]:
     """What a flow of ours does between claim and commit."""
     with tempfile.TemporaryDirectory() as folder:
         zones = Zones.local(Path(folder))
         ledger = Ledger(zones.runs, "run/m1", "a")
-        run_context = RunContext(FACTS, "light", zones, cast("AttemptClient", Nobody()), ledger, slots=slots)
+        run_context = RunContext(
+            FACTS, "light", zones, cast("AttemptClient", Nobody()), ledger, {"inner": inner}, slots=slots
+        )
         if ENGINE == "stock":
             run_context.task_runs_cap = sys.maxsize
         async with get_client(sync_client=False) as client:
@@ -161,7 +169,7 @@ async def run_plan(plan: Plan, inputs: Mapping[str, Any], stop: Stop) -> State[A
 
 async def in_flow_run(name: str, plan: Plan, inputs: Mapping[str, Any], stopped_after: float | None = None) -> str:
     """Run the plan in a flow run of the engine; the flow run's id."""
-    stop, runs = Stop(), []
+    stop, runs, inner = Stop(), [], plan_of(INNER)
 
     async def body() -> State[Any]:
         runs.append(str(flow_run.id))
@@ -169,7 +177,7 @@ async def in_flow_run(name: str, plan: Plan, inputs: Mapping[str, Any], stopped_
         use_engine(ENGINE)
         if stopped_after is not None:
             asyncio.get_running_loop().call_later(stopped_after, stop.set, "cancelled")
-        return await run_plan(plan, inputs, stop)
+        return await run_plan(plan, inputs, stop, inner)
 
     flow = Flow(fn=body, name=name, persist_result=False, validate_parameters=False)
     if ENGINE == "stock":
@@ -195,7 +203,7 @@ def told_of(span: ReadableSpan) -> dict[str, Any]:
 
 async def all_of_it() -> dict[str, Any]:
     """One run of everything, and one that is cancelled."""
-    whole = await in_flow_run("whole", plan_of(PLAN), {})
+    whole = await in_flow_run("whole", plan_of(PLAN, siblings={"inner": plan_of(INNER)}), {})
     seen = [told_of(span) for span in spans.get_finished_spans()]
     began = time.monotonic()
     cancelled = await in_flow_run("cancelled", plan_of(WAITS), {}, stopped_after=0.5)

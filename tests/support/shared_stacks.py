@@ -1,5 +1,6 @@
 """The stacks that tests of several files share, each with the workflows of all of them."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -15,6 +16,8 @@ from tests.support.stack import RunningStack, with_workflows
 BENCHMARKED = engine.workflows(chain_length=5) | workers.WORKFLOWS
 # What completed requests left over goes at once, so that every story is told over a collector at work.
 COLLECTS = {"CAIRN_KEPT_AFTER_SUCCESS_SECONDS": "0", "CAIRN_COLLECT_SECONDS": "1"}
+# Whether all stories are told over Prefect's own engines instead of ours.
+ENGINE = {"CAIRN_ENGINE": os.environ["CAIRN_TESTED_ENGINE"]} if "CAIRN_TESTED_ENGINE" in os.environ else {}
 RERUN_SECONDS = 7 * 86_400
 
 
@@ -22,7 +25,7 @@ RERUN_SECONDS = 7 * 86_400
 def for_stories() -> Iterator[RunningStack]:
     """As a user has it; nothing of it is left afterwards, and before it ends no file without a row."""
     with open_folder("stack") as folder:
-        with with_workflows(folder, BENCHMARKED, **COLLECTS).up() as running:
+        with with_workflows(folder, BENCHMARKED, **COLLECTS, **ENGINE).up() as running:
             yield running
             until(lambda: not alone(running), tell=lambda: "\n".join(alone(running)))
         assert running.processes() == []

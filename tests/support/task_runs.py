@@ -17,6 +17,7 @@ from prefect.client.schemas.objects import State, StateType
 from prefect.runtime import flow_run, task_run
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
+from flows.prefect_engine import tag_limits as tag_limits_module
 from flows.prefect_engine import task_run_events
 from flows.prefect_engine.tag_limits import TagLimits, tag_limits
 from flows.prefect_engine.task_run import run_task
@@ -64,27 +65,52 @@ async def limit_of_one() -> AsyncIterator[None]:
 
 async def most_at_once() -> tuple[int, int]:
     """Of tasks that are begun together, how many are at work at once, and how often the server was asked for a slot."""
-    at_work: set[int] = set()
-    peaks: list[int] = []
     asked: list[object] = []
+    peaks: list[int] = []
 
     async def asking(client: Any, **wanted: Any) -> Any:
         asked.append(wanted)
         return await stock_ask(client, **wanted)
+
+    async def work() -> None:
+        peaks.append(await peak())
+
+    PrefectClient.increment_concurrency_slots_with_lease = asking  # type: ignore[method-assign, assignment]
+    await in_a_flow(work)
+    return max(peaks), len(asked)
+
+
+async def peak() -> int:
+    """Of tasks that are begun together, how many are at work at once."""
+    at_work: set[int] = set()
+    peaks: list[int] = []
 
     async def body(number: int) -> State[Any]:
         at_work.add(number)
         peaks.append(len(at_work))
         await asyncio.sleep(0.1)
         at_work.discard(number)
-        return DONE
+        return State(type=StateType.COMPLETED, name="Completed")
+
+    await asyncio.gather(*(run_task(task(body), number=number) for number in range(AT_ONCE)))
+    return max(peaks)
+
+
+async def limited_meanwhile() -> list[int]:
+    """How many are at work at once before there is a limit, and a moment after one was made, in one flow run."""
+    peaks = []
 
     async def work() -> None:
-        await asyncio.gather(*(run_task(task(body), number=number) for number in range(AT_ONCE)))
+        peaks.append(await peak())
+        async with limit_of_one():
+            await asyncio.sleep(tag_limits_module.KNOWN_SECONDS)
+            await peak()  # what begins has it looked up
+            await asyncio.sleep(1)
+            peaks.append(await peak())
 
-    PrefectClient.increment_concurrency_slots_with_lease = asking  # type: ignore[method-assign, assignment]
+    tag_limits_module.KNOWN_SECONDS = 0.5
     await in_a_flow(work)
-    return max(peaks), len(asked)
+    return peaks
 
 
 async def known_without_an_answer() -> bool:
@@ -155,6 +181,7 @@ async def main() -> dict[str, Any]:
     return {
         "limited": limited,
         "unlimited": await most_at_once(),
+        "limited_meanwhile": await limited_meanwhile(),
         "known_without_an_answer": await known_without_an_answer(),
         "tries": await tries(),
         "ended": await ended(),

@@ -61,7 +61,8 @@ def told(request: pytest.FixtureRequest, workers_prefect: PrefectServer) -> Told
 
 @pytest.fixture(scope="module")
 def runs(told: Told) -> dict[str, dict[str, Any]]:
-    return told.until_ended("whole", len(ENDS))
+    found = told.until_ended("whole", len(ENDS) + 1)  # a sub-workflow's place in the graph is one more
+    return {name: run for name, run in found.items() if name in ENDS}
 
 
 def test_task_runs_are_named_and_end_as_their_nodes_do(runs: dict[str, dict[str, Any]]) -> None:
@@ -73,6 +74,16 @@ def test_engine_is_the_one_that_was_asked_for(told: Told, runs: dict[str, dict[s
     assert (
         told.history(runs["says"]) == {"fast": ["Completed"], "stock": ["Pending", "Running", "Completed"]}[told.engine]
     )
+
+
+def test_sub_workflow_is_a_flow_run_inside_with_task_runs_of_its_own(told: Told) -> None:
+    wanted = {"flow_runs": {"parent_flow_run_id": {"any_": [told.said["whole"]]}}}
+    (inside,) = told.server.http.post("/flow_runs/filter", json=wanted).raise_for_status().json()
+    assert inside["state_name"] == "Completed"
+    told.said["inside"] = inside["id"]
+    assert {name: run["state_name"] for name, run in told.until_ended("inside", 1).items()} == {
+        "innermost": "Completed"
+    }
 
 
 def test_task_runs_carry_pool_and_handler_as_tags(runs: dict[str, dict[str, Any]]) -> None:
@@ -109,14 +120,16 @@ def test_every_task_run_is_one_span_that_ended_as_it_did_inside_its_flow_runs(
     told: Told, runs: dict[str, dict[str, Any]]
 ) -> None:
     spans = {span["name"]: span for span in told.said["spans"]}
-    assert len(spans) == len(told.said["spans"]) == len(ENDS) + 1
+    assert len(spans) == len(told.said["spans"]) == len(ENDS) + 3  # two flow runs, one task run in the inner of them
+    assert spans.pop("innermost")["status"] == "OK"
     tasks = {name: span for name, span in spans.items() if span["kind"] == "task"}
     ended = {name: "OK" if end == "Completed" else "ERROR" for name, end in ENDS.items()}
     assert {name: span["status"] for name, span in tasks.items()} == ended | {"left_out": tasks["left_out"]["status"]}
     assert {name: span["run"] for name, span in tasks.items()} == {name: run["id"] for name, run in runs.items()}
     assert all(span["inside"] for span in tasks.values())
-    (flow,) = [span for span in spans.values() if span["kind"] == "flow"]
-    assert (flow["run"], flow["status"], flow["inside"]) == (told.said["whole"], "OK", False)
+    flows = [(span["run"] == told.said["whole"], span["inside"]) for span in spans.values() if span["kind"] == "flow"]
+    assert sorted(flows) == [(False, True), (True, False)]
+    assert {span["status"] for span in spans.values() if span["kind"] == "flow"} == {"OK"}
 
 
 def test_cancelled_run_leaves_its_work_and_its_waits_at_once(told: Told) -> None:

@@ -28,6 +28,10 @@ def test_no_slot_is_asked_for_without_a_concurrency_limit(told: dict[str, Any]) 
     assert told["unlimited"] == [AT_ONCE, 0]
 
 
+def test_limit_that_is_made_while_a_flow_run_works_holds_for_what_begins_later(told: dict[str, Any]) -> None:
+    assert told["limited_meanwhile"] == [AT_ONCE, 1]
+
+
 def test_concurrency_limit_stays_known_while_prefect_is_away(told: dict[str, Any]) -> None:
     assert told["known_without_an_answer"]
 
