@@ -77,6 +77,9 @@ fuzz: setup-dev  ## Ask the gateway 10,000 things made from its own documents; r
 fairness: setup-dev  ## Have one platform submit 500 rasters, then another five; withdraw beside 200 waiting parents
 	@CAIRN_FAIRNESS=$${CAIRN_FAIRNESS:-500} $(BIN)/python -m pytest tests/e2e/test_fairness.py -s
 
+lives: setup-dev  ## Publish, change and roll back 20 workflows on two domains under load
+	@CAIRN_LIVES=$${CAIRN_LIVES:-20} $(BIN)/python -m pytest tests/e2e/test_publishing.py -k lives -s
+
 images: setup-dev  ## Do what the Dockerfiles do, in fresh environments, and measure it
 	@CAIRN_IMAGES=1 $(BIN)/python -m pytest tests/deployments/test_images.py -s
 
@@ -99,4 +102,4 @@ clean: down  ## Delete everything that was made here: .venv, .cairn, .coverage, 
 	@[ ! -x $(BIN)/cairn ] || $(BIN)/cairn down --wipe >/dev/null
 	rm -rf tests/support/tools/node_modules domain/console/web/node_modules domain/console/static/vendor .venv .cairn .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: help setup setup-dev demo up down test quick coverage check bench chaos machines hostile fuzz images lock bill audit fairness outages storms contract prefect-names clean
+.PHONY: help setup setup-dev demo up down test quick coverage check bench chaos machines hostile fuzz images lock bill audit fairness lives outages storms contract prefect-names clean

@@ -91,5 +91,8 @@ def runnable_plans(folder: Path, *, spare_faulty: bool = False) -> tuple[list[Pl
 def prefect_yaml(plans: Sequence[Plan]) -> str:
     """The text of prefect.yaml."""
     head = "# Made by `cairn deploy --write` from workflows/*.yaml; `make check` refuses it when it is stale.\n"
-    content = {"name": "cairn", "pull": [], "deployments": [target.entry() for target in targets(plans)]}
+    entries = [target.entry() for target in targets(plans)]
+    entries[0]["build"] = [{"deployments.prefect_steps.refuse_reused_versions": {}}]
+    entries[-1]["build"] = [{"deployments.prefect_steps.publish": {}}]
+    content = {"name": "cairn", "pull": [], "deployments": entries}
     return head + yaml.safe_dump(content, sort_keys=False, width=110, allow_unicode=True)

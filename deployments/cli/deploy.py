@@ -132,7 +132,7 @@ def deploy(
 
     plans, skipped = runnable_plans(where.workflows, spare_faulty=spare_faulty)
     domain = known_domain(where.stack)
-    before = refuse_reused(domain, plans) if domain else {}
+    before = refuse_reused(domain, plans, where.workflows) if domain else {}
 
     from deployments.rollout.apply import Options
     from deployments.rollout.blocks import AzurePlace
@@ -143,7 +143,9 @@ def deploy(
     )
     changes = _apply(plans, options)
     done = _publish(domain)
-    _show(changes, skipped, _new(done, before) if done else None, as_json=as_json)
+    _show(
+        changes, skipped, _new(done, before) if done else None, _again(done, before) if done else None, as_json=as_json
+    )
     if done and (told := differing(plans, done, skipped)):
         fail("\n".join(told), 1)
 
@@ -180,18 +182,32 @@ def _new(done: Mapping[str, Any], before: Mapping[tuple[str, str], str]) -> list
     return [f"{name} version {version}" for name, version in rows if (name, version) not in before]
 
 
+def _again(done: Mapping[str, Any], before: Mapping[tuple[str, str], str]) -> list[str]:
+    """Return which published versions run again, in place of others."""
+    now = {row["workflow_id"]: row["version"] for row in done["workflows"]}
+    # A domain of an older release does not say what it replaced.
+    back = [(name, was) for name, was in done.get("replaced", {}).items() if (name, now[name]) in before]
+    return [f"{name} version {now[name]} (was version {was})" for name, was in back]
+
+
 def _ca_file() -> Path | None:
     name = os.environ.get("CAIRN_STORAGE_CA_FILE")
     return Path(name) if name else None
 
 
 def _show(
-    changes: "Sequence[Change]", skipped: dict[str, list[str]], published: list[str] | None, *, as_json: bool
+    changes: "Sequence[Change]",
+    skipped: dict[str, list[str]],
+    published: list[str] | None,
+    again: list[str] | None,
+    *,
+    as_json: bool,
 ) -> None:
     from deployments.rollout.report import summary
 
     if as_json:
-        print_json({"changes": [change.as_json() for change in changes], "skipped": skipped, "published": published})
+        told = {"changes": [change.as_json() for change in changes], "skipped": skipped}
+        print_json(told | {"published": published, "again": again})
         return
     for change in changes:
         click.echo(change)
@@ -199,6 +215,8 @@ def _show(
         click.echo(f"left out   {name} ({'; '.join(reasons)})")
     for name in published or ():
         click.echo(f"published  {name}")
+    for name in again or ():
+        click.echo(f"again      {name}")
     click.echo(summary(changes))
 
 

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deployments.cli.output import fail
@@ -61,17 +62,29 @@ def known_domain(state: StackState | None) -> Domain | None:
     return Domain(str(facts["services"]["domain"]["url"]), credentials["operator"]["token"])
 
 
-def refuse_reused(domain: Domain, plans: "Iterable[Plan]") -> dict[tuple[str, str], str]:
+def refuse_reused(domain: Domain, plans: "Iterable[Plan]", folder: Path) -> dict[tuple[str, str], str]:
     """Return what is published; end the command where a file has other content than its published version."""
-    from domain.rules.workflows import reused_versions
-
     try:
         published = domain.published()
     except DomainUnanswered as error:
         fail(f"{error} Nothing was deployed.")
-    if found := reused_versions(identities(plans), published):
-        fail("\n".join(["nothing was deployed:", *found.values()]), 1)
+    if told := found_reused(plans, published, folder):
+        fail("\n".join(["nothing was deployed:", *told]), 1)
     return published
+
+
+def found_reused(plans: "Iterable[Plan]", published: Mapping[tuple[str, str], str], folder: Path) -> list[str]:
+    """Return, with the line of each, the files that have other content than what is published under their version."""
+    from domain.rules.workflows import reused_versions
+
+    found = reused_versions(identities(plans), published)
+    files = {name: folder / f"{name}.yaml" for name in found}
+    return [f"{file}:{version_line(file.read_text())}:1: {found[name]}" for name, file in files.items()]
+
+
+def version_line(text: str) -> int:
+    """Return the line in which a file says its version."""
+    return next((number for number, line in enumerate(text.split("\n"), 1) if line.startswith("version:")), 1)
 
 
 def identities(plans: "Iterable[Plan]") -> list[tuple[str, str, str]]:

@@ -89,11 +89,10 @@ def _reused(compilations: "Sequence[Compilation]") -> "Iterator[Fault]":
 
 def _version_fault(compilation: "Compilation", sentence: str) -> "Fault":
     """The fault, where the file says its version."""
+    from deployments.cli.publishing import version_line
     from flows.compiler import Fault
 
-    lines = compilation.text.split("\n")
-    line = next((number for number, text in enumerate(lines, 1) if text.startswith("version:")), 1)
-    return Fault(compilation.file, line, 1, "published-version", sentence, "/version")
+    return Fault(compilation.file, version_line(compilation.text), 1, "published-version", sentence, "/version")
 
 
 def _verdict(files: int, faults: int) -> str:

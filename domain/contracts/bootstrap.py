@@ -40,4 +40,5 @@ class BootstrapDone(BaseModel):
     changed: bool
     details: list[str] = []
     workflows: list[PublishedDefinition] = Field(default=[], description="What runs from now on")
+    replaced: dict[str, str] = Field(default={}, description="Versions that ran until now, where another one does now")
     refused: dict[str, str] = Field(default={}, description="Files that are not what runs, by workflow, and why")

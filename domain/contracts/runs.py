@@ -7,6 +7,7 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field
 
 from domain.contracts.artifacts import Artifact
+from domain.rules.outcomes import MOST_ARTIFACTS
 
 NodeName = Annotated[str, Field(max_length=100)]
 Verdict = Literal["failed", "lost", "handed-over", "cancelled"]
@@ -116,7 +117,7 @@ class Commit(BaseModel):
 
     attempt_token: str = Field(max_length=200)
     outputs: dict[str, Any]
-    artifacts: list[Artifact] = Field(default_factory=list, max_length=50_000)
+    artifacts: list[Artifact] = Field(default_factory=list, max_length=MOST_ARTIFACTS)
 
 
 class Fail(BaseModel):

@@ -38,6 +38,7 @@ class WorkflowDefinition(Base):
     source: Mapped[str]
     plan: Mapped[Json]
     published_at: Mapped[CreatedAt]
+    taken_up_at: Mapped[CreatedAt]
 
 
 class Run(Base):

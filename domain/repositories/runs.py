@@ -243,11 +243,11 @@ class Runs:
         return await self.session.get(WorkflowDefinition, (workflow_id, version))
 
     async def published(self, workflow_id: str, version: str | None) -> WorkflowDefinition | None:
-        """The definition of this version; without one, the workflow's newest."""
+        """The definition of this version; without one, that which was taken up last."""
         if version is not None:
             return await self.definition(workflow_id, version)
         query = select(WorkflowDefinition).where(WorkflowDefinition.workflow_id == workflow_id)
-        return await self.session.scalar(query.order_by(WorkflowDefinition.published_at.desc()).limit(1))
+        return await self.session.scalar(query.order_by(WorkflowDefinition.taken_up_at.desc()).limit(1))
 
     async def pinned_plans(self, pins: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, Any]]:
         """The plans of these definitions, by workflow. What was published never changes and never goes."""

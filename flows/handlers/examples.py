@@ -1,14 +1,18 @@
 """The test family: small handlers that show and exercise the engine."""
 
+import json
 import random
 import time
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from domain.rules.outcomes import RESULT_BYTES
 from flows.handlers.context import Context
 from flows.handlers.errors import HandlerError, InvalidInput
 from flows.handlers.registry import handler
+
+SUMMARY_BYTES = 500  # of what hello_summary says beside the greetings
 
 
 class EchoParams(BaseModel):
@@ -40,13 +44,16 @@ class HelloResult(BaseModel):
 @handler("hello_world", pool="light", timeout_seconds=60, example=HelloResult(message="Hello from task_1!"))
 def hello_world(params: HelloParams, context: Context) -> HelloResult:
     """Greet as one numbered task, or greet another one by its number."""
-    if params.reply_to is None:
-        return HelloResult(message=f"{params.message} from task_{params.n}!")
-    return HelloResult(message=f"{params.message} task_{params.reply_to} from task_{params.n}!")
+    return HelloResult(message=_said(params.message, params.n, params.reply_to))
+
+
+def _said(message: str, number: int, reply_to: int | None) -> str:
+    return f"{message} from task_{number}!" if reply_to is None else f"{message} task_{reply_to} from task_{number}!"
 
 
 class HelloPlanParams(BaseModel):
     n: int = Field(ge=1, le=10_000, description="How many greetings each stage makes")
+    message: str = Field(default="Hello", max_length=200)
 
 
 class HelloPair(BaseModel):
@@ -66,8 +73,19 @@ class HelloPlanResult(BaseModel):
     example=HelloPlanResult(started_at=0.0, tasks=[HelloPair(first=1, second=3), HelloPair(first=2, second=4)]),
 )
 def hello_plan(params: HelloPlanParams, context: Context) -> HelloPlanResult:
-    """Number the greetings: stage one is 1…n, stage two, which replies, is n+1…2n."""
+    """Number the greetings: stage one is 1…n, stage two, which replies, is n+1…2n.
+
+    The summary returns all of them: more than a run may return is refused here, before anybody greets.
+    """
     pairs = [HelloPair(first=number, second=params.n + number) for number in range(1, params.n + 1)]
+    said = [_said(params.message, pair.first, None) for pair in pairs]
+    said += [_said(params.message, pair.second, pair.first) for pair in pairs]
+    size = SUMMARY_BYTES + len(json.dumps(said, separators=(",", ":")))
+    if size > RESULT_BYTES:
+        raise InvalidInput(
+            f"All that {params.n:,} greetings of this message say has {size:,} bytes of JSON; a run returns at most "
+            f"{RESULT_BYTES:,}. Choose a smaller `n`, or a shorter `message`."
+        )
     return HelloPlanResult(started_at=time.time(), tasks=pairs)
 
 

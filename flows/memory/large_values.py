@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from domain.rules.outcomes import RESULT_BYTES
 from flows.handlers.errors import Broken, InvalidInput
 from flows.storage import SmallStore
 from flows.storage.threads import in_storage_thread
 
 TRAVELS_BYTES = 16_000
-RESULT_BYTES = 256_000
 
 
 class DamagedValue(Broken):

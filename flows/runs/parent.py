@@ -13,6 +13,7 @@ from prefect.states import Failed as FailedState
 
 from domain.contracts.runs import RunProblem, WorkOrder
 from domain.contracts.runs import Verdict as DomainVerdict
+from domain.rules.outcomes import artifacts_fault
 from flows.compiler import Finished, Plan, Schedule
 from flows.compiler.partition import home_pool
 from flows.handlers.errors import InvalidOutput
@@ -128,7 +129,7 @@ async def _hand_in(
 async def _commit(line: AttemptClient, run_context: RunContext, finished: Finished) -> PrefectState[Any]:
     """Hand in the outputs, whole: the domain and partners know nothing of where a run keeps its values."""
     outputs: dict[str, Any] = await made_plain(dict(finished.outputs))
-    if fault := result_fault(outputs):
+    if fault := result_fault(outputs) or artifacts_fault(len(run_context.left)):
         await line.fail(RunProblem(code=InvalidOutput.code, message=fault))
         return FailedState(message=fault)
     outcome = await line.commit(outputs, run_context.left)

@@ -123,6 +123,30 @@ async def test_every_process_of_the_domain_learns_of_a_published_version(
         assert (await run(other, author.name))["workflow"]["version"] == "1"
 
 
+async def test_deploy_of_an_earlier_version_makes_every_process_run_it_again(
+    domain: Domain, author: Author, tmp_path: Path
+) -> None:
+    """A rollback. Also where its notice is lost, and after a restart that finds the file with faults."""
+    async with another_domain(domain.database, tmp_path / "other", workflows_dir=author.folder) as other:
+        noticed = []
+        for version, replaced in ((1, {}), (2, {author.name: "1"}), (1, {author.name: "2"})):
+            author.writes(version, f"says {version}")
+            done = await publish(domain)
+            assert (done["changed"], done["replaced"], done["refused"]) == (True, replaced, {})
+            assert (await run(domain, author.name))["workflow"]["version"] == str(version)
+            await until(lambda version=version: version_of(other, author.name) == str(version))  # type: ignore[misc]
+            noticed.append(domain.service.library._newest)  # by which others see what they were not told
+        assert noticed == sorted(set(noticed), key=str)
+    author.file.write_text("nodes: [")
+    async with another_domain(domain.database, tmp_path / "later", workflows_dir=author.folder) as later:
+        assert version_of(later, author.name) == "1"
+
+
+def version_of(domain: Domain, name: str) -> str | None:
+    known = domain.service.definitions.by_id.get(name)
+    return str(known.plan.version) if known else None
+
+
 async def test_other_content_under_a_published_version_is_refused_alone(domain: Domain, author: Author) -> None:
     author.writes(1, "first")
     await publish(domain)

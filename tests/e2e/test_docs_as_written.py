@@ -16,6 +16,7 @@ pytestmark = pytest.mark.stack
 Typed = Mapping[str, "Future[subprocess.CompletedProcess[str]]"]
 PREFERRED, PLACEHOLDER = "http://127.0.0.1:8000", r"\bREQUEST(_ID)?\b"
 PARTNER, OGC = "docs/how-to/submit-as-a-partner.md", "docs/how-to/use-ogc-processes.md"
+AUTHOR = "docs/how-to/write-a-workflow.md"
 # The sections that are tried. Their `cairn up --detach` is what the fixture has done already.
 SECTIONS = {
     "README.md": "## Working with it",
@@ -23,6 +24,7 @@ SECTIONS = {
     "docs/how-to/submit-vectors.md": "# Submit vectors",
     PARTNER: "# Submit as a partner, from a program",
     OGC: "# Use OGC API – Processes",
+    AUTHOR: "# Write a workflow",
 }
 # What one person types in one folder: sections one after the other, and of what kind each one's blocks are.
 STORIES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
@@ -32,6 +34,8 @@ STORIES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "ogc": {PARTNER: ("sh",), OGC: ("python",)},
 }
 RUN_SECONDS = 240
+# What a page shows of a command that is to refuse: it then ends with 1, any other with 0.
+REFUSALS = ("failed: ", "published-version: ", "nothing was deployed")
 
 
 def section(page: str) -> str:
@@ -93,6 +97,49 @@ def typed(stack: RunningStack, tmp_path_factory: pytest.TempPathFactory) -> Iter
 def test_documented_commands_run_as_written(typed: Typed, story: str) -> None:
     done = typed[story].result()
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+
+
+def shown_commands(page: str) -> Iterator[tuple[str, list[str]]]:
+    """What a page has typed at a prompt, each with what it prints there."""
+    for _, text in blocks(page, ("console",)):
+        for typed, *told in (part.splitlines() for part in re.split(r"(?m)^\$ ", text)[1:]):
+            yield typed, told
+
+
+def missing(told: list[str], printed: str) -> list[str]:
+    """Lines that a page shows and that were not printed in this order. `…` stands for others, or for a line's begin."""
+    lines, left = iter(" ".join(line.split()) for line in printed.splitlines()), []
+    for wanted in (" ".join(line.split()) for line in told if line.strip() not in {"", "…"}):
+        end = wanted.removeprefix("…")
+        if not any(line == wanted or (end != wanted and line.endswith(end)) for line in lines):
+            left.append(wanted)
+    return left
+
+
+def test_authors_guide_goes_from_an_empty_file_to_published_and_back_as_written(
+    stack: RunningStack, typed: Typed, tmp_path: Path
+) -> None:
+    """Beside the other stories: their runs are at work meanwhile."""
+    (tmp_path / ".cairn").symlink_to(stack.folder)
+    (tmp_path / "workflows").symlink_to(stack.settings["CAIRN_WORKFLOWS_DIR"])
+    (tmp_path / "cairn").write_text(f'#!/bin/sh\nexec {sys.executable} -m deployments.cli "$@"\n')
+    (tmp_path / "cairn").chmod(0o755)
+    environment = stack.environment | {"PYTHONPATH": str(REPOSITORY)}
+    environment["PATH"] = f"{tmp_path}:{environment['PATH']}"
+    ran = []
+    for command, told in shown_commands(AUTHOR):
+        done = subprocess.run(
+            ["bash", "-c", command],
+            cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=RUN_SECONDS,
+        )  # fmt: skip
+        printed = done.stdout + done.stderr
+        assert done.returncode == any(word in line for line in told for word in REFUSALS), f"{command}\n{printed}"
+        assert missing(told, printed) == [], f"{command}\n{printed}"
+        ran.append((command, done.stdout))
+    said = [out for command, out in ran if command.startswith("cairn workflow run count_words")]
+    assert ["says hello" in out for out in said] == [False, True, False]
+    versions = "select version from app.runs where workflow_id = 'count_words' order by created_at"
+    assert [version for (version,) in stack.rows(versions)] == ["1", "2", "1"]
 
 
 def test_documented_commands_print_what_the_pages_promise(stack: RunningStack, typed: Typed) -> None:

@@ -88,11 +88,11 @@ def flow_parameters(made: Trial) -> list[dict[str, Any]]:
 
 
 def test_too_large_result_fails_its_run_with_a_sentence(made: Trial) -> None:
-    run_id = made.start("large", count=30_000)
+    run_id = made.start("large", count=100_000)
     assert made.until_ended([run_id]) == {run_id: "failed"}
     problem = made.record(run_id)["problem"]
     assert problem["code"] == "invalid-output"
-    assert "'words' alone 330,001; a run returns at most 256,000" in problem["message"]
+    assert "'words' alone 1,100,001; a run returns at most 1,000,000" in problem["message"]
 
 
 def test_a_pause_and_a_drain_under_it_cost_no_attempt(made: Trial) -> None:

@@ -56,6 +56,7 @@ class Bootstrap:
             changed=_versions(after) != before,
             details=sorted(after.by_id),
             workflows=[PublishedDefinition(**facts) for facts in _versions(after)],
+            replaced=_replaced(before, _versions(after)),
             refused=dict(after.refused),
         )
 
@@ -102,6 +103,13 @@ class Bootstrap:
                 "`python -m domain.migrations` as an administrator."
             )
         return self.settings.admin_url.get_secret_value()
+
+
+def _replaced(before: list[dict[str, str]], after: list[dict[str, str]]) -> dict[str, str]:
+    """Versions that ran before, of workflows of which another version runs after."""
+    now = {facts["workflow_id"]: facts["version"] for facts in after}
+    ran = {facts["workflow_id"]: facts["version"] for facts in before}
+    return {name: version for name, version in ran.items() if now.get(name, version) != version}
 
 
 def _versions(known: Definitions) -> list[dict[str, str]]:

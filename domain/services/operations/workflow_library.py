@@ -44,10 +44,12 @@ class Library:
             read = (await asyncio.to_thread(Definitions.read, self.folder)).lacking(self.needed)
             async with self.database.transaction() as session:
                 settled = await read.publish(Runs(session), Processes(session), self.current)
-                newest = await Published(session).newest()
-                if who:
+                if who:  # only an order takes up an earlier version again: processes' folders may differ for a while
+                    running = {name: str(known.plan.version) for name, known in settled.by_id.items()}
+                    await Published(session).take_up(running)
                     record(session, who, "workflows.publish", "workflows", workflows=sorted(settled.by_id))
                     await Published(session).tell(self.notices.own or "")
+                newest = await Published(session).newest()
             self._log_refused(settled)
             self.current, self._newest = settled, newest
             return settled

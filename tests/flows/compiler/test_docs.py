@@ -43,7 +43,7 @@ def test_all_whole_examples_of_the_docs_are_found() -> None:
 def test_documented_commands_of_the_how_to_succeed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of the sections before publishing, which takes a running stack: `tests/e2e/test_publishing.py` has it."""
     monkeypatch.chdir(tmp_path)
-    Path("f.json").write_text('{"first": {"echoed_params": {}}}')
+    Path("told.json").write_text('{"first": {"echoed_params": {}}}')
     for command in re.findall(
         r"^\$ cairn workflow (.*?)(?: +#.*| +>.*)?$", HOW_TO.partition("\n## 9. Publish\n")[0], re.MULTILINE
     ):

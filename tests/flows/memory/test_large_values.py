@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.memory.large_values import RESULT_BYTES, DamagedValue, KeptValues, plain, result_fault, to_json
+from domain.rules.outcomes import RESULT_BYTES
+from flows.memory.large_values import DamagedValue, KeptValues, plain, result_fault, to_json
 from flows.storage import LocalStore
 
 FITS = RESULT_BYTES - len(to_json(""))
@@ -19,7 +20,7 @@ def test_result_within_the_limits_is_kept(outputs: dict[str, str]) -> None:
 def test_too_large_result_is_refused_by_the_name_of_its_output(outputs: dict[str, str]) -> None:
     told = result_fault(outputs) or ""
     assert "'a' alone" in told
-    assert "at most 256,000" in told
+    assert "at most 1,000,000" in told
 
 
 @pytest.mark.parametrize("damage", [b"", b"{}", None])
