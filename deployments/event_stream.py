@@ -19,6 +19,8 @@ from prefect_redis.messaging import break_topic, ephemeral_subscription
 from redis.asyncio import Redis
 from redis.exceptions import OutOfMemoryError, RedisError, ResponseError
 
+from deployments.scheduled_runs import let_schedules_make_runs
+
 __all__ = ["Consumer", "Publisher", "break_topic", "ephemeral_subscription"]
 
 log = logging.getLogger("cairn.events")
@@ -37,6 +39,7 @@ class Publisher(messaging.Publisher):  # type: ignore[misc]
     """Publishes a batch in one call and makes room for it."""
 
     async def __aenter__(self) -> Self:
+        let_schedules_make_runs()  # here, because the server loads no other module of ours
         self._client: Redis = get_async_redis_client()
         self._batch: list[messaging.RedisStreamsMessage] = []
         every = (self.publish_every or timedelta(seconds=1)).total_seconds()

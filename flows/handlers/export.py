@@ -166,6 +166,7 @@ class WithdrawResult(BaseModel):
     "export.withdraw",
     pool="light",
     timeout_seconds=1800,
+    publishes=True,
     example=WithdrawResult(removed=["asset/0-r1/export/cog-0123456789abcdef.tif"]),
 )
 def withdraw(params: WithdrawParams, context: Context) -> WithdrawResult:

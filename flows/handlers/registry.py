@@ -76,7 +76,7 @@ def handler(
     """Declare the function as the handler of this name. `example` is a result that simulations may use.
 
     `database` handlers are given a credential, so their pool is told it: a process that opens senders' files has none.
-    `publishes` handlers put something where everybody may read it: only the service orders runs of them.
+    `publishes` handlers put things where everybody may read them, or take them away: only the service orders such runs
     """
     if pool not in POOLS:
         raise ValueError(f"Handler {name!r} names the pool {pool!r}; flows/pools.py has {', '.join(POOLS)}.")

@@ -45,7 +45,7 @@ async def ask_until_answered(ask: Callable[[], Awaitable[Answer]], about: str, s
     deadline = time.monotonic() + OUTAGE_SECONDS
     while True:
         try:
-            async with _until_stopped(stop):
+            async with until_stopped(stop):
                 return await ask()
         except (httpx.TransportError, httpx.HTTPStatusError) as error:
             if not is_outage(error) or time.monotonic() > deadline:
@@ -57,7 +57,7 @@ async def ask_until_answered(ask: Callable[[], Awaitable[Answer]], about: str, s
 
 
 @asynccontextmanager
-async def _until_stopped(stop: Stop | None) -> AsyncGenerator[None, None]:
+async def until_stopped(stop: Stop | None) -> AsyncGenerator[None, None]:
     """Cut the block short once the run is to stop: Prefect's client alone would ask for minutes."""
     loop, bound = asyncio.get_running_loop(), asyncio.timeout(None)
     try:

@@ -226,9 +226,9 @@ class AttemptClient:
         return await post(self.http, f"/api/v1/runs/{self.run_id}/{verb}", body, silence_seconds=silence_seconds)
 
 
-async def register(http: httpx.AsyncClient, message: RunRegister) -> Registered:
+async def register(http: httpx.AsyncClient, message: RunRegister, stop: Stop) -> Registered:
     """Have the domain open a run for a flow run that somebody started in Prefect."""
-    return Registered.model_validate(await post(http, "/api/v1/runs/register", message.model_dump(mode="json")))
+    return Registered.model_validate(await post(http, "/api/v1/runs/register", message.model_dump(mode="json"), stop))
 
 
 async def post(

@@ -3,57 +3,48 @@
 import inspect
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
-from typing import Any, Literal
+from typing import Annotated, Any
 from uuid import UUID
 
 from prefect import Flow
 from prefect.client.schemas.objects import State as PrefectState
+from prefect.utilities.callables import parameter_schema
+from pydantic import WithJsonSchema
 
-from domain.contracts.runs import RunRegister
 from flows.compiler import Plan
+from flows.compiler.inputs import Input
 from flows.runs.claim import connect_to_domain
-from flows.runs.domain_client import AttemptClient, register
+from flows.runs.domain_client import AttemptClient
+from flows.runs.operators_run import register_flow_run
 from flows.runs.parent import run_attempt
 from flows.runs.segment import run_segment
-from flows.runs.stop_signals import flow_run_id
 
-PYTHON_TYPES: dict[str, Any] = {
-    "string": str,
-    "uri": str,
-    "datetime": str,
-    "date": str,
-    "integer": int,
-    "number": float,
-    "boolean": bool,
-    "array": list[Any],
-    "bbox": list[float],
-    "object": dict[str, Any],
-}
 OURS = ("run_id", "attempt_token")
 
 
 def build_flow(plan: Plan) -> Flow[..., Any]:
-    """The flow of one workflow. Its form in Prefect's UI comes from the workflow's inputs."""
+    """The flow of one workflow. Its form in Prefect's UI is made of the workflow's inputs."""
 
     async def run_workflow(
         run_id: str | None = None, attempt_token: str | None = None, **inputs: Any
     ) -> PrefectState[Any]:
         async with AsyncExitStack() as stack:
             settings, http = await connect_to_domain(stack)
-            if run_id is None or attempt_token is None:
-                given = {name: value for name, value in inputs.items() if value is not None}
-                message = RunRegister(workflow_id=plan.workflow_id, inputs=given, flow_run_id=flow_run_id())
-                registered = await register(http, message)
-                run_id, attempt_token = str(registered.run_id), registered.attempt_token
-            line = AttemptClient(http, UUID(run_id), attempt_token)
-            return await run_attempt(line, settings)
+            if run_id is not None and attempt_token is not None:
+                return await run_attempt(AttemptClient(http, UUID(run_id), attempt_token), settings)
+            given = {name: value for name, value in inputs.items() if value is not None}
+            line = await register_flow_run(http, plan.workflow_id, given)
+            return await run_attempt(line, settings) if isinstance(line, AttemptClient) else line
 
     run_workflow.__name__ = run_workflow.__qualname__ = plan.workflow_id
-    signature = _signature(plan)
-    run_workflow.__signature__ = signature  # type: ignore[attr-defined]
-    run_workflow.__annotations__ = {name: parameter.annotation for name, parameter in signature.parameters.items()}
+    run_workflow.__signature__ = _call_signature(plan)  # type: ignore[attr-defined]
+    run_workflow.__annotations__ = {}
     run_workflow.__doc__ = _docstring(plan)
-    return _flow(run_workflow, plan.workflow_id, str(plan.version), plan.description or plan.name)
+    built = _flow(run_workflow, plan.workflow_id, str(plan.version), plan.description or plan.name)
+    # Prefect calls the function by its own signature, and makes the form, also in `prefect deploy`, by the flow's.
+    built.__signature__ = _form_signature(plan)  # type: ignore[attr-defined]
+    built.parameters = parameter_schema(built)
+    return built
 
 
 def build_bare_flow(workflow_id: str) -> Flow[..., Any]:
@@ -92,25 +83,34 @@ def _flow(
     )
 
 
-def _signature(plan: Plan) -> inspect.Signature:
-    """Every input as an optional keyword: domain runs bring none of them."""
-    kinds = {name: (_python_type(spec), spec.default) for name, spec in plan.inputs.items()}
-    kinds |= dict.fromkeys(OURS, (str, None))
-    return inspect.Signature(
-        [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind | None)
-            for name, (kind, default) in kinds.items()
-        ]
+def _call_signature(plan: Plan) -> inspect.Signature:
+    """Every input is optional: runs of the domain bring none of them, but the names that are ours."""
+    names = dict.fromkeys((*plan.inputs, *OURS))
+    return inspect.Signature([inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in names])
+
+
+def _form_signature(plan: Plan) -> inspect.Signature:
+    """The inputs as an operator fills them in: the required ones first, and no name that is ours."""
+    fields = sorted(plan.inputs.items(), key=lambda field: not field[1].required)
+    return inspect.Signature([_form_field(name, spec) for name, spec in fields])
+
+
+def _form_field(name: str, spec: Input) -> inspect.Parameter:
+    """One field with the type and the bounds that the domain checks. What may be left out may be empty."""
+    schema = {key: value for key, value in spec.schema().items() if key not in {"default", "description"}}
+    kind: Any = Annotated[Any, WithJsonSchema(schema)]
+    default = spec.default if spec.has_default else None
+    is_emptiable = not spec.required and default is None
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=inspect.Parameter.empty if spec.required else default,
+        annotation=kind | None if is_emptiable else kind,
     )
 
 
 def _docstring(plan: Plan) -> str:
     """Where Prefect takes the descriptions of a form's fields from."""
     fields = {name: spec.description or name for name, spec in plan.inputs.items()}
-    fields |= dict.fromkeys(OURS, "Set by the platform; leave empty.")
     lines = [f"    {name}: {' '.join(text.split())}" for name, text in fields.items()]
     return "\n".join([plan.description or plan.name, "", "Args:", *lines])
-
-
-def _python_type(spec: Any) -> Any:
-    return Literal[tuple(spec.enum)] if spec.enum else PYTHON_TYPES[spec.type]

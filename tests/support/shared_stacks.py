@@ -6,14 +6,14 @@ from contextlib import contextmanager
 
 from benchmarks import engine, workers
 from tests.chaos import test_engine_stops
-from tests.e2e import test_engine
+from tests.e2e import test_engine, test_operator_acts
 from tests.support.clock import until
 from tests.support.cluster import open_folder
 from tests.support.engine_chaos import OUTAGE_FACTOR, Trial, trial
 from tests.support.leftovers import strays
 from tests.support.stack import RunningStack, with_workflows
 
-BENCHMARKED = engine.workflows(chain_length=5) | workers.WORKFLOWS
+OF_STORIES = engine.workflows(chain_length=5) | workers.WORKFLOWS | test_operator_acts.WORKFLOWS
 # What completed requests left over goes at once, so that every story is told over a collector at work.
 COLLECTS = {"CAIRN_KEPT_AFTER_SUCCESS_SECONDS": "0", "CAIRN_COLLECT_SECONDS": "1"}
 # Whether all stories are told over Prefect's own engines instead of ours.
@@ -25,7 +25,7 @@ RERUN_SECONDS = 7 * 86_400
 def for_stories() -> Iterator[RunningStack]:
     """As a user has it; nothing of it is left afterwards, and before it ends no file without a row."""
     with open_folder("stack") as folder:
-        with with_workflows(folder, BENCHMARKED, **COLLECTS, **ENGINE).up() as running:
+        with with_workflows(folder, OF_STORIES, **COLLECTS, **ENGINE).up() as running:
             yield running
             until(lambda: not alone(running), tell=lambda: "\n".join(alone(running)))
         assert running.processes() == []

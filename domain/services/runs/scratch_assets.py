@@ -11,12 +11,12 @@ from flows.handlers.registry import registry
 
 
 def refuse_publishing(definition: Definition, definitions: Definitions) -> None:
-    """An operator's own run may publish nothing: copies to the external zone are the service's orders alone."""
+    """An operator's own run may publish nothing: what lies in the external zone is the service's business alone."""
     known = registry()
     publishing = sorted(name for name in _handlers(definition, definitions) if known[name].publishes)
     if publishing:
         raise InvalidSubmission(
-            f"Workflow {definition.plan.workflow_id} copies to the external zone ({', '.join(publishing)}), which the "
+            f"Workflow {definition.plan.workflow_id} changes the external zone ({', '.join(publishing)}), which the "
             "service alone orders, for what is approved and public. To have an export done again, rerun its run."
         )
 
