@@ -199,33 +199,6 @@ def test_rollout_corrects_and_reports_manual_changes(prefect_server: PrefectServ
     ]
 
 
-def test_rollout_of_another_version_keeps_what_operators_set_of_a_deployment(
-    prefect_server: PrefectServer, prefect: httpx.Client, tmp_path: Path
-) -> None:
-    """Schedules, a limit, parameters, variables, a pause. One that had all of it is the control."""
-    deploy(prefect_server)
-    [before] = [prefect.get("/deployments/name/echo_test/echo_test").json()]
-    schedules = [{"schedule": {"interval": 86_400}, "slug": "daily", "active": False}]
-    theirs = {"concurrency_limit": 2, "parameters": {"message": "theirs"}, "job_variables": {"env": {"A": "b"}}}
-    prefect.patch(f"/deployments/{before['id']}", json=theirs | {"schedules": schedules}).raise_for_status()
-    folder = tmp_path / "workflows"
-    shutil.copytree(REPOSITORY / "workflows", folder)
-    text = (folder / "echo_test.yaml").read_text()
-    (folder / "echo_test.yaml").write_text(text.replace("version: 1", "version: 2"))
-    try:
-        told = not_unchanged(deploy(prefect_server, "--workflows", str(folder)))
-        assert told == [("changed", "deployment echo_test/echo_test")]
-        after = prefect.get("/deployments/name/echo_test/echo_test").json()
-        assert (after["version"], after["id"]) == ("2", before["id"])
-        assert {name: after[name] for name in ("parameters", "job_variables")} == {
-            name: theirs[name] for name in ("parameters", "job_variables")
-        }
-        assert after["global_concurrency_limit"]["limit"] == 2
-        assert [(one["slug"], one["active"]) for one in after["schedules"]] == [("daily", False)]
-    finally:
-        prefect.delete(f"/deployments/{before['id']}").raise_for_status()
-
-
 def test_a_removed_workflow_is_reported_and_pruned_once_its_runs_are_over(
     prefect_server: PrefectServer, prefect: httpx.Client, tmp_path: Path
 ) -> None:

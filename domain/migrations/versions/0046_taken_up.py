@@ -4,7 +4,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0046"
-down_revision = "0038"
+down_revision = "0043"
 branch_labels = None
 depends_on = None
 
