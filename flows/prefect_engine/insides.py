@@ -184,6 +184,11 @@ TABLE: Mapping[str, Names] = {
         "ResultStore": "one for all runs of a flow",
         "get_result_store": "one for all runs of a flow",
     },
+    "prefect.server.database.orm_models": {
+        "FlowRun": "flow runs of schedules, inserted in bulk",
+        "FlowRun.__mapper__": "flow runs of schedules, inserted in bulk",
+        "FlowRun.state": "passed over by such an insert",
+    },
     "prefect.server.utilities.messaging": {
         "Message": "events in Redis, bounded",
         "MessageHandler": "events in Redis, bounded",
