@@ -25,6 +25,7 @@ from domain.repositories.callbacks import Callbacks
 from domain.repositories.console import MARKS, ConsoleLists
 from domain.repositories.layers import Layers
 from domain.repositories.leftovers import Leftovers
+from domain.repositories.node_states import NodeStates
 from domain.repositories.sessions import Sessions
 from domain.rules import identity
 from domain.rules.leftovers import Retention as Kept
@@ -133,14 +134,11 @@ READ: dict[tuple[str, str], tuple[str, ...]] = {
         "/console/?show=waiting&q=now",
         "/console/versions/{asset}/0",
         "/console/versions/{waiting}/0",
-        "/console/assets",
+        *(f"/console/{page}" for page in ("assets", "platforms", "audit", "callbacks", "work?window=1h")),
         "/console/assets?platform=geonode",
         "/console/assets/{asset}",
-        "/console/platforms",
-        "/console/audit",
         "/console/audit?actor=nobody",
         "/console/audit?subject=asset/{asset}",
-        "/console/callbacks",
         "/console/callbacks?state=failed",
         "/console/callbacks/{callback}",
     ),
@@ -352,6 +350,7 @@ def all_acts() -> list[Act]:
         _in_session("callback senders claim", lambda session: Callbacks(session).claim(10, EACH_ENDPOINT, 30)),
         _in_session("collector", lambda session: Leftovers(session).due(Kept(), 300, 10)),
         _in_session("approvals that ended", lambda session: Approvals(session).ended(100)),
+        _in_session("node history", lambda session: NodeStates(session).forget(90 * 86_400, 5000)),
         _in_session("words outside", lambda session: Layers(session).recall_external(["x" * 32])),
         _in_session("sign in", lambda session: Sessions(session).begin(quote("x"), "form", 60, "operator")),
         Act("sweep", sweep, NOT_DISPOSED),

@@ -84,6 +84,16 @@ insert into app.artifacts (run_id, asset_id, ordinal, revision, role, zone, name
     select run_id, asset_id, ordinal, revision, role, 'silver', 'assets/' || asset_id || '/' || n || role, 'image/tiff',
         md5(n || role), 1000, at from past, unnest(array['cog', 'stac_item']) role where status = 'completed';
 """
+# Only a quarter of a year of it is kept.
+OF_NODES = """
+insert into app.node_transitions (run_id, attempt, node_id, before, state, tries, retries, at)
+    select run_id, 1, 'node' || place, before, state, 1 + retries, retries, at from past, generate_series(0, 2) place,
+        (values ('pending', 'running', 0), ('running', 'running', 1), ('running', 'completed', 0))
+            told (before, state, retries)
+    where at > now() - interval '90 days' and (retries = 0 or n %% 10 = 0);
+insert into app.run_metrics (run_id, memory, name, value)
+    select run_id, 1, name, n from past, unnest(array['features', 'tokens']) name where n %% 10 = 0;
+"""
 OF_WORDS = """
 insert into app.callbacks (callback_id, request_id, endpoint_id, status, state, tries, next_at, created_at, finished_at)
     select request_id, request_id, endpoint_id, status, 'delivered', 1, at, at, at
@@ -201,7 +211,13 @@ def _of_past(connection: psycopg.Connection) -> str:
     column = "select 1 from information_schema.columns where table_schema = 'app' and column_name = 'is_listed'"
     has_it = connection.execute(column).fetchone() is not None
     listed = {"listed": ", is_listed", "is_listed": ", not (revision = 1 and k in (6, 7))"} if has_it else {}
-    return (OF_ASSETS + OF_REQUESTS + OF_WORDS).format_map({"listed": "", "is_listed": ""} | listed)
+    of_nodes = OF_NODES if _has_history(connection) else ""
+    return (OF_ASSETS + OF_REQUESTS + of_nodes + OF_WORDS).format_map({"listed": "", "is_listed": ""} | listed)
+
+
+def _has_history(connection: psycopg.Connection) -> bool:
+    """Whether this release keeps what happened to nodes."""
+    return connection.execute("select to_regclass('app.run_metrics') is not null").fetchone() == (True,)
 
 
 def _execute(connection: psycopg.Connection, script: str, values: dict[str, int] | None = None) -> None:

@@ -50,6 +50,7 @@ from domain.loops.commit_notifier import CommitNotifier
 from domain.loops.external_metadata import ExternalMetadataSweep
 from domain.loops.leftover_collector import LeftoverCollector
 from domain.loops.listening_notes import ListeningNotes
+from domain.loops.node_history import NodeHistorySweep
 from domain.loops.unserved_pools import UnservedPoolSweep
 from domain.repositories.published import WORKFLOW_CHANNEL
 from domain.rules.routing import gap_seconds
@@ -289,7 +290,7 @@ async def _sweep_unserved_pools(config: DomainSettings, database: Database) -> N
 
 
 def _sweeps(service: Service) -> list[Coroutine[Any, Any, None]]:
-    """Return the loops that end approvals, collect leftovers and remove external metadata.
+    """Return the loops that end approvals, collect leftovers, forget old history and remove external metadata.
 
     A process that dispatches does this too.
     """
@@ -300,6 +301,7 @@ def _sweeps(service: Service) -> list[Coroutine[Any, Any, None]]:
     loops = [
         ApprovalExpiry(service, config.approval_end_seconds).run(),
         LeftoverCollector(collecting, config.collect_seconds).run(),
+        NodeHistorySweep(service.database, config.kept_node_history_seconds).run(),
     ]
     if config.external_database_url is not None:
         words = OutsideWords(service.database, config.external_database_url.get_secret_value())

@@ -77,6 +77,9 @@ class DomainSettings(TokenSettings, StorageSettings, ConsoleSettings, DatabaseSe
         ge=0,
         description="How long all stays that a failed or cancelled request made, so that it may be rerun from there",
     )
+    kept_node_history_seconds: float = Field(
+        default=90 * 86_400.0, gt=0, description="How long every change of state of every node stays"
+    )
     collect_seconds: float = Field(default=10.0, gt=0, description="Time between two looks for what is left over")
     file_check_seconds: float = Field(
         default=8.0,

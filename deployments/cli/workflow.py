@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from deployments.cli.fixtures import read_fixtures
+
 if TYPE_CHECKING:
     from flows.compiler import Compilation, Fault, Plan
 
@@ -220,7 +222,7 @@ def simulate(
 
     plan = _plan(file)
     try:
-        world = simulation.World(registry(), _plans_beside(file, plan), _fixtures(fixtures), _failures(failures))
+        world = simulation.World(registry(), _plans_beside(file, plan), read_fixtures(fixtures), _failures(failures))
         part = selected(plan, _names(only), _names(start_from))
         result = simulation.simulate(plan, _inputs((*inputs, *more_inputs)), world, only=part)
     except (InputFault, UnknownNode, OutOfTurn, simulation.NoFixture) as error:
@@ -257,20 +259,6 @@ def _json_or_text(value: str) -> Any:
         return json.loads(value)
     except ValueError:
         return value
-
-
-def _fixtures(path: Path | None) -> dict[str, Any]:
-    import yaml
-
-    if path is None:
-        return {}
-    try:
-        given = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError) as error:
-        raise click.UsageError(f"cannot read fixtures {path}: {error}") from None
-    if not isinstance(given, dict):
-        raise click.UsageError(f"fixtures {path}: a mapping from node ids to outputs is wanted")
-    return given
 
 
 def _failures(written: tuple[str, ...]) -> dict[str, int | None]:

@@ -2,12 +2,14 @@
 
 import json
 import time
+from pathlib import Path
 from typing import Any
 
 import click
 import httpx
 
 from deployments.cli.clients import answer, running_stack, say
+from deployments.cli.fixtures import read_fixtures
 from deployments.cli.output import json_option, print_json
 
 POLL_SECONDS = 0.5
@@ -19,15 +21,28 @@ OPEN = ("pending", "running")
 @click.option("--inputs", "-i", multiple=True, metavar="NAME=VALUE", help="An input; VALUE is JSON, or else text.")
 @click.option("--only", default="", metavar="A,B", help="Run these nodes only.")
 @click.option("--from", "start_from", default="", metavar="A,B", help="Run these nodes and all that follow.")
+@click.option("--outputs-of", metavar="RUN", help="Of a part: take over what other nodes returned in this run.")
+@click.option("--fixtures", type=click.Path(path_type=Path), help="Of a part: JSON or YAML, what other nodes return.")
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Stay until the run has ended.")
 @json_option
-def run(workflow_id: str, inputs: tuple[str, ...], only: str, start_from: str, wait: bool, as_json: bool) -> None:
+def run(
+    *,
+    workflow_id: str,
+    inputs: tuple[str, ...],
+    only: str,
+    start_from: str,
+    outputs_of: str | None,
+    fixtures: Path | None,
+    wait: bool,
+    as_json: bool,
+) -> None:
     """Run WORKFLOW_ID on the running stack, as its operator.
 
     Files that it makes belong to a scratch asset of their own, which staff may look at and nobody can publish.
     """
-    body = {"workflow_id": workflow_id, "inputs": dict(map(_pair, inputs))}
+    body: dict[str, Any] = {"workflow_id": workflow_id, "inputs": dict(map(_pair, inputs))}
     body |= {"only": _names(only), "from": _names(start_from)}
+    body |= {"outputs_of": outputs_of, "outputs": read_fixtures(fixtures)}
     with running_stack().staff("operator", "domain") as domain:
         created = answer(domain.post("/api/v1/runs", json=body))
         if not wait:

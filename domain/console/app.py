@@ -14,7 +14,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from domain.console import assets, audit, callbacks, decisions, live, queue, sign_in, versions
+from domain.console import assets, audit, callbacks, decisions, live, queue, sign_in, versions, work
 from domain.console.oidc import Provider
 from domain.console.pending import PendingSignIns
 from domain.console.people import CONSOLE, NotSignedIn
@@ -51,7 +51,7 @@ def create_console(config: DomainSettings) -> FastAPI:
     }
     for kind, handler in handlers.items():
         app.add_exception_handler(kind, handler)
-    for part in (sign_in, queue, versions, decisions, assets, audit, callbacks, live):
+    for part in (sign_in, queue, versions, decisions, assets, audit, callbacks, work, live):
         app.include_router(part.router)
     app.mount("/static", StaticFiles(directory=STATIC, check_dir=False))
     return app

@@ -28,6 +28,7 @@ PLACES = (
     MenuEntry("assets", "Assets", "/console/assets"),
     MenuEntry("platforms", "Platforms", "/console/platforms"),
     MenuEntry("callbacks", "Callbacks", "/console/callbacks"),
+    MenuEntry("work", "Work", "/console/work", operators_only=True),
     MenuEntry("audit", "Audit", "/console/audit", operators_only=True),
 )
 

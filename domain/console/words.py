@@ -122,11 +122,16 @@ def remark(facts: Mapping[str, Any]) -> str:
 
 
 def _node(state: str, facts: Mapping[str, Any]) -> str:
-    items = facts.get("items") or {}
+    items, tries, node = facts.get("items") or {}, facts.get("tries") or 0, facts.get("node")
+    if state == "ready" and tries:
+        return f"{node} waits for try {tries + 1}"
+    if state == "pending" and facts.get("before"):
+        return f"{node} waits again, {label(facts['before'])} in attempt {facts.get('attempt')}"
     counted = f", {items.get('done') or 0} of {items['total']} items" if items.get("total") else ""
-    tries = f", try {facts['tries']}" if (facts.get("tries") or 0) > 1 else ""
+    again = f", {facts['retries']} tried again" if items.get("total") and facts.get("retries") else ""
+    which = f", try {tries}" if tries > 1 else ""
     took = f" in {duration(float(facts['seconds']))}" if facts.get("seconds") is not None else ""
-    return f"{facts.get('node')} {label(state)}{took}{counted}{tries}"
+    return f"{node} {label(state)}{took}{counted}{again}{which}"
 
 
 FILTERS: dict[str, Callable[..., str]] = {
@@ -136,6 +141,7 @@ FILTERS: dict[str, Callable[..., str]] = {
     "moment": moment,
     "machine_time": machine_time,
     "duration": duration,
+    "number": number,
     "pairs": pairs,
     "pretty": pretty,
     "problem": problem,

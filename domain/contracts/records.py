@@ -26,10 +26,18 @@ class Resources(BaseModel):
 
 
 class Assignment(BaseModel):
-    """Where a stage runs or ran."""
+    """Where a stage runs or ran last. A fan-out's items may have been done by several flow runs."""
 
     pool: str | None
     flow_run_id: UUID | None
+    flow_run_ids: list[UUID] = Field(default_factory=list)
+
+
+class ComposeFile(BaseModel):
+    """What a stage was run with: its pool's job template by name, and the image. Its worker's word."""
+
+    job_template: str | None
+    image: str | None
 
 
 class Stage(BaseModel):
@@ -49,12 +57,17 @@ class Stage(BaseModel):
     items_total: int | None
     items_done: int | None
     items_failed: int | None
+    items_retried: int | None = None
     problem: ShownFacts | None
     started_at: datetime | None
     updated_at: datetime | None
     parameters: ShownFacts = Field(description="As written: expressions are filled in when the node runs")
     dependencies: list[str]
     args: ShownValue = None
+    resolved_parameters: ShownFacts | None = Field(
+        default=None, description="What its handler was given, without secrets; none of items, and of what is long"
+    )
+    compose_file: ComposeFile | None = None
 
 
 class FlowRunRecord(BaseModel):
@@ -64,6 +77,7 @@ class FlowRunRecord(BaseModel):
 
     flow_run_id: UUID
     segment: int | None
+    nodes: list[str] | None = Field(description="Those of the run that a part of it worked for")
     pool: str | None
     image: str | None
     job_template: str | None
@@ -105,11 +119,13 @@ class RunSummary(BaseModel):
 class RunRecord(RunSummary):
     """One processing block: what was to be done, on what, with what, and how far it is."""
 
+    record_version: str = Field(description="Of this model, which grows by fields within a version")
+    updated_at: datetime
     type: Literal["offline", "realtime"]
     sub_workflows: list[WorkflowPin]
     memory: int
     sequence: int
-    dependencies: list[UUID] = Field(description="Runs of the same request that come before this one")
+    dependencies: list[UUID] = Field(description="Runs of the same request that this one waits for")
     ordinal: int | None
     revision: int | None
     is_internal: bool
@@ -118,6 +134,7 @@ class RunRecord(RunSummary):
     problem: ShownFacts | None
     sla_seconds: float | None
     artifacts: int
+    metrics: dict[str, float] = Field(description="What its tries have measured, failed ones too, summed by name")
     attempts: list[AttemptRecord]
     stages: list[Stage]
     stages_total: int

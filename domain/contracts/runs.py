@@ -1,5 +1,6 @@
 """What travels between a flow run and the domain. Every message of a run carries its attempt's token."""
 
+import re
 from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
@@ -9,6 +10,13 @@ from pydantic import BaseModel, ConfigDict, Field
 from domain.contracts.artifacts import Artifact
 from domain.rules.outcomes import MOST_ARTIFACTS
 
+METRIC_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.]{0,62}")
+MOST_METRICS = 100
+MetricName = Annotated[str, Field(pattern=f"^{METRIC_NAME.pattern}$")]
+MetricSums = Annotated[
+    dict[MetricName, Annotated[float, Field(allow_inf_nan=False)]],
+    Field(max_length=MOST_METRICS, description="What all tries of the run have measured so far, summed by name"),
+]
 NodeName = Annotated[str, Field(max_length=100)]
 Verdict = Literal["failed", "lost", "handed-over", "cancelled"]
 NodeState = Literal["pending", "ready", "dispatched", "running", "completed", "failed", "skipped", "cancelled"]
@@ -54,6 +62,15 @@ class RunFacts(BaseModel):
     attempt: int
 
 
+class KnownOutputs(BaseModel):
+    """What is known of nodes outside of a part: outputs that were given, and what an earlier run remembers."""
+
+    run_id: UUID | None = None
+    memory: int = 1
+    states: dict[str, NodeState] = Field(default_factory=dict, description="How the earlier run's nodes stood")
+    outputs: dict[str, Any] = Field(default_factory=dict)
+
+
 class WorkOrder(BaseModel):
     """Everything a flow run needs to do its work: the pinned plan, resolved inputs, facts."""
 
@@ -61,6 +78,7 @@ class WorkOrder(BaseModel):
     plans: dict[str, dict[str, Any]] = Field(description="Plans of all its sub-workflows, theirs included, by id")
     inputs: dict[str, Any]
     only: list[str] | None = Field(default=None, description="The nodes to run; all of the plan's where there is none")
+    known: KnownOutputs | None = Field(default=None, description="Of a part: what is known of the other nodes")
     facts: RunFacts
     memory: int = Field(description="Generation of what the engine remembers: another one begins from nothing")
     heartbeat_seconds: float
@@ -81,7 +99,20 @@ class NodeEvent(BaseModel):
     items_total: int | None = Field(default=None, ge=0)
     items_done: int | None = Field(default=None, ge=0)
     items_failed: int | None = Field(default=None, ge=0)
+    items_retried: int | None = Field(default=None, ge=0, description="How many tries of items followed failed ones")
     problem: RunProblem | None = None
+    parameters: dict[str, Any] | None = Field(
+        default=None, description="What its handler is given, without secrets; none where that is long"
+    )
+
+
+class FlowRunNews(BaseModel):
+    """A flow run that works for some nodes of the run: a child run, or a sub-workflow inside of one."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    flow_run_id: UUID
+    nodes: list[NodeName] = Field(max_length=1000)
 
 
 class Heartbeat(BaseModel):
@@ -92,6 +123,7 @@ class Heartbeat(BaseModel):
         default=None, ge=1, description="Which child run sends it: it keeps alive only what its parent keeps alive"
     )
     events: list[NodeEvent] = Field(default_factory=list, max_length=1000)
+    flow_runs: list[FlowRunNews] | None = Field(default=None, max_length=1000)
     wait_seconds: float = Field(
         default=0, ge=0, le=30, description="Hold the answer so long, or until the attempt is fenced"
     )
@@ -118,6 +150,7 @@ class Commit(BaseModel):
     attempt_token: str = Field(max_length=200)
     outputs: dict[str, Any]
     artifacts: list[Artifact] = Field(default_factory=list, max_length=MOST_ARTIFACTS)
+    metrics: MetricSums | None = None
 
 
 class Fail(BaseModel):
@@ -125,6 +158,7 @@ class Fail(BaseModel):
 
     attempt_token: str = Field(max_length=200)
     problem: RunProblem
+    metrics: MetricSums | None = None
     verdict: Verdict = Field(
         default="failed",
         description=(
@@ -152,6 +186,13 @@ class RunCreate(BaseModel):
     only: list[NodeName] = Field(default_factory=list, max_length=1000, description="Run these nodes and no others")
     start_from: list[NodeName] = Field(
         default_factory=list, max_length=1000, alias="from", description="Run these nodes and all that follows them"
+    )
+    outputs_of: UUID | None = Field(
+        default=None,
+        description="Of a part: the run of the same workflow whose outputs it takes over, and inputs if not given",
+    )
+    outputs: dict[NodeName, Any] = Field(
+        default_factory=dict, max_length=1000, description="Of a part: what other nodes return, by node id"
     )
     callback_url: str | None = Field(default=None, max_length=2000)
 

@@ -24,9 +24,18 @@ class Totals(BaseModel):
     completed_per_hour: float
 
 
+class MetricSum(BaseModel):
+    """What tries have measured under one name: over how many runs that measured it, and what each of them cost."""
+
+    total: float
+    runs: int
+    cost_per_run: float
+
+
 class PlatformStatistics(Totals):
     platform_id: str | None
     duration: Spread
+    metrics: dict[str, MetricSum]
 
 
 class WorkflowStatistics(BaseModel):
@@ -37,17 +46,36 @@ class WorkflowStatistics(BaseModel):
     cancelled: int
     failure_rate: float | None
     repeated_attempts: int
+    repeated_tries: int
     duration: Spread
     sla_seconds: float | None
     sla_breaches: int
+    metrics: dict[str, MetricSum]
 
 
 class RetryStorm(BaseModel):
-    """Five minutes in which a workflow's runs were tried again unusually often."""
+    """Five minutes in which a workflow's runs, or the work in them, were tried again unusually often."""
 
     workflow_id: str
     at: datetime
     repeated_attempts: int
+    repeated_tries: int
+
+
+class RetryCell(BaseModel):
+    """How often a node was tried again in a span of time; of a fan-out, how often its items were."""
+
+    workflow_id: str
+    node_id: str
+    at: datetime
+    retries: int
+
+
+class RetryHeatmap(BaseModel):
+    """When tries followed failed ones. Of very many cells those with the most."""
+
+    cell_seconds: float
+    cells: list[RetryCell]
 
 
 class Downtime(BaseModel):
@@ -82,9 +110,11 @@ class Statistics(BaseModel):
     platforms: list[PlatformStatistics]
     workflows: list[WorkflowStatistics]
     attempts: dict[int, int]
+    retries: RetryHeatmap
     retry_storms: list[RetryStorm]
     downtimes: list[Downtime]
     queues: list[QueueAge]
     pools: list[PoolStatistics]
     time_to_approval: Spread
     sla_breaches: int
+    metrics: dict[str, MetricSum]

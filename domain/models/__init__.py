@@ -7,6 +7,7 @@ from domain.models.base import Base
 from domain.models.callbacks import Callback, CallbackDelivery, CallbackEndpoint, CallbackSecret
 from domain.models.console import ConsoleSession
 from domain.models.exports import Export
+from domain.models.history import NodeTransition, RunMetric
 from domain.models.holds import HeldPlace
 from domain.models.layers import LayerCatalog, LayerMetadata
 from domain.models.listening import ListeningSpan
@@ -39,12 +40,14 @@ __all__ = [
     "LayerCatalog",
     "LayerMetadata",
     "ListeningSpan",
+    "NodeTransition",
     "Platform",
     "PoolWorker",
     "Process",
     "Request",
     "Revision",
     "Run",
+    "RunMetric",
     "RunNode",
     "Setting",
     "WorkflowDefinition",

@@ -81,6 +81,11 @@ class Request(Base):
         """The nodes that an operator's run was ordered for; None where it was ordered for all."""
         return self.submitted.get("only") if self.is_internal else None
 
+    @property
+    def known_outputs(self) -> Json | None:
+        """What an operator's run of a part was given of the other nodes."""
+        return self.submitted.get("known") if self.is_internal else None
+
 
 class LaterKey(Base):
     """An idempotency key that came with a duplicate: it stands for the first submission's request too."""

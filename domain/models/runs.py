@@ -138,7 +138,10 @@ class Attempt(Base):
 
 
 class AttemptFlowRun(Base):
-    """Every Prefect flow run that worked for an attempt: the parent and its segments."""
+    """Every Prefect flow run that worked for an attempt: the parent, its segments, and sub-workflows inside of these.
+
+    The parent has no segment and no nodes, a sub-workflow's has the node that runs it and no segment.
+    """
 
     __tablename__ = "attempt_flow_runs"
     __table_args__ = (
@@ -153,6 +156,7 @@ class AttemptFlowRun(Base):
     pool: Mapped[str | None]
     image: Mapped[str | None]
     job_template: Mapped[str | None]
+    nodes: Mapped[list[str] | None] = mapped_column(ARRAY(Text))  # of the run, that a part of it works for
     registered_at: Mapped[CreatedAt]
 
 
@@ -174,9 +178,12 @@ class RunNode(Base):
     items_total: Mapped[int | None]
     items_done: Mapped[int | None]
     items_failed: Mapped[int | None]
+    items_retried: Mapped[int | None]  # tries of items that followed failed ones, of this attempt
     problem: Mapped[Json | None]
+    parameters: Mapped[Json | None]  # as its handler was given them, without secrets, unless they are long
     started_at: Mapped[Moment]
     finished_at: Mapped[Moment]
+    updated_at: Mapped[Moment]
     losses: Mapped[int] = mapped_column(server_default="0")  # attempts in a row that vanished while it was at work
     lost_at: Mapped[int] = mapped_column(server_default="0")  # how many items were done when the last of them did
 

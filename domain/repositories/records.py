@@ -2,24 +2,33 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID
 
 from sqlalchemy import RowMapping, func, select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from domain.models import ArtifactRow, Attempt, AttemptFlowRun, Request, Run, RunNode, WorkflowDefinition
+from domain.models import ArtifactRow, Attempt, AttemptFlowRun, Event, Request, Run, RunNode, WorkflowDefinition
 from domain.repositories.looks import Listed, Look, by_index
 from domain.rules.lifecycle import OPEN_REQUESTS, OPEN_RUNS, RequestState, RunState
 from domain.rules.paging import Position
 
-# One list of all that happened. Entries of one moment keep the order of their source's own numbers: `place` is
-# the source and that number, written as a uuid so that a page can begin after it.
+# One list of all that happened. Of a run whose nodes' history is kept no more, how each of them ended. Entries of one
+# moment keep the order of their source's own numbers: `place` is the source and that number, written as a uuid so that
+# a page can begin after it.
 TIMELINE = text("""
     with the_runs as (select run_id, sequence from app.runs where request_id = :request_id),
     entries as (
         select at, kind, run_id, 1 as source, event_id as number,
             details || jsonb_build_object('actor', actor) as facts
         from app.events where request_id = :request_id
+        union all
+        select t.at, 'node.' || t.state, t.run_id, 2, t.transition_id,
+            jsonb_build_object('node', t.node_id, 'handler', n.handler, 'pool', coalesce(t.pool, n.pool),
+                'attempt', t.attempt, 'before', t.before, 'tries', t.tries, 'retries', nullif(t.retries, 0),
+                'seconds', t.seconds, 'items', t.items, 'message', t.message,
+                'code', t.problem ->> 'code', 'problem', t.problem ->> 'message')
+        from the_runs r join app.node_transitions t using (run_id) left join app.run_nodes n using (run_id, node_id)
         union all
         select coalesce(n.finished_at, n.started_at), 'node.' || n.state, n.run_id, 2, r.sequence * 100000 + n.position,
             jsonb_build_object('node', n.node_id, 'handler', n.handler, 'pool', n.pool, 'tries', n.tries,
@@ -28,7 +37,8 @@ TIMELINE = text("""
                     'total', n.items_total, 'done', n.items_done, 'failed', n.items_failed) end,
                 'message', n.message, 'code', n.problem ->> 'code', 'problem', n.problem ->> 'message')
         from the_runs r join app.run_nodes n using (run_id)
-        where n.started_at is not null or n.finished_at is not null
+        where (n.started_at is not null or n.finished_at is not null)
+            and not exists (select from app.node_transitions t where t.run_id = n.run_id)
         union all
         select max(a.created_at), 'artifacts', a.run_id, 3, min(a.artifact_id),
             jsonb_build_object('role', a.role, 'count', count(*), 'size_bytes', sum(a.size_bytes), 'first', min(a.name))
@@ -124,8 +134,9 @@ class Records:
         child = select(AttemptFlowRun.run_id).where(AttemptFlowRun.flow_run_id == flow_run_id)
         return await self.session.scalar(select(Run).where(Run.run_id.in_(own.union_all(child))).limit(1))
 
-    async def earlier_runs(self, run: Run) -> Sequence[UUID]:
-        query = select(Run.run_id).where(Run.request_id == run.request_id, Run.sequence < run.sequence)
+    async def dependencies(self, run: Run) -> Sequence[UUID]:
+        """The runs of its request that it waits for."""
+        query = select(Run.run_id).where(Run.request_id == run.request_id, Run.step_id.in_(run.depends_on))
         return (await self.session.scalars(query.order_by(Run.sequence))).all()
 
     async def attempts(self, run_id: UUID) -> Sequence[Attempt]:
@@ -140,12 +151,14 @@ class Records:
         query = select(RunNode).where(RunNode.run_id == run_id, RunNode.position >= first)
         return (await self.session.scalars(query.order_by(RunNode.position).limit(limit))).all()
 
-    async def counts(self, run_id: UUID) -> tuple[int, int]:
-        """How many nodes and how many artifacts."""
-        nodes = select(func.count()).select_from(RunNode).where(RunNode.run_id == run_id).scalar_subquery()
-        artifacts = select(func.count()).select_from(ArtifactRow).where(ArtifactRow.run_id == run_id).scalar_subquery()
-        row = (await self.session.execute(select(nodes, artifacts))).one()
-        return row[0], row[1]
+    async def counts(self, run: Run) -> tuple[int, int, datetime | None]:
+        """How many nodes and how many artifacts, and when something of it changed last, besides its own states."""
+        of_nodes = select(func.count(), func.max(RunNode.updated_at)).where(RunNode.run_id == run.run_id).subquery()
+        of_files = select(func.count()).select_from(ArtifactRow).where(ArtifactRow.run_id == run.run_id)
+        told = select(func.max(Event.at)).where(Event.request_id == run.request_id, Event.run_id == run.run_id)
+        columns = (of_files.scalar_subquery(), told.scalar_subquery(), *of_nodes.c)
+        artifacts, told_at, nodes, noted_at = (await self.session.execute(select(*columns))).one()
+        return nodes, artifacts, max(filter(None, (told_at, noted_at)), default=None)
 
     async def timeline(self, request_id: UUID, limit: int, after: Position | None) -> Sequence[RowMapping]:
         """Oldest first."""

@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.after_commit import after_commit
 from domain.contracts.artifacts import Artifact
-from domain.contracts.runs import NodeEvent, RunStart
+from domain.contracts.runs import FlowRunNews, RunStart
 from domain.models import ArtifactRow, Attempt, AttemptFlowRun, Request, Run, RunNode, WorkflowDefinition
 from domain.models.base import FRESH
 from domain.models.transitions import transition
@@ -26,15 +26,19 @@ BEAT = text(f"""
     update app.attempts a set heartbeat_at = case when :of_child then a.heartbeat_at else clock_timestamp() end,
         news = a.news + cast(:news as int)
     where a.run_id = :run_id and a.token = :token and a.state = 'started'
-    returning {is_held("a.workflow_id", "a.platform_id")} as paused, a.news
+    returning {is_held("a.workflow_id", "a.platform_id")} as paused, a.news, a.number
 """)  # noqa: S608 - our own words
 
 
 class Noted(NamedTuple):
-    """What is told to whoever beats: whether a pause holds its run, and how much news there is of child runs."""
+    """What is told to whoever beats: whether a pause holds its run, how much news there is of child runs.
+
+    And which attempt of the run it works for.
+    """
 
     paused: bool
     news: int
+    attempt: int
 
 
 @dataclass(frozen=True)
@@ -102,18 +106,6 @@ class Runs:
     async def next_attempt(self, run_id: UUID) -> int:
         highest = await self.session.scalar(select(func.max(Attempt.number)).where(Attempt.run_id == run_id))
         return (highest or 0) + 1
-
-    async def replace_nodes(self, run_id: UUID, nodes: Iterable[RunNode]) -> None:
-        """The run's nodes as before it ran."""
-        await self.session.execute(delete(RunNode).where(RunNode.run_id == run_id))
-        self.session.add_all(nodes)
-
-    async def reset_unfinished(self, run_id: UUID) -> None:
-        """Have every node wait again but those that completed: these the engine remembers."""
-        unknown = ("fraction", "message", "items_total", "items_done", "items_failed", "problem")
-        bare = {"state": "pending", "tries": 0} | dict.fromkeys((*unknown, "started_at", "finished_at"), null())
-        place = (RunNode.run_id == run_id, RunNode.state != "completed")
-        await self.session.execute(update(RunNode).where(*place).values(bare))
 
     async def blame(self, run_id: UUID) -> int:
         """Note that the run's process vanished; returns the most times in a row that it did under one node at work."""
@@ -184,6 +176,18 @@ class Runs:
             link.on_conflict_do_update(index_elements=["flow_run_id"], set_={"number": attempt.number})
         )
 
+    async def note_flow_runs(self, run_id: UUID, number: int, told: Sequence[FlowRunNews] | None) -> None:
+        """Record which nodes flow runs of this attempt work for. The attempt's row is locked."""
+        if told:
+            newest = {one.flow_run_id: one.nodes for one in told}
+            rows = [{"run_id": run_id, "number": number, "flow_run_id": one, "nodes": newest[one]} for one in newest]
+            link = insert(AttemptFlowRun).values(rows)
+            values = {"number": number, "nodes": link.excluded.nodes}
+            own = AttemptFlowRun.run_id == run_id
+            await self.session.execute(
+                link.on_conflict_do_update(index_elements=["flow_run_id"], set_=values, where=own)
+            )
+
     async def beat(
         self, run_id: UUID, token: str, *, of_child: bool = False, left_outcome: bool = False
     ) -> Noted | None:
@@ -202,24 +206,6 @@ class Runs:
     def _tell_parent(self, run_id: UUID) -> None:
         """Have the flow run that waits for child runs look once this has committed."""
         after_commit(self.session).children.add(run_id)
-
-    async def apply_events(self, run_id: UUID, events: Iterable[NodeEvent]) -> None:
-        """Write what nodes report: one statement a node, the later of two words about the same thing winning.
-
-        By name: two flow runs of one attempt that report of the same nodes must not wait for each other.
-        """
-        now = func.clock_timestamp()
-        news: dict[str, dict[str, Any]] = {}
-        for event in events:
-            values = news.setdefault(event.node_id, {})
-            values |= event.model_dump(exclude={"node_id"}, mode="json", exclude_none=True)
-            if event.state == "running":
-                values["started_at"] = func.coalesce(RunNode.started_at, now)
-            if event.state in {"completed", "failed", "skipped", "cancelled"}:
-                values["finished_at"] = now
-        for node_id, values in sorted(news.items()):
-            place = (RunNode.run_id == run_id, RunNode.node_id == node_id)
-            await self.session.execute(update(RunNode).where(*place).values(**values))
 
     async def put_artifacts(self, run: Run, request: Request, artifacts: Iterable[Artifact]) -> None:
         """Record what the run left behind, in place of what an earlier outcome of it did."""

@@ -15,6 +15,7 @@ from domain.rules.lifecycle import UNSENT_ATTEMPTS, sql_list
 STORM_ATTEMPTS = 10
 STILL_SECONDS = 300.0
 MOST_LISTED = 50
+MOST_CELLS, COLUMNS, SHORTEST_CELL_SECONDS = 1000, 24, 300.0
 
 SPREAD = """count({0}) as count, percentile_cont(0.5) within group (order by {0}) as p50_seconds,
             percentile_cont(0.95) within group (order by {0}) as p95_seconds, max({0}) as max_seconds"""
@@ -37,10 +38,11 @@ WORKFLOWS = text(f"""
         count(*) filter (where state = 'failed') as failed,
         count(*) filter (where state = 'cancelled') as cancelled,
         coalesce(sum(repeated), 0)::int as repeated_attempts,
+        coalesce(sum(retries), 0)::int as repeated_tries,
         max(sla) as sla_seconds,
         count(*) filter (where age > sla and state <> 'cancelled') as sla_breaches,
         {SPREAD.format("duration")}
-    from (select r.workflow_id, r.state, a.repeated, d.sla,
+    from (select r.workflow_id, r.state, a.repeated, t.retries, d.sla,
             extract(epoch from r.finished_at - r.started_at)::float as duration,
             extract(epoch from coalesce(r.finished_at, now()) - r.created_at)::float as age
           from app.runs r
@@ -49,6 +51,9 @@ WORKFLOWS = text(f"""
           left join (select run_id, count(*) as repeated from app.attempts
                      where number > 1 and created_at > now() - make_interval(secs => :window)
                      group by run_id) a on a.run_id = r.run_id
+          left join (select run_id, sum(retries) as retries from app.node_transitions
+                     where retries > 0 and at > now() - make_interval(secs => :window)
+                     group by run_id) t on t.run_id = r.run_id
           where r.created_at > now() - make_interval(secs => :window)) q
     group by q.workflow_id order by q.workflow_id
 """)  # noqa: S608 - our own words
@@ -65,14 +70,34 @@ ATTEMPTS = text("""
     group by attempts order by attempts
 """)
 
-STORMS = text("""
-    select r.workflow_id, date_bin('5 minutes', a.created_at, timestamptz '2000-01-01') as at,
-        count(*) as repeated_attempts
-    from app.attempts a join app.runs r using (run_id)
-    where a.number > 1 and a.created_at > now() - make_interval(secs => :window)
-    group by 1, 2 having count(*) >= :many
-    order by repeated_attempts desc limit :most
-""")
+# A fan-out's row comes with its end: of one at work, what its node says so far counts as of now.
+RETRIED = """
+    select r.workflow_id, t.node_id, t.at, t.retries
+    from app.node_transitions t join app.runs r using (run_id)
+    where t.retries > 0 and t.at > now() - make_interval(secs => :window)
+    union all
+    select r.workflow_id, n.node_id, now(), n.items_retried
+    from app.runs r join app.run_nodes n using (run_id)
+    where r.state = 'running' and n.state = 'running' and n.items_retried > 0
+"""
+STORMS = text(f"""
+    with retried as ({RETRIED}), again as (
+        select r.workflow_id, a.created_at as at, 1 as attempts, 0 as tries
+        from app.attempts a join app.runs r using (run_id)
+        where a.number > 1 and a.created_at > now() - make_interval(secs => :window)
+        union all
+        select workflow_id, at, 0, retries from retried
+    )
+    select workflow_id, date_bin('5 minutes', at, timestamptz '2000-01-01') as at,
+        sum(attempts)::int as repeated_attempts, sum(tries)::int as repeated_tries
+    from again group by 1, 2 having sum(attempts + tries) >= :many
+    order by sum(attempts + tries) desc limit :most
+""")  # noqa: S608 - our own words
+HEATMAP = text(f"""
+    select workflow_id, node_id, date_bin(make_interval(secs => :cell), at, timestamptz '2000-01-01') as at,
+        sum(retries)::int as retries
+    from ({RETRIED}) retried group by 1, 2, 3 order by retries desc, 3, 1, 2 limit :cells
+""")  # noqa: S608 - our own words
 
 # Between one start and the next, a long while in which a run waited that is not over. The window's beginning and end
 # count as starts: else nothing would be told before the first, nor where there was none.
@@ -131,6 +156,14 @@ class StatisticsReader:
 
     async def storms(self) -> Sequence[RowMapping]:
         return await self._rows(STORMS, many=STORM_ATTEMPTS, most=MOST_LISTED)
+
+    @property
+    def cell_seconds(self) -> float:
+        """How much time a cell of the heat map stands for: the window has two dozen of them."""
+        return max(SHORTEST_CELL_SECONDS, self.window_seconds / COLUMNS)
+
+    async def heatmap(self) -> Sequence[RowMapping]:
+        return await self._rows(HEATMAP, cell=self.cell_seconds, cells=MOST_CELLS)
 
     async def downtimes(self) -> Sequence[RowMapping]:
         return await self._rows(DOWNTIMES, still=STILL_SECONDS, most=MOST_LISTED)

@@ -74,9 +74,11 @@ SPEEDS = text("""
     ) counted
     group by pool
 """)
+# Not those of sub-workflows: they are inside of these, and end with them.
 FLOW_RUNS = text("""
     select f.run_id, f.number, f.flow_run_id from app.attempt_flow_runs f
     join unnest(cast(:run_ids as uuid[]), cast(:numbers as int[])) as ended (run_id, number) using (run_id, number)
+    where f.nodes is null or f.segment is not null
 """)
 # A child run names itself to us when it begins. One that is to begin still is answered that its attempt is over.
 UNHEARD = text(f"""

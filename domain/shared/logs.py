@@ -10,7 +10,7 @@ import logging
 import re
 import sys
 import uuid
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any
@@ -65,6 +65,11 @@ def redact(text: str) -> str:
     for pattern, kept in PATTERNS:
         text = pattern.sub(kept + STRUCK, text)
     return text
+
+
+def redact_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the facts without secrets, whether their names or their words give them away."""
+    return {str(name): _clean(str(name), value) for name, value in facts.items()}
 
 
 class MessageRedaction(logging.Filter):

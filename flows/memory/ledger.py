@@ -15,6 +15,7 @@ from typing import Any
 
 from flows.compiler import NodeOutcome, RunError, State
 from flows.memory.large_values import KeptValues, to_json
+from flows.memory.measured import MEASURED
 from flows.storage import SmallStore
 
 log = logging.getLogger("cairn.ledger")
@@ -51,6 +52,7 @@ class Ledger:
     store: SmallStore
     memory: str
     writer: str
+    has_measured: bool = False  # by this process
     _nodes: dict[str, LedgerEntry] | None = field(default=None)
     _lines: Counter[str] = field(default_factory=Counter)
 
@@ -92,7 +94,17 @@ class Ledger:
     def record(self, entry: LedgerEntry) -> None:
         """Write the entry down. Once this returns, no attempt repeats what has succeeded."""
         place = NODES if entry.index is None else entry.node
-        line = {name: value for name, value in entry.__dict__.items() if value is not None}
+        self._append(place, {name: value for name, value in entry.__dict__.items() if value is not None})
+        if place == NODES and entry.is_completed and self._nodes is not None:
+            self._nodes[entry.node] = entry  # a sub-workflow that is tried again asks for it
+
+    def measure(self, work: str, worker: str, started_at: float, metrics: Mapping[str, float]) -> None:
+        """Write down what one try has measured."""
+        line = {"work": work, "worker": worker, "started_at": started_at, "metrics": dict(metrics)}
+        self.has_measured = True
+        self._append(MEASURED, line)
+
+    def _append(self, place: str, line: Mapping[str, Any]) -> None:
         self._lines[place] += 1
         part = self._lines[place] // LINES_A_FILE
         file = f"{self.writer}-{part}" if part else self.writer
@@ -101,8 +113,6 @@ class Ledger:
         except Exception:
             self._lines[place] += LINES_A_FILE  # it may end in half a line, which would spoil the next one
             raise
-        if place == NODES and entry.is_completed and self._nodes is not None:
-            self._nodes[entry.node] = entry  # a sub-workflow that is tried again asks for it
 
     def _entries(self, place: str) -> Iterator[LedgerEntry]:
         return read(self.store, self.memory, place)

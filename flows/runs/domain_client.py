@@ -5,7 +5,7 @@ import contextlib
 import logging
 import ssl
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -20,6 +20,7 @@ from domain.contracts.artifacts import Artifact
 from domain.contracts.runs import (
     Commit,
     Fail,
+    FlowRunNews,
     Heartbeat,
     HeartbeatAnswer,
     NodeEvent,
@@ -80,6 +81,7 @@ class AttemptClient:
     paused: bool = False  # as of the last heartbeat
     news: int = 0  # how often child runs have told something, as far as it was heard
     _events: list[NodeEvent] = field(default_factory=list)
+    _flow_runs: list[FlowRunNews] = field(default_factory=list)
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _sending: asyncio.Lock = field(default_factory=asyncio.Lock)
     _hearers: set[asyncio.Event] = field(default_factory=set)
@@ -96,20 +98,33 @@ class AttemptClient:
         self._events.append(event)
         self._wake.set()
 
-    async def commit(self, outputs: dict[str, Any], artifacts: list[Artifact]) -> Outcome:
+    def note_flow_run(self, flow_run_id: UUID, nodes: Sequence[str]) -> None:
+        """Have the domain know that this flow run works for these nodes of the run."""
+        self._flow_runs.append(FlowRunNews(flow_run_id=flow_run_id, nodes=list(nodes)))
+        self._wake.set()
+
+    async def commit(
+        self, outputs: dict[str, Any], artifacts: list[Artifact], metrics: Mapping[str, float] | None = None
+    ) -> Outcome:
         """Hand in the outcome, be it after an outage. Once this returns, the run is completed.
 
         Or failed, where nothing of it was taken.
         """
         await self.flush(OUTAGE_SECONDS)
-        message = Commit(attempt_token=self.token, outputs=outputs, artifacts=artifacts)
-        return Outcome.model_validate(await self._post("commit", message.model_dump(mode="json"), OUTAGE_SECONDS))
+        message = Commit(
+            attempt_token=self.token, outputs=outputs, artifacts=artifacts, metrics=dict(metrics) if metrics else None
+        )
+        return Outcome.model_validate(await self._post("commit", _told(message), OUTAGE_SECONDS))
 
-    async def fail(self, problem: RunProblem, verdict: Verdict = "failed") -> None:
+    async def fail(
+        self, problem: RunProblem, verdict: Verdict = "failed", metrics: Mapping[str, float] | None = None
+    ) -> None:
         """Report that the run ended without an outcome, and whose doing that was."""
         await self.flush(OUTAGE_SECONDS)
-        message = Fail(attempt_token=self.token, problem=problem, verdict=verdict)
-        await self._post("fail", message.model_dump(mode="json"), OUTAGE_SECONDS)
+        message = Fail(
+            attempt_token=self.token, problem=problem, verdict=verdict, metrics=dict(metrics) if metrics else None
+        )
+        await self._post("fail", _told(message), OUTAGE_SECONDS)
 
     @contextmanager
     def hearing(self) -> Iterator[asyncio.Event]:
@@ -175,7 +190,7 @@ class AttemptClient:
         """Send what is noted soon after; what could not be sent, with the next or after a while."""
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), every_seconds if self._events else None)
+                await asyncio.wait_for(self._wake.wait(), every_seconds if self._events or self._flow_runs else None)
             await asyncio.sleep(SEND_EVENTS_SECONDS)  # let what happens together travel together
             try:
                 await self.flush()
@@ -191,7 +206,8 @@ class AttemptClient:
         self._wake.clear()
         while True:
             events, self._events = self._events[:EVENTS_AT_ONCE], self._events[EVENTS_AT_ONCE:]
-            message = self._message(events=events)
+            flow_runs, self._flow_runs = self._flow_runs[:EVENTS_AT_ONCE], self._flow_runs[EVENTS_AT_ONCE:]
+            message = self._message(events=events, flow_runs=flow_runs or None)
             try:
                 await self._heartbeat(message, silence_seconds)
             except MessageRefused as refused:  # kept, they would hold up all that follows, the outcome too
@@ -199,8 +215,9 @@ class AttemptClient:
                 log.warning("node events refused; the run goes on without them", extra=told)
             except DomainUnreachable:
                 self._events[:0] = events  # nothing is lost: they go with the next beat
+                self._flow_runs[:0] = flow_runs
                 raise
-            if not self._events:
+            if not self._events and not self._flow_runs:
                 return
 
     def _message(self, **told: Any) -> Heartbeat:
@@ -224,6 +241,11 @@ class AttemptClient:
 
     async def _post(self, verb: str, body: dict[str, Any], silence_seconds: float) -> Any:
         return await post(self.http, f"/api/v1/runs/{self.run_id}/{verb}", body, silence_seconds=silence_seconds)
+
+
+def _told(message: Commit | Fail) -> dict[str, Any]:
+    """The message as it is sent; a domain of an older release knows of no metrics."""
+    return message.model_dump(mode="json", exclude=None if message.metrics else {"metrics"})
 
 
 async def register(http: httpx.AsyncClient, message: RunRegister, stop: Stop) -> Registered:

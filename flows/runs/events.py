@@ -1,7 +1,11 @@
 """What the scheduler and the domain are told of a run: how nodes and items ended, and what went wrong. Pure."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from domain.contracts.runs import RunProblem
-from domain.rules.texts import made_storable
+from domain.rules.texts import made_storable, unstorable_places
+from domain.shared.logs import redact_facts
 from flows.compiler import (
     Event,
     ItemCompleted,
@@ -14,6 +18,9 @@ from flows.compiler import (
     RunError,
     State,
 )
+from flows.memory.large_values import lies_in_storage, plain, to_json
+
+LONGEST_PARAMETERS = 4000  # letters of JSON
 
 
 def wait_seconds(node: Node) -> float | None:
@@ -29,6 +36,15 @@ def run_problem(error: RunError) -> RunProblem:
     """A scheduler's error as the domain takes it."""
     message = made_storable(error.message[:4000])  # a template may quote what a partner wrote
     return RunProblem(code=error.code, message=message, node_id=error.node_id, partner_may_read=error.partner_may_read)
+
+
+def shown_parameters(params: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What a handler is given, as operators may read it. None where it is long, or lies in run storage for that."""
+    if lies_in_storage(params):
+        return None
+    shown = redact_facts(plain(params))
+    can_be_kept = next(unstorable_places(shown), None) is None and len(to_json(shown)) <= LONGEST_PARAMETERS
+    return shown if can_be_kept else None
 
 
 def node_event(node_id: str, outcome: NodeOutcome) -> Event:

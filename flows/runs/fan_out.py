@@ -129,6 +129,7 @@ class FanOutCounts:
     total: int
     has_ended: Callable[[], bool] = lambda: False
     is_at_work: Callable[[], bool] = lambda: True  # else it waits for its pool, and must not be said to run
+    retried: Callable[[], int] = lambda: 0
     done: int = 0
     failed: int = 0
 
@@ -160,6 +161,7 @@ class FanOutCounts:
                 items_total=self.total,
                 items_done=self.done,
                 items_failed=self.failed,
+                items_retried=self.retried() or None,
             )
         )
 
@@ -175,7 +177,7 @@ class FanOutCounts:
     async def _keep_reporting(self) -> None:
         told = None
         while True:
-            if (now := (self.done, self.failed)) != told:
+            if (now := (self.done, self.failed, self.retried())) != told:
                 self.report()
                 told = now
             await asyncio.sleep(REPORT_SECONDS)

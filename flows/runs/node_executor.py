@@ -18,12 +18,14 @@ from functools import partial
 from typing import Any, Protocol
 
 from domain.contracts.artifacts import Artifact
-from domain.contracts.runs import NodeEvent
+from domain.contracts.runs import NodeEvent, NodeState
 from domain.rules.texts import made_storable
 from flows.compiler import Item, Node, NodeOutcome, RunError, State
 from flows.handlers.errors import Broken, HandlerError, Outage, Outlasted, Stopped
 from flows.memory.large_values import DamagedValue, Stored, lies_in_storage, made_plain
 from flows.memory.ledger import LedgerEntry, digest, error_json
+from flows.memory.measured import is_metric
+from flows.runs.events import run_problem
 from flows.runs.outages import outage_of
 from flows.runs.run_context import RunContext
 from flows.runs.stopping import Stop
@@ -94,11 +96,14 @@ class NodeExecutor:
     async def try_through_outages(self, work: Work, number: int) -> Mapping[str, Any]:
         """Make one try, again for as long as it ends because something of ours is away."""
         waiting = Outlasting(self.run_context.outage_seconds)
+        if number:
+            self._tell(work, "running", tries=number + 1)
         while True:
             try:
                 return await self._try_in_free_place(work, number)
             except Exception as error:
                 if (away := outage_of(error)) is None:
+                    self._tell_retry(work, number, error)
                     raise
                 if self.stop.is_set():
                     raise Stopped("The run was asked to stop.") from error
@@ -106,6 +111,20 @@ class NodeExecutor:
                 if pause is None:
                     raise Outlasted(f"{away} It was away for {waiting.seconds(now):.0f} s.") from error
                 await self._wait_out(work, away, pause)
+
+    def _tell_retry(self, work: Work, number: int, error: Exception) -> None:
+        """Tell that another try follows the failed one, and why. Tries of items are counted."""
+        if number >= len(work.node.retry.delays()) or not self.may_retry(error):
+            return
+        if work.item is not None:
+            self.run_context.retried[work.path] += 1
+        else:
+            self._tell(work, "ready", tries=number + 1, problem=run_problem(run_error(error, work.node.id)))
+
+    def _tell(self, work: Work, state: NodeState, **more: Any) -> None:
+        """Tell the domain of a node of the run. Items and nodes of sub-workflows are counted instead."""
+        if work.item is None and "." not in work.path:
+            self.run_context.line.note(NodeEvent(node_id=work.node.id, state=state, **more))
 
     async def _wait_out(self, work: Work, away: Outage, seconds: float) -> None:
         """Wait for what is away, and say so. Only a stop ends it early."""
@@ -230,12 +249,16 @@ class NodeExecutor:
             memory=self.run_context.ledger.memory,
         )
         metrics: dict[str, float] = {}
+        measure = partial(self.run_context.ledger.measure, work.name, self.run_context.worker, started, metrics)
         stored: list[Mapping[str, Any]] = []
 
         def metric(name: str, value: float) -> None:
-            metrics[name] = metrics.get(name, 0.0) + value
+            if is_metric(name, value):
+                metrics[name] = metrics.get(name, 0.0) + value
 
         def keep(output: dict[str, Any]) -> None:
+            if metrics:
+                self._wait_out_storage(measure)
             remember = partial(self._remember, work, number, started, output, metrics=metrics)
             stored.append(self._wait_out_storage(remember))  # else the work would be done again
 
@@ -247,9 +270,15 @@ class NodeExecutor:
             grace_seconds=lambda: grace_seconds(self.stop.reason),
             keep=keep,
         )
-        if one_try.is_light(handler):
-            return await one_try.run_light_try(attempt, care), stored[0]
-        return await self._in_thread(partial(one_try.run_try, attempt, care)), stored[0]
+        try:
+            if one_try.is_light(handler):
+                return await one_try.run_light_try(attempt, care), stored[0]
+            return await self._in_thread(partial(one_try.run_try, attempt, care)), stored[0]
+        except Exception:
+            if metrics and not stored:  # what failed has cost as much
+                with contextlib.suppress(Exception):
+                    await in_storage_thread(measure)
+            raise
 
     # --- in threads ---
 

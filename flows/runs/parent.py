@@ -17,6 +17,8 @@ from domain.rules.outcomes import artifacts_fault
 from flows.compiler import Finished, Plan, Schedule
 from flows.compiler.partition import home_pool
 from flows.handlers.errors import InvalidOutput
+from flows.memory import measured
+from flows.memory.earlier import ForgottenOutput, known_outcomes
 from flows.memory.large_values import made_plain, result_fault
 from flows.runs.child_flow_runs.start import HANDED_OVER, HANDLER_MISSING, ChildCancelled, ChildLost, SegmentRuns
 from flows.runs.claim import claim_message, make_run_context, queue_of_this, refusal_of
@@ -28,6 +30,7 @@ from flows.runs.run_context import RunContext
 from flows.runs.runner import Runner, Verdict
 from flows.runs.stop_signals import cancelled_state, heeding_stop_signals, is_being_cancelled, state_after_early_leave
 from flows.settings import WorkerSettings
+from flows.storage.threads import in_storage_thread
 
 OUTLINE_SECONDS = 3.0
 
@@ -58,6 +61,9 @@ async def _run_plan(line: AttemptClient, settings: WorkerSettings, order: WorkOr
         except ChildLost as lost:
             await line.fail(RunProblem(code=lost.code, message=str(lost)), "lost")
             return FailedState(message=str(lost))
+        except ForgottenOutput as forgotten:
+            await line.fail(RunProblem(code=forgotten.code, message=str(forgotten)))
+            return FailedState(message=str(forgotten))
         except DomainUnreachable:
             raise  # nobody hears why, either
         except Exception as error:
@@ -73,7 +79,9 @@ async def _run_to_verdict(
 ) -> PrefectState[Any]:
     plan = Plan.from_json(order.plan)
     with closing(await make_run_context(line, settings, order, home_pool(plan))) as run_context:
-        schedule = Schedule(plan, order.inputs, run_context.schedule_facts, order.only)
+        store = run_context.runs(line.stop)
+        known = await in_storage_thread(known_outcomes, order.known, plan, order.only or [], store)
+        schedule = Schedule(plan, order.inputs, run_context.schedule_facts, order.only, known)
         run_context.children = SegmentRuns(prefect, run_context, settings.child_silence_seconds, queue_of_this())
         async with _graph_shown(prefect, run_context, schedule, str(settings.domain_url)) as outline:
             verdict = await Runner(run_context, schedule, line.stop).run_plan()
@@ -122,7 +130,7 @@ async def _hand_in(
             return await _give_up(line, "handed-over", "The worker was told to stop; another one goes on.")
         case "over" | None:
             pass
-    await line.fail(run_problem(verdict.error))
+    await line.fail(run_problem(verdict.error), metrics=await _measured(run_context))
     return FailedState(message=f"{verdict.error.node_id or 'run'}: {verdict.error.message}")
 
 
@@ -130,12 +138,21 @@ async def _commit(line: AttemptClient, run_context: RunContext, finished: Finish
     """Hand in the outputs, whole: the domain and partners know nothing of where a run keeps its values."""
     outputs: dict[str, Any] = await made_plain(dict(finished.outputs))
     if fault := result_fault(outputs) or artifacts_fault(len(run_context.left)):
-        await line.fail(RunProblem(code=InvalidOutput.code, message=fault))
+        problem = RunProblem(code=InvalidOutput.code, message=fault)
+        await line.fail(problem, metrics=await _measured(run_context))
         return FailedState(message=fault)
-    outcome = await line.commit(outputs, run_context.left)
+    outcome = await line.commit(outputs, run_context.left, await _measured(run_context))
     if outcome.state == "failed":
         return FailedState(message="Nothing of the outcome was taken. The run's problem says why.")
     return Completed(message="Committed.")
+
+
+async def _measured(run_context: RunContext) -> dict[str, float]:
+    """What the run's tries have measured, in earlier attempts and child runs too. Most runs measure nothing."""
+    if not run_context.may_have_measured:
+        return {}
+    store, memory = run_context.runs(run_context.line.stop), run_context.ledger.memory
+    return await in_storage_thread(measured.sums, store, memory)
 
 
 async def _leave_to_right_release(line: AttemptClient, refusal: str) -> PrefectState[Any]:

@@ -1,6 +1,7 @@
 """What all of one flow run's work shares: facts, storage, memory, the line to the domain, threads."""
 
 import os
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, nullcontext
@@ -94,7 +95,9 @@ class RunContext:
     task_runs_cap: int = 200
     shards_cap: int = 4
     children: ChildRuns | None = None
+    has_children: bool = False  # whether some work of this attempt was ordered elsewhere
     artifacts: list[Artifact] = field(default_factory=list)
+    retried: Counter[str] = field(default_factory=Counter)  # by fan-out, how many tries of items followed failed ones
     outage_seconds: float = OUTAGE_SECONDS
     places: Places = field(default_factory=Places)
     slots: Slots = lambda _: nullcontext()
@@ -115,6 +118,11 @@ class RunContext:
     def left(self) -> list[Artifact]:
         """What the run leaves behind, each once: a sub-workflow that is tried again finds what it had made before."""
         return list(dict.fromkeys(self.artifacts))
+
+    @property
+    def may_have_measured(self) -> bool:
+        """Whether some try of the run may have measured something: here, in an earlier attempt, or in a child run."""
+        return self.ledger.has_measured or self.has_children or self.facts.attempt > 1
 
     def close(self) -> None:
         """Let the threads go, those too that are stuck: the process may live on with other runs."""

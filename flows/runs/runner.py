@@ -40,11 +40,12 @@ from flows.memory.large_values import Stored, made_plain
 from flows.prefect_engine.engines import engine
 from flows.prefect_engine.node_tasks import TaskRuns, show_skipped
 from flows.runs.child_flow_runs.start import HANDED_OVER, NoWorker
-from flows.runs.events import item_event, node_event, run_problem, wait_seconds
+from flows.runs.events import item_event, node_event, run_problem, shown_parameters, wait_seconds
 from flows.runs.fan_out import FanOutCounts, Share, run_items
 from flows.runs.node_executor import TIMEOUT_SECONDS, NodeExecutor, Work
 from flows.runs.pool_wait import PoolWait
 from flows.runs.run_context import PlanPath, RunContext
+from flows.runs.stop_signals import flow_run_id
 from flows.runs.stopping import Stop
 from flows.storage.threads import in_storage_thread
 from flows.tries.time_budget import TRY_LEAVE_SECONDS, grace_seconds
@@ -71,7 +72,7 @@ class Runner:
 
     def __post_init__(self) -> None:
         self.executor = NodeExecutor(self.run_context, self.stop, SubWorkflows(self))
-        self._looks_into_storage = any(_lies_in_storage(known.output) for known in self.schedule.outcomes.values())
+        self._looks_into_storage = any(isinstance(known.output, Stored) for known in self.schedule.outcomes.values())
 
     async def run_plan(self) -> Verdict:
         """Carry out decisions until the schedule says that the run is over."""
@@ -98,7 +99,9 @@ class Runner:
 
     async def apply(self, event: Event) -> None:
         """Tell the schedule, and do what it decides."""
-        self._looks_into_storage |= isinstance(event, NodeCompleted | ItemCompleted) and _lies_in_storage(event.output)
+        self._looks_into_storage |= isinstance(event, NodeCompleted | ItemCompleted) and isinstance(
+            event.output, Stored
+        )
         await self._decide_and_carry_out(partial(self.schedule.apply, event))
 
     async def _decide_and_carry_out(self, decide: Callable[[], Iterable[Decision]]) -> None:
@@ -151,7 +154,7 @@ class Runner:
         work = Work(node, self.place.of(node.id), decision.params)
         known = await self.executor.remembered_node(work)
         if known is None:
-            self._note(node.id, "running", tries=1)
+            self._note(node.id, "running", tries=1, parameters=shown_parameters(work.params))
         tries = 0
         if self.visible and node.handler is not None:
             outcome, tries = await TaskRuns(self.executor, node).run_as_task(work, known)
@@ -176,8 +179,9 @@ class Runner:
 
     def _counts(self, node: Node, decision: Expand) -> FanOutCounts:
         line = self.run_context.line if not self.place.path else None
-        states = self.schedule.states
-        return FanOutCounts(line, node.id, decision.count, lambda: states[node.id].is_terminal)
+        states, retried, path = self.schedule.states, self.run_context.retried, self.place.of(node.id)
+        has_ended, again = lambda: states[node.id].is_terminal, lambda: retried[path]
+        return FanOutCounts(line, node.id, decision.count, has_ended, retried=again)
 
     def _report_skipped(self, node: Node) -> None:
         self._report(node.id, "skipped", None)
@@ -316,6 +320,7 @@ async def _run_as_flow_run(inner: Runner, work: Work) -> Verdict:
     ended: list[Verdict] = []
 
     async def body() -> PrefectState[Any]:
+        inner.run_context.line.note_flow_run(flow_run_id(), [inner.place.top])
         verdict = await inner.run_plan()
         ended.append(verdict)
         if isinstance(verdict, Finished):
@@ -338,10 +343,6 @@ async def _nothing_if_stopped(activity: Coroutine[Any, Any, list[Event]]) -> lis
         return await activity
     except Stopped:
         return []
-
-
-def _lies_in_storage(output: Any) -> bool:
-    return isinstance(output, Stored)
 
 
 def _fan_out(node: Node) -> FanOut:

@@ -27,7 +27,7 @@ from flows.runs.fan_out import FanOutCounts, Share, run_items
 from flows.runs.node_executor import NodeExecutor
 from flows.runs.run_context import PlanPath, RunContext
 from flows.runs.runner import Runner, Verdict
-from flows.runs.stop_signals import cancelled_state, heeding_stop_signals, state_after_early_leave
+from flows.runs.stop_signals import cancelled_state, flow_run_id, heeding_stop_signals, state_after_early_leave
 from flows.settings import WorkerSettings
 from flows.storage.threads import in_storage_thread
 
@@ -61,6 +61,7 @@ async def _run_order(line: AttemptClient, settings: WorkerSettings, order: WorkO
                     await tell_hand_over(run_context.zones.runs, place)
                 return ended
             outcome["artifacts"] = [artifact.model_dump(mode="json") for artifact in run_context.artifacts]
+            outcome["retried"] = dict(run_context.retried)
             await in_storage_thread(put_outcome, run_context.runs(line.stop), place, outcome)
             await line.tell_parent()
             return _final_state(verdict)
@@ -70,6 +71,9 @@ async def _carry_out(run_context: RunContext, order: WorkOrder, place: str) -> t
     """Do what the order in this place asks for; return how each part ended, as it is told, and how the whole did."""
     told = await in_storage_thread(read_order, run_context.runs(run_context.line.stop), place)
     plan = run_context.plans[told["workflow"]] if told["workflow"] else Plan.from_json(order.plan)
+    asked = [told["node"]] if "node" in told else told["nodes"]
+    top = told["path"].partition(".")[0].partition("__")[0]  # of the run's own plan
+    run_context.line.note_flow_run(flow_run_id(), [top] if top else asked)
     where = PlanPath(told["path"], told["workflow"], told["inputs"] if told["workflow"] else order.inputs)
     do = _run_share if "node" in told else _run_stretch
     return await do(run_context, plan, where, told, place)

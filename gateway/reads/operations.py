@@ -61,6 +61,7 @@ class JobNode(BaseModel):
     items_total: int | None
     items_done: int | None
     items_failed: int | None
+    items_retried: int | None
     problem: RunProblem | None
     started_at: datetime | None
     finished_at: datetime | None
@@ -74,6 +75,8 @@ class NodePage(BaseModel):
 
 
 class JobEvent(BaseModel):
+    """What happened to the job, its request, or one of its nodes (`node.running` and so on)."""
+
     event_id: int
     kind: str
     actor: str | None

@@ -7,7 +7,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 CEILING = 350
 # Past it since before there was one, with as many lines as they may have until they are split. May only shrink.
 STILL_LONGER = {
-    "benchmarks/_growth_acts.py": 364,
+    "benchmarks/_growth_acts.py": 363,
     "deployments/warm/zygote.py": 371,
     "tests/flows/tries/test_hostile_child.py": 355,
     "tests/support/hostile_child/of_files.py": 353,

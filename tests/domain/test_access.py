@@ -43,6 +43,7 @@ FORBIDDEN_TO_APP = {
     "app.events": {"update", "delete", "truncate"},
     "app.audit": {"update", "delete", "truncate"},
     "app.audit_seals": {"update", "delete", "truncate"},
+    "app.node_transitions": {"update", "truncate"},
     "app.alembic_version": set(WRITES),
 }
 

@@ -1,11 +1,15 @@
 """An operator's run of a part of a workflow: which nodes it is of, and who is told of its end."""
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
-from tests.support.acts import call, dispatched
+from flows.compiler.part_needs import needs
+from tests.flows.compiler.support import plan_of
+from tests.support.acts import Flow, call, dispatched
 from tests.support.cluster import TestDatabase
 from tests.support.platform import Domain, running_domain
 
@@ -33,7 +37,7 @@ async def ordered(domain: Domain, **order: Any) -> Any:
         ({}, None),
         ({"only": ["echo_handler"]}, ["echo_handler"]),
         ({"from": ["echo_handler"]}, ["echo_handler", "end"]),
-        ({"only": ["start"], "from": ["end"]}, ["start", "end"]),
+        ({"only": ["start"], "from": ["end"], "outputs": {"echo_handler": {"echoed_params": {}}}}, ["start", "end"]),
     ],
 )
 async def test_flow_run_is_given_the_nodes_of_its_part(
@@ -100,3 +104,92 @@ async def test_operator_who_ordered_a_part_is_called_back(domain: Domain) -> Non
     await flow.commit({})
     told = "select e.url, c.status from app.callbacks c join app.callback_endpoints e using (endpoint_id)"
     assert domain.rows(told) == [(url, "completed")]
+
+
+NODES_THAT_READ = """
+  start: {type: start, next: first}
+  first: {handler: echo, params: {word: "{{ inputs.word }}"}, next: way}
+  way: {type: conditional, condition: "{{ inputs.word }} == 'hello'", on_true: second, on_false: other}
+  second: {handler: echo, params: {told: "{{ nodes.first.output.echoed_params }}"}, next: last}
+  other: {handler: echo, next: last}
+  last:
+    depends_on: {any_of: [second, other]}
+    handler: echo
+    params: {maybe: "{{ nodes.other.output.echoed_params | default(none) }}"}
+    next: end
+  end: {type: end}
+"""
+INPUTS, OUTPUTS = "{word: {type: string, default: hello}}", '{told: "{{ nodes.first.output.echoed_params }}"}'
+READS = f"workflow_id: reads\nversion: 1\ninputs: {INPUTS}\nnodes:\n{NODES_THAT_READ}\noutputs: {OUTPUTS}\n"
+
+
+@pytest.fixture
+async def reading(shared_database: TestDatabase, tmp_path: Path) -> AsyncIterator[Domain]:
+    add_workflows(tmp_path)
+    (tmp_path / "reads.yaml").write_text(READS)
+    async with running_domain(shared_database, tmp_path, workflows_dir=tmp_path) as domain:
+        yield domain
+
+
+async def completed_run(domain: Domain) -> Flow:
+    assert (await ordered(domain, workflow_id="reads", inputs={"word": "good day"})).status_code == 202
+    [flow] = await dispatched(domain)
+    await flow.start()
+    await flow.beat({"node_id": "first", "state": "completed"}, {"node_id": "second", "state": "skipped"})
+    await flow.commit({})
+    return flow
+
+
+@pytest.mark.parametrize(
+    ("order", "says"),
+    [
+        ({"only": ["second"]}, "second reads what first returns. Name a run"),
+        ({"from": ["last"]}, "outputs reads what first returns"),
+        ({"only": ["second"], "outputs": {"firts": {}}}, "of 'firts', which is no node outside"),
+        ({"only": ["second"], "outputs": {"second": {}}}, "of 'second', which is no node outside"),
+        ({"outputs": {"first": {}}}, "taken over by a part of a workflow alone"),
+        ({"only": ["second"], "outputs": {"first": "x" * 200_000}}, "more than 200,000 bytes"),
+        ({"only": ["second"], "outputs_of": str(uuid4())}, "is no run of reads"),
+    ],
+)
+async def test_part_that_reads_what_nobody_knows_is_refused_with_what_is_missing(
+    reading: Domain, order: dict[str, Any], says: str
+) -> None:
+    answer = await ordered(reading, workflow_id="reads", **order)
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid-submission")
+    assert says in answer.json()["detail"]
+
+
+async def test_part_is_told_what_an_earlier_run_knows_and_takes_its_inputs(reading: Domain) -> None:
+    earlier = await completed_run(reading)
+    order: dict[str, Any] = {"workflow_id": "reads", "from": ["second"], "outputs_of": str(earlier.run_id)}
+    assert (await ordered(reading, **order)).status_code == 202
+    [flow] = await dispatched(reading)
+    told = (await flow.start()).json()
+    assert (told["only"], told["inputs"]) == (["second", "last", "end"], {"word": "good day"})
+    known = told["known"]
+    assert (known["run_id"], known["memory"], known["outputs"]) == (str(earlier.run_id), 1, {})
+    assert (known["states"]["first"], known["states"]["second"]) == ("completed", "skipped")
+    await flow.commit({})
+    order |= {"inputs": {"word": "hello"}, "outputs": {"first": {"echoed_params": 1}}}
+    assert (await ordered(reading, **order)).status_code == 202
+    [flow] = await dispatched(reading)
+    told = (await flow.start()).json()
+    assert (told["inputs"], told["known"]["outputs"]) == ({"word": "hello"}, {"first": {"echoed_params": 1}})
+
+
+async def test_part_whose_earlier_run_did_not_come_so_far_is_refused(reading: Domain) -> None:
+    assert (await ordered(reading, workflow_id="reads")).status_code == 202
+    [earlier] = await dispatched(reading)
+    await earlier.start()
+    await earlier.fail()
+    answer = await ordered(reading, workflow_id="reads", only=["second"], outputs_of=str(earlier.run_id))
+    assert answer.status_code == 422
+    assert "second reads what first returns, which is pending in the earlier run" in answer.json()["detail"]
+
+
+def test_needs_of_a_part_are_what_it_reads_without_a_default_outside_of_it() -> None:
+    plan = plan_of(NODES_THAT_READ, inputs=INPUTS, outputs=OUTPUTS)
+    assert needs(plan, ["second", "last"]) == {"first": ["second"]}
+    assert needs(plan, ["first", "way"]) == {}
+    assert needs(plan, ["second", "end"]) == {"first": ["second", "outputs"]}

@@ -173,7 +173,7 @@ async def test_a_timeline_tells_a_request_s_life_in_order(domain: Domain) -> Non
         assert (await reviewer.post(f"/api/v1/assets/{asset_id}/versions/0/reject", json=decision)).status_code == 200
     timeline = await read(domain, f"requests/{request_id}/timeline")
     assert [entry["kind"] for entry in timeline["entries"]] == [
-        "request.accepted", "run.queued", "attempt.started", "request.processing", "node.completed",
+        "request.accepted", "run.queued", "attempt.started", "request.processing", "node.running", "node.completed",
         "run.completed", "request.completed", "artifacts", "revision.rejected",
     ]  # fmt: skip
     facts = {entry["kind"]: entry["facts"] for entry in timeline["entries"]}

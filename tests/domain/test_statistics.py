@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from domain.repositories import pools, statistics
+from domain.repositories import pools, run_metrics, statistics
 from tests.support.lives import completed, failed, submitted
 from tests.support.platform import Domain
 
@@ -103,14 +103,23 @@ async def test_statistics_of_a_large_store_are_read_by_index(domain: Domain) -> 
         "insert into app.attempts (run_id, number, token, state, created_at) select run_id, n, run_id::text || n,"
         " 'committed', created_at from app.runs, generate_series(1, 2) n where digest = 'd' returning 1"
     )
+    domain.rows(
+        "insert into app.node_transitions (run_id, attempt, node_id, before, state, tries, retries, at)"
+        " select run_id, 1, 'validate', 'ready', 'running', n, n - 1, created_at from app.runs, generate_series(1, 2) n"
+        " where digest = 'd' returning 1"
+    )
+    domain.rows(
+        "insert into app.run_metrics (run_id, memory, name, value) select run_id, 1, 'tokens', 1 from app.runs"
+        " returning 1"
+    )
     with psycopg.connect(domain.database.url(), autocommit=True) as administrator:
         administrator.execute("analyze")
     for query in (
         statistics.PLATFORMS, statistics.WORKFLOWS, statistics.ATTEMPTS, statistics.STORMS, statistics.DOWNTIMES,
-        statistics.QUEUES, statistics.APPROVALS, pools.ALL, pools.POOLS,
+        statistics.QUEUES, statistics.APPROVALS, statistics.HEATMAP, run_metrics.MEASURED, pools.ALL, pools.POOLS,
     ):  # fmt: skip
-        scanned = scans(domain, query.text)
-        assert not scanned & {"requests", "runs", "attempts"}, f"{scanned} is read whole by {query.text}"
+        scanned = scans(domain, query.text) & {"requests", "runs", "attempts", "node_transitions", "run_metrics"}
+        assert not scanned, f"{scanned} is read whole by {query.text}"
     shown = await stats(domain, "1h")
     assert shown["totals"]["received"] <= 1 + STORED // 2400 + 1
 
@@ -119,6 +128,8 @@ def scans(domain: Domain, query: str) -> set[str]:
     """The tables that this query reads from end to end for the last hour."""
     values = {
         ":window": "3600",
+        ":cells": "100",
+        ":cell": "3600",
         ":many": "10",
         ":most": "50",
         ":still": "300",

@@ -1,5 +1,6 @@
 """What operators read of jobs: by the ids of runs and flow runs, of every platform, in pages."""
 
+from typing import Any
 from uuid import uuid4
 
 from tests.gateway.world import call, failed, started, submitted
@@ -26,6 +27,25 @@ async def test_a_job_is_read_with_its_nodes_and_events_and_found_by_its_flow_run
     assert [event["kind"] for event in events["events"]][-1] == "request.processing"  # type: ignore[attr-defined]
     found = await read(platform, "/lookup", flow_run_id=known.flow_run_id)
     assert (found["job_id"], found["attempt"], found["attempt_state"]) == (known.run_id, 1, "started")
+
+
+async def test_events_of_a_job_tell_each_change_of_each_node_in_pages(platform: Platform) -> None:
+    known = await started(platform)
+    beat = [{"node_id": "fetch", "state": state, "tries": 1} for state in ("running", "completed")]
+    [(token,)] = platform.domain.rows("select token from app.attempts where run_id = %s", known.run_id)
+    async with platform.domain.as_("worker") as worker:
+        body = {"attempt_token": token, "events": beat}
+        assert (await worker.post(f"/api/v1/runs/{known.run_id}/heartbeat", json=body)).status_code == 200
+    seen: list[dict[str, Any]] = []
+    after: object = 0
+    while after is not None:
+        page: dict[str, Any] = await read(platform, f"/job/{known.run_id}/events", after=after, limit=2)
+        seen, after = seen + page["events"], page["next"]
+    assert [event["kind"] for event in seen[-2:]] == ["node.running", "node.completed"]
+    assert {"node": "fetch", "attempt": 1, "before": "running"}.items() <= seen[-1]["details"].items()
+    assert [event["event_id"] for event in seen] == sorted({event["event_id"] for event in seen})
+    answer = await call(platform, "ddh-dev", "GET", f"/api/status/job/{known.run_id}/events")
+    assert answer.status_code in {403, 404}
 
 
 async def test_jobs_are_listed_newest_first_in_pages_and_by_state(platform: Platform) -> None:

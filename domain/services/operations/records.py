@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from domain.contracts.records import (
     Assignment,
     AttemptRecord,
+    ComposeFile,
     FlowRunRecord,
     RequestPage,
     RequestRecord,
@@ -30,6 +31,7 @@ from domain.errors import NotFound
 from domain.models import Attempt, AttemptFlowRun, Request, Run, RunNode
 from domain.repositories.holds import Holds
 from domain.repositories.records import Records
+from domain.repositories.run_metrics import RunMetrics
 from domain.repositories.runs import Runs
 from domain.rules.holds import PAUSED
 from domain.rules.lifecycle import OPEN_RUNS, RequestState, RunState
@@ -39,8 +41,10 @@ from domain.services.operations.callbacks import place_of
 from domain.services.operations.workflow_definitions import Definitions
 from flows.compiler import Node, Plan
 
+RECORD_VERSION = "1.0"
 LONGEST_TEXT = 300
 PAGE_BYTES = 150_000
+MOST_FLOW_RUNS = 100
 
 
 @dataclass(frozen=True)
@@ -57,15 +61,17 @@ class RecordDesk:
         run, request, definition = found
         plan = Plan.from_json(definition.plan)
         attempts, flow_runs = await records.attempts(run_id), await records.flow_runs(run_id)
-        nodes_total, artifacts = await records.counts(run_id)
+        nodes_total, artifacts, noted_at = await records.counts(run)
         nodes = await records.nodes(run_id, first_stage, stages)
         return RunRecord(
             **(await self._summaries([(run, request)]))[0].model_dump(),
+            record_version=RECORD_VERSION,
+            updated_at=max(filter(None, (run.created_at, run.started_at, run.finished_at, noted_at))),
             type=plan.type,
             sub_workflows=[WorkflowPin(id=name, **run.pins[name]) for name in sorted(run.pins)],
             memory=run.memory,
             sequence=run.sequence,
-            dependencies=list(await records.earlier_runs(run)),
+            dependencies=list(await records.dependencies(run)),
             ordinal=request.ordinal,
             revision=request.revision,
             is_internal=request.is_internal,
@@ -74,8 +80,9 @@ class RecordDesk:
             problem=run.problem,
             sla_seconds=plan.sla_seconds,
             artifacts=artifacts,
+            metrics=await RunMetrics(self.session).of_run(run_id),
             attempts=[_attempt(attempt, flow_runs) for attempt in attempts],
-            stages=[_stage(node, plan.nodes.get(node.node_id), attempts[-1:]) for node in nodes],
+            stages=[_stage(node, plan.nodes.get(node.node_id), flow_runs) for node in nodes],
             stages_total=nodes_total,
             timeline_url=f"/api/v1/requests/{run.request_id}/timeline",
         )
@@ -207,7 +214,22 @@ def _attempt(attempt: Attempt, flow_runs: Sequence[AttemptFlowRun]) -> AttemptRe
     return AttemptRecord(**facts, flow_runs=worked)
 
 
-def _stage(node: RunNode, planned: Node | None, newest: Sequence[Attempt]) -> Stage:
+def _at_work(node: RunNode, flow_runs: Sequence[AttemptFlowRun]) -> Sequence[AttemptFlowRun]:
+    """The flow runs that did the node last, the newest first: its child runs where it had some, else the run's own."""
+    if node.updated_at is None or node.state == "pending":
+        return []
+    told = [one for one in reversed(flow_runs) if node.node_id in (one.nodes or ())]
+    own = [one for one in reversed(flow_runs) if one.segment is None and one.nodes is None]
+    children = [one for one in told if one.segment is not None]
+    inside = [one for one in told if one.segment is None]  # sub-workflows, which have no place of their own
+    found = children or own
+    newest = [one for one in found if one.number == found[0].number] if found else []
+    return newest + inside if node.type != "workflow" else inside[:1] + newest
+
+
+def _stage(node: RunNode, planned: Node | None, flow_runs: Sequence[AttemptFlowRun]) -> Stage:
+    worked = _at_work(node, flow_runs)
+    placed = next((one for one in worked if one.pool is not None), None)
     return Stage(
         id=node.node_id,
         type=node.type,
@@ -218,16 +240,23 @@ def _stage(node: RunNode, planned: Node | None, newest: Sequence[Attempt]) -> St
         resources_required=Resources(memory_mb=planned.resources.memory_mb, cpu=planned.resources.cpu)
         if planned
         else Resources(),
-        resources_assigned=Assignment(pool=node.pool, flow_run_id=newest[0].flow_run_id if newest else None),
+        resources_assigned=Assignment(
+            pool=placed.pool if placed else node.pool,
+            flow_run_id=worked[0].flow_run_id if worked else None,
+            flow_run_ids=[one.flow_run_id for one in worked[:MOST_FLOW_RUNS]],
+        ),
+        compose_file=ComposeFile(job_template=placed.job_template, image=placed.image) if placed else None,
         tries=node.tries,
         fraction=node.fraction,
         message=node.message,
         items_total=node.items_total,
         items_done=node.items_done,
         items_failed=node.items_failed,
+        items_retried=node.items_retried,
         problem=node.problem,
         started_at=node.started_at,
-        updated_at=node.finished_at or node.started_at,
+        updated_at=node.updated_at or node.finished_at or node.started_at,
+        resolved_parameters=node.parameters,
         parameters=dict(planned.params) if planned else {},
         dependencies=list(planned.predecessors) if planned else [],
         args=planned.args if planned else None,

@@ -8,9 +8,12 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.contracts.statistics import (
     Downtime,
+    MetricSum,
     PlatformStatistics,
     PoolStatistics,
     QueueAge,
+    RetryCell,
+    RetryHeatmap,
     RetryStorm,
     Spread,
     Statistics,
@@ -19,6 +22,7 @@ from domain.contracts.statistics import (
 )
 from domain.repositories.holds import Holds
 from domain.repositories.pools import Pools
+from domain.repositories.run_metrics import RunMetrics
 from domain.repositories.statistics import StatisticsReader
 from domain.rules.holds import in_words
 
@@ -29,25 +33,33 @@ async def statistics(session: AsyncSession, window_seconds: float, silence_secon
     """How the platform did in the window that ends now."""
     reader = StatisticsReader(session, window_seconds)
     platforms = await reader.platforms()
-    workflows = [_workflow(row) for row in await reader.workflows()]
+    measured = await RunMetrics(session).in_window(window_seconds)
+    workflows = [_workflow(row, measured) for row in await reader.workflows()]
     return Statistics(
         window_seconds=window_seconds,
         until=datetime.now(UTC),
         totals=_totals(platforms, window_seconds),
         platforms=[
             PlatformStatistics(
-                **_totals([row], window_seconds).model_dump(), platform_id=row["platform_id"], duration=_spread(row)
+                **_totals([row], window_seconds).model_dump(),
+                platform_id=row["platform_id"],
+                duration=_spread(row),
+                metrics=_sums(measured, platform_id=row["platform_id"]),
             )
             for row in platforms
         ],
         workflows=workflows,
         attempts={row["attempts"]: row["runs"] for row in await reader.attempts()},
+        retries=RetryHeatmap(
+            cell_seconds=reader.cell_seconds, cells=[RetryCell(**row) for row in await reader.heatmap()]
+        ),
         retry_storms=[RetryStorm(**row) for row in await reader.storms()],
         downtimes=[Downtime(**row) for row in await reader.downtimes()],
         queues=[QueueAge(priority=row["priority"], age=_spread(row)) for row in await reader.queues()],
         pools=await _pools(session, silence_seconds),
         time_to_approval=_spread(await reader.approvals()),
         sla_breaches=sum(workflow.sla_breaches for workflow in workflows),
+        metrics=_sums(measured),
     )
 
 
@@ -72,9 +84,20 @@ def _totals(rows: Sequence[Mapping[Any, Any]], window_seconds: float) -> Totals:
     )
 
 
-def _workflow(row: Mapping[Any, Any]) -> WorkflowStatistics:
+def _workflow(row: Mapping[Any, Any], measured: Sequence[Mapping[Any, Any]]) -> WorkflowStatistics:
     facts = {name: value for name, value in row.items() if name in WorkflowStatistics.model_fields}
-    return WorkflowStatistics(**facts, failure_rate=_rate(row["failed"], row["completed"]), duration=_spread(row))
+    rate, metrics = _rate(row["failed"], row["completed"]), _sums(measured, workflow_id=row["workflow_id"])
+    return WorkflowStatistics(**facts, failure_rate=rate, duration=_spread(row), metrics=metrics)
+
+
+def _sums(measured: Sequence[Mapping[Any, Any]], **of: str) -> dict[str, MetricSum]:
+    """What was measured, of these alone. A run is of one workflow and one platform, so its row is in one sum only."""
+    found: dict[str, tuple[float, int]] = {}
+    for row in measured:
+        if all(row[name] == wanted for name, wanted in of.items()):
+            total, runs = found.get(row["name"], (0.0, 0))
+            found[row["name"]] = total + row["total"], runs + row["runs"]
+    return {name: MetricSum(total=total, runs=runs, cost_per_run=total / runs) for name, (total, runs) in found.items()}
 
 
 def _rate(failed: int, completed: int) -> float | None:

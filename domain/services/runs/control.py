@@ -10,6 +10,7 @@ from domain.errors import AlreadyFinished, NotRerunnable
 from domain.models import Request, Run
 from domain.repositories.assets import Assets
 from domain.repositories.controls import Controls
+from domain.repositories.node_states import NodeStates
 from domain.repositories.platforms import Platforms
 from domain.repositories.runs import Runs
 from domain.rules.control import reopened, rerun_refusal, scope_name
@@ -146,11 +147,11 @@ class Control:
         asked = (await found_request(self.session, run.request_id)).asked_nodes
         changed = order.definition == "current" and self._repin(run, asked)
         if order.scope == "failed" and not changed:
-            await Runs(self.session).reset_unfinished(run.run_id)
+            await NodeStates(self.session).reset_unfinished(run.run_id)
             return
         run.memory += 1
         nodes = node_rows(run.run_id, await self._plan(run), asked)
-        await Runs(self.session).replace_nodes(run.run_id, nodes)
+        await NodeStates(self.session).replace(run.run_id, nodes)
 
     def _repin(self, run: Run, asked: list[str] | None) -> bool:
         """Pin the current definitions, of the sub-workflows too; whether any of them is another."""

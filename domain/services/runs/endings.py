@@ -21,7 +21,9 @@ from domain.models.transitions import follow, transition
 from domain.repositories.assets import Assets
 from domain.repositories.callbacks import Callbacks
 from domain.repositories.exports import Exports
+from domain.repositories.node_states import NodeStates
 from domain.repositories.requests import Requests
+from domain.repositories.run_metrics import RunMetrics
 from domain.repositories.runs import Runs
 from domain.repositories.sweep import Suspect, Sweep
 from domain.rules.backoff import FIRST_SECONDS, pause_seconds
@@ -52,6 +54,8 @@ MOST_HAND_OVERS = 20
 CHILD_LOST = "child-run-lost"  # said by a parent whose child run's process is gone
 HANDLER_MISSING = "handler-missing"  # said by a worker whose image is of another release
 ENDED_SILENTLY = "ended-without-outcome"
+RETRYING = "retrying"  # the reason of a run whose next attempt has not begun
+LOST = "attempt.lost"
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,7 @@ class RunLifecycle:
         run.outputs = message.outputs
         run.finished_at = func.clock_timestamp()
         await Runs(self.session).put_artifacts(run, request, message.artifacts)
+        await RunMetrics(self.session).put(run, message.metrics)
         if request.is_internal:
             await Exports(self.session).publish(request.request_id, message.outputs)
         tell(self.session, run, "run.completed", attempt=attempt.number, artifacts=len(message.artifacts))
@@ -112,6 +117,7 @@ class RunLifecycle:
             return Outcome(run_id=run_id, state=run.state.value)
         end_attempt(self.session, attempt, AttemptEvent.FAILED)
         attempt.problem = message.problem.model_dump(mode="json")
+        await RunMetrics(self.session).put(run, message.metrics)
         match message.verdict:
             case "failed":
                 await self._fail_run(run, message.problem)
@@ -222,13 +228,13 @@ class RunLifecycle:
         if is_given_up(used, await Runs(self.session).blame(run.run_id), self.max_attempts):
             await self._give_up_after(used, run, why)
         else:
-            await self._reattempt(run, attempt, "attempt.lost", why, self._pause(used))
+            await self._reattempt(run, attempt, LOST, why, self._pause(used))
 
     async def _reattempt_or_park(self, run: Run, attempt: Attempt, why: str) -> None:
         """Try once more; after the last attempt leave the run to a human, with the reason."""
         used = self._used(run, attempt)
         if used < self.max_attempts:
-            await self._reattempt(run, attempt, "attempt.lost", why, self._pause(used))
+            await self._reattempt(run, attempt, LOST, why, self._pause(used))
         else:
             await self._give_up_after(used, run, why)
 
@@ -252,9 +258,11 @@ class RunLifecycle:
         awaits: Sequence[str] | None = None,
     ) -> None:
         transition(run, RunEvent.ATTEMPT_LOST)
+        if event == LOST and run.unroutable_since is None:
+            run.reason = RETRYING
         tell(self.session, run, event, attempt=attempt.number, why=why)
         await self.session.flush()  # the old attempt must have left the live ones before the next one joins them
-        await Runs(self.session).reset_unfinished(run.run_id)
+        await NodeStates(self.session).reset_unfinished(run.run_id)
         await Runs(self.session).add_attempt(run.run_id, attempt.number + 1, pause_seconds, awaits)
 
     async def _fail_run(self, run: Run, problem: RunProblem, event: RunEvent = RunEvent.FAILED) -> None:
@@ -277,6 +285,7 @@ class RunLifecycle:
         if attempt := await Runs(self.session).live_attempt(run.run_id):
             end_attempt(self.session, attempt, AttemptEvent.FENCED)
         transition(run, RunEvent.CANCELLED)
+        run.reason = None if run.reason == RETRYING else run.reason
         run.finished_at = func.clock_timestamp()
 
     async def reopen(self, request: Request, run: Run, actor: str, **details: str) -> None:

@@ -11,6 +11,7 @@ from domain.after_commit import after_commit
 from domain.contracts.runs import Heartbeat, HeartbeatAnswer
 from domain.db import Database
 from domain.loops.listening_notes import ListeningNotes
+from domain.repositories.node_states import NodeStates
 from domain.repositories.runs import Runs
 from domain.shared.notices import CHILDREN_CHANNEL, Notices, happens_within
 
@@ -31,7 +32,8 @@ class Heartbeats:
             if not await happens_within(woken, message.wait_seconds):
                 return answer
         return await self._noted(
-            run_id, message.model_copy(update={"events": [], "left_outcome": None, "sent_to": None})
+            run_id,
+            message.model_copy(update={"events": [], "flow_runs": None, "left_outcome": None, "sent_to": None}),
         )
 
     async def _noted(self, run_id: UUID, message: Heartbeat) -> HeartbeatAnswer:
@@ -41,7 +43,8 @@ class Heartbeats:
             noted = await runs.beat(run_id, message.attempt_token, of_child=of_child, left_outcome=left_outcome)
             if noted is None:
                 return HeartbeatAnswer(stop=True)
-            await runs.apply_events(run_id, message.events)
+            await runs.note_flow_runs(run_id, noted.attempt, message.flow_runs)
+            await NodeStates(session).note(run_id, noted.attempt, message.events)
             if message.sent_to:
                 after_commit(session).sent.add(message.sent_to)
             await self.listener.note_with(session)

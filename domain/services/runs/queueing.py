@@ -18,9 +18,10 @@ from domain.rules.lifecycle import REQUEST, RUN
 from domain.security import Identity
 from domain.services.operations.audit import THE_SERVICE, record
 from domain.services.operations.workflow_definitions import Definition, Definitions
+from domain.services.runs.parts import part_order
 from domain.services.runs.scratch_assets import open_scratch, refuse_publishing
 from domain.services.runs.steps import queue_ready
-from flows.compiler import InputFault, OutOfTurn, Plan, RequestPlan, Schedule, Step, UnknownNode, selected
+from flows.compiler import InputFault, Plan, RequestPlan, Step
 from flows.compiler.partition import home_pool, priority_of
 
 
@@ -111,11 +112,12 @@ class InternalRuns:
     async def create(self, order: RunCreate, caller: Identity) -> RunCreated:
         """Queue an operator's run, or a part of one. What it makes belongs to a scratch asset of its own."""
         definition = self.definitions.named(order.workflow_id)
-        part = _part(definition.plan, order)
+        part = await part_order(self.session, definition.plan, order)
         refuse_publishing(definition, self.definitions)
-        inputs = checked_inputs(definition.plan, order.inputs)
-        request = self._request(definition.plan, inputs, caller, order.priority, part, order.callback_url)
-        open_scratch(self.session, request, definition, self.definitions, part)
+        inputs = checked_inputs(definition.plan, part.inputs)
+        content = part.content(definition.plan, inputs)
+        request = self._request(content, caller, order.priority, order.callback_url)
+        open_scratch(self.session, request, definition, self.definitions, part.nodes)
         run = await self._queued(request, definition, inputs)
         record(self.session, caller, "run.create", f"run/{run.run_id}", workflow=run.workflow_id)
         return RunCreated(run_id=run.run_id, request_id=run.request_id, asset_id=request.asset_id)
@@ -124,7 +126,7 @@ class InternalRuns:
         """A run that the service orders, for a request of its own. It makes nothing that is an asset's."""
         definition = self.definitions.named(workflow_id)
         inputs = checked_inputs(definition.plan, given)
-        request = self._request(definition.plan, inputs, caller, priority)
+        request = self._request({"workflow_id": workflow_id, "inputs": inputs}, caller, priority)
         return await self._queued(request, definition, inputs)
 
     async def register(self, order: RunRegister, caller: Identity) -> Registered:
@@ -139,7 +141,7 @@ class InternalRuns:
         definition = self.definitions.named(order.workflow_id)
         refuse_publishing(definition, self.definitions)
         inputs = checked_inputs(definition.plan, order.inputs)
-        request = self._request(definition.plan, inputs, caller, "normal")
+        request = self._request({"workflow_id": order.workflow_id, "inputs": inputs}, caller, "normal")
         open_scratch(self.session, request, definition, self.definitions, None)
         await self.session.flush()
         accept(self.session, request)
@@ -152,15 +154,8 @@ class InternalRuns:
         return await queue_run(self.session, request, definition, inputs)
 
     def _request(
-        self,
-        plan: Plan,
-        inputs: dict[str, Any],
-        caller: Identity,
-        priority: str,
-        part: list[str] | None = None,
-        callback_url: str | None = None,
+        self, content: dict[str, Any], caller: Identity, priority: str, callback_url: str | None = None
     ) -> Request:
-        content = {"workflow_id": plan.workflow_id, "inputs": inputs} | ({} if part is None else {"only": part})
         request = Request(
             request_id=uuid4(),
             client_id=None if caller == THE_SERVICE else caller.client_id,
@@ -182,14 +177,3 @@ def checked_inputs(plan: Plan | RequestPlan, given: dict[str, Any]) -> dict[str,
         return plan.resolve_inputs(given)
     except InputFault as fault:
         raise InvalidSubmission(str(fault)) from fault
-
-
-def _part(plan: Plan, order: RunCreate) -> list[str] | None:
-    """The nodes that an order asks for, in the plan's order; None where it asks for all of them."""
-    try:
-        part = selected(plan, order.only, order.start_from)
-        Schedule(plan, only=part)  # knows which parts can be run
-    except (UnknownNode, OutOfTurn) as fault:
-        told = f"{str(fault)[0].upper()}{str(fault)[1:]}"
-        raise InvalidSubmission(told if told.endswith("?") else f"{told}.") from fault
-    return None if part is None else [name for name in plan.nodes if name in part]

@@ -13,6 +13,7 @@ from domain.models import Attempt, Run
 from domain.models.transitions import transition
 from domain.repositories.assets import Assets
 from domain.repositories.controls import Controls
+from domain.repositories.node_states import NodeStates
 from domain.repositories.requests import Requests
 from domain.repositories.runs import Runs
 from domain.rules.control import reopened, rerun_refusal
@@ -29,7 +30,7 @@ from domain.rules.lifecycle import (
 )
 from domain.services.lookups import found_request
 from domain.services.operations.audit import PREFECT, record
-from domain.services.runs.endings import RunLifecycle
+from domain.services.runs.endings import RETRYING, RunLifecycle
 from domain.services.runs.fence import end_attempt, fenced, reopen, tell
 from domain.services.runs.work_order import work_order
 
@@ -99,7 +100,7 @@ class RunStarts:
             return None
         if attempt.state is AttemptState.STARTED:
             end_attempt(self.session, attempt, AttemptEvent.FENCED)
-            await runs.reset_unfinished(run.run_id)
+            await NodeStates(self.session).reset_unfinished(run.run_id)
         elif run.state is RunState.FAILED:
             await self._reopen_for_retry(run, attempt)
         else:
@@ -143,7 +144,7 @@ class RunStarts:
         again = reopened("failed", run.sequence, [(one.sequence, one.state) for one in runs])
         for one in (one for one in runs if one.sequence in again):
             reopen(one)
-            await Runs(self.session).reset_unfinished(one.run_id)
+            await NodeStates(self.session).reset_unfinished(one.run_id)
         await Runs(self.session).count_anew(run, attempt.number + 1)
         await RunLifecycle(self.session).reopen(request, run, PREFECT.client_id)
         record(self.session, PREFECT, "rerun", f"run/{run.run_id}", scope="failed", definition="pinned")
@@ -162,7 +163,7 @@ class RunStarts:
         attempt.heartbeat_at = attempt.started_at = func.clock_timestamp()
         transition(run, RunEvent.STARTED)
         run.started_at = run.started_at or func.clock_timestamp()
-        if run.unroutable_since is not None:
+        if run.unroutable_since is not None or run.reason == RETRYING:
             run.reason = run.unroutable_pool = run.unroutable_since = None
         tell(self.session, run, "attempt.started", attempt=attempt.number, flow_run_id=str(message.flow_run_id))
 

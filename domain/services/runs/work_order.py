@@ -24,6 +24,7 @@ async def work_order(
         plans=await _pinned_plans(session, run),
         inputs=run.inputs,
         only=request.asked_nodes,
+        known=request.known_outputs,
         facts=run_facts(run, request, attempt),
         memory=run.memory,
         heartbeat_seconds=heartbeat_seconds,

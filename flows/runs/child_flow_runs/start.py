@@ -171,6 +171,7 @@ class SegmentRuns:
         while True:
             await self._until_it_may_begin(stop)
             number = self._count = self._count + 1
+            self.run_context.has_children = True
             place = segment_name(self.run_context.facts, number)
             await in_storage_thread(put, place)
             await wait.waits(number)
@@ -184,6 +185,7 @@ class SegmentRuns:
             if is_over:
                 outcome = await in_storage_thread(read_outcome, self._store, place)
                 self.run_context.artifacts += [Artifact.model_validate(artifact) for artifact in outcome["artifacts"]]
+                self.run_context.retried.update(outcome.get("retried", {}))
                 return outcome
 
     async def _until_it_may_begin(self, stop: Stop) -> None:

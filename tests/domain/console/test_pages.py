@@ -54,6 +54,7 @@ async def test_axe_finds_nothing_serious_on_any_page(
     given = await decide(assembly.domain, asset_id, 0, "approve", comment="As agreed.")
     assert given.json()["approvals"] == 1, given.text
     callback_id = _callback(assembly)
+    _retries(assembly)
     paths = {
         "review": "/",
         "all": "/?show=all",
@@ -63,6 +64,7 @@ async def test_axe_finds_nothing_serious_on_any_page(
         "platforms": "/platforms",
         "callbacks": "/callbacks",
         "callback": f"/callbacks/{callback_id}",
+        "work": "/work",
         "audit": "/audit",
         "verified": "/audit?verify=true",
         "nowhere": "/nowhere",
@@ -81,6 +83,19 @@ async def test_axe_finds_nothing_serious_on_any_page(
             await visit.page.get_by_role("button", name=button).click()
             assert await judged(visit.page) == [], button
             await visit.page.keyboard.press("Escape")
+
+
+def _retries(assembly: Assembly) -> None:
+    """Some that were tried again, some of them often; and what a run has cost."""
+    assembly.domain.rows(
+        "insert into app.node_transitions (run_id, attempt, node_id, before, state, retries, at) select run_id, 1,"
+        " 'node_' || mod(n, 3), 'ready', 'running', power(3, n), now() - n * interval '2 hours' from"
+        " (select run_id from app.runs limit 1) run, generate_series(0, 8) n returning 1"
+    )
+    assembly.domain.rows(
+        "insert into app.run_metrics (run_id, memory, name, value) select run_id, 1, 'features', 12.5 from app.runs"
+        " on conflict (run_id, memory, name) do update set value = 12.5 returning 1"
+    )
 
 
 def _callback(assembly: Assembly) -> str:

@@ -163,3 +163,17 @@ def test_provenance_is_text_whatever_the_item_holds() -> None:
     assert outline(None) == {}
     item = {"id": "a", "links": [{"rel": "derived_from", "href": ["x"]}, "y"], "properties": {"datetime": 5, "x": 1}}
     assert outline(item) == {"Catalogue item": "a", "Data from": "5", "Derived from": "['x']"}
+
+
+def test_transitions_are_said_with_what_they_wait_for_and_how_often_items_were_tried() -> None:
+    said = [
+        event("node.ready", {"node": "tiles", "tries": 2, "before": "running"}),
+        event("node.ready", {"node": "tiles", "tries": 0, "before": "pending"}),
+        event("node.pending", {"node": "tiles", "before": "running", "attempt": 1}),
+        event("node.completed", {"node": "tiles", "items": {"total": 9, "done": 9}, "retries": 4}),
+        event("node.running", {"node": "cog", "tries": 3, "retries": 1}),
+    ]
+    assert said == [
+        "tiles waits for try 3", "tiles ready", "tiles waits again, running in attempt 1",
+        "tiles completed, 9 of 9 items, 4 tried again", "cog running, try 3",
+    ]  # fmt: skip

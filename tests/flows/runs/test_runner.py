@@ -22,6 +22,7 @@ from flows.handlers import registry
 from flows.handlers.context import Context
 from flows.handlers.errors import HandlerError
 from flows.handlers.registry import handler
+from flows.memory import measured
 from flows.memory.large_values import TRAVELS_BYTES, Stored, plain
 from flows.memory.ledger import Ledger
 from flows.runs.domain_client import AttemptClient
@@ -58,6 +59,8 @@ def calls() -> Iterator["Counter[str]"]:
     @handler(NAME, pool="light", example=Made())
     def count(params: Asked, context: Context) -> Made:
         counted[params.name] += 1
+        context.metric("calls", 1)
+        context.metric("no name", 1)
         if counted[params.name] <= params.fails:
             raise HandlerError("failed as asked")
         left = Artifact(
@@ -279,3 +282,56 @@ async def test_a_node_that_is_skipped_elsewhere_is_shown_there_alone(
         verdict = await Runner(run_context, schedule, Stop(), PlanPath("outer.")).run_plan()
     assert isinstance(verdict, Finished)
     assert shown == ["c"]
+
+
+class Told(Nobody):
+    """Who is told of the run's own nodes."""
+
+    def __init__(self) -> None:
+        self.events: list[NodeEvent] = []
+
+    def note(self, event: NodeEvent) -> None:
+        self.events.append(event)
+
+
+AGAIN = f"""
+  start: {{type: start, next: [one, many]}}
+  one: {{handler: {NAME}, params: {{name: one, fails: 2}}, retry: {{delays_seconds: [0.01, 0.01]}}, next: end}}
+  many:
+    type: fan_out
+    source: [a, b, c]
+    task: {{handler: {NAME}, params: {{name: "{{{{ item }}}}", fails: 1}}, retry: {{delays_seconds: [0.01]}}}}
+    next: all
+  all: {{type: fan_in, next: end}}
+  end: {{type: end}}
+"""
+
+
+async def test_each_retry_of_a_node_is_told_with_its_reason_and_those_of_items_are_counted(
+    tmp_path: Path, calls: "Counter[str]"
+) -> None:
+    run_context = replace(run_context_in(tmp_path), line=cast("AttemptClient", told := Told()))
+    schedule = Schedule(plan_of(AGAIN), {}, run_context.schedule_facts)
+    with closing(run_context):
+        verdict = await Runner(run_context, schedule, Stop(), visible=False).run_plan()
+    assert isinstance(verdict, Finished)
+    of_one = [(event.state, event.tries, event.problem and event.problem.message) for event in told.events
+              if event.node_id == "one"]  # fmt: skip
+    assert of_one == [
+        ("running", 1, None), ("ready", 1, "failed as asked"), ("running", 2, None), ("ready", 2, "failed as asked"),
+        ("running", 3, None), ("completed", None, None),
+    ]  # fmt: skip
+    counted = [event for event in told.events if event.node_id == "many" and event.items_total]
+    assert (counted[-1].items_done, counted[-1].items_retried) == (3, 3)
+    assert all(event.state != "ready" for event in told.events if event.node_id == "many")
+
+
+async def test_what_tries_measure_is_summed_once_whoever_goes_on(tmp_path: Path, calls: "Counter[str]") -> None:
+    """Failed tries count; the attempt that remembers what was done adds nothing to it."""
+    for _ in ("first attempt", "second attempt"):
+        run_context = run_context_in(tmp_path)
+        schedule = Schedule(plan_of(AGAIN), {}, run_context.schedule_facts)
+        with closing(run_context):
+            await Runner(run_context, schedule, Stop(), PlanPath("outer."), visible=False).run_plan()
+        assert calls.total() == 3 + 3 * 2
+        assert measured.sums(run_context.zones.runs, run_context.ledger.memory) == {"calls": 9.0}
