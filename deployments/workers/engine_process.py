@@ -7,6 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from prefect.client.orchestration import get_client
+
 from flows.runs.stopping import Reason, Stop, stoppable_by_id
 
 if TYPE_CHECKING:
@@ -47,8 +49,13 @@ class EngineProcess:
             if process.returncode is None:
                 process.kill()
                 await process.wait()
-        if code and self.stopped is None:
+        if code and not await self._is_over():  # else it has told how it ended, as one that was cancelled
             raise EngineEnded(f"The process of the run ended with {code}.")
+
+    async def _is_over(self) -> bool:
+        async with get_client(sync_client=False) as client:
+            state = (await client.read_flow_run(self.flow_run.id)).state
+        return state is not None and state.is_final()
 
 
 def _terminate(process: asyncio.subprocess.Process) -> None:

@@ -76,9 +76,15 @@ def test_light_worker_with_the_stock_engine_runs_each_flow_in_a_process_of_its_o
         assert prefect.until_state(heeds) == "CANCELLED"
 
 
-def test_process_that_ends_under_its_flow_run_is_told_as_a_crash(prefect: PrefectServer) -> None:
+def test_process_that_ends_under_its_flow_run_is_told_as_a_crash_and_a_failure_is_not(prefect: PrefectServer) -> None:
     pool = f"stock-{uuid4().hex[:8]}"
     prefect.pool(pool)
-    run = prefect.trigger(prefect.deploy(pool, f"{FLOWS}.kills_its_process"))
+    killed = prefect.trigger(prefect.deploy(pool, f"{FLOWS}.kills_its_process"))
+    fails = prefect.trigger(prefect.deploy(pool, f"{FLOWS}.raises"))
     with prefect.worker(pool, CAIRN_ENGINE="stock"):
-        assert prefect.until_state(run) == "CRASHED"
+        assert prefect.until_state(killed) == "CRASHED"
+        assert prefect.until_state(fails) == "FAILED"
+        prefect.until_logged(pool, "on purpose")  # its process has ended
+        until(lambda: any("could not be executed" in line for line in prefect.logs(killed)), 20)
+        assert not any("could not be executed" in line for line in prefect.logs(fails))
+        assert prefect.states(fails)[-2:] == ["Running", "Failed"]
