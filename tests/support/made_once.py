@@ -3,6 +3,7 @@
 The others wait for it, and each takes a copy. It lies in a folder that ends with the run.
 """
 
+import atexit
 import fcntl
 import os
 import shutil
@@ -23,6 +24,8 @@ def begin() -> Callable[[], None]:
 
 def made_once(name: str, make: Callable[[Path], None]) -> Path:
     """The folder of this name, as `make` filled it. What fails half way is made anew by the next that asks."""
+    if FOLDER not in os.environ:  # outside pytest
+        atexit.register(begin())
     root = Path(os.environ[FOLDER])
     whole, half = root / name, root / f"{name}.half"
     with (root / f"{name}.lock").open("w") as lock:
