@@ -86,6 +86,11 @@ images: setup-dev  ## Do what the Dockerfiles do, in fresh environments, and mea
 contract: setup-dev  ## Hold both engines to their contract with another release of Prefect (PREFECT=3.9.1; newest unsaid)
 	@$(BIN)/python -m tests.support.beside $(PREFECT)
 
+stock: setup-dev  ## Run every shipped workflow through Prefect's own engines, and many items under a limit of one through both
+	@CAIRN_TESTED_ENGINE=stock $(BIN)/python -m pytest tests/e2e/test_operator_runs.py -s
+	@CAIRN_CONTRACT_ITEMS=10,250,5000 CAIRN_CONTRACT_STOCK_ITEMS=$${CAIRN_CONTRACT_STOCK_ITEMS:-250} \
+		$(BIN)/python -m pytest tests/flows/prefect_engine/test_limited_tags.py -s
+
 prefect-names: setup-dev  ## Ask another Prefect for every name that we use of its insides (PREFECT=3.9.1; newest unsaid)
 	@$(BIN)/python -m tests.support.beside --names $(PREFECT)
 
@@ -102,4 +107,4 @@ clean: down  ## Delete everything that was made here: .venv, .cairn, .coverage, 
 	@[ ! -x $(BIN)/cairn ] || $(BIN)/cairn down --wipe >/dev/null
 	rm -rf tests/support/tools/node_modules domain/console/web/node_modules domain/console/static/vendor .venv .cairn .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: help setup setup-dev demo up down test quick coverage check bench chaos machines hostile fuzz images lock bill audit fairness lives outages storms contract prefect-names clean
+.PHONY: help setup setup-dev demo up down test quick coverage check bench chaos machines hostile fuzz images lock bill audit fairness lives outages storms contract stock prefect-names clean
