@@ -119,11 +119,12 @@ class _Line:
         return self._waiting[0] if self._waiting else None
 
     async def _get_and_lend(self) -> None:
-        """Get a slot, lend it to those who wait, and give it back."""
+        """Get a slot, lend it to those who wait, and give it back. While it is lent, another one asks for a second."""
+        asks = True
         try:
             async with get_client(sync_client=False) as client:
                 lease = await self._lease(client)
-                self._is_asking = False
+                asks = self._is_asking = False
                 if lease is None:
                     await self._lend()
                     return
@@ -136,7 +137,8 @@ class _Line:
             log.warning("Prefect does not answer for slots of %s (%s); asking again", self.names, type(error).__name__)
             await self._pause(AWAY_SECONDS)
         finally:
-            self._is_asking = False  # else another one is, and there are two for a moment
+            if asks:
+                self._is_asking = False
             self._ask_soon()
 
     async def _lease(self, client: PrefectClient) -> UUID | None:
