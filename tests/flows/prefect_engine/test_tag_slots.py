@@ -1,18 +1,27 @@
 """Who holds a slot of a limited tag, and how often Prefect is asked for one: against a stand-in for its server."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, nullcontext
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Collection, Iterator
+from contextlib import asynccontextmanager, closing, nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
 import httpx
 import pytest
 
+from flows.compiler import Failed, Schedule
 from flows.prefect_engine import tag_slots
 from flows.prefect_engine.tag_limits import TagLimits
 from flows.prefect_engine.tag_slots import slots, slots_held
+from flows.runs.run_context import PlanPath
+from flows.runs.runner import Runner
+from flows.runs.stopping import Stop
+from flows.tries.time_budget import grace_seconds
+from tests.flows.compiler.support import plan_of
+from tests.flows.runs.test_runner import run_context_in
+from tests.support.clock import eventually
 
 TAGS = frozenset({"light", "echo"})
 LIMITED = TagLimits(frozenset({"echo"}), known_until=float("inf"))
@@ -120,3 +129,20 @@ async def test_work_that_stops_waiting_leaves_its_turn_to_the_next(server: Serve
 async def test_outage_of_prefect_is_waited_out(server: Server) -> None:
     server.faults = 3
     assert await at_work_together(2) == 1
+
+
+async def test_work_that_waits_for_a_slot_leaves_when_its_run_stops(tmp_path: Path) -> None:
+    @asynccontextmanager
+    async def no_slot(tags: Collection[str]) -> AsyncIterator[None]:
+        asked.append(tags)
+        await asyncio.Event().wait()
+        yield
+
+    asked, stop = list[Collection[str]](), Stop()
+    plan = plan_of("  start: {type: start, next: one}\n  one: {handler: echo, next: end}\n  end: {type: end}\n")
+    with closing(replace(run_context_in(tmp_path), slots=no_slot)) as run_context:
+        runner = Runner(run_context, Schedule(plan, {}), stop, PlanPath("outer."), visible=False)
+        running = asyncio.create_task(runner.run_plan())
+        await eventually(lambda: asked == [TAGS])
+        stop.set("cancelled")
+        assert isinstance(await asyncio.wait_for(running, grace_seconds("cancelled")), Failed)
