@@ -94,7 +94,7 @@ class PrefectRuns:
     _client: PrefectClient = field(default_factory=lambda: get_client(sync_client=False))
     _deployments: dict[str, UUID] = field(default_factory=dict)
     _resting_until: float = field(default=float("-inf"), init=False)
-    _alone_until: float = field(default=float("-inf"), init=False)
+    _alone_until: dict[str, float] = field(default_factory=dict, init=False)
 
     async def __aenter__(self) -> "PrefectRuns":
         await self._client.__aenter__()
@@ -126,7 +126,7 @@ class PrefectRuns:
         Then each is to be asked for alone, which tells what is wrong with it: Prefect makes them in one transaction,
         and where one fails, what it says of the others need not be so. Their keys make that safe.
         """
-        if time.monotonic() < self._alone_until or not 1 < len(wanted) <= MADE_TOGETHER:
+        if time.monotonic() < self._alone_until.get(deployment, 0.0) or not 1 < len(wanted) <= MADE_TOGETHER:
             return None
         try:
             asked = self._client.request(
@@ -140,7 +140,7 @@ class PrefectRuns:
             made = []
         if len(made) == len(wanted):
             return made
-        self._alone_until = time.monotonic() + ALONE_SECONDS
+        self._alone_until[deployment] = time.monotonic() + ALONE_SECONDS
         return None
 
     async def find(self, key: str) -> tuple[UUID | None, FlowState]:

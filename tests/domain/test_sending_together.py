@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_CSRF_SUPPORT_ENABLED, temporary_settings
 
-from domain.adapters.prefect_runs import PrefectRuns
+from domain.adapters.prefect_runs import NewFlowRun, PrefectRuns
 from domain.loops import relay as relay_module
 from domain.loops.relay import Relay
 from domain.repositories import outbox
@@ -103,6 +103,17 @@ async def test_attempts_that_cannot_be_sent_together_are_sent_alone_for_a_while(
     await wait_in_line(domain)
     await relay(domain).send_due(prefect)
     assert standin.asked == ["together", *["alone"] * 2 * COUNT]
+
+
+async def test_workflow_that_cannot_be_sent_together_keeps_no_other_from_it(
+    standin: Counting, prefect: PrefectRuns
+) -> None:
+    wanted = [NewFlowRun(key=key, name="n", parameters={}, tags=[], queue="normal") for key in ("one", "other")]
+    standin.fault = "unknown"
+    assert await prefect.create_together("a/a", wanted) is None
+    standin.fault = ""
+    assert await prefect.create_together("a/a", wanted) is None, "not again so soon"
+    assert len(await prefect.create_together("b/b", wanted) or []) == len(wanted)
 
 
 async def test_a_lost_answer_about_many_makes_no_second_flow_run(
