@@ -12,11 +12,12 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
+from uuid import UUID
 
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
@@ -139,11 +140,21 @@ def be_alone(guard: Path) -> None:
         time.sleep(AT_WORK_SECONDS)
 
 
-class Nobody:
-    """Who is told of nodes."""
+class Listener:
+    """Who is told of nodes, and of flow runs that work for them."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, str, int | None]] = []
+        self.flow_runs: dict[str, list[str]] = {}
 
     def note(self, event: NodeEvent) -> None:
-        """Hear it."""
+        self.events.append((event.node_id, event.state, event.tries))
+
+    def note_flow_run(self, flow_run_id: UUID, nodes: Sequence[str]) -> None:
+        self.flow_runs[str(flow_run_id)] = list(nodes)
+
+
+listener = Listener()
 
 
 async def run_plan(plan: Plan, inputs: Mapping[str, Any], stop: Stop, inner: Plan) -> State[Any]:
@@ -152,7 +163,7 @@ async def run_plan(plan: Plan, inputs: Mapping[str, Any], stop: Stop, inner: Pla
         zones = Zones.local(Path(folder))
         ledger = Ledger(zones.runs, "run/m1", "a")
         run_context = RunContext(
-            FACTS, "light", zones, cast("AttemptClient", Nobody()), ledger, {"inner": inner}, slots=slots
+            FACTS, "light", zones, cast("AttemptClient", listener), ledger, {"inner": inner}, slots=slots
         )
         if ENGINE == "stock":
             run_context.task_runs_cap = sys.maxsize
@@ -205,9 +216,16 @@ async def all_of_it() -> dict[str, Any]:
     """One run of everything, and one that is cancelled."""
     whole = await in_flow_run("whole", plan_of(PLAN, siblings={"inner": plan_of(INNER)}), {})
     seen = [told_of(span) for span in spans.get_finished_spans()]
+    events, flow_runs = list(listener.events), dict(listener.flow_runs)
     began = time.monotonic()
     cancelled = await in_flow_run("cancelled", plan_of(WAITS), {}, stopped_after=0.5)
-    return {"whole": whole, "spans": seen, "cancelled": cancelled, "cancelled_seconds": time.monotonic() - began}
+    return {
+        "whole": whole,
+        "noted": {"events": events, "flow_runs": flow_runs},
+        "spans": seen,
+        "cancelled": cancelled,
+        "cancelled_seconds": time.monotonic() - began,
+    }
 
 
 async def many(count: int) -> dict[str, Any]:

@@ -81,6 +81,9 @@ def test_sub_workflow_is_a_flow_run_inside_with_task_runs_of_its_own(told: Told)
     (inside,) = told.server.http.post("/flow_runs/filter", json=wanted).raise_for_status().json()
     assert inside["state_name"] == "Completed"
     told.said["inside"] = inside["id"]
+    [nodes] = told.said["noted"]["flow_runs"].values()
+    assert told.said["noted"]["flow_runs"] == {inside["id"]: nodes}, "the domain is told of it"
+    assert len(nodes) == 1
     assert {name: run["state_name"] for name, run in told.until_ended("inside", 1).items()} == {
         "innermost": "Completed"
     }
@@ -98,6 +101,8 @@ def test_retries_are_states_and_counted(told: Told, runs: dict[str, dict[str, An
     }
     assert Counter(told.history(runs["retried"]))["AwaitingRetry"] == 2
     assert "AwaitingRetry" not in told.history(runs["fails"])
+    noted = [[state, tries] for node, state, tries in told.said["noted"]["events"] if node == "retried"]
+    assert noted[:5] == [["running", 1], ["ready", 1], ["running", 2], ["ready", 2], ["running", 3]]
 
 
 def test_state_of_a_try_that_took_too_long_says_so(runs: dict[str, dict[str, Any]]) -> None:
