@@ -8,6 +8,7 @@ import yaml
 from pydantic_settings import BaseSettings
 
 from deployments.cli import VERBS
+from deployments.workers.host import HostSettings
 from domain.settings import DomainSettings
 from flows.handlers.adf.settings import AdfSettings
 from flows.settings import DebugSettings, LoaderSettings, SourceSettings, TryLimits, WorkerSettings
@@ -27,7 +28,7 @@ def test_links_of_the_docs_lead_to_existing_files(page: Path) -> None:
 
 SETTINGS = [
     DomainSettings, GatewaySettings, ServingSettings, WorkerSettings, TryLimits, SourceSettings, AdfSettings,
-    LoaderSettings, DebugSettings,
+    LoaderSettings, DebugSettings, HostSettings,
 ]  # fmt: skip
 
 

@@ -38,7 +38,7 @@ def runs(status: str, workflow_id: str | None, limit: int, after: str | None, as
 
 def _shown(run: dict[str, Any], name: str) -> str:
     """A field of a run; its reason with the pool or order that it is about."""
-    about = run.get("held_by") or run.get("unroutable_pool") if name == "reason" else None
+    about = run.get("held_by") or run.get("unroutable_why") or run.get("unroutable_pool") if name == "reason" else None
     return f"{run[name]}: {about}" if about else str(run[name] or "")
 
 

@@ -14,6 +14,7 @@ from uuid import UUID
 import httpx
 from prefect.workers.base import BaseWorker
 
+from deployments.workers.admission import HostSize
 from deployments.workers.looks import Looks
 from flows.prefect_engine.flow_run import OUTAGE_PAUSE_SECONDS, is_outage
 from flows.tries.time_budget import WORKER_ENDED_SECONDS
@@ -51,6 +52,11 @@ class Draining(BaseWorker[Any, Any, Any], abc.ABC):
     def at_once(self) -> int:
         """How many runs the worker does at once: its limit, else twice the number of processors."""
         return self._limit or AS_A_RULE
+
+    @property
+    def host(self) -> HostSize | None:
+        """How large its host is, where runs are weighed against that."""
+        return None
 
     @abc.abstractmethod
     async def _hand_over(self) -> None:

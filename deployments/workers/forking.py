@@ -16,14 +16,18 @@ from uuid import UUID
 from prefect.workers.process import ProcessJobConfiguration, ProcessWorker, ProcessWorkerResult
 
 from deployments.pools import FORK_RUNS
+from deployments.workers.admission import Grant, HostSize, Told, WaitingRun, admitted
 from deployments.workers.draining import Draining
+from deployments.workers.host import size_here
 from flows.prefect_engine.patient_client import patient
 from flows.tries.time_budget import RUNS_DRAIN_SECONDS, RUNS_ENDED_SECONDS
 
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun
+    from prefect.client.schemas.responses import WorkerFlowRunResponse
 
 LOOK_SECONDS = 0.2
+TRIES = "CAIRN_TRIES_PER_RUN"  # read by `flows.settings`
 LAUNCHER = Path(__file__).resolve().parent.parent / "warm" / "launcher.py"
 
 
@@ -55,6 +59,28 @@ class ForkingWorker(Draining, ProcessWorker, abc.ABC):  # an abstract base is no
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self._pids: dict[UUID, int] = {}
+        self._host = size_here()
+        self._grants: dict[UUID, Grant] = {}
+        self._passed_over: dict[UUID, float] = {}  # since when
+        self._at_work: set[UUID] = set()
+
+    @property
+    def host(self) -> HostSize:
+        return self._host
+
+    async def _get_scheduled_flow_runs(self) -> "list[WorkerFlowRunResponse]":
+        """Of what Prefect offers, what this host has room for beside what it does."""
+        offered = await super()._get_scheduled_flow_runs()
+        now, busy = time.monotonic(), self._submitting_flow_run_ids | self._at_work
+        self._grants = {run_id: grant for run_id, grant in self._grants.items() if run_id in busy}
+        new = [one.flow_run for one in offered if one.flow_run.id not in busy]
+        since = self._passed_over
+        waiting = [WaitingRun(run.id, Told.of(run.job_variables), now - since.get(run.id, now)) for run in new]
+        held = [grant.needs for grant in self._grants.values()]
+        grants = admitted(waiting, held, self._host, self.at_once)
+        self._passed_over = {run.id: since.get(run.id, now) for run in waiting if run.id not in grants}
+        self._grants |= grants
+        return [one for one in offered if one.flow_run.id in grants or one.flow_run.id in busy]
 
     async def _submit_run(self, flow_run: "FlowRun") -> None:
         """Take a run up, be it after an outage of Prefect. Whatever becomes of it, the worker lives and its other runs.
@@ -80,9 +106,13 @@ class ForkingWorker(Draining, ProcessWorker, abc.ABC):  # an abstract base is no
                 task_status.started(pid)
 
         told: Any = _Begun(begun)
+        self._at_work.add(flow_run.id)
+        if (grant := self._grants.get(flow_run.id)) and grant.tries:
+            configuration.env |= {TRIES: str(grant.tries)}
         try:
             return await super().run(flow_run, configuration, told)
         finally:
+            self._at_work.discard(flow_run.id)
             self._pids.pop(flow_run.id, None)
 
     def _emit_flow_run_submitted_event(self, configuration: Any) -> None:

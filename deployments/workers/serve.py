@@ -83,7 +83,8 @@ def _worker(pool: str, name: str, limit: int | None) -> Draining:
 async def send_beacons(worker: Draining, pool: str, settings: WorkerSettings, lag: LoopLag) -> None:
     """Tell the domain that this pool is served, for as long as the worker takes runs, and how late its loop wakes."""
     answered = True
-    told: dict[str, Any] = {"worker": worker.name, "at_once": worker.at_once, "handlers": sorted(registry())}
+    more = {"handlers": sorted(registry())} | (vars(worker.host) if worker.host else {})
+    told: dict[str, Any] = {"worker": worker.name, "at_once": worker.at_once, **more}
     async with domain_http(settings) as http:
         while True:
             if not worker.ready:
@@ -93,8 +94,10 @@ async def send_beacons(worker: Draining, pool: str, settings: WorkerSettings, la
                 told["loop_lag_seconds"] = lag.worst_seconds
                 answer = await http.post(f"/api/v1/pools/{pool}/beacon", json=told)
                 arrived = answer.is_success
-                if answer.status_code == httpx.codes.UNPROCESSABLE_ENTITY and told.pop("handlers", None):
-                    continue  # a domain of an older release does not ask which
+                if answer.status_code == httpx.codes.UNPROCESSABLE_ENTITY and more:
+                    told = {name: value for name, value in told.items() if name not in more}
+                    more = {}
+                    continue  # a domain of an older release does not ask
             except httpx.HTTPError:
                 arrived = False
             if arrived != answered:

@@ -19,6 +19,11 @@ class Beacon(BaseModel):
     at_once: int | None = Field(
         default=None, ge=1, le=10_000, description="How many runs it does side by side without slowing them down"
     )
+    memory_mb: float | None = Field(
+        default=None, gt=0, allow_inf_nan=False, description="Memory of its host that runs may use together"
+    )
+    cpus: float | None = Field(default=None, gt=0, allow_inf_nan=False, description="Processors, as memory_mb")
+    gpus: int | None = Field(default=None, ge=0, le=10_000, description="GPUs, as memory_mb")
     loop_lag_seconds: float | None = Field(
         default=None, ge=0, allow_inf_nan=False, description="How late its event loop woke, at worst, of late"
     )

@@ -21,8 +21,11 @@ class WorkflowPin(BaseModel):
 
 
 class Resources(BaseModel):
-    memory_mb: float | None = None
+    memory_mb: float | str | None = Field(
+        default=None, description="A template where it is reckoned when it is ordered"
+    )
     cpu: float | None = None
+    gpu: int | None = None
 
 
 class Assignment(BaseModel):
@@ -108,6 +111,9 @@ class RunSummary(BaseModel):
     state: RunStateName
     reason: str | None
     unroutable_pool: str | None = Field(description="The pool it waits for and that nobody serves")
+    unroutable_why: str | None = Field(
+        default=None, description="Where the pool is served: what none of its hosts has enough of"
+    )
     held_by: str | None = Field(
         default=None, description="Where the reason is `paused`: which pause or limit of ours or of Prefect's holds it"
     )

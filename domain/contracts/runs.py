@@ -83,6 +83,7 @@ class WorkOrder(BaseModel):
     memory: int = Field(description="Generation of what the engine remembers: another one begins from nothing")
     heartbeat_seconds: float
     attempt_token: str = Field(description="What every later message carries: a retried flow run gets a new one")
+    priority_cap: str | None = Field(default=None, description="The highest priority that its platform may ask for")
 
 
 class NodeEvent(BaseModel):
@@ -93,6 +94,9 @@ class NodeEvent(BaseModel):
     node_id: str = Field(max_length=100)
     state: NodeState
     pool: str | None = Field(default=None, max_length=63, description="Where a dispatched node was sent")
+    needs: dict[str, Annotated[float, Field(gt=0)]] | None = Field(
+        default=None, max_length=3, description="Of a dispatched node: memory_mb, cpus and gpu that its child run needs"
+    )
     tries: int | None = Field(default=None, ge=0)
     fraction: float | None = Field(default=None, ge=0, le=1)
     message: str | None = Field(default=None, max_length=500)

@@ -18,3 +18,6 @@ class PoolWorker(Base):
     at_once: Mapped[int | None]  # how many runs it does side by side; unknown where it does not say
     handlers: Mapped[list[str] | None] = mapped_column(ARRAY(Text))  # that it has; unknown where it does not say
     loop_lag_seconds: Mapped[float | None] = mapped_column(Double)
+    memory_mb: Mapped[float | None] = mapped_column(Double)  # of its host, for runs; unknown where it does not say
+    cpus: Mapped[float | None] = mapped_column(Double)
+    gpus: Mapped[int | None]

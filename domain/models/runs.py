@@ -75,6 +75,7 @@ class Run(Base):
     reason: Mapped[str | None]
     unroutable_pool: Mapped[str | None]
     unroutable_since: Mapped[Moment]
+    unroutable_why: Mapped[str | None]  # where its pool is served, but by no host that is large enough
     outputs: Mapped[Json | None]
     problem: Mapped[Json | None]
     created_at: Mapped[CreatedAt]
@@ -175,6 +176,7 @@ class RunNode(Base):
     tries: Mapped[int] = mapped_column(server_default="0")
     fraction: Mapped[float | None] = mapped_column(DOUBLE_PRECISION)
     message: Mapped[str | None]
+    needs: Mapped[Json | None]  # of a host, where it was sent to a pool
     items_total: Mapped[int | None]
     items_done: Mapped[int | None]
     items_failed: Mapped[int | None]

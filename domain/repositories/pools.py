@@ -17,11 +17,14 @@ KEEP_SECONDS = 3600.0  # how long a worker that left is listed
 OF_PREFECT = "prefect/"  # before the names of workers that only Prefect hears of
 
 BEACON = text("""
-    insert into app.pool_workers (pool, worker, seen_at, at_once, handlers, loop_lag_seconds)
-    values (:pool, :worker, clock_timestamp(), :at_once, cast(:handlers as text[]), :loop_lag_seconds)
+    insert into app.pool_workers
+        (pool, worker, seen_at, at_once, handlers, loop_lag_seconds, memory_mb, cpus, gpus)
+    values (:pool, :worker, clock_timestamp(), :at_once, cast(:handlers as text[]), :loop_lag_seconds,
+        :memory_mb, :cpus, :gpus)
     on conflict (pool, worker) do update
     set seen_at = excluded.seen_at, at_once = excluded.at_once, handlers = excluded.handlers,
-        loop_lag_seconds = excluded.loop_lag_seconds
+        loop_lag_seconds = excluded.loop_lag_seconds,
+        memory_mb = excluded.memory_mb, cpus = excluded.cpus, gpus = excluded.gpus
 """)
 # A worker that sends beacons is judged by them alone: Prefect counts it as online for long after its end.
 HEARD_OF = text("""
@@ -37,30 +40,33 @@ PRUNE = text("delete from app.pool_workers where seen_at < clock_timestamp() - m
 # without its handlers refused awaits one that says it has them, in each of its pools; of those that only Prefect hears
 # of nobody knows. What a pause holds, of ours or of Prefect's, waits for people. Runs that are marked are looked
 # at until their mark is gone, whatever became of them. How long one is marked counts from when we listened again: a
-# worker that came before could not say so.
+# worker that came before could not say so. A worker that tells how large its host is takes nothing that needs more.
 WAITING = f"""
     with served as (
-        select pool, worker, handlers from app.pool_workers
+        select pool, worker, handlers, memory_mb, cpus, gpus from app.pool_workers
         where seen_at > cast(:now as timestamptz) - make_interval(secs => :silence)
     ), waiting as (
-        select a.run_id, r.pool, null::text[] as awaits, {QUEUE} as queue
+        select a.run_id, r.pool, null::text[] as awaits, {QUEUE} as queue, null::jsonb as needs
         from app.attempts a join app.runs r using (run_id) where a.state = 'sent'
         union all
-        select a.run_id, n.pool, null, {QUEUE} from app.attempts a join app.run_nodes n using (run_id)
+        select a.run_id, n.pool, null, {QUEUE}, n.needs from app.attempts a join app.run_nodes n using (run_id)
         where a.state = 'started' and n.state = 'dispatched'
         union all
-        select a.run_id, p.pool, a.awaits, {QUEUE}
+        select a.run_id, p.pool, a.awaits, {QUEUE}, null
         from app.attempts a join app.runs r using (run_id) cross join lateral (
             select r.pool union select n.pool from app.run_nodes n where n.run_id = a.run_id and n.pool is not null
         ) p
         where a.state = 'ready' and a.awaits is not null
     ), in_vain as (
-        select w.run_id, min(w.pool) as pool
+        select w.run_id, min(w.pool) as pool, (array_agg(w.needs order by w.pool))[1] as needs
         from waiting w join app.runs r using (run_id) join app.requests q using (request_id)
         where not exists (
             select from served b where b.pool = w.pool
             and (w.awaits is null or b.handlers @> w.awaits
                  or (b.handlers is null and starts_with(b.worker, '{OF_PREFECT}')))
+            and coalesce(b.memory_mb >= (w.needs->>'memory_mb')::float, true)
+            and coalesce(b.cpus >= (w.needs->>'cpus')::float, true)
+            and coalesce(b.gpus >= (w.needs->>'gpu')::float, true)
         ) and not {is_held("r.workflow_id", "q.platform_id")} and not {is_held_by_prefect("w.pool", "w.queue")}
         group by w.run_id
     ), looked_at as (
@@ -70,7 +76,11 @@ WAITING = f"""
     select r.run_id, v.pool, case when r.unroutable_since is not null then extract(
         epoch from cast(:now as timestamptz) - greatest(r.unroutable_since, cast(:since as timestamptz))
     )::float end as marked_seconds,
-        (select w.awaits from waiting w where w.run_id = r.run_id and w.awaits is not null limit 1) as awaits
+        (select w.awaits from waiting w where w.run_id = r.run_id and w.awaits is not null limit 1) as awaits,
+        v.needs, (
+            select jsonb_build_object('memory_mb', max(b.memory_mb), 'cpus', max(b.cpus), 'gpu', max(b.gpus))
+            from served b where b.pool = v.pool having count(*) > 0
+        ) as largest
     from looked_at join app.runs r using (run_id) left join in_vain v using (run_id)
 """  # noqa: S608 - our own words
 ALL = text(f"{WAITING} order by r.created_at limit :limit")
@@ -101,6 +111,8 @@ class Waits:
     pool: str | None = None
     marked_seconds: float | None = None
     awaits: list[str] | None = None  # handlers that it is not sent without
+    needs: dict[str, float] | None = None  # what its child run needs of a host
+    largest: dict[str, float | None] | None = None  # the most that workers of the pool have; None: there are none
 
 
 @dataclass(frozen=True)

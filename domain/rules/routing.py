@@ -1,5 +1,6 @@
 """What follows when a run waits for a pool: whether to say that nobody serves it, and when to give up. Pure."""
 
+from collections.abc import Mapping
 from enum import Enum
 
 
@@ -24,6 +25,22 @@ def judge(
     if not is_waiting_in_vain:
         return PoolNotice.CLEAR
     return PoolNotice.FAIL if marked_seconds >= allowed_seconds else PoolNotice.LEAVE
+
+
+def too_large_in_words(
+    pool: str, needs: Mapping[str, float] | None, largest: Mapping[str, float | None] | None
+) -> str | None:
+    """Say what no host of the pool has enough of; None where there is no worker at all, or nothing is asked."""
+    if not needs or largest is None:
+        return None
+    units = {"memory_mb": "MB of memory", "cpus": "processors", "gpu": "GPUs"}
+    over = [
+        f"{needs[name]:,.10g} {unit} (the largest has {largest[name] or 0:,.10g})"
+        for name, unit in units.items()
+        if name in needs and largest.get(name) is not None and needs[name] > (largest[name] or 0)
+    ]
+    asked = over or [f"{needs[name]:,.10g} {unit} together" for name, unit in units.items() if name in needs]
+    return f"No host of the pool {pool} has room for what a try needs: {' and '.join(asked)}."
 
 
 def gap_seconds(silence_seconds: float) -> float:

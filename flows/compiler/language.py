@@ -27,6 +27,7 @@ from flows.compiler.kinds import (
     with_code,
 )
 from flows.compiler.patterns import BadPattern, compile_pattern
+from flows.compiler.resources import RESOURCES
 from flows.pools import POOLS
 
 # Names a node may give its pool. The old queue names stay understood; None means the handler's own pool.
@@ -135,11 +136,6 @@ INPUT = mapping(
 )
 INPUTS = named(INPUT, "a mapping of inputs")
 
-RESOURCES = mapping(
-    {"memory_mb": Field(POSITIVE, "Memory of one try"), "cpu": Field(POSITIVE, "Cores of one try")},
-    "a mapping such as {memory_mb: 2048, cpu: 1}",
-)
-
 # --- nodes ---
 
 _TYPE = Field(
@@ -171,7 +167,10 @@ _TRIES: Fields = {
     "timeout_seconds": Field(SECONDS, "The longest one try may take. Default the handler's, else 3600"),
     "dispatch_timeout_seconds": Field(SECONDS, "The longest wait for a worker. Default none while its pool is served"),
     "retry": Field(RETRY, "How failed tries are repeated; fields left out come from the workflow's own `retry`"),
-    "priority": Field(one_of(("low", "normal", "high"), "a priority"), "Noted in the plan, no more. Default normal"),
+    "priority": Field(
+        one_of(("low", "normal", "high"), "a priority"),
+        "The queue of its child runs, no higher than its platform may ask for. Default the run's own",
+    ),
     "version": Field(VERSION, "Recorded in the run's stage snapshot"),
     "args": Field(ANYTHING, "Recorded in the run's stage snapshot"),
 }
@@ -181,7 +180,7 @@ _HANDLER_RUN: Fields = {
     "queue": Field(POOL, "The pool that runs it. Default the handler's own"),
     "pool": Field(POOL, "The same as queue"),
     **_TRIES,
-    "resources": Field(RESOURCES, "What a try needs, as its author thinks: recorded and shown"),
+    "resources": Field(RESOURCES, "What a try needs: given to its child run, and held against the size of hosts"),
 }
 _WORKFLOW_RUN: Fields = {
     "workflow": Field(TEXT, "The workflow_id of the workflow to run", required=True),

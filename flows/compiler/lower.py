@@ -83,8 +83,8 @@ def _work(subject: Subject, node: NodeModel) -> dict[str, Any]:
         "retry": Retry.of(merged(subject.model.fields.get("retry", {}), task.get("retry", {}))),
         "timeout_seconds": timeout,
         "dispatch_timeout_seconds": _seconds(task.get("dispatch_timeout_seconds")),
-        "resources": Resources(**task.get("resources", {})),
-        "priority": task.get("priority", "normal"),
+        "resources": Resources.from_json(task.get("resources", {})),
+        "priority": task.get("priority"),
         "version": task.get("version"),
         "args": task.get("args"),
     }

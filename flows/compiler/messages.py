@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from flows.compiler.plan import NO_RESOURCES, Resources
 from flows.compiler.states import State
 
 
@@ -88,6 +89,7 @@ class ExecuteNode:
 
     node_id: str
     params: Mapping[str, Any]
+    needs: Resources = NO_RESOURCES
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,7 @@ class Expand:
     count: int
     max_concurrency: int | None = None
     shards: int | None = None
+    needs: Resources = NO_RESOURCES
 
 
 @dataclass(frozen=True)

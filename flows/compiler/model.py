@@ -237,6 +237,8 @@ def _uses(node: NodeModel) -> Iterator[Use]:
     scope: Scope = "none" if node.type != "fan_out" else "batch" if "batch_size" in node.fields else "item"
     for path, template in templates_in((*node.path, "item_key"), node.fields.get("item_key")):
         yield Use(path, template, node.id, scope)
+    for path, template in templates_in((*node.task_path, "resources"), node.task.get("resources")):
+        yield Use(path, template, node.id)
     key = node.params_key
     for path, template in templates_in((*node.task_path, key), node.task.get(key)):
         yield Use(path, template, node.id, scope)

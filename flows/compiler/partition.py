@@ -3,9 +3,11 @@
 from collections.abc import Collection, Iterable, Iterator
 
 from flows.compiler import Expand, Node, Plan
+from flows.compiler.plan import NO_RESOURCES
 from flows.pools import POOLS
 
 ITEMS_PER_SHARD = 16  # a child run more should save more than the second that starting it costs
+RANKS = POOLS[POOLS.home].queues  # of priorities, the most urgent first: every pool has the same
 LEAST_GROUP = 50  # items that share a task run: of fewer, the task run costs more than they do
 
 
@@ -14,13 +16,28 @@ def priority_of(asked: str, kind: str = "offline") -> str:
     return "high" if kind == "realtime" else asked
 
 
+def most_urgent(asked: Iterable[str | None]) -> str | None:
+    """Return the highest of these priorities; None where none is asked for."""
+    return min((one for one in asked if one), key=RANKS.__getitem__, default=None)
+
+
+def child_queue(asked: str | None, own: str | None, cap: str | None) -> str | None:
+    """The queue of a child run: what its node asks for, but none above its run's own and its platform's cap."""
+    if asked is None or own is None or own not in RANKS:
+        return own
+    highest = min(own, cap or "high", key=RANKS.__getitem__)
+    return max(asked, highest, key=RANKS.__getitem__)
+
+
 def home_pool(plan: Plan) -> str:
     """Where the workflow's own flow run lives: on the one pool that all its handlers run on, else at home.
 
-    What waits for others lives at home: it must not hold a place of the pool that its shards or sub-workflows need.
+    What waits for others lives at home: it must not hold a place of the pool that its shards or sub-workflows need. So
+    does what says of nodes what they need: that is given to child runs, and a run of its own is sent without it.
     """
     nodes = plan.nodes.values()
-    waits = any(node.workflow or (node.fan_out and (node.fan_out.shards or 1) > 1) for node in nodes)
+    asks = any(node.priority or node.resources != NO_RESOURCES for node in nodes)
+    waits = asks or any(node.workflow or (node.fan_out and (node.fan_out.shards or 1) > 1) for node in nodes)
     pool, *others = {node.pool for node in nodes if node.pool} or {POOLS.home}
     return POOLS.home if others or waits or pool not in POOLS else pool
 

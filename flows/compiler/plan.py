@@ -21,10 +21,19 @@ Version = int | str
 
 @dataclass(frozen=True)
 class Resources:
-    """What a try needs, as its author thinks. For whoever sets up pools; nothing is given by it."""
+    """What a try needs. A child run is given as much as the most that one of its nodes needs.
 
-    memory_mb: float | None = None
-    cpu: float | None = None
+    `memory_mb` may be a template, rendered when the node is ordered: only then a header has been read.
+    """
+
+    memory_mb: float | str | None = None
+    cpus: float | None = None
+    gpu: int | None = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Resources":
+        """As plans say it; those of earlier releases, and files, may say `cpu`."""
+        return cls(data.get("memory_mb"), data.get("cpus", data.get("cpu")), data.get("gpu"))
 
 
 NO_RETRY = Retry(max_attempts=0)
@@ -92,7 +101,7 @@ class Node:
     timeout_seconds: float | None = None
     dispatch_timeout_seconds: float | None = None
     resources: Resources = NO_RESOURCES
-    priority: Priority = "normal"
+    priority: Priority | None = None  # of its child runs; else the run's own
     on_failure: OnFailure = "fail"
     when: str | None = None
     version: Version | None = None
@@ -146,7 +155,7 @@ _NODE_PARTS: Mapping[str, Any] = {
     "any_of": tuple,
     "successors": tuple,
     "retry": Retry.from_json,
-    "resources": lambda data: Resources(**data),
+    "resources": Resources.from_json,
     "choice": _choice,
     "fan_out": lambda data: FanOut(**data),
     "fan_in": lambda data: FanIn(**data),

@@ -31,6 +31,7 @@ from flows.compiler.messages import (
     Skipped,
     StopRunning,
 )
+from flows.compiler.needs import rendered_needs
 from flows.compiler.plan import Node, Plan
 from flows.compiler.routing import chosen_targets, edge_is_active
 from flows.compiler.run_facts import RUN_FACTS
@@ -196,9 +197,9 @@ class Schedule:
                 chosen = list(chosen_targets(node, self._names))
                 yield from self._settle(node, NodeOutcome(State.COMPLETED, {"chosen": chosen}))
             case "task" | "workflow":
-                params = render(node.params, self._names)
+                params, needs = render(node.params, self._names), rendered_needs(node.resources, self._names)
                 self._states[node.id] = State.READY
-                yield ExecuteNode(node.id, params)
+                yield ExecuteNode(node.id, params, needs)
             case "fan_out":
                 yield from self._expand(node)
             case "fan_in":
@@ -207,7 +208,7 @@ class Schedule:
                 assert_never(node.type)
 
     def _expand(self, node: Node) -> Iterator[Decision]:
-        expansion = expand(node, self._names)
+        expansion, needs = expand(node, self._names), rendered_needs(node.resources, self._names)
         self._expansions[node.id] = expansion
         hopeless = not expansion.is_tolerable and node.on_failure == "fail"
         if expansion.is_done or hopeless:
@@ -215,7 +216,7 @@ class Schedule:
             return
         self._states[node.id] = State.READY
         fan_out = expansion.fan_out
-        yield Expand(node.id, expansion.items, expansion.count, fan_out.max_concurrency, fan_out.shards)
+        yield Expand(node.id, expansion.items, expansion.count, fan_out.max_concurrency, fan_out.shards, needs)
 
     def _collect(self, node: Node) -> Iterator[Decision]:
         fan_in = node.fan_in

@@ -82,7 +82,9 @@ async def _run_to_verdict(
         store = run_context.runs(line.stop)
         known = await in_storage_thread(known_outcomes, order.known, plan, order.only or [], store)
         schedule = Schedule(plan, order.inputs, run_context.schedule_facts, order.only, known)
-        run_context.children = SegmentRuns(prefect, run_context, settings.child_silence_seconds, queue_of_this())
+        run_context.children = SegmentRuns(
+            prefect, run_context, settings.child_silence_seconds, queue_of_this(), order.priority_cap
+        )
         async with _graph_shown(prefect, run_context, schedule, str(settings.domain_url)) as outline:
             verdict = await Runner(run_context, schedule, line.stop).run_plan()
             outline(verdict)

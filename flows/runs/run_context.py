@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from domain.contracts.artifacts import Artifact
 from domain.contracts.runs import RunFacts
@@ -19,6 +19,9 @@ from flows.runs.stopping import Stop
 from flows.storage import Zones
 from flows.tries.concurrency import Places
 from flows.tries.time_budget import OUTAGE_SECONDS
+
+if TYPE_CHECKING:  # it knows Prefect
+    from flows.runs.child_flow_runs.wants import ChildWants
 
 THREADS = 256  # made when needed; how many work at once is decided by fan-outs and `flows.tries.concurrency`, not here
 SCHEDULE_FACTS = ("id", "request_id", "asset_id", "version_ordinal")
@@ -58,7 +61,7 @@ class ChildRuns(Protocol):
 
     async def run_stretch(
         self,
-        pool: str,
+        wants: "ChildWants",
         place: PlanPath,
         nodes: Sequence[str],
         known: Mapping[str, NodeOutcome],
@@ -70,7 +73,7 @@ class ChildRuns(Protocol):
 
     async def run_items(
         self,
-        pool: str,
+        wants: "ChildWants",
         place: PlanPath,
         node_id: str,
         shares: Sequence[tuple[Sequence[Item], int]],

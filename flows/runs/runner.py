@@ -40,6 +40,7 @@ from flows.memory.large_values import Stored, made_plain
 from flows.prefect_engine.engines import engine
 from flows.prefect_engine.node_tasks import TaskRuns, show_skipped
 from flows.runs.child_flow_runs.start import HANDED_OVER, NoWorker
+from flows.runs.child_flow_runs.wants import ChildWants
 from flows.runs.events import item_event, node_event, run_problem, shown_parameters, wait_seconds
 from flows.runs.fan_out import FanOutCounts, Share, run_items
 from flows.runs.node_executor import TIMEOUT_SECONDS, NodeExecutor, Work
@@ -144,7 +145,7 @@ class Runner:
         if isinstance(decision, Expand):
             activity = self._order_items(node, decision) if elsewhere else self._run_items(node, decision)
         else:
-            activity = self._order_stretch(node) if elsewhere else self._run_node(node, decision)
+            activity = self._order_stretch(node, decision) if elsewhere else self._run_node(node, decision)
         self._activities.add(asyncio.create_task(_nothing_if_stopped(activity)))
 
     # --- here ---
@@ -196,7 +197,7 @@ class Runner:
 
     # --- elsewhere ---
 
-    async def _order_stretch(self, node: Node) -> list[Event]:
+    async def _order_stretch(self, node: Node, decision: ExecuteNode | Expand) -> list[Event]:
         """Have the whole stretch that begins here executed by one child run on its pool."""
         states = self.schedule.states  # of a part, where only that was asked for: the rest of the plan is settled
         settled = [name for name in self.schedule.plan.nodes if name not in states or states[name].is_terminal]
@@ -209,10 +210,11 @@ class Runner:
             return [NodeFailed(node.id, error)]
         async with self._turn:
             known = dict(self.schedule.outcomes)
-        seconds, wait = wait_seconds(node), PoolWait(partial(self._tell_waits, node, nodes), self._tell_top_begun)
+        wants = ChildWants.of(self.schedule.plan, nodes, decision.needs)
+        seconds, wait = wait_seconds(node), PoolWait(partial(self._tell_waits, wants, nodes), self._tell_top_begun)
         try:
             outcomes = await self.run_context.children.run_stretch(
-                node.pool, self.place, nodes, known, seconds, self.stop, wait
+                wants, self.place, nodes, known, seconds, self.stop, wait
             )
         except NoWorker as nobody:
             self._elsewhere.difference_update(nodes)
@@ -223,7 +225,7 @@ class Runner:
         """Have a large fan-out executed by several child runs of this run; a small one as part of a stretch."""
         parts = shards(decision, self.run_context.shards_cap)
         if len(parts) <= 1 or self.run_context.children is None or node.pool is None:
-            return await self._order_stretch(node)
+            return await self._order_stretch(node, decision)
         shares = [(decision.items[part.start : part.stop], at_once) for part, at_once in parts]
         await self.apply(NodeStarted(node.id))
         counts = self._counts(node, decision)
@@ -232,7 +234,8 @@ class Runner:
             counts.report()
             self._tell_top_begun()
 
-        wait = PoolWait(partial(self._tell_waits, node, [node.id]), begun)
+        wants = ChildWants.of(self.schedule.plan, [node.id], decision.needs)
+        wait = PoolWait(partial(self._tell_waits, wants, [node.id]), begun)
         counts.is_at_work = lambda: wait.is_over
         async with counts.reported():
 
@@ -242,7 +245,7 @@ class Runner:
 
             try:
                 ended = await self.run_context.children.run_items(
-                    node.pool, self.place, node.id, shares, wait_seconds(node), self.stop, wait, counted
+                    wants, self.place, node.id, shares, wait_seconds(node), self.stop, wait, counted
                 )
             except NoWorker as nobody:
                 return [NodeFailed(node.id, RunError("dispatch-timeout", str(nobody), node.id))]
@@ -256,17 +259,14 @@ class Runner:
 
     # --- telling ---
 
-    async def _tell_waits(self, node: Node, nodes: Sequence[str], again: bool) -> None:
-        """Tell that the first of these nodes that has not ended waits for its pool.
-
-        What a sub-workflow waits for is told of the run's own node, as a run that waits in vain must show it.
-        """
-        waits = self.place.top or node.id
+    async def _tell_waits(self, wants: ChildWants, nodes: Sequence[str], again: bool) -> None:
+        """Tell that the first of these nodes that has not ended waits; for a sub-workflow, that the run's own does."""
+        waits = self.place.top or nodes[0]
         if again and not self.place.path:  # a child run that was handed over may have done some of them
             with suppress(Transient):
                 ended = await in_storage_thread(self.run_context.ledger.completed_nodes)
                 waits = next((name for name in nodes if name not in ended), waits)
-        self.run_context.line.note(NodeEvent(node_id=waits, state="dispatched", pool=node.pool))
+        self.run_context.line.note(wants.waited_for_by(waits))
 
     def _tell_top_begun(self) -> None:
         """A child run tells by itself of the nodes it has begun, unless it works for a sub-workflow."""

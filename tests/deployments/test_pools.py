@@ -25,6 +25,8 @@ REGISTRY = Path(prefect.__file__).parent / "server/api/collections_data/views/ag
 KUBERNETES = Path(pools.__file__).parents[1] / "kubernetes"
 PLACEHOLDER = re.compile(r"\{\{ (\w+) \}\}")
 NO_SECRETS = {pools.JOB_TEMPLATE, pools.IMAGE, pools.CONFINEMENT}
+# What our Kubernetes template has and the worker's own has not: a container's GPUs.
+OURS_ALONE = {"gpu": pools.template("kubernetes", "gdal")["variables"]["properties"]["gpu"]}
 REFERENCE = re.compile(r"\{\{ prefect\.(blocks|variables)\..+ \}\}")
 IN_A_CONTAINER = [kind for kind in pools.KINDS if kind not in {"process", "cairn-inline"}]
 EACH = pytest.mark.parametrize(("kind", "pool"), [(kind, pool) for kind in pools.KINDS for pool in POOLS])
@@ -43,7 +45,7 @@ def own_template(kind: str) -> dict[str, Any]:
 @EACH
 def test_every_template_variable_is_known_to_its_worker(kind: str, pool: str) -> None:
     ours, theirs = pools.template(kind, pool), own_template(kind)
-    own = theirs["variables"]["properties"]
+    own = theirs["variables"]["properties"] | OURS_ALONE
     for name, field in ours["variables"]["properties"].items():
         assert _without_default(field) == _without_default(own[name])
     assert set(ours["job_configuration"]) <= set(theirs["job_configuration"])

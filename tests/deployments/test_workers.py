@@ -18,6 +18,8 @@ from deployments.stack.owner import tied
 from deployments.stack.supervisor import MARKER, processes_marked
 from deployments.workers import serve
 from deployments.workers.drain import parse
+from deployments.workers.forking import TRIES
+from deployments.workers.host import size_here
 from flows.handlers.registry import registry
 from flows.tries.workdir import PREFIX, Workdir
 from tests.support.clock import eventually, until
@@ -46,9 +48,15 @@ def marker(name: str) -> str:
 
 
 @contextmanager
-def started(prefect: PrefectServer, domain: Receiver, pool: str, name: str) -> Iterator["subprocess.Popen[bytes]"]:
+def started(
+    prefect: PrefectServer, domain: Receiver, pool: str, name: str, **more: str
+) -> Iterator["subprocess.Popen[bytes]"]:
     """`cairn worker start`, and whatever it left is ended."""
-    settings = {"CAIRN_DOMAIN_URL": domain.url.removesuffix("/hook"), "CAIRN_WORKER_TOKEN": "t", MARKER: marker(name)}
+    settings = more | {
+        "CAIRN_DOMAIN_URL": domain.url.removesuffix("/hook"),
+        "CAIRN_WORKER_TOKEN": "t",
+        MARKER: marker(name),
+    }
     log = (prefect.folder / f"worker-{name}.log").open("ab")
     process = subprocess.Popen(
         tied(sys.executable, "-m", "deployments.cli", "worker", "start", "--pool", pool, "--name", name),
@@ -92,7 +100,8 @@ async def test_worker_that_takes_runs_sends_beacons_to_the_domain(
     told = json.loads(beacon.body)
     assert 0 <= told.pop("loop_lag_seconds") < PATIENCE_SECONDS
     assert told.pop("handlers") == sorted(registry())
-    assert told == {"worker": f"{pool}-beacon", "at_once": max(4, 2 * (os.cpu_count() or 1))}
+    size = vars(size_here()) if pool == "gdal" else {}
+    assert told == {"worker": f"{pool}-beacon", "at_once": max(4, 2 * (os.cpu_count() or 1)), **size}
     assert beacon.path == f"/api/v1/pools/{pool}/beacon"
     assert beacon.headers["authorization"] == "Bearer t"
 
@@ -105,6 +114,42 @@ async def test_gdal_worker_forks_its_runs_and_a_drain_stops_them(prefect: Prefec
         assert worker.wait(PATIENCE_SECONDS) == 0  # the flow would go on for ten minutes
         until(lambda: not processes_marked(marker("gdal-drain")))
     assert prefect.until_state(run) == "CRASHED"
+
+
+async def test_gdal_worker_takes_no_more_runs_than_its_host_has_memory_for(
+    prefect: PrefectServer, domain: Receiver
+) -> None:
+    deployment = prefect.deploy("gdal", f"{FLOWS}.waits")
+
+    def ask(megabytes: int) -> str:
+        body = {"state": {"type": "SCHEDULED"}, "job_variables": {"memory_mb": megabytes}}
+        answer = prefect.http.post(f"/deployments/{deployment}/create_flow_run", json=body)
+        return str(answer.raise_for_status().json()["id"])
+
+    first, second = ask(600), ask(600)
+    with started(prefect, domain, "gdal", "gdal-host", CAIRN_HOST_MEMORY_MB="1000", CAIRN_HOST_CPUS="2"):
+        until(lambda: "RUNNING" in {prefect.state(first), prefect.state(second)})
+        [taken, left] = sorted((first, second), key=lambda run: prefect.state(run) != "RUNNING")
+        small, large = ask(300), ask(1001)
+        prefect.until_state(small, "RUNNING")
+        assert (prefect.state(left), prefect.state(large)) == ("SCHEDULED", "SCHEDULED")
+        assert environments("gdal-host", TRIES) == {"1"}
+        prefect.cancel(taken)
+        prefect.until_state(left, "RUNNING")
+        assert prefect.state(large) == "SCHEDULED"
+    for run in (taken, left, small, large):
+        end = {"state": {"type": "CANCELLED"}, "force": True}
+        prefect.http.post(f"/flow_runs/{run}/set_state", json=end).raise_for_status()
+
+
+def environments(name: str, variable: str) -> set[str]:
+    """What the variable says in the processes of a worker that have it."""
+    found = set()
+    for pid in processes_marked(marker(name)):
+        with suppress(OSError):
+            told = dict(one.split("=", 1) for one in Path(f"/proc/{pid}/environ").read_text().split("\0") if "=" in one)
+            found |= {told[variable]} if variable in told else set()
+    return found
 
 
 def _all_of_it(worker: int, name: str) -> None:

@@ -150,6 +150,63 @@ async def test_pools_show_in_the_statistics(domain: Domain) -> None:
     ]
 
 
+async def test_run_that_fits_no_host_of_a_served_pool_says_what_none_has_enough_of(domain: Domain) -> None:
+    await submit(domain)
+    flow = await started(domain)
+    for worker, size in (
+        ("small", {"memory_mb": 4096, "cpus": 8, "gpus": 0}),
+        ("large", {"memory_mb": 8192, "cpus": 2}),
+    ):
+        body = {"worker": worker, **size}
+        assert (await call(domain, "worker", "POST", "/pools/gdal/beacon", body)).status_code == 204
+    needs = {"memory_mb": 65536, "cpus": 1}
+    await flow.beat({"node_id": "make_cog", "state": "dispatched", "pool": "gdal", "needs": needs})
+    assert await look(domain).look() == {PoolNotice.MARK: 1}
+    shown, why = await record(domain, flow), "65,536 MB of memory (the largest has 8,192)"
+    assert (shown["reason"], shown["unroutable_pool"]) == ("unroutable", "gdal")
+    assert shown["unroutable_why"] == f"No host of the pool gdal has room for what a try needs: {why}."
+    huge = {"worker": "huge", "memory_mb": 65536, "cpus": 1, "gpus": 0}
+    assert (await call(domain, "worker", "POST", "/pools/gdal/beacon", huge)).status_code == 204
+    assert await look(domain).look() == {PoolNotice.CLEAR: 1}
+    assert (await record(domain, flow))["unroutable_why"] is None
+
+
+@pytest.mark.parametrize(
+    ("needs", "size", "fits"),
+    [
+        ({"memory_mb": 8192}, {"memory_mb": 8192, "cpus": 1, "gpus": 0}, True),
+        ({"memory_mb": 8193}, {"memory_mb": 8192, "cpus": 1, "gpus": 0}, False),
+        ({"cpus": 1.5}, {"memory_mb": 1, "cpus": 1, "gpus": 0}, False),
+        ({"gpu": 1}, {"memory_mb": 1, "cpus": 1, "gpus": 0}, False),
+        ({"gpu": 1}, {"memory_mb": 1, "cpus": 1, "gpus": 1}, True),
+        ({"gpu": 1, "memory_mb": 9e9}, {}, True),
+        (None, {"memory_mb": 1, "cpus": 0.1, "gpus": 0}, True),
+    ],
+)
+async def test_host_takes_what_it_has_room_for_and_one_that_does_not_say_takes_all(
+    domain: Domain, needs: dict[str, float] | None, size: dict[str, float], fits: bool
+) -> None:
+    await submit(domain)
+    flow = await started(domain)
+    assert (await call(domain, "worker", "POST", "/pools/gdal/beacon", {"worker": "w", **size})).status_code == 204
+    await flow.beat({"node_id": "make_cog", "state": "dispatched", "pool": "gdal", "needs": needs})
+    assert await look(domain).look() == ({} if fits else {PoolNotice.MARK: 1})
+
+
+async def test_run_that_no_host_has_room_for_fails_with_what_it_needs(domain: Domain) -> None:
+    await submit(domain)
+    flow = await started(domain)
+    size = {"worker": "w", "memory_mb": 1024}
+    await call(domain, "worker", "POST", "/pools/gdal/beacon", size)
+    await flow.beat({"node_id": "make_cog", "state": "dispatched", "pool": "gdal", "needs": {"memory_mb": 2048}})
+    await look(domain).look()
+    time_passes(domain, 601)
+    await call(domain, "worker", "POST", "/pools/gdal/beacon", size)
+    assert await look(domain).look() == {PoolNotice.FAIL: 1}
+    [(message,)] = domain.rows("select problem->>'message' from app.runs")
+    assert "2,048 MB of memory (the largest has 1,024)" in message
+
+
 @dataclass
 class Hearsay:
     """Stands in for Prefect, which tests/deployments/test_flow_runs.py asks: names by pool, or no answer at all."""

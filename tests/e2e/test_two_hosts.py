@@ -131,11 +131,16 @@ def test_printed_command_runs_a_worker_on_the_other_host_that_completes_runs(
     [(flow_run,)] = opened.stack.rows(
         "select flow_run_id from app.attempt_flow_runs where run_id = %s and segment is not null", run["run_id"]
     )
+    asked = {"logs": {"flow_run_id": {"any_": [str(flow_run)]}}}
     with opened.stack.prefect() as prefect:
-        asked = {"logs": {"flow_run_id": {"any_": [str(flow_run)]}}}
-        lines = prefect.post("/logs/filter", json=asked).raise_for_status().json()
+
+        def lines() -> set[tuple[str, str]]:
+            """What Prefect shows of the child run. Workers send lines a little later."""
+            found = prefect.post("/logs/filter", json=asked).raise_for_status().json()
+            return {(line["name"], line["message"]) for line in found}
+
+        until(lambda: ("cairn.handler", words) in lines(), WAIT_SECONDS, lambda: str(lines()))
         assert prefect.get(f"/flow_runs/{flow_run}").json()["state_type"] == "COMPLETED"
-    assert ("cairn.handler", words) in {(line["name"], line["message"]) for line in lines}, lines
 
 
 def status(opened: Opened, request: dict[str, Any]) -> str:

@@ -201,6 +201,7 @@ def _summary(run: Run, request: Request, held_by: str | None) -> RunSummary:
         state=run.state.value,
         reason=PAUSED if held_by else run.reason,
         unroutable_pool=run.unroutable_pool,
+        unroutable_why=run.unroutable_why,
         held_by=held_by,
         created_at=run.created_at,
         started_at=run.started_at,
@@ -212,6 +213,13 @@ def _attempt(attempt: Attempt, flow_runs: Sequence[AttemptFlowRun]) -> AttemptRe
     facts = {name: getattr(attempt, name) for name in AttemptRecord.model_fields if name != "flow_runs"}
     worked = [FlowRunRecord.model_validate(one) for one in flow_runs if one.number == attempt.number]
     return AttemptRecord(**facts, flow_runs=worked)
+
+
+def _needs(planned: Node | None) -> Resources:
+    if planned is None:
+        return Resources()
+    told = planned.resources
+    return Resources(memory_mb=told.memory_mb, cpu=told.cpus, gpu=told.gpu)
 
 
 def _at_work(node: RunNode, flow_runs: Sequence[AttemptFlowRun]) -> Sequence[AttemptFlowRun]:
@@ -237,9 +245,7 @@ def _stage(node: RunNode, planned: Node | None, flow_runs: Sequence[AttemptFlowR
         version=str(planned.version) if planned and planned.version is not None else None,
         status=node.state,
         timeout_seconds=planned.timeout_seconds if planned else None,
-        resources_required=Resources(memory_mb=planned.resources.memory_mb, cpu=planned.resources.cpu)
-        if planned
-        else Resources(),
+        resources_required=_needs(planned),
         resources_assigned=Assignment(
             pool=placed.pool if placed else node.pool,
             flow_run_id=worked[0].flow_run_id if worked else None,

@@ -88,7 +88,9 @@ class RunLifecycle:
             return await self._refuse(run, attempt, problem)
         end_attempt(self.session, attempt, AttemptEvent.COMMITTED)
         transition(run, RunEvent.COMMITTED)
-        run.reason = run.unroutable_pool = run.unroutable_since = None  # it found its pool after all
+        run.reason = run.unroutable_pool = run.unroutable_since = run.unroutable_why = (
+            None  # it found its pool after all
+        )
         run.outputs = message.outputs
         run.finished_at = func.clock_timestamp()
         await Runs(self.session).put_artifacts(run, request, message.artifacts)

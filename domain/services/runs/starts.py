@@ -164,7 +164,7 @@ class RunStarts:
         transition(run, RunEvent.STARTED)
         run.started_at = run.started_at or func.clock_timestamp()
         if run.unroutable_since is not None or run.reason == RETRYING:
-            run.reason = run.unroutable_pool = run.unroutable_since = None
+            run.reason = run.unroutable_pool = run.unroutable_since = run.unroutable_why = None
         tell(self.session, run, "attempt.started", attempt=attempt.number, flow_run_id=str(message.flow_run_id))
 
     async def _why_not(self, run: Run, attempt: Attempt) -> str:

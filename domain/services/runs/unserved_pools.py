@@ -16,7 +16,7 @@ from domain.repositories.requests import Requests
 from domain.repositories.runs import Runs
 from domain.rules.lifecycle import OPEN_RUNS
 from domain.rules.listening import Moment
-from domain.rules.routing import PoolNotice, gap_seconds, judge, may_judge
+from domain.rules.routing import PoolNotice, gap_seconds, judge, may_judge, too_large_in_words
 from domain.services.runs.endings import HANDLER_MISSING, RunLifecycle
 from domain.services.runs.fence import locked_run
 
@@ -52,6 +52,7 @@ class Routing:
         )
         if step is PoolNotice.MARK:
             run.reason, run.unroutable_pool, run.unroutable_since = UNROUTABLE, waits.pool, func.clock_timestamp()
+            run.unroutable_why = _too_large(waits)
             self._tell(run, "run.unroutable")
         if step is PoolNotice.RELEASE:
             await Runs(self.session).release(run_id)
@@ -59,7 +60,7 @@ class Routing:
             self._clear(run)
         if step is PoolNotice.FAIL:
             await RunLifecycle(self.session).give_up(run, UNROUTABLE, _why(waits))
-            run.unroutable_pool = run.unroutable_since = None
+            run.unroutable_pool = run.unroutable_since = run.unroutable_why = None
         return step
 
     async def _moment(self) -> Moment:
@@ -71,14 +72,21 @@ class Routing:
             run.reason = None
         elif run.reason == UNROUTABLE:  # it ended as something else while it waited
             run.reason = None
-        run.unroutable_pool = run.unroutable_since = None
+        run.unroutable_pool = run.unroutable_since = run.unroutable_why = None
 
     def _tell(self, run: Run, kind: str) -> None:
-        Requests(self.session).add_event(run.request_id, kind, run_id=run.run_id, pool=run.unroutable_pool)
+        why = {"why": run.unroutable_why} if run.unroutable_why else {}
+        Requests(self.session).add_event(run.request_id, kind, run_id=run.run_id, pool=run.unroutable_pool, **why)
+
+
+def _too_large(waits: Waits) -> str | None:
+    return too_large_in_words(waits.pool or "", waits.needs, waits.largest)
 
 
 def _why(waits: Waits) -> RunProblem:
     """Why the run is given up."""
+    if too_large := _too_large(waits):
+        return RunProblem(code=UNROUTABLE, message=f"{too_large} Start a worker on a larger host, rerun.")
     if waits.awaits is None:
         message = f"No worker has served the pool {waits.pool} for {waits.marked_seconds:.0f} s. Start one, rerun."
         return RunProblem(code=UNROUTABLE, message=message)

@@ -6,7 +6,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from domain.contracts.runs import RunFacts, WorkOrder
 from domain.errors import NotFound
-from domain.models import Attempt, Request, Run
+from domain.models import Attempt, Platform, Request, Run
 from domain.repositories.runs import Runs
 from domain.rules import scratch
 from flows.compiler import Plan
@@ -29,7 +29,14 @@ async def work_order(
         memory=run.memory,
         heartbeat_seconds=heartbeat_seconds,
         attempt_token=attempt.token,
+        priority_cap=await _priority_cap(session, request),
     )
+
+
+async def _priority_cap(session: AsyncSession, request: Request) -> str | None:
+    """What bounds the priorities of its nodes; nothing where no platform asked."""
+    platform = await session.get(Platform, request.platform_id) if request.platform_id else None
+    return platform.priority_cap if platform else None
 
 
 async def needed_handlers(session: AsyncSession, run: Run) -> list[str]:

@@ -41,7 +41,7 @@ LAWS: tuple[Law, ...] = (
     handlers.every_handler_is_declared,
     handlers.every_sub_workflow_exists,
     handlers.handlers_run_where_their_needs_are,
-    handlers.one_name_for_the_queue,
+    handlers.one_name_for_one_thing,
     parameters.required_parameters_are_given,
     parameters.given_parameters_are_declared,
     parameters.literal_parameters_are_valid,

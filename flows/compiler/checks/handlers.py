@@ -9,6 +9,7 @@ from flows.compiler.model import NodeModel
 from flows.pools import POOLS
 
 QUEUE_KEYS = ("queue", "pool")
+PROCESSOR_KEYS = ("cpus", "cpu")
 
 
 def every_handler_is_declared(subject: Subject) -> Iterator[Fault]:
@@ -57,12 +58,15 @@ def handlers_run_where_their_needs_are(subject: Subject) -> Iterator[Fault]:
                 yield subject.model.document.at_value((*node.task_path, key), "queue-mismatch", message, hint)
 
 
-def one_name_for_the_queue(subject: Subject) -> Iterator[Fault]:
-    """`queue` and `pool` are two names of one field."""
+def one_name_for_one_thing(subject: Subject) -> Iterator[Fault]:
+    """`queue` and `pool` are two names of one field, and so are `cpus` and `cpu`."""
     for node in subject.model.of_type("task", "fan_out"):
-        written = [key for key in node.task if key in QUEUE_KEYS]
-        if len(written) == 2:
-            message = f"{written[1]!r} says the same as {written[0]!r}"
-            yield subject.model.document.at_key(
-                (*node.task_path, written[1]), "bad-value", message, "keep one of the two"
-            )
+        needs = node.task.get("resources", {})
+        for path, fields, names in (
+            (node.task_path, node.task, QUEUE_KEYS),
+            ((*node.task_path, "resources"), needs, PROCESSOR_KEYS),
+        ):
+            written = [key for key in fields if key in names]
+            if len(written) == 2:
+                message = f"{written[1]!r} says the same as {written[0]!r}"
+                yield subject.model.document.at_key((*path, written[1]), "bad-value", message, "keep one of the two")

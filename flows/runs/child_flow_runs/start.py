@@ -38,6 +38,7 @@ from flows.runs.child_flow_runs.protocol import (
     segment_name,
     stop_mark,
 )
+from flows.runs.child_flow_runs.wants import ChildWants
 from flows.runs.outages import outage_of
 from flows.runs.pool_wait import PoolWait
 from flows.runs.run_context import CountedItems, PlanPath, RunContext
@@ -80,6 +81,7 @@ class SegmentRuns:
     run_context: RunContext
     silence_seconds: float
     queue: str | None = None
+    priority_cap: str | None = None
     states: ChildStates = field(default_factory=shared)
     _count: int = 0
 
@@ -89,7 +91,7 @@ class SegmentRuns:
 
     async def run_stretch(
         self,
-        pool: str,
+        wants: ChildWants,
         place: PlanPath,
         nodes: Sequence[str],
         known: Mapping[str, NodeOutcome],
@@ -101,15 +103,14 @@ class SegmentRuns:
         values = self.run_context.ledger.values
 
         def put(name: str) -> None:
-            order = {"nodes": list(nodes), "known": outcomes_json(known, values)}
-            put_order(self._store, name, order_of(place) | order)
+            put_order(self._store, name, order_of(place) | {"nodes": [*nodes], "known": outcomes_json(known, values)})
 
-        told = await self._outcome_of_child(pool, ", ".join(nodes), put, wait_seconds, stop, wait, lambda _: None)
+        told = await self._outcome_of_child(wants, ", ".join(nodes), put, wait_seconds, stop, wait, lambda _: None)
         return {name: outcome_from_json(ended, values) for name, ended in told["nodes"].items()}
 
     async def run_items(
         self,
-        pool: str,
+        wants: ChildWants,
         place: PlanPath,
         node_id: str,
         shares: Sequence[tuple[Sequence[Item], int]],
@@ -134,13 +135,13 @@ class SegmentRuns:
 
         async def share(number: int, items: Sequence[Item], at_once: int) -> dict[str, Any]:
             order = order_of(place) | {"node": node_id, "at_once": at_once or None, "task_runs_cap": cap}
-            name = f"{node_id} {items[0].index}-{items[-1].index}"
 
             def put(name: str) -> None:
                 put_order(self._store, name, order, items)
 
+            told, name = partial(heard, number), f"{node_id} {items[0].index}-{items[-1].index}"
             try:
-                return await self._outcome_of_child(pool, name, put, wait_seconds, enough, wait, partial(heard, number))
+                return await self._outcome_of_child(wants, name, put, wait_seconds, enough, wait, told)
             except Stopped:  # before it began, or after its worker handed it over: then it left no outcome
                 failed = {} if stop.is_set() else await in_storage_thread(self._failed, place.of(node_id), items)
                 return {"items": failed}
@@ -159,7 +160,7 @@ class SegmentRuns:
 
     async def _outcome_of_child(
         self,
-        pool: str,
+        wants: ChildWants,
         name: str,
         put: Callable[[str], None],
         wait_seconds: float | None,
@@ -176,8 +177,8 @@ class SegmentRuns:
             await in_storage_thread(put, place)
             await wait.waits(number)
             try:
-                run = await self._create_flow_run(pool, number, name, stop)
-                await self.run_context.line.tell_worker(pool)
+                run = await self._create_flow_run(wants, number, name, stop)
+                await self.run_context.line.tell_worker(wants.pool)
                 child = ChildRun(place, run.id, Life(self.silence_seconds), wait_seconds)
                 is_over = await self._until_over(child, stop, partial(_heard, wait, number, heard))
             finally:
@@ -196,17 +197,17 @@ class SegmentRuns:
             await asyncio.sleep(PAUSE_LOOK_SECONDS)
         raise Stopped("The run was asked to stop.")
 
-    async def _create_flow_run(self, pool: str, number: int, name: str, stop: Stop) -> FlowRun:
-        line, facts = self.run_context.line, self.run_context.facts
+    async def _create_flow_run(self, wants: ChildWants, number: int, name: str, stop: Stop) -> FlowRun:
+        line, facts, pool = self.run_context.line, self.run_context.facts, wants.pool
 
         async def create() -> FlowRun:
             """Asked twice, it is the same one."""
-            deployment = await self.prefect.read_deployment_by_name(f"{SEGMENT_FLOW}/{pool}")
             return await self.prefect.create_flow_run_from_deployment(
-                deployment.id,
+                (await self.prefect.read_deployment_by_name(f"{SEGMENT_FLOW}/{pool}")).id,
                 parameters={"run_id": str(line.run_id), "attempt_token": line.token, "segment": number},
                 name=f"{facts.id[:8]} {name}"[:200],
-                work_queue_name=self.queue,
+                work_queue_name=wants.queue(self.queue, self.priority_cap),
+                job_variables=await wants.job_variables(self.prefect),
                 idempotency_key=f"{SEGMENT_FLOW}/{pool}:{facts.id}:{facts.attempt}:{number}",
             )
 
@@ -317,11 +318,10 @@ class SegmentRuns:
         return said
 
     async def _withdraw(self, child: ChildRun) -> None:
+        withdrawn: Any = Cancelled(message="Withdrawn before it began.")
         with contextlib.suppress(httpx.HTTPError, PrefectHTTPStatusError, ObjectNotFound, TimeoutError):
             async with asyncio.timeout(WITHDRAWN_SECONDS):
-                await self.prefect.set_flow_run_state(
-                    child.flow_run_id, Cancelled(message="Withdrawn before it began.")
-                )
+                await self.prefect.set_flow_run_state(child.flow_run_id, withdrawn)
 
 
 async def _happened(woken: asyncio.Event, until: float) -> bool:

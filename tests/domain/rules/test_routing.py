@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from domain.rules.routing import PoolNotice, judge, may_judge
+from domain.rules.routing import PoolNotice, judge, may_judge, too_large_in_words
 
 ALLOWED = 600.0
 TABLE = {
@@ -29,6 +29,26 @@ def test_run_that_waits_in_vain_is_marked_cleared_or_given_up_by_the_table(in_va
 @pytest.mark.parametrize("marked", [None, 0.0, 599.9, 600.0, 9000.0])
 def test_run_with_a_served_pool_is_never_marked_nor_given_up(marked: float | None) -> None:
     assert judge(False, marked, ALLOWED) in {PoolNotice.LEAVE, PoolNotice.CLEAR}
+
+
+@pytest.mark.parametrize(
+    ("needs", "largest", "says"),
+    [
+        (None, {"memory_mb": 1.0}, None),
+        ({"memory_mb": 2.0}, None, None),
+        (
+            {"memory_mb": 2048, "gpu": 1},
+            {"memory_mb": 1024, "gpu": 0},
+            "2,048 MB of memory (the largest has 1,024) and 1 GPUs",
+        ),
+        ({"memory_mb": 2, "cpus": 3}, {"memory_mb": 2, "cpus": 3}, "2 MB of memory together and 3 processors together"),
+    ],
+)
+def test_what_no_host_has_enough_of_is_said_in_words(
+    needs: dict[str, float] | None, largest: dict[str, float | None] | None, says: str | None
+) -> None:
+    told = too_large_in_words("gdal", needs, largest)
+    assert told is None if says is None else told is not None and says in told
 
 
 @pytest.mark.parametrize(("listening", "may"), [(0.0, False), (24.9, False), (25.0, True), (900.0, True)])

@@ -25,6 +25,7 @@ from flows.handlers.registry import handler
 from flows.memory import measured
 from flows.memory.large_values import TRAVELS_BYTES, Stored, plain
 from flows.memory.ledger import Ledger
+from flows.runs.child_flow_runs.wants import ChildWants
 from flows.runs.domain_client import AttemptClient
 from flows.runs.run_context import ChildRuns, PlanPath, RunContext
 from flows.runs.runner import Runner, Verdict
@@ -260,7 +261,9 @@ SKIPPED = f"""
 class Elsewhere:
     """A child run, which has shown what it skipped."""
 
-    async def run_stretch(self, pool: str, place: PlanPath, nodes: Sequence[str], *_: Any) -> Mapping[str, NodeOutcome]:
+    async def run_stretch(
+        self, wants: ChildWants, place: PlanPath, nodes: Sequence[str], *_: Any
+    ) -> Mapping[str, NodeOutcome]:
         assert nodes == ["a", "b"]
         return {"a": NodeOutcome(State.COMPLETED, {"size": 0}), "b": NodeOutcome(State.SKIPPED)}
 

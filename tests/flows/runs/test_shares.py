@@ -28,6 +28,7 @@ from flows.runs.child_flow_runs import liveness, prefect_states
 from flows.runs.child_flow_runs.prefect_states import ChildStates
 from flows.runs.child_flow_runs.protocol import segment_name, sign_of_life
 from flows.runs.child_flow_runs.start import HANDED_OVER, ChildLost, SegmentRuns
+from flows.runs.child_flow_runs.wants import ChildWants
 from flows.runs.domain_client import AttemptClient
 from flows.runs.fan_out import Share, Tell, run_items
 from flows.runs.node_executor import NodeExecutor, Work
@@ -65,6 +66,16 @@ def run_context(tmp_path: Path) -> RunContext:
     zones = Zones.local(tmp_path)
     line = AttemptClient(cast("httpx.AsyncClient", None), UUID(int=1), "token")
     return RunContext(FACTS, "light", zones, line, Ledger(zones.runs, "run/m1", "a"))
+
+
+@pytest.fixture(autouse=True)
+def no_worker_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of child runs: there is no domain that would pass it on."""
+
+    async def pass_on_nothing(*_: Any) -> None:
+        """Nobody hears it."""
+
+    monkeypatch.setattr(AttemptClient, "tell_worker", pass_on_nothing)
 
 
 def items(params: Sequence[dict[str, Any]]) -> list[Item]:
@@ -309,7 +320,7 @@ async def test_loss_of_one_child_run_stops_and_awaits_the_others(
         ending = asyncio.create_task(second_child())
         with pytest.raises(ChildLost, match="segment-1"):
             await segments.run_items(
-                "gdal", PlanPath(), "each", shares, None, Stop(), heard_by_nobody(), lambda *_: True
+                ChildWants("gdal"), PlanPath(), "each", shares, None, Stop(), heard_by_nobody(), lambda *_: True
             )
         assert ending.done(), "the run went on before the other child had heard of it"
 

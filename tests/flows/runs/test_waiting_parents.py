@@ -25,6 +25,7 @@ from flows.runs.child_flow_runs import liveness, prefect_states, start
 from flows.runs.child_flow_runs.prefect_states import ASK_SECONDS, ChildStates
 from flows.runs.child_flow_runs.protocol import segment_name, sign_of_life
 from flows.runs.child_flow_runs.start import SegmentRuns
+from flows.runs.child_flow_runs.wants import ChildWants
 from flows.runs.domain_client import AttemptClient
 from flows.runs.pool_wait import PoolWait
 from flows.runs.run_context import PlanPath, RunContext
@@ -143,7 +144,7 @@ class House:
             segments = SegmentRuns(cast("Any", self.prefect), run_context, 60.0, states=self.states)
             await end.enter_async_context(line.beating(HEARTBEAT_SECONDS))
             waits = segments.run_stretch(
-                "gdal", PlanPath(), ["n"], {}, None, Stop(), PoolWait(nobody_hears, lambda: None)
+                ChildWants("gdal"), PlanPath(), ["n"], {}, None, Stop(), PoolWait(nobody_hears, lambda: None)
             )
             task = asyncio.ensure_future(waits)
             yield task
