@@ -6,14 +6,16 @@ from contextlib import contextmanager
 
 from benchmarks import engine, workers
 from tests.chaos import test_engine_stops
-from tests.e2e import test_engine, test_operator_acts
+from tests.e2e import test_engine, test_history, test_operator_acts
 from tests.support.clock import until
 from tests.support.cluster import open_folder
 from tests.support.engine_chaos import OUTAGE_FACTOR, Trial, trial
 from tests.support.leftovers import strays
 from tests.support.stack import RunningStack, with_workflows
 
-OF_STORIES = engine.workflows(chain_length=5) | workers.WORKFLOWS | test_operator_acts.WORKFLOWS
+OF_STORIES = (
+    engine.workflows(chain_length=5) | workers.WORKFLOWS | test_history.WORKFLOWS | test_operator_acts.WORKFLOWS
+)
 # What completed requests left over goes at once, so that every story is told over a collector at work.
 COLLECTS = {"CAIRN_KEPT_AFTER_SUCCESS_SECONDS": "0", "CAIRN_COLLECT_SECONDS": "1"}
 # Whether all stories are told over Prefect's own engines instead of ours.

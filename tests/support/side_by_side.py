@@ -15,6 +15,7 @@ TOGETHER: Mapping[str, str] = {
     "tests/benchmarks/test_workers.py": STACK,
     "tests/e2e/test_docs_as_written.py": STACK,
     "tests/e2e/test_events.py": STACK,
+    "tests/e2e/test_history.py": STACK,
     "tests/e2e/test_operator_acts.py": STACK,
     "tests/e2e/test_operator_runs.py": STACK,
     "tests/e2e/test_path.py": STACK,
