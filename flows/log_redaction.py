@@ -7,15 +7,20 @@ import logging
 
 from domain.shared.logs import MessageRedaction, redact
 from flows.handlers.errors import HandlerError
+from flows.log_items import ItemNamed
 
 HEARD_BY_PREFECT = ("", "cairn", "prefect", "prefect.extra", "prefect.flow_runs", "prefect.task_runs")
 
 
 def strike_from_logs() -> None:
-    """Have whatever writes this process's lines, or sends them to Prefect, strike secrets first. Once is enough."""
+    """Have whatever writes this process's lines, or sends them to Prefect, name their item and strike secrets first.
+
+    Once is enough.
+    """
     for name in HEARD_BY_PREFECT:
         for handler in logging.getLogger(name).handlers:
             if not any(isinstance(one, MessageRedaction) for one in handler.filters):
+                handler.addFilter(ItemNamed())
                 handler.addFilter(MessageRedaction())
 
 

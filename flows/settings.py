@@ -37,7 +37,9 @@ class WorkerSettings(StorageSettings, TransportSettings):
         default=None, description="The pool's base job template; shown in the run's record"
     )
     storage_block: str | None = Field(default=None, description="Prefect block that names the zones, kind/name")
-    fan_out_task_runs: int = Field(default=200, ge=1, description="Prefect task runs that a fan-out makes at most")
+    fan_out_task_runs: int = Field(
+        default=200, ge=1, description="Prefect task runs that a fan-out makes at most: beyond, items share as many"
+    )
     tries_per_run: int = Field(default=TRIES_PER_RUN, ge=1, description="Tries of one run at once in one process")
     tries_shared: int = Field(
         default=TRIES_SHARED, ge=0, description="Tries at once in one process, beside one of each of its runs"

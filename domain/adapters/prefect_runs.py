@@ -16,6 +16,7 @@ from prefect.client.schemas.filters import (
     FlowFilter,
     FlowFilterName,
     FlowRunFilter,
+    FlowRunFilterDeploymentId,
     FlowRunFilterId,
     FlowRunFilterIdempotencyKey,
     FlowRunFilterParentFlowRunId,
@@ -227,8 +228,10 @@ class PrefectRuns:
             await self._crash(flow_run_id, "Its attempt is over, and it never began.")
 
     async def _under_way_inside(self, around: list[UUID]) -> list[FlowRun]:
+        """Those that live in the process of the flow run around them: child runs, which have deployments, do not."""
         wanted = FlowRunFilter(
             parent_flow_run_id=FlowRunFilterParentFlowRunId(any_=around),
+            deployment_id=FlowRunFilterDeploymentId(is_null_=True),
             state=FlowRunFilterState(type=FlowRunFilterStateType(any_=UNDER_WAY)),
         )
         return await self._ask(

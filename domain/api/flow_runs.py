@@ -24,6 +24,7 @@ from domain.services.runs.endings import RunLifecycle
 from domain.services.runs.heartbeats import Heartbeats
 from domain.services.runs.queueing import InternalRuns
 from domain.services.runs.starts import RunStarts
+from domain.services.runs.work_order import page_url
 
 router = APIRouter(prefix="/api/v1/runs", tags=["workers"])
 Starts = Annotated[RunStarts, Depends(starts)]
@@ -45,7 +46,10 @@ async def register(
 async def start(run_id: UUID, message: RunStart, runs: Starts, state: ServiceState) -> Any:
     """The first act of a flow run: claim its attempt and learn what to do."""
     answer = await runs.start(run_id, message, state.settings.heartbeat_seconds)
-    return rendering.render(answer.problem()) if isinstance(answer, DomainError) else answer
+    if isinstance(answer, DomainError):
+        return rendering.render(answer.problem())
+    answer.page_url = page_url(str(state.settings.public_url), answer.facts)
+    return answer
 
 
 @router.post(

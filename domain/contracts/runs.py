@@ -84,6 +84,7 @@ class WorkOrder(BaseModel):
     heartbeat_seconds: float
     attempt_token: str = Field(description="What every later message carries: a retried flow run gets a new one")
     priority_cap: str | None = Field(default=None, description="The highest priority that its platform may ask for")
+    page_url: str | None = Field(default=None, description="The console's page that shows the run, for people")
 
 
 class NodeEvent(BaseModel):

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import logging
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -18,6 +17,7 @@ from domain.repositories import outbox
 from domain.repositories.outbox import Dispatch
 from domain.rules.fairness import Turns
 from domain.rules.reconcile import FlowState
+from domain.rules.texts import shown
 from domain.services.runs.endings import RunLifecycle
 from domain.shared.database_address import DatabaseAddress
 from domain.shared.together import each_to_its_end
@@ -26,8 +26,6 @@ log = logging.getLogger("cairn.relay")
 BATCH = 25
 BATCHES_AT_ONCE = 2  # while Prefect makes the flow runs of one, the next is chosen and the last is noted
 FULL_SECONDS = 0.2  # between two looks while what waits finds no room
-NOT_SHOWN = re.compile(r"[^A-Za-z0-9.+-]+")
-LONGEST_SHOWN = 40
 
 
 @dataclass(frozen=True)
@@ -177,8 +175,3 @@ def flow_run_tags(dispatch: Dispatch) -> list[str]:
     where a tag that bears the name of a concurrency limit is held by it."""
     tags = [f"workflow:{dispatch.workflow_id}", f"priority:{dispatch.priority}", f"request:{dispatch.request_id}"]
     return [f"platform:{shown(dispatch.platform_id)}", *tags] if dispatch.platform_id else tags
-
-
-def shown(text: str) -> str:
-    """Reduce partner's text to characters that can act nowhere in Prefect: no markup, template or control character."""
-    return NOT_SHOWN.sub("_", text)[:LONGEST_SHOWN]

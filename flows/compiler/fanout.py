@@ -6,7 +6,7 @@ from itertools import chain
 from typing import Any, assert_never
 
 from flows.compiler.expressions import ExpressionError, Names, parse_template, render
-from flows.compiler.messages import Item, RunError
+from flows.compiler.messages import Item, ItemCompleted, ItemFailed, RunError
 from flows.compiler.plan import FanIn, FanOut, Node
 
 
@@ -29,6 +29,15 @@ class Expansion:
     keys: dict[int, str] = field(default_factory=dict)
     succeeded: dict[int, Any] = field(default_factory=dict)
     failed: dict[int, RunError] = field(default_factory=dict)
+    _first_failed: int | None = None
+
+    def note(self, event: ItemCompleted | ItemFailed) -> None:
+        """Note how a child ended."""
+        if isinstance(event, ItemCompleted):
+            self.succeeded[event.index] = event.output
+        else:
+            self.failed[event.index] = event.error
+            self._first_failed = event.index if self._first_failed is None else min(self._first_failed, event.index)
 
     def is_open(self, index: int) -> bool:
         """Whether this child exists and has not ended."""
@@ -43,10 +52,14 @@ class Expansion:
         return self.fan_out.tolerates(len(self.failed), self.count)
 
     def error(self) -> RunError:
-        """Why the fan-out failed: its first failed child speaks for all."""
-        index = min(self.failed)
+        """Why the fan-out failed: its first failed child speaks for all, the counts for how the others ended."""
+        assert self._first_failed is not None  # noqa: S101 - it is asked of a fan-out with failures
+        index = self._first_failed
         first = self.failed[index]
-        message = f"{len(self.failed)} of {self.count} children failed; {self.node_id}__{index}: {first.message}"
+        left = self.count - len(self.failed) - len(self.succeeded)
+        counts = [f"{len(self.failed)} of {self.count} children failed", f"{len(self.succeeded)} succeeded"]
+        counts += [f"{left} not begun or cut short"] if left else []
+        message = f"{', '.join(counts)}; {self.node_id}__{index}: {first.message}"
         return RunError("too-many-failures", message, self.node_id, first.partner_may_read)
 
     def output(self) -> dict[str, Any]:
@@ -75,7 +88,7 @@ def expand(node: Node, names: Names) -> Expansion:
         try:
             items.append(Item(index, key, render(node.params, own)))
         except ExpressionError as error:
-            expansion.failed[index] = RunError("template-error", str(error), node.id)
+            expansion.note(ItemFailed(node.id, index, RunError("template-error", str(error), node.id)))
     _refuse_repeated_keys(expansion.keys)
     expansion.items = tuple(items)
     return expansion

@@ -8,7 +8,6 @@ from flows.pools import POOLS
 
 ITEMS_PER_SHARD = 16  # a child run more should save more than the second that starting it costs
 RANKS = POOLS[POOLS.home].queues  # of priorities, the most urgent first: every pool has the same
-LEAST_GROUP = 50  # items that share a task run: of fewer, the task run costs more than they do
 
 
 def priority_of(asked: str, kind: str = "offline") -> str:
@@ -55,8 +54,11 @@ def split(count: int, parts: int) -> Iterator[range]:
 
 
 def grouped(count: int, cap: int) -> list[range]:
-    """The groups of a fan-out's items that share task runs: no more groups than the cap, and none too small."""
-    return list(split(count, max(1, min(cap, count // LEAST_GROUP))))
+    """The groups of a fan-out's items that share task runs: each item alone up to the cap, then as many as the cap.
+
+    So there is no size at which a fan-out suddenly has fewer task runs, and an item more makes one group larger by one.
+    """
+    return list(split(count, cap))
 
 
 def shards(decision: Expand, cap: int) -> list[tuple[range, int]]:

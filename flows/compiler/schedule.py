@@ -93,7 +93,11 @@ class Schedule:
 
     def apply(self, event: Event) -> list[Decision]:
         """Return the decisions that follow from an event. Late and repeated events lead to none."""
-        return [] if self._over else list(self._following(event))
+        if not self._over:
+            return list(self._following(event))
+        if isinstance(event, ItemCompleted | ItemFailed):
+            self._count_late(event)
+        return []
 
     def _following(self, event: Event) -> Iterator[Decision]:
         match event:
@@ -135,11 +139,15 @@ class Schedule:
             raise OutOfTurn(f"node {event.node_id!r} has no children")
         if not expansion.is_open(event.index):
             return []
-        if isinstance(event, ItemCompleted):
-            expansion.succeeded[event.index] = event.output
-        else:
-            expansion.failed[event.index] = event.error
+        expansion.note(event)
         return list(self._after_item(self._scope[event.node_id], expansion))
+
+    def _count_late(self, event: ItemCompleted | ItemFailed) -> None:
+        """Count an item that was under way when its fan-out failed: its outcome tells how all of them ended."""
+        expansion, outcome = self._expansions.get(event.node_id), self._outcomes.get(event.node_id)
+        if expansion and outcome and outcome.state is State.FAILED and expansion.is_open(event.index):
+            expansion.note(event)
+            self._outcomes[event.node_id] = NodeOutcome(State.FAILED, None, expansion.error())
 
     def _after_item(self, node: Node, expansion: Expansion) -> Iterator[Decision]:
         if not expansion.is_tolerable and node.on_failure == "fail":

@@ -15,6 +15,7 @@ from prefect.runtime import task_run
 from flows.compiler import Node, NodeOutcome, State
 from flows.handlers.errors import Broken
 from flows.prefect_engine.engines import engine
+from flows.runs.group_tally import TaskRunEnd, shown_key
 from flows.runs.node_executor import NodeExecutor, Work
 
 PREFECT_RETRIES = 50  # Prefect takes no longer list of delays
@@ -61,37 +62,37 @@ class TaskRuns:
             self._tries[index] = number + 1
             self._ended[index] = NodeOutcome(State.COMPLETED, await self.executor.try_through_outages(work, number))
         else:
-            self._ended[index] = outcome = await self.executor.run_with_retries(work)
+            outcome, self._tries[index] = await self.executor.run_with_retries(work)
+            self._ended[index] = outcome
             if outcome.error is not None:
                 return _prefect_state(StateType.FAILED, "Failed", outcome.error.message)
-        return _prefect_state(StateType.COMPLETED, "Completed", _said(work))
+        return _prefect_state(StateType.COMPLETED, "Completed", _said(work, self._tries[index]))
 
 
-async def run_group(node: Node, name: str, perform: Callable[[], Coroutine[Any, Any, Sequence[bool]]]) -> None:
-    """Do several items in one task run, each with its own tries. It ends well; its message counts the failed."""
+async def run_group(node: Node, name: str, perform: Callable[[], Coroutine[Any, Any, TaskRunEnd]]) -> None:
+    """Do several items in one task run, each with its own tries; it ends as what was performed says."""
 
     async def body() -> "PrefectState[Any]":
-        done = list(await perform())
-        return _prefect_state(StateType.COMPLETED, "Completed", f"{len(done)} items, {done.count(False)} failed")
+        end = await perform()
+        return _prefect_state(StateType(end.kind), end.name, end.message)
 
     if error := await engine().run_task(_prefect_task(node, body, name), of_many=True):
         raise error
 
 
 async def show_skipped(node: Node) -> None:
-    """Show by a task run that the node was skipped."""
+    """Show by a task run that the node was skipped: as one that is over and did nothing, not in green."""
 
     async def body() -> "PrefectState[Any]":
-        return _prefect_state(StateType.COMPLETED, "Skipped", "Not chosen by the workflow.")
+        return _prefect_state(StateType.CANCELLED, "Skipped", "Not chosen by the workflow.")
 
     await engine().run_task(_prefect_task(node, body, node.id))
 
 
-def _said(work: Work) -> str:
-    """What stands beside a task run: an item's key, where it is not its number."""
-    if work.item is None or work.item.key == str(work.item.index):
-        return ""
-    return f"key {work.item.key[:100]!r}"
+def _said(work: Work, tries: int = 1) -> str:
+    """What stands beside a task run: an item's key, where it is not its number, and its tries, where it had several."""
+    key = shown_key(work.item.index, work.item.key) if work.item else ""
+    return ", ".join(part for part in (key.strip(), f"{tries} tries" if tries > 1 else "") if part)
 
 
 def _prefect_state(kind: StateType, name: str, message: str) -> "PrefectState[Any]":

@@ -104,8 +104,11 @@ class NodeEngine(AsyncTaskRunEngine[..., Any]):
         return state
 
     def log_finished_message(self) -> None:
-        """The state says how it ended; a line for each that ended well would only bury the handlers' own."""
-        if self.task_run and not self.state.is_completed():
+        """The state says how it ended; a line for each that ended well would only bury the handlers' own.
+
+        Nor one for what was skipped or cut short: Prefect would call it an error.
+        """
+        if self.task_run and not self.state.is_completed() and not self.state.is_cancelled():
             super().log_finished_message()
 
     def _resolve_parameters(self) -> None:

@@ -89,6 +89,7 @@ async def make_run_context(line: AttemptClient, settings: WorkerSettings, order:
         ledger=ledger,
         plans={name: Plan.from_json(plan) for name, plan in order.plans.items()},
         task_runs_cap=settings.fan_out_task_runs if settings.engine == "fast" else sys.maxsize,  # each item is mapped
+        page_url=order.page_url,
         shards_cap=settings.shards,
         outage_seconds=settings.outage_seconds,
         places=Places(shared_room(settings.tries_shared), settings.tries_per_run),

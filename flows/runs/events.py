@@ -8,6 +8,8 @@ from domain.rules.texts import made_storable, unstorable_places
 from domain.shared.logs import redact_facts
 from flows.compiler import (
     Event,
+    Failed,
+    Finished,
     ItemCompleted,
     ItemFailed,
     Node,
@@ -59,3 +61,12 @@ def item_event(node_id: str, index: int, outcome: NodeOutcome) -> Event:
     if outcome.state is State.COMPLETED:
         return ItemCompleted(node_id, index, outcome.output)
     return ItemFailed(node_id, index, outcome.error or RunError("handler-failed", "The item failed.", node_id))
+
+
+def with_last_counts(verdict: Finished | Failed, outcomes: Mapping[str, NodeOutcome]) -> Finished | Failed:
+    """The verdict, with what its node's error says in the end: items may have ended after the run was decided."""
+    if isinstance(verdict, Failed) and verdict.error.node_id is not None:
+        outcome = outcomes.get(verdict.error.node_id)
+        if outcome is not None and outcome.error is not None and outcome.error.code == verdict.error.code:
+            return Failed(outcome.error)
+    return verdict

@@ -4,15 +4,16 @@ import asyncio
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from domain.contracts.runs import NodeEvent
 from domain.shared.together import each_to_its_end
-from flows.compiler import Item, Node, NodeOutcome, State
+from flows.compiler import Expand, Item, Node, NodeOutcome, State
 from flows.compiler.partition import grouped
 from flows.memory.ledger import LedgerEntry
 from flows.prefect_engine.node_tasks import TaskRuns, run_group
 from flows.runs.domain_client import AttemptClient
+from flows.runs.group_tally import FailedItems, GroupTally, TaskRunEnd
 from flows.runs.node_executor import NodeExecutor, Work
 from flows.storage.threads import in_storage_thread
 
@@ -24,15 +25,36 @@ Tell = Callable[[int, NodeOutcome], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Share:
-    """The items that this process does, and how many of them at once."""
+    """The items that this process does, and how many of them at once.
+
+    `count` is how many children the whole fan-out has, `unmade` how many of them failed before any was begun.
+    """
 
     node: Node
     path: str
     items: Sequence[Item]
     at_once: int | None = None
+    count: int = 0
+    unmade: int = 0
+
+    @classmethod
+    def of_all(cls, node: Node, path: str, decision: Expand) -> "Share":
+        """All of a fan-out's items."""
+        unmade = decision.count - len(decision.items)
+        return cls(node, path, decision.items, decision.max_concurrency, decision.count, unmade)
+
+    @property
+    def is_part(self) -> bool:
+        """Whether other processes do more of the fan-out's items."""
+        return self.count > len(self.items) + self.unmade
+
+    def tolerates(self, failed: int) -> bool:
+        """Whether the fan-out bears it that so many of these items failed."""
+        fan_out = self.node.fan_out
+        return fan_out is not None and fan_out.tolerates(failed + self.unmade, self.count or len(self.items))
 
 
-@dataclass(frozen=True)
+@dataclass
 class Items:
     """Does one share's items. `tell` hears how each item ended that was not stopped, as it ends."""
 
@@ -41,79 +63,103 @@ class Items:
     entries: Mapping[str, LedgerEntry]
     gate: asyncio.Semaphore
     tell: Tell
+    failures: FailedItems = field(default_factory=FailedItems)
+    _failed: int = 0
 
-    async def run_as_tasks(self, works: Sequence[Work]) -> None:
-        """Do each item in a task run of its own."""
-        runs = TaskRuns(self.executor, self.share.node, of_items=True)
+    async def run_in_task_runs(self, works: Sequence[Work], at_once: int) -> None:
+        """Do the items in no more task runs than the cap: each in one of its own, or groups that may do several."""
+        runs, cap = TaskRuns(self.executor, self.share.node, of_items=True), self.executor.run_context.task_runs_cap
+        if len(works) <= cap:
+            await runs.run_mapped(range(len(works)), lambda number: self._run_in_own_task_run(runs, works[number]))
+            return
+        parts = grouped(len(works), cap)
+        inside = math.ceil(at_once / len(parts))
+        parts_at_once = asyncio.Semaphore(at_once)
 
-        async def run_one(number: int) -> None:
-            async with self.gate:
-                if not self.executor.stop.is_set():
-                    work = works[number]
-                    outcome, _ = await runs.run_as_task(work, await self.executor.remembered_item(self.entries, work))
-                    await self._tell(work, outcome)
+        async def run_part(part: range) -> None:
+            async with parts_at_once:
+                if self.executor.stop.is_set():
+                    return
+                if len(part) == 1:
+                    await self._run_in_own_task_run(runs, works[part.start])
+                else:
+                    await self._run_in_shared_task_run(works[part.start : part.stop], inside)
 
-        await runs.run_mapped(range(len(works)), run_one)
+        await each_to_its_end(run_part(part) for part in parts)
 
-    async def run_in_grouped_tasks(self, works: Sequence[Work], at_once: int) -> None:
-        """Do the items in no more task runs than the cap, each for a group that may do several at once."""
-        groups = [
-            works[part.start : part.stop] for part in grouped(len(works), self.executor.run_context.task_runs_cap)
-        ]
-        groups_at_once = asyncio.Semaphore(at_once)
-        node = self.share.node
+    async def _run_in_own_task_run(self, runs: TaskRuns, work: Work) -> None:
+        async with self.gate:
+            if not self.executor.stop.is_set():
+                known = await self.executor.remembered_item(self.entries, work)
+                await self._tell(work, *await runs.run_as_task(work, known))
 
-        async def run_one(group: Sequence[Work]) -> None:
-            name = f"{node.id}__{_index(group[0])}-{_index(group[-1])}"
-            async with groups_at_once:
-                if not self.executor.stop.is_set():
-                    await run_group(node, name, lambda: self.run_without_tasks(group, math.ceil(at_once / len(groups))))
+    async def _run_in_shared_task_run(self, group: Sequence[Work], at_once: int) -> None:
+        """Do several items in one task run, whose end tells how they ended."""
+        tally = GroupTally(len(group))
 
-        await each_to_its_end(run_one(group) for group in groups)
+        async def perform() -> TaskRunEnd:
+            await self.run_without_tasks(group, at_once, tally)
+            return tally.end(is_tolerable=self._is_tolerable)
 
-    async def run_without_tasks(self, works: Sequence[Work], at_once: int) -> list[bool]:
-        """Do items without task runs of their own; return which of them ended well."""
-        places = asyncio.Semaphore(at_once)
+        await run_group(
+            self.share.node, f"{self.share.node.id}__{_item(group[0]).index}-{_item(group[-1]).index}", perform
+        )
 
-        async def run_one(work: Work) -> bool:
+    @property
+    def _is_tolerable(self) -> bool:
+        """Whether the fan-out bears what has failed, as far as is known here: other shares are their run's to count."""
+        is_given_up = self.share.is_part and self.executor.stop.reason == "over"
+        return not is_given_up and self.share.tolerates(self._failed)
+
+    async def run_without_tasks(self, works: Sequence[Work], at_once: int, tally: GroupTally | None = None) -> None:
+        """Do items without task runs of their own."""
+        places, tally = asyncio.Semaphore(at_once), tally or GroupTally(len(works))
+
+        async def run_one(work: Work) -> None:
             async with places, self.gate:
-                return await self._run_one(work)
+                await self._run_one(work, tally)
 
         if at_once == 1:
-            return [await run_one(work) for work in works]
-        return await each_to_its_end(run_one(work) for work in works)
+            for work in works:
+                await run_one(work)
+        else:
+            await each_to_its_end(run_one(work) for work in works)
 
-    async def _run_one(self, work: Work) -> bool:
-        """Do one item, unless the run stops; return whether it ended well."""
+    async def _run_one(self, work: Work, tally: GroupTally) -> None:
+        """Do one item, unless the run stops, and count how it ended."""
         if self.executor.stop.is_set():
-            return False
-        outcome = await self.executor.remembered_item(self.entries, work) or await self.executor.run_with_retries(work)
-        await self._tell(work, outcome)
-        return outcome.state is State.COMPLETED
+            return
+        known = await self.executor.remembered_item(self.entries, work)
+        outcome, tries = (known, 0) if known else await self.executor.run_with_retries(work)
+        tally.add(_item(work), outcome, tries)
+        await self._tell(work, outcome, tries)
 
-    async def _tell(self, work: Work, outcome: NodeOutcome) -> None:
+    async def _tell(self, work: Work, outcome: NodeOutcome, tries: int) -> None:
         """Tell how the item ended, unless a stop cut it short: told as failed, it would hide why there was a stop."""
+        if outcome.state is State.FAILED:
+            self._failed += 1
+            self.failures.add(_item(work), outcome, tries)
         if outcome.state is not State.CANCELLED:
-            await self.tell(_index(work), outcome)
+            await self.tell(_item(work).index, outcome)
 
 
-async def run_items(executor: NodeExecutor, share: Share, tell: Tell, *, visible: bool) -> None:
-    """Do every item of the share."""
+async def run_items(
+    executor: NodeExecutor, share: Share, tell: Tell, *, visible: bool, failures: FailedItems | None = None
+) -> None:
+    """Do every item of the share; have the failed ones noted for who watches."""
     entries = await in_storage_thread(executor.run_context.ledger.completed_items, share.path)
     works = [Work(share.node, share.path, item.params, item) for item in share.items]
     at_once = share.at_once or AT_ONCE
-    items = Items(executor, share, entries, asyncio.Semaphore(at_once), tell)
-    if not visible:
-        await items.run_without_tasks(works, at_once)
-    elif len(works) <= executor.run_context.task_runs_cap:
-        await items.run_as_tasks(works)
+    items = Items(executor, share, entries, asyncio.Semaphore(at_once), tell, failures or FailedItems())
+    if visible:
+        await items.run_in_task_runs(works, at_once)
     else:
-        await items.run_in_grouped_tasks(works, at_once)
+        await items.run_without_tasks(works, at_once)
 
 
-def _index(work: Work) -> int:
+def _item(work: Work) -> Item:
     assert work.item is not None  # noqa: S101 - what is done here are items
-    return work.item.index
+    return work.item
 
 
 @dataclass
@@ -154,16 +200,13 @@ class FanOutCounts:
     def report(self) -> None:
         if self.line is None or self.has_ended() or not (self.is_over or self.is_at_work()):
             return
-        self.line.note(
-            NodeEvent(
-                node_id=self.node_id,
-                state="running",
-                items_total=self.total,
-                items_done=self.done,
-                items_failed=self.failed,
-                items_retried=self.retried() or None,
-            )
-        )
+        self.line.note(NodeEvent(node_id=self.node_id, state="running", **self.told))
+
+    @property
+    def told(self) -> dict[str, int | None]:
+        """The counts as the domain takes them."""
+        counts = {"items_total": self.total, "items_done": self.done, "items_failed": self.failed}
+        return counts | {"items_retried": self.retried() or None}
 
     @asynccontextmanager
     async def reported(self) -> "AsyncIterator[FanOutCounts]":

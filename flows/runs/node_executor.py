@@ -21,7 +21,8 @@ from domain.contracts.artifacts import Artifact
 from domain.contracts.runs import NodeEvent, NodeState
 from domain.rules.texts import made_storable
 from flows.compiler import Item, Node, NodeOutcome, RunError, State
-from flows.handlers.errors import Broken, HandlerError, Outage, Outlasted, Stopped
+from flows.handlers.errors import Broken, Outage, Outlasted, Stopped
+from flows.log_items import about_item
 from flows.memory.large_values import DamagedValue, Stored, lies_in_storage, made_plain
 from flows.memory.ledger import LedgerEntry, digest, error_json
 from flows.memory.measured import is_metric
@@ -29,6 +30,7 @@ from flows.runs.events import run_problem
 from flows.runs.outages import outage_of
 from flows.runs.run_context import RunContext
 from flows.runs.stopping import Stop
+from flows.runs.try_errors import log_failure, run_error, worth_another_try
 from flows.storage.threads import in_storage_thread
 from flows.tries import one_try
 from flows.tries.one_try import Care, Try
@@ -94,7 +96,13 @@ class NodeExecutor:
         self.run_context.places.let_go()
 
     async def try_through_outages(self, work: Work, number: int) -> Mapping[str, Any]:
-        """Make one try, again for as long as it ends because something of ours is away."""
+        """Make one try, again for as long as it ends because something of ours is away. Its log lines name its item."""
+        if work.item is None:
+            return await self._try_until_nothing_is_away(work, number)
+        with about_item(work.item.index, work.item.key, number):
+            return await self._try_until_nothing_is_away(work, number)
+
+    async def _try_until_nothing_is_away(self, work: Work, number: int) -> Mapping[str, Any]:
         waiting = Outlasting(self.run_context.outage_seconds)
         if number:
             self._tell(work, "running", tries=number + 1)
@@ -160,27 +168,34 @@ class NodeExecutor:
         self.run_context.artifacts += [Artifact.model_validate(each) for each in output.get("artifacts") or []]
         return stored
 
-    async def run_with_retries(self, work: Work) -> NodeOutcome:
-        """Try the work until it succeeds or has no tries left, without a task run of its own."""
+    async def run_with_retries(self, work: Work) -> tuple[NodeOutcome, int]:
+        """Try the work until it succeeds or has no tries left, without a task run of its own; how, after how many."""
         with self.at_work():
             return await self._retry_until_done(work)
 
-    async def _retry_until_done(self, work: Work) -> NodeOutcome:
+    async def _retry_until_done(self, work: Work) -> tuple[NodeOutcome, int]:
         delays = work.node.retry.delays()
         number = 0
         while True:
             try:
-                return NodeOutcome(State.COMPLETED, await self.try_through_outages(work, number))
+                return NodeOutcome(State.COMPLETED, await self.try_through_outages(work, number)), number + 1
             except Broken:
                 raise
             except Exception as error:  # noqa: BLE001 - whatever a handler raises is its failure, not ours
                 if number >= len(delays) or not self.may_retry(error):
-                    return await self.outcome_of_failure(work, number, error)
-            await asyncio.sleep(work.node.retry.wait(number, random.random()))  # noqa: S311 - a spread, no secret
+                    log_failure(work.item, number, error, stops=self.stop.is_set())
+                    return await self.outcome_of_failure(work, number, error), number + 1
+                seconds = work.node.retry.wait(number, random.random())  # noqa: S311 - a spread, no secret
+                log_failure(work.item, number, error, next_in_seconds=seconds, stops=self.stop.is_set())
+            await asyncio.sleep(seconds)
             number += 1
 
     async def outcome_of_failure(self, work: Work, number: int, error: BaseException) -> NodeOutcome:
-        """The outcome of work that failed for good, or was stopped."""
+        """The outcome of work that failed for good, or was stopped. No stop cuts it short: the failure has happened."""
+        with self.at_work(self._busy):
+            return await self._remembered_failure(work, number, error)
+
+    async def _remembered_failure(self, work: Work, number: int, error: BaseException) -> NodeOutcome:
         told = run_error(error, work.node.id)
         if self._is_cut_short(work, number, error):  # it is to be done again, so nobody remembers how it ended
             return NodeOutcome(State.CANCELLED, None, told)
@@ -333,17 +348,3 @@ class NodeExecutor:
             loop.call_soon_threadsafe(line.note, event)
 
         return progress
-
-
-def worth_another_try(error: object) -> bool:
-    """Whether a failed try may be repeated: what the partner got wrong stays wrong."""
-    if isinstance(error, Broken):
-        return False
-    return not isinstance(error, HandlerError) or error.retryable
-
-
-def run_error(error: BaseException, node_id: str) -> RunError:
-    """What went wrong, as the scheduler and the domain take it."""
-    if isinstance(error, HandlerError):
-        return RunError(error.code, made_storable(str(error)), node_id, error.partner_may_read)
-    return RunError("handler-failed", made_storable(f"{type(error).__name__}: {error}"), node_id)

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing, suppress
 from typing import Any
-from uuid import UUID
 
 from prefect.client.orchestration import PrefectClient, get_client
 from prefect.client.schemas.objects import State as PrefectState
+from prefect.runtime import flow_run
 from prefect.states import AwaitingRetry, Completed
 from prefect.states import Failed as FailedState
 
@@ -20,15 +20,22 @@ from flows.handlers.errors import InvalidOutput
 from flows.memory import measured
 from flows.memory.earlier import ForgottenOutput, known_outcomes
 from flows.memory.large_values import made_plain, result_fault
+from flows.prefect_engine.artifacts import ShownArtifact
 from flows.runs.child_flow_runs.start import HANDED_OVER, HANDLER_MISSING, ChildCancelled, ChildLost, SegmentRuns
 from flows.runs.claim import claim_message, make_run_context, queue_of_this, refusal_of
 from flows.runs.domain_client import AttemptClient, DomainUnreachable, Fenced, HeldBack, Undelivered
 from flows.runs.events import run_problem
 from flows.runs.outages import outage_of
-from flows.runs.prefect_artifact import show_outline
+from flows.runs.prefect_artifact import DESCRIPTION, outline
 from flows.runs.run_context import RunContext
 from flows.runs.runner import Runner, Verdict
-from flows.runs.stop_signals import cancelled_state, heeding_stop_signals, is_being_cancelled, state_after_early_leave
+from flows.runs.stop_signals import (
+    cancelled_state,
+    flow_run_id,
+    heeding_stop_signals,
+    is_being_cancelled,
+    state_after_early_leave,
+)
 from flows.settings import WorkerSettings
 from flows.storage.threads import in_storage_thread
 
@@ -85,35 +92,39 @@ async def _run_to_verdict(
         run_context.children = SegmentRuns(
             prefect, run_context, settings.child_silence_seconds, queue_of_this(), order.priority_cap
         )
-        async with _graph_shown(prefect, run_context, schedule, str(settings.domain_url)) as outline:
+        async with _graph_shown(prefect, run_context, schedule) as over:
             verdict = await Runner(run_context, schedule, line.stop).run_plan()
-            outline(verdict)
+            over(verdict)
             return await _hand_in(line, run_context, verdict, prefect)
 
 
 @asynccontextmanager
 async def _graph_shown(
-    prefect: PrefectClient, run_context: RunContext, schedule: Schedule, domain_url: str
+    prefect: PrefectClient, run_context: RunContext, schedule: Schedule
 ) -> AsyncIterator[Callable[[Verdict], None]]:
     """Show the run's graph once it has run for a moment, and its outcome while that is handed in."""
-    shown: UUID | None = None
+    key, is_new = f"run-{run_context.facts.id}", (flow_run.run_count or 1) <= 1
+    card, is_over = ShownArtifact(prefect, flow_run_id(), "markdown", key, is_new), asyncio.Event()
 
     async def show_soon() -> None:
-        nonlocal shown
-        await asyncio.sleep(OUTLINE_SECONDS)
-        shown = await show_outline(prefect, run_context, schedule, None, domain_url)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(is_over.wait(), OUTLINE_SECONDS)
+        if not is_over.is_set():
+            await card.show(outline(run_context, schedule.plan), DESCRIPTION)
 
     async def show_verdict(verdict: Verdict) -> None:
-        showing[0].cancel()
-        await asyncio.gather(showing[0], return_exceptions=True)
-        await show_outline(prefect, run_context, schedule, verdict, domain_url, shown)
+        await card.show(outline(run_context, schedule.plan, verdict, schedule.states), DESCRIPTION)
 
-    showing = [asyncio.create_task(show_soon())]
+    def over(verdict: Verdict) -> None:
+        is_over.set()
+        run_context.show_in_the_end(show_verdict(verdict))
+
+    run_context.show_in_the_end(show_soon())
     try:
-        yield lambda verdict: showing.append(asyncio.create_task(show_verdict(verdict)))
+        yield over
     finally:
-        showing[0].cancel()
-        await asyncio.gather(*showing, return_exceptions=True)
+        is_over.set()
+        await run_context.all_shown()
 
 
 async def _hand_in(

@@ -1,8 +1,9 @@
 """What all of one flow run's work shares: facts, storage, memory, the line to the domain, threads."""
 
+import asyncio
 import os
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -99,12 +100,14 @@ class RunContext:
     shards_cap: int = 4
     children: ChildRuns | None = None
     has_children: bool = False  # whether some work of this attempt was ordered elsewhere
+    page_url: str | None = None
     artifacts: list[Artifact] = field(default_factory=list)
     retried: Counter[str] = field(default_factory=Counter)  # by fan-out, how many tries of items followed failed ones
     outage_seconds: float = OUTAGE_SECONDS
     places: Places = field(default_factory=Places)
     slots: Slots = lambda _: nullcontext()
     worker: str = field(default_factory=lambda: f"{os.uname().nodename}/{os.getpid()}")
+    _showing: list["asyncio.Task[None]"] = field(default_factory=list)
     threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(THREADS, "cairn-work"))
 
     def runs(self, stop: Stop) -> PatientStore:
@@ -126,6 +129,14 @@ class RunContext:
     def may_have_measured(self) -> bool:
         """Whether some try of the run may have measured something: here, in an earlier attempt, or in a child run."""
         return self.ledger.has_measured or self.has_children or self.facts.attempt > 1
+
+    def show_in_the_end(self, showing: Coroutine[Any, Any, None]) -> None:
+        """Have this shown to operators while the run goes on; `all_shown` waits for it."""
+        self._showing.append(asyncio.create_task(showing))
+
+    async def all_shown(self) -> None:
+        """Wait until what is to be shown of the run is shown, or was given up."""
+        await asyncio.gather(*self._showing, return_exceptions=True)
 
     def close(self) -> None:
         """Let the threads go, those too that are stuck: the process may live on with other runs."""

@@ -7,9 +7,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, assert_never
 
-from prefect.client.schemas.objects import State as PrefectState
-from prefect.client.schemas.objects import StateType
-
 from domain.contracts.runs import NodeEvent
 from flows.compiler import (
     Cancelled,
@@ -35,18 +32,18 @@ from flows.compiler import (
     StopRunning,
 )
 from flows.compiler.partition import shards, stretch
-from flows.handlers.errors import Broken, InvalidInput, Nested, Stopped, Transient
+from flows.handlers.errors import InvalidInput, Nested, Stopped, Transient
 from flows.memory.large_values import Stored, made_plain
-from flows.prefect_engine.engines import engine
 from flows.prefect_engine.node_tasks import TaskRuns, show_skipped
-from flows.runs.child_flow_runs.start import HANDED_OVER, NoWorker
+from flows.runs.child_flow_runs.start import NoWorker
 from flows.runs.child_flow_runs.wants import ChildWants
-from flows.runs.events import item_event, node_event, run_problem, shown_parameters, wait_seconds
+from flows.runs.events import item_event, node_event, run_problem, shown_parameters, wait_seconds, with_last_counts
 from flows.runs.fan_out import FanOutCounts, Share, run_items
+from flows.runs.fan_out_summary import learn_failures, summarised
+from flows.runs.inner_flow_run import run_as_flow_run
 from flows.runs.node_executor import TIMEOUT_SECONDS, NodeExecutor, Work
 from flows.runs.pool_wait import PoolWait
 from flows.runs.run_context import PlanPath, RunContext
-from flows.runs.stop_signals import flow_run_id
 from flows.runs.stopping import Stop
 from flows.storage.threads import in_storage_thread
 from flows.tries.time_budget import TRY_LEAVE_SECONDS, grace_seconds
@@ -68,6 +65,7 @@ class Runner:
     visible: bool = True
     _activities: set["asyncio.Task[list[Event]]"] = field(default_factory=set)
     _elsewhere: set[str] = field(default_factory=set)
+    _fan_outs: dict[str, FanOutCounts] = field(default_factory=dict)
     _verdict: Verdict | None = None
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -87,7 +85,7 @@ class Runner:
         finally:
             waiting.cancel()
             await self._settle_activities()
-        return self._verdict
+        return with_last_counts(self._verdict, self.schedule.outcomes)
 
     async def _next_events(self, stopped: "asyncio.Task[Any]") -> None:
         await asyncio.wait({*self._activities, stopped}, return_when=asyncio.FIRST_COMPLETED)
@@ -126,14 +124,19 @@ class Runner:
             match decision:
                 case ExecuteNode() | Expand():
                     self._begin_node(decision)
+                case Settled() if decision.node_id in self._fan_outs and decision.state is State.FAILED:
+                    pass  # told once its last item has ended
                 case Settled():
                     self._report(decision.node_id, decision.state.value, decision.error)
                 case Skipped():
                     self._report_skipped(self.schedule.plan.nodes[decision.node_id])
                 case StopRunning():
                     self.stop.set("over")
-                case Finished() | Failed():
+                case Finished():
                     self._verdict = decision
+                case Failed():
+                    self._verdict = decision
+                    self.stop.set("over")  # else a fan-out that failed would go on with its items for nothing
                 case _:
                     assert_never(decision)
 
@@ -156,27 +159,40 @@ class Runner:
         known = await self.executor.remembered_node(work)
         if known is None:
             self._note(node.id, "running", tries=1, parameters=shown_parameters(work.params))
-        tries = 0
         if self.visible and node.handler is not None:
             outcome, tries = await TaskRuns(self.executor, node).run_as_task(work, known)
         else:
-            outcome = known or await self.executor.run_with_retries(work)
+            outcome, tries = known or (await self.executor.run_with_retries(work))[0], 0
         problem = None if outcome.state is State.CANCELLED else outcome.error
         self._report(node.id, outcome.state.value, problem, tries or None)
         return [node_event(node.id, outcome)]
 
     async def _run_items(self, node: Node, decision: Expand) -> list[Event]:
         """Run every item of a fan-out, at most `max_concurrency` at once; the schedule hears of each as it ends."""
-        share = Share(node, self.place.of(node.id), decision.items, decision.max_concurrency)
+        share = Share.of_all(node, self.place.of(node.id), decision)
         await self.apply(NodeStarted(node.id))
-        async with self._counts(node, decision).reported() as counts:
+        counts = self._fan_outs[node.id] = self._counts(node, decision)
+        try:
+            async with (
+                counts.reported(),
+                summarised(self.run_context, share.path, counts, visible=self.visible) as failed,
+            ):
 
-            async def tell(index: int, outcome: NodeOutcome) -> None:
-                counts.add(outcome)
-                await self.apply(item_event(node.id, index, outcome))
+                async def tell(index: int, outcome: NodeOutcome) -> None:
+                    counts.add(outcome)
+                    await self.apply(item_event(node.id, index, outcome))
 
-            await run_items(self.executor, share, tell, visible=self.visible)
+                await run_items(self.executor, share, tell, visible=self.visible, failures=failed)
+        finally:
+            del self._fan_outs[node.id]
+            self._report_failed_fan_out(node.id, counts)
         return []
+
+    def _report_failed_fan_out(self, node_id: str, counts: FanOutCounts) -> None:
+        """Tell that the fan-out failed once none of its items is under way: only then is it known how many failed."""
+        outcome = self.schedule.outcomes.get(node_id)
+        if outcome is not None and outcome.state is State.FAILED and outcome.error is not None:
+            self._note(node_id, "failed", problem=run_problem(outcome.error), **counts.told)
 
     def _counts(self, node: Node, decision: Expand) -> FanOutCounts:
         line = self.run_context.line if not self.place.path else None
@@ -237,7 +253,8 @@ class Runner:
         wants = ChildWants.of(self.schedule.plan, [node.id], decision.needs)
         wait = PoolWait(partial(self._tell_waits, wants, [node.id]), begun)
         counts.is_at_work = lambda: wait.is_over
-        async with counts.reported():
+        path = self.place.of(node.id)
+        async with counts.reported(), summarised(self.run_context, path, counts, visible=self.visible) as failures:
 
             def counted(done: int, failed: int) -> bool:
                 counts.set(done, failed)
@@ -251,6 +268,8 @@ class Runner:
                 return [NodeFailed(node.id, RunError("dispatch-timeout", str(nobody), node.id))]
             states = [outcome.state for outcome in ended.values()]
             counts.set(states.count(State.COMPLETED), states.count(State.FAILED))
+            if counts.failed:
+                await learn_failures(self.run_context, path, failures)
         events = [item_event(node.id, index, outcome) for index, outcome in ended.items()]
         if len(ended) < len(decision.items) and not self.stop.is_set():  # given up; the failed may be unknown
             error = RunError("too-many-failures", f"Too many items of {node.id} failed.", node.id)
@@ -306,35 +325,13 @@ class SubWorkflows:
         bound = work.node.timeout_seconds or TIMEOUT_SECONDS
         try:
             async with asyncio.timeout(bound):
-                verdict = await (_run_as_flow_run(inner, work) if inner.visible else inner.run_plan())
+                verdict = await (run_as_flow_run(inner, work.node.id) if inner.visible else inner.run_plan())
         except TimeoutError:
             raise Nested(f"Workflow {name} took longer than its {bound:.0f} s.", "timeout") from None
         if isinstance(verdict, Failed):
             raise Nested(verdict.error.message, verdict.error.code, is_invalid=verdict.error.partner_may_read)
         outputs: dict[str, Any] = await made_plain(dict(verdict.outputs))
         return outputs
-
-
-async def _run_as_flow_run(inner: Runner, work: Work) -> Verdict:
-    """Run the sub-workflow as a flow run of its own inside ours, so that operators see its nodes together."""
-    ended: list[Verdict] = []
-
-    async def body() -> PrefectState[Any]:
-        inner.run_context.line.note_flow_run(flow_run_id(), [inner.place.top])
-        verdict = await inner.run_plan()
-        ended.append(verdict)
-        if isinstance(verdict, Finished):
-            return PrefectState(type=StateType.COMPLETED)
-        if inner.stop.reason == "draining":
-            return PrefectState(type=StateType.CANCELLED, name=HANDED_OVER, message=verdict.error.message)
-        kind = StateType.FAILED if inner.stop.reason in {None, "over"} else StateType.CANCELLED
-        return PrefectState(type=kind, message=verdict.error.message)
-
-    plan = inner.schedule.plan
-    await engine().run_inner(body, plan.workflow_id, str(plan.version), work.node.id)
-    if not ended:
-        raise Broken(f"Prefect did not let workflow {plan.workflow_id} run.")
-    return ended[0]
 
 
 async def _nothing_if_stopped(activity: Coroutine[Any, Any, list[Event]]) -> list[Event]:

@@ -64,6 +64,7 @@ async def _run_order(line: AttemptClient, settings: WorkerSettings, order: WorkO
             outcome["retried"] = dict(run_context.retried)
             await in_storage_thread(put_outcome, run_context.runs(line.stop), place, outcome)
             await line.tell_parent()
+            await run_context.all_shown()
             return _final_state(verdict)
 
 
@@ -111,7 +112,8 @@ async def _run_share(
     node, values = plan.nodes[told["node"]], run_context.ledger.values
     run_context.pool, run_context.task_runs_cap = node.pool or run_context.pool, told["task_runs_cap"]
     items = await in_storage_thread(read_items, run_context.runs(run_context.line.stop), place)
-    share, counts = Share(node, where.of(node.id), items, told["at_once"]), FanOutCounts(None, node.id, len(items))
+    share = Share(node, where.of(node.id), items, told["at_once"], told.get("count", 0))
+    counts = FanOutCounts(None, node.id, len(items))
     ended: dict[int, NodeOutcome] = {}
 
     async def tell(index: int, outcome: NodeOutcome) -> None:

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.loops.relay import LONGEST_SHOWN, flow_run_name, flow_run_tags, shown
+from domain.loops.relay import flow_run_name, flow_run_tags
 from domain.repositories.outbox import Dispatch
+from domain.rules.texts import LONGEST_SHOWN, shown
 
 RUN, REQUEST = UUID(int=1), UUID(int=2)
 HOSTILE = (

@@ -80,6 +80,16 @@ async def test_child_runs_inside_ended_flow_runs_are_ended(standin: StandIn, pre
     assert states == {inner: "CRASHED", innermost: "CRASHED", ended: "COMPLETED", anothers: "RUNNING"}
 
 
+async def test_child_run_on_another_pool_is_not_ended_with_the_flow_run_around_it(
+    standin: StandIn, prefect: PrefectRuns
+) -> None:
+    """It has a process of its own, and a watch of its own over its life."""
+    around = await prefect.create("w/w", RUN)
+    child = standin.hold_inside(str(around), "RUNNING", str(uuid4()))
+    assert await prefect.end_inside([around])
+    assert standin.by_key[child]["state"]["type"] == "RUNNING"
+
+
 async def test_child_runs_are_not_taken_for_ended_without_an_answer(
     standin: StandIn, prefect: PrefectRuns, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,9 +9,9 @@ import pytest
 from domain.rules.outcomes import RESULT_BYTES
 from domain.services.runs.endings import MOST_HAND_OVERS
 from domain.settings import DomainSettings
-from flows.compiler.partition import LEAST_GROUP
 from flows.memory.large_values import TRAVELS_BYTES
 from flows.runs.child_flow_runs.liveness import BELIEVED_SECONDS, LONGEST_LOOK_SECONDS, QUEUED_LOOK_SECONDS
+from flows.runs.group_tally import SHOWN_ROWS
 from flows.settings import WorkerSettings
 from flows.tries.time_budget import GRACE_SECONDS, HANDLER_CANCEL_SECONDS, HANDLER_DRAIN_SECONDS, OUTAGE_SECONDS
 
@@ -25,8 +25,8 @@ def default(settings: Any, name: str) -> Any:
 
 # What the page says, with a place for the number, and what the code has there.
 SAID = {
-    r"Beyond (\S+) items \(`CAIRN_FAN_OUT_TASK_RUNS`\)": default(WorkerSettings, "fan_out_task_runs"),
-    r"neighbours, (\S+) or more of them, share a task run": LEAST_GROUP,
+    r"up to (\S+) items \(`CAIRN_FAN_OUT_TASK_RUNS`\)": default(WorkerSettings, "fan_out_task_runs"),
+    r"a table of the first (\S+) items that failed": SHOWN_ROWS,
     r"one run at most (\S+) go on at once": default(WorkerSettings, "tries_per_run"),
     r"of all its runs together (\S+) \(`CAIRN_TRIES_SHARED`\)": default(WorkerSettings, "tries_shared"),
     r"every (\S+) seconds while the child is queued": QUEUED_LOOK_SECONDS,

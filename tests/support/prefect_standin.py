@@ -72,12 +72,12 @@ class StandIn:
                 return {"state": state, "status": "ACCEPT", "details": {"type": "accept_details"}}
         return None
 
-    def hold_inside(self, around: str, state: str) -> str:
-        """A flow run inside another one, as a sub-workflow is; its id."""
+    def hold_inside(self, around: str, state: str, deployment_id: str | None = None) -> str:
+        """A flow run inside another one, as a sub-workflow is, and with a deployment a child run; its id."""
         run_id = str(uuid4())
         state_told = {"id": str(uuid4()), "type": state, "name": state.title()}
         run = {"id": run_id, "flow_id": str(uuid4()), "name": "inside", "state": state_told, "around": around}
-        self.by_key[run_id] = run | {"idempotency_key": run_id, "parameters": {}}
+        self.by_key[run_id] = run | {"idempotency_key": run_id, "parameters": {}, "deployment_id": deployment_id}
         return run_id
 
     def _filter(self, wanted: dict[str, Any]) -> list[dict[str, Any]]:
@@ -86,6 +86,8 @@ class StandIn:
         runs = list(self.by_key.values())
         if inside := wanted.get("parent_flow_run_id"):
             runs = [run for run in runs if run.get("around") in inside["any_"]]
+        if (wanted.get("deployment_id") or {}).get("is_null_"):
+            runs = [run for run in runs if run.get("deployment_id") is None]
         if state := wanted.get("state"):
             runs = [run for run in runs if run["state"]["type"] in state["type"]["any_"]]
         return [run for run in runs if (not ids or run["id"] in ids) and (not keys or run["idempotency_key"] in keys)]

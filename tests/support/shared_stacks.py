@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from benchmarks import engine, workers
 from tests.chaos import test_engine_stops
-from tests.e2e import test_engine, test_history, test_operator_acts
+from tests.e2e import test_engine, test_history, test_operator_acts, test_prefect_ui
 from tests.support.clock import until
 from tests.support.cluster import open_folder
 from tests.support.engine_chaos import OUTAGE_FACTOR, Trial, trial
@@ -14,7 +14,11 @@ from tests.support.leftovers import strays
 from tests.support.stack import RunningStack, with_workflows
 
 OF_STORIES = (
-    engine.workflows(chain_length=5) | workers.WORKFLOWS | test_history.WORKFLOWS | test_operator_acts.WORKFLOWS
+    engine.workflows(chain_length=5)
+    | workers.WORKFLOWS
+    | test_history.WORKFLOWS
+    | test_operator_acts.WORKFLOWS
+    | test_prefect_ui.WORKFLOWS
 )
 # What completed requests left over goes at once, so that every story is told over a collector at work.
 COLLECTS = {"CAIRN_KEPT_AFTER_SUCCESS_SECONDS": "0", "CAIRN_COLLECT_SECONDS": "1"}

@@ -20,6 +20,7 @@ TOGETHER: Mapping[str, str] = {
     "tests/e2e/test_operator_runs.py": STACK,
     "tests/e2e/test_path.py": STACK,
     "tests/e2e/test_prefect_settings.py": STACK,
+    "tests/e2e/test_prefect_ui.py": STACK,
     "tests/e2e/test_publishing.py": STACK,
     "tests/e2e/test_submitted.py": STACK,
     "tests/e2e/test_stack.py::test_a_service_that_dies_twice_comes_back_and_stops_no_other": STACK,

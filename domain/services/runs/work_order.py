@@ -63,6 +63,12 @@ def run_facts(run: Run, request: Request, attempt: Attempt) -> RunFacts:
     )
 
 
+def page_url(public_url: str, facts: RunFacts) -> str:
+    """The console's page of what the run works on: its asset's version where it has one, else where work is found."""
+    place = f"versions/{facts.asset_id}/{facts.version_ordinal}" if facts.asset_id else ""
+    return f"{public_url.rstrip('/')}/console/{place}"
+
+
 def _scratch_names(run: Run, request: Request) -> dict[str, Any]:
     """What nobody submitted is called as its scratch asset is."""
     if not request.is_internal or request.asset_id is None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx
 from prefect.client.orchestration import PrefectClient
-from prefect.client.schemas.objects import FlowRun, StateType
+from prefect.client.schemas.objects import StateType
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.states import Cancelled
 
@@ -24,8 +24,7 @@ from domain.shared.together import each_to_its_end
 from flows.compiler import Item, NodeOutcome, State
 from flows.handlers.errors import Broken, Stopped
 from flows.memory.ledger import latest, read
-from flows.pools import SEGMENT_FLOW
-from flows.prefect_engine.flow_run import ask_until_answered
+from flows.runs.child_flow_runs.create import create_child_run
 from flows.runs.child_flow_runs.liveness import OVER, PROMPT_SECONDS, ChildRun, Life
 from flows.runs.child_flow_runs.prefect_states import ChildStates, Said, shared
 from flows.runs.child_flow_runs.protocol import (
@@ -125,7 +124,7 @@ class SegmentRuns:
         the child that told of them.
         """
         values, counts = self.run_context.ledger.values, dict.fromkeys(range(len(shares)), (0, 0))
-        cap = -(-self.run_context.task_runs_cap // len(shares))
+        cap, count = -(-self.run_context.task_runs_cap // len(shares)), sum(len(items) for items, _ in shares)
         enough = stop.inner()
 
         def heard(number: int, child: ChildRun) -> None:
@@ -134,12 +133,18 @@ class SegmentRuns:
                 enough.set("over")
 
         async def share(number: int, items: Sequence[Item], at_once: int) -> dict[str, Any]:
-            order = order_of(place) | {"node": node_id, "at_once": at_once or None, "task_runs_cap": cap}
+            order = order_of(place) | {
+                "node": node_id,
+                "at_once": at_once or None,
+                "task_runs_cap": cap,
+                "count": count,
+            }
 
             def put(name: str) -> None:
                 put_order(self._store, name, order, items)
 
-            told, name = partial(heard, number), f"{node_id} {items[0].index}-{items[-1].index}"
+            told = partial(heard, number)
+            name = f"{number + 1}/{len(shares)}: {node_id} {items[0].index}-{items[-1].index}"
             try:
                 return await self._outcome_of_child(wants, name, put, wait_seconds, enough, wait, told)
             except Stopped:  # before it began, or after its worker handed it over: then it left no outcome
@@ -177,7 +182,9 @@ class SegmentRuns:
             await in_storage_thread(put, place)
             await wait.waits(number)
             try:
-                run = await self._create_flow_run(wants, number, name, stop)
+                run = await create_child_run(
+                    self.prefect, self.run_context, wants, (self.queue, self.priority_cap), number, name, stop
+                )
                 await self.run_context.line.tell_worker(wants.pool)
                 child = ChildRun(place, run.id, Life(self.silence_seconds), wait_seconds)
                 is_over = await self._until_over(child, stop, partial(_heard, wait, number, heard))
@@ -196,22 +203,6 @@ class SegmentRuns:
                 return
             await asyncio.sleep(PAUSE_LOOK_SECONDS)
         raise Stopped("The run was asked to stop.")
-
-    async def _create_flow_run(self, wants: ChildWants, number: int, name: str, stop: Stop) -> FlowRun:
-        line, facts, pool = self.run_context.line, self.run_context.facts, wants.pool
-
-        async def create() -> FlowRun:
-            """Asked twice, it is the same one."""
-            return await self.prefect.create_flow_run_from_deployment(
-                (await self.prefect.read_deployment_by_name(f"{SEGMENT_FLOW}/{pool}")).id,
-                parameters={"run_id": str(line.run_id), "attempt_token": line.token, "segment": number},
-                name=f"{facts.id[:8]} {name}"[:200],
-                work_queue_name=wants.queue(self.queue, self.priority_cap),
-                job_variables=await wants.job_variables(self.prefect),
-                idempotency_key=f"{SEGMENT_FLOW}/{pool}:{facts.id}:{facts.attempt}:{number}",
-            )
-
-        return await ask_until_answered(create, f"the child run for {name}", stop)
 
     async def _until_over(self, child: ChildRun, stop: Stop, heard: Callable[[ChildRun], Awaitable[None]]) -> bool:
         """Wait until there is an outcome. False where the child was handed over; raises if it is lost."""

@@ -1,11 +1,14 @@
 """Which nodes travel together to the other pool."""
 
+from itertools import pairwise
+from math import ceil
+
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from flows.compiler import Expand, Item, Plan, compile_text
-from flows.compiler.partition import LEAST_GROUP, grouped, home_pool, priority_of, shards, split, stretch
+from flows.compiler.partition import grouped, home_pool, priority_of, shards, split, stretch
 from flows.handlers.registry import registry
 from flows.pools import QUEUES
 
@@ -73,12 +76,26 @@ def test_split_keeps_every_item_in_even_groups(count: int, parts: int) -> None:
     assert not cut or max(map(len, cut)) - min(map(len, cut)) <= 1
 
 
-@given(st.integers(1, 5000), st.integers(1, 300))
-def test_number_of_groups_is_capped_and_no_group_is_small(count: int, cap: int) -> None:
+@given(st.integers(1, 100_000), st.integers(1, 300))
+@example(200, 200)
+@example(201, 200)
+@example(100_000, 200)
+def test_items_have_task_runs_of_their_own_up_to_the_cap_and_share_as_many_beyond(count: int, cap: int) -> None:
     groups = grouped(count, cap)
-    assert [place for group in groups for place in group] == list(range(count))
-    assert len(groups) <= cap
-    assert min(map(len, groups)) >= min(count, LEAST_GROUP)
+    assert len(groups) == min(count, cap)
+    assert all(before.stop == after.start for before, after in pairwise(groups))
+    assert (groups[0].start, groups[-1].stop) == (0, count)
+    assert max(map(len, groups)) == ceil(count / cap)
+    assert min(map(len, groups)) == max(count // cap, 1)
+
+
+@given(st.integers(1, 99_999), st.integers(1, 300))
+@example(200, 200)
+def test_an_item_more_makes_one_group_one_larger_and_never_fewer_groups(count: int, cap: int) -> None:
+    before, after = (sorted(map(len, grouped(number, cap))) for number in (count, count + 1))
+    before += [0] * (len(after) - len(before))
+    assert sum(after) - sum(before) == 1
+    assert sum(more != less for less, more in zip(sorted(before), after, strict=True)) == 1
 
 
 @given(st.integers(1, 500), st.one_of(st.none(), st.integers(1, 40)), st.one_of(st.none(), st.integers(1, 12)))

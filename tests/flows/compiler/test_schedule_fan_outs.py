@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from flows.compiler import (
+    Cancelled,
     Expand,
     Failed,
     Finished,
@@ -66,10 +67,29 @@ def test_single_failed_child_fails_the_fan_out_by_default() -> None:
     assert isinstance(settled, Settled)
     assert settled.error is not None
     assert settled.error.code == "too-many-failures"
-    assert settled.error.message == "1 of 3 children failed; each__1: boom"
+    assert settled.error.message == "1 of 3 children failed, 0 succeeded, 2 not begun or cut short; each__1: boom"
     assert isinstance(stopped, Failed)
     assert failed is None
     assert schedule.states["each"] is State.FAILED
+
+
+def test_items_that_end_after_the_fan_out_failed_are_counted_and_decide_nothing() -> None:
+    schedule = fan_schedule()
+    schedule.apply(ItemFailed("each", 1, BOOM))
+    assert schedule.is_over
+    assert schedule.apply(ItemFailed("each", 0, RunError("x", "bang"))) == []
+    assert schedule.apply(ItemFailed("each", 0, BOOM)) == []  # told twice
+    assert schedule.apply(ItemCompleted("each", 2, "c")) == []
+    error = schedule.outcomes["each"].error
+    assert error is not None
+    assert error.message == "2 of 3 children failed, 1 succeeded; each__0: bang"
+
+
+def test_items_that_end_after_another_node_failed_make_no_failure_of_their_fan_out() -> None:
+    schedule = fan_schedule()
+    schedule.apply(Cancelled())
+    assert schedule.apply(ItemFailed("each", 0, BOOM)) == []
+    assert "each" not in schedule.outcomes
 
 
 @pytest.mark.parametrize(

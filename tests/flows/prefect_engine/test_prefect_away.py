@@ -16,10 +16,11 @@ from prefect.exceptions import PrefectHTTPStatusError
 from prefect.settings import PREFECT_CLIENT_CSRF_SUPPORT_ENABLED, PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
 from flows.handlers.errors import Stopped
-from flows.prefect_engine import flow_run, patient_client, tag_limits
+from flows.prefect_engine import artifacts, flow_run, patient_client, tag_limits
+from flows.prefect_engine.artifacts import ShownArtifact
 from flows.prefect_engine.flow_run import ask_until_answered
 from flows.prefect_engine.inline_flow_run import InlineEngine
-from flows.runs import claim, prefect_artifact, stop_signals
+from flows.runs import claim, stop_signals
 from flows.runs.child_flow_runs import prefect_states
 from flows.runs.child_flow_runs.liveness import TO_BEGIN, ChildRun, Life
 from flows.runs.child_flow_runs.start import SegmentRuns
@@ -156,14 +157,11 @@ async def test_question_whether_a_signal_was_a_cancellation_is_bounded(monkeypat
 @pytest.mark.parametrize("what", ["limits", "picture"])
 async def test_optional_questions_to_prefect_are_not_waited_for(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tag_limits, "ANSWER_SECONDS", 0.01)
-    monkeypatch.setattr(prefect_artifact, "HUNG_SECONDS", 0.01)
-    monkeypatch.setattr(prefect_artifact, "flow_run_id", lambda: UUID(int=1))
-    monkeypatch.setattr(prefect_artifact, "outline", lambda *_: "text")
-    run_context: Any = SimpleNamespace(facts=SimpleNamespace(id="run"))
+    monkeypatch.setattr(artifacts, "HUNG_SECONDS", 0.01)
     prefect: Any = SimpleNamespace(read_global_concurrency_limits=silence, request=silence)
     asks: dict[str, Callable[[], Awaitable[object]]] = {
         "limits": lambda: tag_limits.TagLimits().learn(prefect),
-        "picture": lambda: prefect_artifact.show_outline(prefect, run_context, cast("Any", None), None, ""),
+        "picture": lambda: ShownArtifact(prefect, UUID(int=1), "markdown", "run-1").show("text", "a card"),
     }
     await asyncio.wait_for(asks[what](), PATIENCE_SECONDS)
 

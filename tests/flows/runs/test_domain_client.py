@@ -19,9 +19,10 @@ from flows.handlers.errors import InvalidInput
 from flows.runs import domain_client
 from flows.runs.domain_client import AttemptClient, DomainUnreachable, HeldBack, MessageRefused
 from flows.runs.events import run_problem
-from flows.runs.node_executor import NodeExecutor, Work, run_error
+from flows.runs.node_executor import NodeExecutor, Work
 from flows.runs.run_context import RunContext
 from flows.runs.stopping import Stop
+from flows.runs.try_errors import run_error
 from flows.tries import time_budget
 from tests.flows.compiler.support import plan_of
 from tests.support.clock import eventually

@@ -60,6 +60,7 @@ def calls() -> Iterator["Counter[str]"]:
     @handler(NAME, pool="light", example=Made())
     def count(params: Asked, context: Context) -> Made:
         counted[params.name] += 1
+        context.logger.info("counts %s", params.name)
         context.metric("calls", 1)
         context.metric("no name", 1)
         if counted[params.name] <= params.fails:

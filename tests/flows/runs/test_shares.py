@@ -222,7 +222,10 @@ async def test_failed_item_is_known_after_its_child_run_is_handed_over(
     )
     verdict, created = await run_over(run_context, monkeypatch)
     assert verdict.error.code == "too-many-failures"
-    assert verdict.error.message == "1 of 4 children failed; each__2: The third is no raster."
+    assert (
+        verdict.error.message
+        == "1 of 4 children failed, 0 succeeded, 3 not begun or cut short; each__2: The third is no raster."
+    )
     assert verdict.error.partner_may_read
     assert set(created) <= {1, 2}
 
