@@ -30,7 +30,7 @@ pytestmark = pytest.mark.stack
 LIVES = int(os.environ.get("CAIRN_LIVES") or 1)
 LEARNT_SECONDS = 1.0  # after `cairn deploy` has answered, on any domain
 LOADS = 2  # who has it run all the time, each on both domains in turn
-PAUSE_SECONDS = 0.5
+PAUSE_SECONDS = 1.0
 SAYS = {"1": "says hi", "2": "says hello"}
 
 
@@ -137,7 +137,7 @@ def test_lives_of_workflows_on_two_domains_under_load(
     for number in range(LIVES):
         load = Load(stack.credentials()["operator"]["token"], replicas, f"life_{number}")
         slowest = max(slowest, live(author, folder / f"{load.name}.yaml", load))
-        until(lambda load=load: outcomes(stack, load)["open"] == 0, 120)  # type: ignore[misc]
+        until(lambda load=load: outcomes(stack, load)["open"] == 0, 300)  # type: ignore[misc]
         told = outcomes(stack, load)
         assert told.keys() == {"open", "1", "2"}, told
         runs, statuses = runs + sum(told.values()), statuses + load.statuses
