@@ -15,6 +15,8 @@ from tests.support.console import Assembly
 PATIENCE_MS = 15_000
 # WebGL by software, and pages' processes without a sandbox of their own where tests run as root.
 FLAGS = ["--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--no-sandbox", "--disable-dev-shm-usage"]
+# Maps are drawn by WebGL, pages are not: a graphics card that is software takes more time for them than none.
+FLAGS += ["--disable-gpu-compositing", "--disable-gpu-rasterization"]
 
 
 @asynccontextmanager

@@ -138,6 +138,7 @@ async def test_crowded_map_thins_features_evenly_and_says_how_many_it_shows(
             timeout=PATIENCE_MS,
         )
         await keep(visit, artifacts, "parcels")
+        is_area[:120, -80:] = False  # where the buttons lie over the map: their edges have about that colour
         rows, columns = is_area.any(axis=1).nonzero()[0], is_area.any(axis=0).nonzero()[0]
         drawn = is_area[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
         shares = [part.mean() for band in array_split(drawn, 4) for part in array_split(band, 4, axis=1)]
