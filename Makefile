@@ -61,6 +61,9 @@ storms: setup-dev  ## Kill processes of every kind for half an hour under a mixe
 	@CAIRN_STORM_SECONDS=$${CAIRN_STORM_SECONDS:-1800} $(BIN)/python -m pytest tests/chaos/test_random_kills.py -s
 	@CAIRN_CUT_SECONDS=$${CAIRN_CUT_SECONDS:-60} $(BIN)/python -m pytest tests/chaos/test_cuts.py -s
 
+hosts: setup-dev  ## Share 2,000 items and a tiled raster between two hosts; cut one off and kill the other, 20 times
+	@CAIRN_HOSTS_RUNS=$${CAIRN_HOSTS_RUNS:-20} $(BIN)/python -m pytest tests/chaos/test_hosts.py -s
+
 machines: setup-dev  ## Live through 2,000 lives of an asset, 50 acts each, by one client and by two that race
 	@CAIRN_MACHINE_RUNS=$${CAIRN_MACHINE_RUNS:-2000} CAIRN_MACHINE_STEPS=$${CAIRN_MACHINE_STEPS:-50} \
 		$(BIN)/python -m pytest tests/domain/test_machine.py tests/domain/test_racing_machine.py -s
@@ -107,4 +110,4 @@ clean: down  ## Delete everything that was made here: .venv, .cairn, .coverage, 
 	@[ ! -x $(BIN)/cairn ] || $(BIN)/cairn down --wipe >/dev/null
 	rm -rf tests/support/tools/node_modules domain/console/web/node_modules domain/console/static/vendor .venv .cairn .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.PHONY: help setup setup-dev demo up down test quick coverage check bench chaos machines hostile fuzz images lock bill audit fairness lives outages storms contract stock prefect-names clean
+.PHONY: help setup setup-dev demo up down test quick coverage check bench chaos machines hostile fuzz images lock bill audit fairness hosts lives outages storms contract stock prefect-names clean

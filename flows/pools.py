@@ -4,7 +4,6 @@ No other module names a pool, but a handler's declaration, which says where it r
 held against the entries by `tests/deployments/test_pool_files.py`. Knows the standard library only.
 """
 
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -12,6 +11,7 @@ from typing import Any
 
 INLINE, PROCESS = "cairn-inline", "process"  # the types of worker that `cairn worker start` runs
 QUEUES = MappingProxyType({"high": 1, "normal": 2, "low": 3})  # by priority, with the order in which workers look
+SHARED = "shared:"  # and a run's id: the tag of child runs that share a fan-out, one of them for each worker
 SEGMENT_FLOW = "segment"  # how the flow of child runs is called; each pool has a deployment of it
 
 
@@ -45,8 +45,6 @@ class WorkPool:
     """Packages of handlers that the zygote imports, so that forks need not."""
     old_names: tuple[str, ...] = ()
     """What workflows of earlier platforms call it."""
-    stack_limit: int | None = None
-    """Most runs at once in the embedded stack. Elsewhere operators set limits (`cairn deploy --limit`)."""
     sizes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """By type of worker: variables of the base job template that are not as the template has them."""
     queues: Mapping[str, int] = field(default_factory=lambda: QUEUES)
@@ -137,7 +135,5 @@ POOLS = WorkPools(
         is_confined=True,
         preloads=("flows.handlers.raster", "flows.handlers.vector"),
         old_names=("container-tasks",),
-        # A run may take half a gigabyte and every core; what waits beyond the limit waits in Prefect's queues.
-        stack_limit=max(4, 2 * (os.cpu_count() or 1)),
     ),
 )

@@ -47,7 +47,11 @@ class WorkerSettings(StorageSettings, TransportSettings):
     engine: Literal["fast", "stock"] = Field(
         default="fast", description="What work goes through: our engine, or Prefect's own and its map, much slower"
     )
-    shards: int = Field(default=4, ge=1, description="Child runs that a fan-out becomes at most where it declares none")
+    shards: int = Field(
+        default=4,
+        ge=1,
+        description="Child runs of a fan-out that declares none, on a pool whose workers start a container for each",
+    )
 
 
 class LoaderSettings(TransportSettings):

@@ -250,7 +250,8 @@ def _deploy(layout: Layout) -> StackService:
     zones = storage.settings_of(layout.state)
     block = ("--storage-root", str(zones.storage_root)) if zones.storage_root else ()
     command = _python("-m", "deployments.cli", "deploy", "--replace-pools", "--spare-faulty", *block)
-    limits = ",".join(f"{name}={pool.stack_limit}" for name, pool in POOLS.items() if pool.stack_limit)
+    # Workers have limits of their own. Stacks of earlier releases had one on the pool, which more machines would share.
+    limits = ",".join(f"{name}=none" for name in POOLS)
     environment = {"CAIRN_POOL_LIMITS": limits} | prefect_client_environment(layout)
     return StackService("deploy", command, environment, needs=("prefect",))
 

@@ -16,14 +16,17 @@ from prefect.workers.base import BaseWorker
 
 from deployments.workers.admission import HostSize
 from deployments.workers.looks import Looks
+from flows.pools import SHARED
 from flows.prefect_engine.flow_run import OUTAGE_PAUSE_SECONDS, is_outage
+from flows.tries.concurrency import WORKER_PLACES
 from flows.tries.time_budget import WORKER_ENDED_SECONDS
 
 if TYPE_CHECKING:
+    from prefect.client.schemas.objects import FlowRun
     from prefect.client.schemas.responses import WorkerFlowRunResponse
 
+LEFT_SECONDS = 12.0  # more than the time between two looks of Prefect's own workers
 LOOK_SECONDS = 30.0  # less than what the health check takes for a worker that hangs
-AS_A_RULE = max(4, 2 * (os.cpu_count() or 1))
 
 
 class Draining(BaseWorker[Any, Any, Any], abc.ABC):
@@ -34,6 +37,7 @@ class Draining(BaseWorker[Any, Any, Any], abc.ABC):
         self._told = asyncio.Event()
         self.looks = Looks()
         self._looking = asyncio.Lock()
+        self._in_hand: dict[UUID, str] = {}  # our runs, by the flow runs that do them or parts of them
 
     def drain(self) -> None:
         """Begin to drain. The worker has ended within 30 s."""
@@ -51,7 +55,7 @@ class Draining(BaseWorker[Any, Any, Any], abc.ABC):
     @property
     def at_once(self) -> int:
         """How many runs the worker does at once: its limit, else twice the number of processors."""
-        return self._limit or AS_A_RULE
+        return self._limit or WORKER_PLACES
 
     @property
     def host(self) -> HostSize | None:
@@ -101,10 +105,6 @@ class Draining(BaseWorker[Any, Any, Any], abc.ABC):
             self.looks.looked(found=bool(begun))
             return begun
 
-    def _release_limit_slot(self, flow_run_id: UUID) -> None:
-        super()._release_limit_slot(flow_run_id)
-        self.looks.hurry()  # its place may be waited for
-
     async def _look(self) -> list[Any]:
         try:
             return await super().get_and_submit_flow_runs()
@@ -120,7 +120,31 @@ class Draining(BaseWorker[Any, Any, Any], abc.ABC):
     async def _get_scheduled_flow_runs(self) -> "list[WorkerFlowRunResponse]":
         """Prefect's client alone would ask for seven minutes."""
         async with asyncio.timeout(LOOK_SECONDS):
-            return await super()._get_scheduled_flow_runs()
+            found = await super()._get_scheduled_flow_runs()
+        return [one for one in found if not self._leaves_to_others(one.flow_run, found)]
+
+    def _takes(self, flow_run: "FlowRun") -> None:
+        """Note which run of ours the flow run does, or a part of which."""
+        self._in_hand[flow_run.id] = str(flow_run.parameters.get("run_id"))
+
+    def _leaves_to_others(self, flow_run: "FlowRun", found: "list[WorkerFlowRunResponse]") -> bool:
+        """Whether this worker does as much of the run's fan-out as it can without this one, and others may still come.
+
+        A worker of Prefect's own looks every ten seconds, ours several times a second and would take all of them.
+        """
+        run_id, age = str(flow_run.parameters.get("run_id")), LEFT_SECONDS
+        if (tag := f"{SHARED}{run_id}") not in flow_run.tags:
+            return False
+        if flow_run.created is not None:
+            age = (datetime.now(UTC) - flow_run.created).total_seconds()
+        first = next(one.flow_run.id for one in found if tag in one.flow_run.tags)
+        return age < LEFT_SECONDS and (run_id in self._in_hand.values() or flow_run.id != first)
+
+    def _release_limit_slot(self, flow_run_id: UUID) -> None:
+        """The run has ended here, or was not taken: its place may be waited for."""
+        self._in_hand.pop(flow_run_id, None)
+        super()._release_limit_slot(flow_run_id)
+        self.looks.hurry()
 
     async def _sync_and_initialize(self) -> None:
         """Report to Prefect that the worker is there. The stock worker ends after some minutes of failures."""

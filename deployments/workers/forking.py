@@ -20,6 +20,7 @@ from deployments.workers.admission import Grant, HostSize, Told, WaitingRun, adm
 from deployments.workers.draining import Draining
 from deployments.workers.host import size_here
 from flows.prefect_engine.patient_client import patient
+from flows.tries.concurrency import WORKER_PLACES
 from flows.tries.time_budget import RUNS_DRAIN_SECONDS, RUNS_ENDED_SECONDS
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class ForkingWorker(Draining, ProcessWorker, abc.ABC):  # an abstract base is no
     job_configuration = ForkingJobConfiguration
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)
+        super().__init__(*arguments, **named | {"limit": named.get("limit") or WORKER_PLACES})
         self._pids: dict[UUID, int] = {}
         self._host = size_here()
         self._grants: dict[UUID, Grant] = {}
@@ -87,6 +88,7 @@ class ForkingWorker(Draining, ProcessWorker, abc.ABC):  # an abstract base is no
 
         The stock worker ends with all that it runs where it cannot read the deployment of one.
         """
+        self._takes(flow_run)
         try:
             with patient():
                 await super()._submit_run(flow_run)

@@ -30,7 +30,7 @@ from prefect.logging.handlers import APILogHandler
 from prefect.workers.base import BaseJobConfiguration, BaseWorkerResult
 
 from deployments import pools
-from deployments.workers.draining import AS_A_RULE, Draining
+from deployments.workers.draining import Draining
 from deployments.workers.engine_process import EngineProcess, is_stock
 from domain.shared.together import together
 from flows.pools import INLINE, POOLS
@@ -38,6 +38,7 @@ from flows.prefect_engine.inline_flow_run import InlineEngine, handlers_left
 from flows.prefect_engine.patient_client import patient
 from flows.runs import stopping
 from flows.tries import light_threads
+from flows.tries.concurrency import WORKER_PLACES
 from flows.tries.time_budget import CANCEL_LOOK_SECONDS, RUN_CANCEL_SECONDS, RUNS_DRAIN_SECONDS, RUNS_ENDED_SECONDS
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class InlineWorker(Draining):
     _display_name = "Cairn, in process"
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
-        usual = AS_A_RULE if is_stock() else RUNS_AT_ONCE
+        usual = WORKER_PLACES if is_stock() else RUNS_AT_ONCE
         super().__init__(*arguments, **named | {"limit": named.get("limit") or int(os.environ.get(AT_ONCE, usual))})
         self._running: dict[UUID, _Running] = {}
         self._entrypoints: dict[UUID, tuple[str, float]] = {}
@@ -91,7 +92,7 @@ class InlineWorker(Draining):
     @property
     def at_once(self) -> int:
         """How many runs the worker takes: many, since most of them wait."""
-        return min(self._limit or RUNS_AT_ONCE, AS_A_RULE)
+        return min(self._limit or RUNS_AT_ONCE, WORKER_PLACES)
 
     @classmethod
     def get_default_base_job_template(cls) -> dict[str, Any]:
@@ -157,6 +158,7 @@ class InlineWorker(Draining):
 
     async def _submit_run(self, flow_run: "FlowRun") -> None:
         """Claim the run and see it to its end. Whatever happens to it, the worker lives."""
+        self._takes(flow_run)
         try:
             if not self.draining and (flow := await self._claim(flow_run)):
                 await self._execute(flow, flow_run)

@@ -2,11 +2,10 @@
 
 from collections.abc import Collection, Iterable, Iterator
 
-from flows.compiler import Expand, Node, Plan
+from flows.compiler import Node, Plan
 from flows.compiler.plan import NO_RESOURCES
 from flows.pools import POOLS
 
-ITEMS_PER_SHARD = 16  # a child run more should save more than the second that starting it costs
 RANKS = POOLS[POOLS.home].queues  # of priorities, the most urgent first: every pool has the same
 
 
@@ -59,18 +58,6 @@ def grouped(count: int, cap: int) -> list[range]:
     So there is no size at which a fan-out suddenly has fewer task runs, and an item more makes one group larger by one.
     """
     return list(split(count, cap))
-
-
-def shards(decision: Expand, cap: int) -> list[tuple[range, int]]:
-    """The shares of a fan-out that runs on another pool: positions of items, and how many of these at once.
-
-    The places that `max_concurrency` grants are dealt out beforehand, so that no two processes need to agree later.
-    """
-    count, bound = len(decision.items), decision.max_concurrency
-    wanted = decision.shards or min(cap, count // ITEMS_PER_SHARD) or 1
-    parts = list(split(count, min(wanted, bound or wanted)))
-    places = [len(part) for part in split(bound, len(parts))] if bound else [0] * len(parts)
-    return list(zip(parts, places, strict=True))
 
 
 def stretch(plan: Plan, first: str, settled: Collection[str]) -> list[str]:

@@ -92,6 +92,7 @@ async def make_run_context(line: AttemptClient, settings: WorkerSettings, order:
         page_url=order.page_url,
         shards_cap=settings.shards,
         outage_seconds=settings.outage_seconds,
+        silence_seconds=settings.child_silence_seconds,
         places=Places(shared_room(settings.tries_shared), settings.tries_per_run),
         slots=slots,
     )

@@ -11,23 +11,51 @@ from domain.shared.together import each_to_its_end
 from flows.compiler import Expand, Item, Node, NodeOutcome, State
 from flows.compiler.partition import grouped
 from flows.memory.ledger import LedgerEntry
+from flows.pools import POOLS
 from flows.prefect_engine.node_tasks import TaskRuns, run_group
 from flows.runs.domain_client import AttemptClient
 from flows.runs.group_tally import FailedItems, GroupTally, TaskRunEnd
 from flows.runs.node_executor import NodeExecutor, Work
 from flows.storage.threads import in_storage_thread
+from flows.tries.concurrency import WORKER_PLACES
 
-AT_ONCE = 16  # of a fan-out that declares no bound: enough to hide waiting, few enough to spare two cores
+AT_ONCE = 16  # of a fan-out in threads that declares no bound: enough to hide waiting, few enough to spare two cores
 REPORT_SECONDS = 0.5
 
 Tell = Callable[[int, NodeOutcome], Awaitable[None]]
+
+
+@dataclass
+class KeptItems:
+    """Which items a process keeps for itself: those that have begun. The others it may give away meanwhile."""
+
+    _begun: set[int] = field(default_factory=set)
+    _given_away: set[int] = field(default_factory=set)
+
+    def keep(self, works: Sequence[Work]) -> list[Work]:
+        """Those of them that begin here now."""
+        kept = [work for work in works if _item(work).index not in self._given_away]
+        self._begun.update(_item(work).index for work in kept)
+        return kept
+
+    def give_away(self, items: Sequence[Item]) -> list[Item]:
+        """Those of them that have not begun, and now never will here."""
+        given = [item for item in items if item.index not in self._begun]
+        self._given_away.update(item.index for item in given)
+        return given
+
+    def begun(self, items: Sequence[Item]) -> int:
+        """How many of them have begun."""
+        return sum(item.index in self._begun for item in items)
 
 
 @dataclass(frozen=True)
 class Share:
     """The items that this process does, and how many of them at once.
 
-    `count` is how many children the whole fan-out has, `unmade` how many of them failed before any was begun.
+    `count` is how many children the whole fan-out has, `unmade` how many of them failed before any was begun. One that
+    is a part of several brings along what these have in common: the gate through which items begin, what is remembered,
+    and how many task runs it may make.
     """
 
     node: Node
@@ -36,6 +64,10 @@ class Share:
     at_once: int | None = None
     count: int = 0
     unmade: int = 0
+    gate: asyncio.Semaphore | None = None
+    known: Mapping[str, LedgerEntry] | None = None
+    task_runs_cap: int | None = None
+    kept: "KeptItems | None" = None
 
     @classmethod
     def of_all(cls, node: Node, path: str, decision: Expand) -> "Share":
@@ -53,6 +85,13 @@ class Share:
         fan_out = self.node.fan_out
         return fan_out is not None and fan_out.tolerates(failed + self.unmade, self.count or len(self.items))
 
+    @property
+    def most(self) -> int:
+        """How many at once in this process: as the fan-out says, else as many as its worker has places."""
+        if self.at_once is not None:
+            return self.at_once
+        return WORKER_PLACES if self.node.pool in POOLS.confined() else AT_ONCE
+
 
 @dataclass
 class Items:
@@ -66,9 +105,18 @@ class Items:
     failures: FailedItems = field(default_factory=FailedItems)
     _failed: int = 0
 
+    @property
+    def cap(self) -> int:
+        """How many task runs these items may have."""
+        return self.share.task_runs_cap or self.executor.run_context.task_runs_cap
+
+    def _kept(self, works: Sequence[Work]) -> Sequence[Work]:
+        """Those of them that this process does, where it may have given some away."""
+        return works if self.share.kept is None else self.share.kept.keep(works)
+
     async def run_in_task_runs(self, works: Sequence[Work], at_once: int) -> None:
         """Do the items in no more task runs than the cap: each in one of its own, or groups that may do several."""
-        runs, cap = TaskRuns(self.executor, self.share.node, of_items=True), self.executor.run_context.task_runs_cap
+        runs, cap = TaskRuns(self.executor, self.share.node, of_items=True), self.cap
         if len(works) <= cap:
             await runs.run_mapped(range(len(works)), lambda number: self._run_in_own_task_run(runs, works[number]))
             return
@@ -82,14 +130,14 @@ class Items:
                     return
                 if len(part) == 1:
                     await self._run_in_own_task_run(runs, works[part.start])
-                else:
-                    await self._run_in_shared_task_run(works[part.start : part.stop], inside)
+                elif kept := self._kept(works[part.start : part.stop]):
+                    await self._run_in_shared_task_run(kept, inside)
 
         await each_to_its_end(run_part(part) for part in parts)
 
     async def _run_in_own_task_run(self, runs: TaskRuns, work: Work) -> None:
         async with self.gate:
-            if not self.executor.stop.is_set():
+            if not self.executor.stop.is_set() and self._kept([work]):
                 known = await self.executor.remembered_item(self.entries, work)
                 await self._tell(work, *await runs.run_as_task(work, known))
 
@@ -127,7 +175,7 @@ class Items:
 
     async def _run_one(self, work: Work, tally: GroupTally) -> None:
         """Do one item, unless the run stops, and count how it ended."""
-        if self.executor.stop.is_set():
+        if self.executor.stop.is_set() or not self._kept([work]):
             return
         known = await self.executor.remembered_item(self.entries, work)
         outcome, tries = (known, 0) if known else await self.executor.run_with_retries(work)
@@ -147,10 +195,12 @@ async def run_items(
     executor: NodeExecutor, share: Share, tell: Tell, *, visible: bool, failures: FailedItems | None = None
 ) -> None:
     """Do every item of the share; have the failed ones noted for who watches."""
-    entries = await in_storage_thread(executor.run_context.ledger.completed_items, share.path)
+    entries = share.known
+    if entries is None:
+        entries = await in_storage_thread(executor.run_context.ledger.completed_items, share.path)
     works = [Work(share.node, share.path, item.params, item) for item in share.items]
-    at_once = share.at_once or AT_ONCE
-    items = Items(executor, share, entries, asyncio.Semaphore(at_once), tell, failures or FailedItems())
+    at_once = share.most
+    items = Items(executor, share, entries, share.gate or asyncio.Semaphore(at_once), tell, failures or FailedItems())
     if visible:
         await items.run_in_task_runs(works, at_once)
     else:

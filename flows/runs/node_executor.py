@@ -157,8 +157,9 @@ class NodeExecutor:
         """Make one try. What succeeded is remembered before anybody hears of it, and where it is large only there."""
         if self.stop.is_set():
             raise Stopped("The run was asked to stop.")
-        started = time.time()
         with self.at_work(self._busy):
+            await self.run_context.make_sure(self.stop)
+            started = time.time()
             if work.node.workflow is not None and self.workflows is not None:
                 output = await self.workflows.run_workflow(work, await made_plain(work.params))
                 remember = partial(self._remember, work, number, started, output)
@@ -200,11 +201,9 @@ class NodeExecutor:
         if self._is_cut_short(work, number, error):  # it is to be done again, so nobody remembers how it ended
             return NodeOutcome(State.CANCELLED, None, told)
         remember = partial(self._remember, work, number, None, None, told)
-        if outage_of(error) is None:
-            await in_storage_thread(self._wait_out_storage, remember)
-        else:  # what was away may be the very place where it would be remembered
-            with contextlib.suppress(Exception):
-                await in_storage_thread(remember)
+        is_away = outage_of(error) is not None  # it may be the very place where this would be remembered
+        with contextlib.suppress(Exception if is_away else Stopped):  # stopped: the work is another's by now
+            await in_storage_thread(*((remember,) if is_away else (self._wait_out_storage, remember)))
         return NodeOutcome(State.FAILED, None, told)
 
     def _wait_out_storage(self, call: Callable[[], Any]) -> Any:

@@ -14,7 +14,7 @@ from threading import Event
 from typing import Final, TypeVar
 
 from flows.handlers.errors import HandlerError, Outage
-from flows.storage import SmallStore
+from flows.storage import CommonStore
 from flows.tries.time_budget import OUTAGE_SECONDS, Outlasting
 
 Result = TypeVar("Result")
@@ -46,7 +46,7 @@ class PatientStore:
     An append is not repeated: its first part may have arrived (`flows.memory.ledger` goes on in another file).
     """
 
-    store: SmallStore
+    store: CommonStore
     stop: Event = field(default_factory=Event)
     allowed_seconds: float = OUTAGE_SECONDS
 
@@ -58,6 +58,12 @@ class PatientStore:
 
     def write_bytes(self, name: str, content: bytes) -> None:
         self.outlast(lambda: self.store.write_bytes(name, content))
+
+    def read_range(self, name: str, start: int, length: int) -> bytes:
+        return self.outlast(lambda: self.store.read_range(name, start, length))
+
+    def write_new(self, name: str, content: bytes) -> bool:
+        return self.outlast(lambda: self.store.write_new(name, content))
 
     def append(self, name: str, content: bytes) -> None:
         self.store.append(name, content)

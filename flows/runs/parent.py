@@ -21,7 +21,8 @@ from flows.memory import measured
 from flows.memory.earlier import ForgottenOutput, known_outcomes
 from flows.memory.large_values import made_plain, result_fault
 from flows.prefect_engine.artifacts import ShownArtifact
-from flows.runs.child_flow_runs.start import HANDED_OVER, HANDLER_MISSING, ChildCancelled, ChildLost, SegmentRuns
+from flows.runs.child_flow_runs.errors import HANDLER_MISSING, ChildCancelled, ChildLost
+from flows.runs.child_flow_runs.start import HANDED_OVER, SegmentRuns
 from flows.runs.claim import claim_message, make_run_context, queue_of_this, refusal_of
 from flows.runs.domain_client import AttemptClient, DomainUnreachable, Fenced, HeldBack, Undelivered
 from flows.runs.events import run_problem

@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections import Counter
-from collections.abc import Collection, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -16,8 +16,10 @@ from flows.memory.ledger import Ledger
 from flows.runs.domain_client import AttemptClient
 from flows.runs.outages import PatientStore
 from flows.runs.pool_wait import PoolWait
+from flows.runs.shared_items import SharedItems
 from flows.runs.stopping import Stop
 from flows.storage import Zones
+from flows.storage.threads import in_storage_thread
 from flows.tries.concurrency import Places
 from flows.tries.time_budget import OUTAGE_SECONDS
 
@@ -26,6 +28,14 @@ if TYPE_CHECKING:  # it knows Prefect
 
 THREADS = 256  # made when needed; how many work at once is decided by fan-outs and `flows.tries.concurrency`, not here
 SCHEDULE_FACTS = ("id", "request_id", "asset_id", "version_ordinal")
+
+
+def worker_name() -> str:
+    """The worker that this flow run is of, and its machine; where nobody tells, this process is one of its own.
+
+    In a container of its own a flow run is on a machine of its own.
+    """
+    return f"{os.environ.get('PREFECT__WORKER_NAME') or os.getpid()}/{os.uname().nodename}"
 
 
 @dataclass(frozen=True)
@@ -49,6 +59,35 @@ class Slots(Protocol):
     """Holds a slot of each of these tags that operators limit while work is done, unless that is held already."""
 
     def __call__(self, tags: Collection[str]) -> AbstractAsyncContextManager[None]: ...
+
+
+@dataclass(frozen=True)
+class ItemsOrder:
+    """A fan-out's items, to be done by child runs: how many at once each of them does, or what its worker can.
+
+    `count` is how many children the whole fan-out has, `takers` how many processes share these items.
+    """
+
+    node_id: str
+    items: Sequence[Item]
+    count: int
+    at_once: Sequence[int | None]
+    takers: int
+    is_one_a_worker: bool = True
+
+
+ItemTold = Callable[[int, NodeOutcome], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class OwnTaker:
+    """The run's own process, where it does items of the fan-out itself beside its child runs.
+
+    `take` does what there is to take, and tells how each item ended; `tell` hears how those ended that others did.
+    """
+
+    take: Callable[[SharedItems, ItemTold], Awaitable[None]]
+    tell: ItemTold
 
 
 class CountedItems(Protocol):
@@ -76,14 +115,37 @@ class ChildRuns(Protocol):
         self,
         wants: "ChildWants",
         place: PlanPath,
-        node_id: str,
-        shares: Sequence[tuple[Sequence[Item], int]],
+        order: ItemsOrder,
         wait_seconds: float | None,
         stop: Stop,
         wait: PoolWait,
         counted: CountedItems,
+        own: OwnTaker | None = None,
     ) -> Mapping[int, NodeOutcome]:
-        """Execute items of a fan-out, each share of them by a run of its own; returns how each item ended."""
+        """Execute a fan-out's items by runs that share them; returns how each item ended."""
+
+    async def serving(self, pool: str) -> int:
+        """How many workers serve the pool."""
+
+
+class WorkLease(Protocol):
+    """Whether this process's work is still its own."""
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether nobody else can have been given it."""
+
+    def make_sure(self) -> None:
+        """Raise where somebody else has been given it. In threads."""
+
+
+class ForGood:
+    """The lease of a process whose work nobody takes away while its attempt lives."""
+
+    is_sure = True
+
+    def make_sure(self) -> None:
+        """It is."""
 
 
 @dataclass
@@ -104,15 +166,23 @@ class RunContext:
     artifacts: list[Artifact] = field(default_factory=list)
     retried: Counter[str] = field(default_factory=Counter)  # by fan-out, how many tries of items followed failed ones
     outage_seconds: float = OUTAGE_SECONDS
+    silence_seconds: float = 60.0  # of a child run after which it is given up
+    lease: WorkLease = field(default_factory=ForGood)
     places: Places = field(default_factory=Places)
     slots: Slots = lambda _: nullcontext()
     worker: str = field(default_factory=lambda: f"{os.uname().nodename}/{os.getpid()}")
     _showing: list["asyncio.Task[None]"] = field(default_factory=list)
+    worker_name: str = field(default_factory=worker_name)
     threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(THREADS, "cairn-work"))
 
     def runs(self, stop: Stop) -> PatientStore:
         """Run storage whose outages are waited out until this stop. For use in threads."""
         return PatientStore(self.zones.runs, stop.event, self.outage_seconds)
+
+    async def make_sure(self, stop: Stop) -> None:
+        """Begin nothing where this host may be cut off, and others do its work by now."""
+        if not self.lease.is_sure:
+            await in_storage_thread(self.runs(stop).outlast, self.lease.make_sure)
 
     @property
     def schedule_facts(self) -> dict[str, Any]:

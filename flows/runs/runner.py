@@ -31,19 +31,20 @@ from flows.compiler import (
     State,
     StopRunning,
 )
-from flows.compiler.partition import shards, stretch
+from flows.compiler.partition import stretch
 from flows.handlers.errors import InvalidInput, Nested, Stopped, Transient
 from flows.memory.large_values import Stored, made_plain
 from flows.prefect_engine.node_tasks import TaskRuns, show_skipped
-from flows.runs.child_flow_runs.start import NoWorker
+from flows.runs.child_flow_runs.errors import NoWorker
 from flows.runs.child_flow_runs.wants import ChildWants
 from flows.runs.events import item_event, node_event, run_problem, shown_parameters, wait_seconds, with_last_counts
-from flows.runs.fan_out import FanOutCounts, Share, run_items
+from flows.runs.fan_out import FanOutCounts, Share
 from flows.runs.fan_out_summary import learn_failures, summarised
 from flows.runs.inner_flow_run import run_as_flow_run
 from flows.runs.node_executor import TIMEOUT_SECONDS, NodeExecutor, Work
 from flows.runs.pool_wait import PoolWait
 from flows.runs.run_context import PlanPath, RunContext
+from flows.runs.sharing import HomeFanOut, order_of_items
 from flows.runs.stopping import Stop
 from flows.storage.threads import in_storage_thread
 from flows.tries.time_budget import TRY_LEAVE_SECONDS, grace_seconds
@@ -182,11 +183,11 @@ class Runner:
                     counts.add(outcome)
                     await self.apply(item_event(node.id, index, outcome))
 
-                await run_items(self.executor, share, tell, visible=self.visible, failures=failed)
+                fan_out = HomeFanOut(self.executor, self.place, share, decision, counts, failed, visible=self.visible)
+                return await fan_out.run(tell, lambda index, ended: self.apply(item_event(node.id, index, ended)))
         finally:
             del self._fan_outs[node.id]
             self._report_failed_fan_out(node.id, counts)
-        return []
 
     def _report_failed_fan_out(self, node_id: str, counts: FanOutCounts) -> None:
         """Tell that the fan-out failed once none of its items is under way: only then is it known how many failed."""
@@ -238,11 +239,10 @@ class Runner:
         return [node_event(name, outcomes[name]) for name in nodes if name in outcomes]
 
     async def _order_items(self, node: Node, decision: Expand) -> list[Event]:
-        """Have a large fan-out executed by several child runs of this run; a small one as part of a stretch."""
-        parts = shards(decision, self.run_context.shards_cap)
-        if len(parts) <= 1 or self.run_context.children is None or node.pool is None:
+        """Have a large fan-out executed by child runs of this run that share it; a small one as part of a stretch."""
+        order = await order_of_items(self.run_context.children, node, decision)
+        if order is None or self.run_context.children is None or node.pool is None:
             return await self._order_stretch(node, decision)
-        shares = [(decision.items[part.start : part.stop], at_once) for part, at_once in parts]
         await self.apply(NodeStarted(node.id))
         counts = self._counts(node, decision)
 
@@ -262,7 +262,7 @@ class Runner:
 
             try:
                 ended = await self.run_context.children.run_items(
-                    wants, self.place, node.id, shares, wait_seconds(node), self.stop, wait, counted
+                    wants, self.place, order, wait_seconds(node), self.stop, wait, counted
                 )
             except NoWorker as nobody:
                 return [NodeFailed(node.id, RunError("dispatch-timeout", str(nobody), node.id))]

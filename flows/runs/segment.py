@@ -11,23 +11,27 @@ from prefect.states import Failed as FailedState
 from domain.contracts.runs import WorkOrder
 from flows.compiler import Failed, Finished, NodeOutcome, Plan, RunError, Schedule
 from flows.compiler.partition import home_pool
+from flows.runs.child_flow_runs.errors import HANDLER_MISSING
 from flows.runs.child_flow_runs.liveness import showing_life, tell_hand_over
 from flows.runs.child_flow_runs.protocol import (
+    is_over,
     outcome_from_json,
     outcomes_json,
     put_outcome,
-    read_items,
     read_order,
     segment_name,
+    who_takes,
 )
-from flows.runs.child_flow_runs.start import HANDED_OVER, HANDLER_MISSING
+from flows.runs.child_flow_runs.start import HANDED_OVER
 from flows.runs.claim import claim_message, make_run_context, refusal_of
 from flows.runs.domain_client import AttemptClient, Fenced, HeldBack, Undelivered
-from flows.runs.fan_out import FanOutCounts, Share, run_items
+from flows.runs.fan_out import FanOutCounts, Share
 from flows.runs.node_executor import NodeExecutor
 from flows.runs.run_context import PlanPath, RunContext
 from flows.runs.runner import Runner, Verdict
+from flows.runs.shared_items import SharedItems
 from flows.runs.stop_signals import cancelled_state, flow_run_id, heeding_stop_signals, state_after_early_leave
+from flows.runs.taking import Taker
 from flows.settings import WorkerSettings
 from flows.storage.threads import in_storage_thread
 
@@ -65,7 +69,7 @@ async def _run_order(line: AttemptClient, settings: WorkerSettings, order: WorkO
             await in_storage_thread(put_outcome, run_context.runs(line.stop), place, outcome)
             await line.tell_parent()
             await run_context.all_shown()
-            return _final_state(verdict)
+            return _stepped_aside() if "stepped_aside" in outcome else _final_state(verdict)
 
 
 async def _carry_out(run_context: RunContext, order: WorkOrder, place: str) -> tuple[dict[str, Any], Verdict]:
@@ -89,6 +93,10 @@ def _final_state(verdict: Verdict) -> PrefectState[Any]:
     return FailedState(message=f"{verdict.error.node_id or 'segment'}: {verdict.error.message}")
 
 
+def _stepped_aside() -> PrefectState[Any]:
+    return Completed(name="SteppedAside", message="Another child run of this worker does items of this fan-out.")
+
+
 def _handed_over() -> PrefectState[Any]:
     return cancelled_state(HANDED_OVER, "The worker was told to stop; another one goes on.")
 
@@ -106,14 +114,22 @@ async def _run_stretch(
     return {"nodes": await in_storage_thread(outcomes_json, ended, values)}, verdict
 
 
+def _is_only_one(run_context: RunContext, shared: SharedItems, who: str) -> bool:
+    """Whether no other child run of this worker takes items of the same fan-out."""
+    store = run_context.runs(run_context.line.stop)
+    return shared.is_only_of(run_context.worker_name, who, lambda other: is_over(store, run_context.facts, other))
+
+
 async def _run_share(
     run_context: RunContext, plan: Plan, where: PlanPath, told: dict[str, Any], place: str
 ) -> tuple[dict[str, Any], Verdict]:
     node, values = plan.nodes[told["node"]], run_context.ledger.values
     run_context.pool, run_context.task_runs_cap = node.pool or run_context.pool, told["task_runs_cap"]
-    items = await in_storage_thread(read_items, run_context.runs(run_context.line.stop), place)
-    share = Share(node, where.of(node.id), items, told["at_once"], told.get("count", 0))
-    counts = FanOutCounts(None, node.id, len(items))
+    store = run_context.runs(run_context.line.stop)
+    shared, who = SharedItems(store, told["shared"]), who_takes(place, run_context.ledger.writer)
+    if told["alone"] and not await in_storage_thread(_is_only_one, run_context, shared, who):
+        return {"items": {}, "stepped_aside": True}, Finished({})
+    share, counts = Share(node, where.of(node.id), (), told["at_once"], told["count"]), FanOutCounts(None, node.id, -1)
     ended: dict[int, NodeOutcome] = {}
 
     async def tell(index: int, outcome: NodeOutcome) -> None:
@@ -123,7 +139,9 @@ async def _run_share(
     stop, loop = run_context.line.stop, asyncio.get_running_loop()
     executor = NodeExecutor(run_context, stop)
     stop.on_set(lambda: loop.call_soon_threadsafe(executor.cut_waits))
-    async with showing_life(run_context.zones.runs, place, lambda: (counts.done, counts.failed), stop):
-        await run_items(executor, share, tell, visible=True)
-    verdict = Finished({}) if len(ended) == len(items) else Failed(CUT_SHORT)
+    told_counts = lambda: (counts.done, counts.failed)  # noqa: E731
+    async with showing_life(run_context.zones.runs, place, told_counts, stop, run_context.silence_seconds) as lease:
+        run_context.lease, run_context.ledger.make_sure = lease, lease.make_sure
+        await Taker(executor, shared, share, who, tell).take_until_none_is_left()
+    verdict = Failed(CUT_SHORT) if stop.is_set() else Finished({})
     return {"items": await in_storage_thread(outcomes_json, ended, values)}, verdict

@@ -4,7 +4,7 @@ The Azure kind is loaded by whoever configures it; nothing of Azure's is importe
 """
 
 from flows.storage.local import LocalStore
-from flows.storage.protocol import SmallStore, StampedStore, Store, checked_name
+from flows.storage.protocol import CommonStore, SmallStore, StampedStore, Store, checked_name
 from flows.storage.zones import ZONES, Zones
 
-__all__ = ["ZONES", "LocalStore", "SmallStore", "StampedStore", "Store", "Zones", "checked_name"]
+__all__ = ["ZONES", "CommonStore", "LocalStore", "SmallStore", "StampedStore", "Store", "Zones", "checked_name"]

@@ -106,6 +106,16 @@ class AzureStore:
         with _translate_faults(name):
             self._blob(name).upload_blob(content, overwrite=True)
 
+    def write_new(self, name: str, content: bytes) -> bool:
+        from azure.core.exceptions import ResourceExistsError
+
+        with _translate_faults(name):
+            try:
+                self._blob(name).upload_blob(content, overwrite=False)  # the account refuses: if-none-match
+            except ResourceExistsError:
+                return self.read_bytes(name) == content
+        return True
+
     def append(self, name: str, content: bytes) -> None:
         from azure.core import MatchConditions
         from azure.core.exceptions import ResourceExistsError, ResourceNotFoundError

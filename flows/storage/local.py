@@ -81,6 +81,21 @@ class LocalStore:
         with self._new_file(name) as temporary:
             temporary.write_bytes(content)
 
+    def write_new(self, name: str, content: bytes) -> bool:
+        path = self._path(name)
+        handle, temporary = _in_folder(path.parent, lambda: tempfile.mkstemp(prefix=PARTIAL, dir=path.parent))
+        os.close(handle)
+        try:
+            Path(temporary).write_bytes(content)
+            _to_disk(Path(temporary))
+            os.link(temporary, path)
+            _to_disk(path.parent)
+        except FileExistsError:
+            return path.read_bytes() == content
+        finally:
+            Path(temporary).unlink(missing_ok=True)
+        return True
+
     def append(self, name: str, content: bytes) -> None:
         path = self._path(name)
         handle = _in_folder(path.parent, lambda: os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644))

@@ -14,7 +14,7 @@ Kind = TypeVar("Kind", bound=type)
 
 CALLS: Final = (
     *("readable_path", "reader", "stamp", "size_bytes", "read_bytes", "read_range", "chunks", "names"),
-    *("write_bytes", "append", "put_file", "put_stream", "copy_from", "delete", "delete_below"),
+    *("write_bytes", "write_new", "append", "put_file", "put_stream", "copy_from", "delete", "delete_below"),
     *("listed", "remove"),
 )
 

@@ -85,6 +85,12 @@ class RangeStore(Protocol):
         """Return a part of the blob; less or nothing where the blob ends before."""
 
 
+class CommonStore(SmallStore, RangeStore, Protocol):
+    """The part of a store by which processes share work."""
+
+    def write_new(self, name: str, content: bytes) -> bool: ...
+
+
 class Store(RangeStore, Protocol):
     """One zone: blobs by name. Names are `container/path` and never leave the zone."""
 
@@ -108,6 +114,12 @@ class Store(RangeStore, Protocol):
 
     def write_bytes(self, name: str, content: bytes) -> None:
         """Write the whole blob or nothing. Once this or another call that makes a whole blob returns, it stays."""
+
+    def write_new(self, name: str, content: bytes) -> bool:
+        """Write the blob if there is none of this name; whether it has this content now. Of several, one succeeds.
+
+        Asked again after an answer that was lost, it is still a success: so content says whose it is.
+        """
 
     def append(self, name: str, content: bytes) -> None:
         """Add something to the blob's end, making it where there is none. Readers may see part of the last.

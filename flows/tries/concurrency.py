@@ -6,6 +6,7 @@ small or urgent; what a run does beside that shares the process's room, and the 
 """
 
 import asyncio
+import os
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -17,6 +18,7 @@ from flows.handlers.errors import Stopped
 
 TRIES_PER_RUN: Final = 32
 TRIES_SHARED: Final = 64  # beside one for each run
+WORKER_PLACES: Final = max(4, 2 * (os.cpu_count() or 1))  # what a worker does at once, unless its limit says otherwise
 
 
 @dataclass(eq=False)

@@ -82,4 +82,4 @@ def test_nobody_takes_an_entry_out_of_the_registry_to_compare_with() -> None:
         if isinstance(node, ast.ImportFrom) and node.module == "flows.pools"
         for name in node.names
     }
-    assert brought <= {"POOLS", "WorkPool", "INLINE", "PROCESS", "SEGMENT_FLOW"}
+    assert brought <= {"POOLS", "WorkPool", "INLINE", "PROCESS", "SEGMENT_FLOW", "SHARED"}

@@ -22,7 +22,6 @@ GPU = pools.WorkPool(
     is_confined=True,
     preloads=("flows.handlers.raster",),
     old_names=("gpu-tasks",),
-    stack_limit=1,
     sizes={"kubernetes": {"cpu_limit": "8", "memory_limit": "32Gi"}},
 )
 HANDLER = "probe.infer"

@@ -11,6 +11,7 @@ from pydantic import SecretStr
 
 from deployments.stack.owner import tied
 from deployments.stack.state import REPOSITORY
+from flows.compiler import Item
 from flows.handlers.context import Context
 from flows.handlers.vector.declarations import (
     FinalizeParams,
@@ -26,6 +27,7 @@ from flows.handlers.vector.declarations import (
 from flows.memory.checkpoint import StoredCheckpoint, checkpoint_name
 from flows.memory.ledger import Ledger, LedgerEntry
 from flows.runs.child_flow_runs.protocol import put_order, read_order
+from flows.runs.shared_items import SharedItems
 from flows.storage import LocalStore, Zones
 from flows.tries.one_try import Try
 from tests.support import vectors
@@ -92,9 +94,12 @@ class Worker:
         told = ledger.values.dump({"large": "x" * 20_000})
         ledger.record(LedgerEntry("convert", "d", "completed", 1, "w", 1.0, 2.0, output=told))
         StoredCheckpoint(runs, checkpoint_name(memory, "convert")).save({"phase": 1})
-        place = f"{self.flow.run_id}/a{self.order['facts']['attempt']}/segment-1"
-        put_order(runs, place, {"path": "convert"}, [])
-        assert read_order(runs, place)
+        attempt = f"{self.flow.run_id}/a{self.order['facts']['attempt']}"
+        put_order(runs, f"{attempt}/segment-1", {"path": "convert"})
+        assert read_order(runs, f"{attempt}/segment-1")
+        shared = SharedItems(runs, f"{attempt}/fan-out-1")
+        shared.put([Item(0, "0", {})], 1)
+        assert shared.take("segment-1 process")
 
     def fetches(self) -> None:
         """Its source's copy in quarantine, and parts of what is joined later."""

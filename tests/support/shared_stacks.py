@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from benchmarks import engine, workers
-from tests.chaos import test_engine_stops
+from tests.chaos import test_engine_stops, test_hosts
 from tests.e2e import test_engine, test_history, test_operator_acts, test_prefect_ui
 from tests.support.clock import until
 from tests.support.cluster import open_folder
@@ -45,6 +45,6 @@ def alone(stack: RunningStack) -> list[str]:
 @contextmanager
 def with_short_patience() -> Iterator[Trial]:
     """Where waiting is only waiting it is shortened."""
-    workflows = test_engine_stops.WORKFLOWS | test_engine.WORKFLOWS
+    workflows = test_engine_stops.WORKFLOWS | test_engine.WORKFLOWS | test_hosts.WORKFLOWS
     with trial("impatient", workflows, prefect_factor=OUTAGE_FACTOR) as made:
         yield made

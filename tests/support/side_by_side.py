@@ -28,6 +28,7 @@ TOGETHER: Mapping[str, str] = {
     "tests/flows/runs/test_traces.py": STACK,
     "tests/chaos/test_engine_kills.py": SHORT_OF_PATIENCE,
     "tests/chaos/test_engine_stops.py": SHORT_OF_PATIENCE,
+    "tests/chaos/test_hosts.py": SHORT_OF_PATIENCE,
     "tests/chaos/test_lost_flow_runs.py": SHORT_OF_PATIENCE,
     "tests/e2e/test_engine.py": SHORT_OF_PATIENCE,
     "tests/deployments/test_automations.py": ROLLOUTS,

@@ -3,6 +3,8 @@
 Waits for nobody but Prefect, and not for what becomes of the child.
 """
 
+from collections.abc import Sequence
+
 from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.objects import FlowRun
 from prefect.context import FlowRunContext
@@ -28,6 +30,7 @@ async def create_child_run(
     number: int,
     what: str,
     stop: Stop,
+    tags: Sequence[str] = (),
 ) -> FlowRun:
     """Make the run's child run of this number. Asked twice, it is the same one.
 
@@ -45,6 +48,7 @@ async def create_child_run(
             deployment.id,
             parameters={"run_id": str(line.run_id), "attempt_token": line.token, "segment": number},
             name=name,
+            tags=list(tags) or None,
             work_queue_name=wants.queue(*came_by),
             job_variables=await wants.job_variables(prefect),
             idempotency_key=f"{SEGMENT_FLOW}/{pool}:{facts.id}:{facts.attempt}:{number}",

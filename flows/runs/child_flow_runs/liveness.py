@@ -8,15 +8,18 @@ word makes it quicker to give a child up that shows nothing new, and never ends 
 import asyncio
 import json
 import logging
+import math
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import Any
 from uuid import UUID
 
 from prefect.client.schemas.objects import StateType
 
+from flows.handlers.errors import Stopped
 from flows.runs.child_flow_runs.protocol import sign_of_life, stop_mark
 from flows.runs.stopping import Stop
 from flows.storage import SmallStore
@@ -25,6 +28,7 @@ from flows.storage.threads import in_sign_thread
 log = logging.getLogger("cairn.children")
 BEAT_SECONDS = 2.0
 BELIEVED_SECONDS = 10.0  # of a child without a new sign: Prefect's word that it is over may be false for so long
+SURE_SECONDS = BELIEVED_SECONDS / 2  # after a sign of life that was stored: so long nobody can have given up the child
 PROMPT_SECONDS = 2.0  # of a look that took longer nobody knows when it saw what it saw
 # A parent is told when a child begins and when it has left its outcome. These looks find what nobody told: children
 # that died, or that stopped where the domain was away. Nobody looks more seldom than often enough to notice silence.
@@ -152,35 +156,73 @@ async def tell_hand_over(store: SmallStore, place: str) -> None:
         log.warning("word of a hand-over was not taken", extra={"child": place, "error": str(error)})
 
 
+@dataclass
+class Lease:
+    """What a child holds as long as its signs of life are stored and nobody has told it to stop: the right to its work.
+
+    Its parent takes the work away from a child that has shown no sign for a while, and tells it so before anybody else
+    gets it. A child that was cut off does not know: before it notes down a result, it makes sure.
+    """
+
+    store: SmallStore
+    place: str
+    counts: Callable[[], tuple[int, int]]
+    stop: Stop
+    sure_seconds: float = SURE_SECONDS
+    clock: Callable[[], float] = time.monotonic
+    _beat: int = 0
+    _sure_at: float = -math.inf
+    _turn: Lock = field(default_factory=Lock)
+
+    def renew(self) -> bool:
+        """Rewrite the sign of life, and look whether the lease still holds. Called in threads."""
+        with self._turn:
+            began, (done, failed) = self.clock(), self.counts()
+            self._beat += 1
+            sign = {"beat": self._beat, "done": done, "failed": failed}
+            self.store.write_bytes(sign_of_life(self.place), json.dumps(sign).encode())
+            if self.store.size_bytes(stop_mark(self.place)) is not None:
+                self._sure_at = -math.inf
+                self.stop.set("over")
+                return False
+            self._sure_at = began
+            return True
+
+    @property
+    def is_sure(self) -> bool:
+        return self.clock() - self._sure_at <= self.sure_seconds
+
+    def make_sure(self) -> None:
+        """Raise where the work is no more this child's. Called in threads; asks storage only where it is long ago."""
+        if not self.is_sure and not self.renew():
+            raise Stopped("The work was given to another child run.")
+
+
 @asynccontextmanager
 async def showing_life(
-    store: SmallStore, place: str, counts: Callable[[], tuple[int, int]], stop: Stop
-) -> AsyncIterator[None]:
+    store: SmallStore,
+    place: str,
+    counts: Callable[[], tuple[int, int]],
+    stop: Stop,
+    silence_seconds: float = 2 * SURE_SECONDS,
+) -> AsyncIterator[Lease]:
     """Rewrite the child's sign of life while the block runs, and see whether its parent wants it to stop.
 
     A beat that storage does not take is left out: the parent counts silence, and the next one may pass.
     """
-
-    def beat(number: int) -> bool:
-        done, failed = counts()
-        sign = {"beat": number, "done": done, "failed": failed}
-        store.write_bytes(sign_of_life(place), json.dumps(sign).encode())
-        return store.size_bytes(stop_mark(place)) is not None
+    lease = Lease(store, place, counts, stop, min(SURE_SECONDS, silence_seconds / 2))
 
     async def beats() -> None:
-        number = 0
         while True:
-            number += 1
             try:
-                if await in_sign_thread(beat, number):
-                    stop.set("over")
+                await in_sign_thread(lease.renew)
             except Exception as error:  # noqa: BLE001 - whatever a store raises
                 log.warning("a sign of life was not taken", extra={"child": place, "error": str(error)})
             await asyncio.sleep(BEAT_SECONDS)
 
     heart = asyncio.create_task(beats())
     try:
-        yield
+        yield lease
     finally:
         heart.cancel()
         await asyncio.gather(heart, return_exceptions=True)

@@ -7,7 +7,7 @@ server does, and what begins meanwhile would wait behind them.
 import asyncio
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -24,6 +24,8 @@ from flows.runs.child_flow_runs.liveness import OVER
 ASK_SECONDS = 5.0
 ANSWER_SECONDS = 10.0  # its client would try for minutes
 PAGE = 200
+TAKEN_LOOK_SECONDS = 0.4
+TAKEN_SECONDS = 12.0  # more than the time between two looks of Prefect's own workers
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,14 @@ _of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, ChildStates] = WeakKeyDi
 def shared() -> ChildStates:
     """Those of this event loop, in which all parents of a worker wait."""
     return _of_loops.setdefault(asyncio.get_running_loop(), ChildStates())
+
+
+async def until_taken(prefect: PrefectClient, flow_run_id: UUID) -> None:
+    """Return once a worker has taken the flow run up, or after some seconds."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(TAKEN_SECONDS):
+            while (await _asked(prefect, [flow_run_id])).get(flow_run_id, QUEUED) is QUEUED:  # noqa: ASYNC110 - nobody tells
+                await asyncio.sleep(TAKEN_LOOK_SECONDS)
 
 
 async def _asked(prefect: PrefectClient, ids: Sequence[UUID]) -> dict[UUID, Said]:

@@ -1,19 +1,24 @@
-"""What a run and its child runs leave for each other in run storage: order, items, outcome, sign of life, word to stop.
+"""What a run and its child runs leave for each other in run storage: order, outcome, sign of life, word to stop.
 
 A folder for each child, below the attempt that made it. Knows nothing of Prefect. All of it waits for the store.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from domain.contracts.runs import RunFacts
 from domain.rules.places import attempt_folder
-from flows.compiler import Item, NodeOutcome, RunError, State
+from flows.compiler import NodeOutcome, RunError, State
 from flows.memory.large_values import KeptValues, to_json
 from flows.memory.ledger import error_json
 from flows.runs.run_context import PlanPath
 from flows.storage import SmallStore
+
+
+def shared_folder(facts: RunFacts, number: int) -> str:
+    """Where the items of a fan-out lie that several processes do."""
+    return f"{attempt_folder(str(facts.id), facts.attempt)}/fan-out-{number}"
 
 
 def segment_name(facts: RunFacts, number: int) -> str:
@@ -36,12 +41,9 @@ def order_of(place: PlanPath) -> dict[str, Any]:
     return {"path": place.path, "workflow": place.workflow, "inputs": dict(place.inputs)}
 
 
-def put_order(store: SmallStore, place: str, order: Mapping[str, Any], items: Iterable[Item] | None = None) -> None:
-    """Leave the order where the child looks for it, and the items that are its share."""
+def put_order(store: SmallStore, place: str, order: Mapping[str, Any]) -> None:
+    """Leave the order where the child looks for it."""
     store.write_bytes(f"{place}/order.json", to_json(order).encode())
-    if items is not None:
-        lines = "".join(to_json([item.index, item.key, item.params]) + "\n" for item in items)
-        store.write_bytes(f"{place}/items.jsonl", lines.encode())
 
 
 def read_order(store: SmallStore, place: str) -> dict[str, Any]:
@@ -49,9 +51,15 @@ def read_order(store: SmallStore, place: str) -> dict[str, Any]:
     return order
 
 
-def read_items(store: SmallStore, place: str) -> list[Item]:
-    """The share of a fan-out that a child run was given."""
-    return [Item(*json.loads(line)) for line in store.read_bytes(f"{place}/items.jsonl").splitlines()]
+def who_takes(place: str, process: str) -> str:
+    """What stands in what a child run takes of a fan-out: its own name, then its process's."""
+    return f"{place.rpartition('/')[2]} {process}"
+
+
+def is_over(store: SmallStore, facts: RunFacts, who: str) -> bool:
+    """Whether the child run that took something has ended, or was given up."""
+    place = f"{attempt_folder(str(facts.id), facts.attempt)}/{who.partition(' ')[0]}"
+    return any(store.size_bytes(name) is not None for name in (f"{place}/outcome.json", stop_mark(place)))
 
 
 def put_outcome(store: SmallStore, place: str, outcome: Mapping[str, Any]) -> None:

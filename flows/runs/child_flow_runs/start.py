@@ -8,10 +8,11 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 import httpx
 from prefect.client.orchestration import PrefectClient
@@ -20,11 +21,10 @@ from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.states import Cancelled
 
 from domain.contracts.artifacts import Artifact
-from domain.shared.together import each_to_its_end
-from flows.compiler import Item, NodeOutcome, State
-from flows.handlers.errors import Broken, Stopped
-from flows.memory.ledger import latest, read
+from flows.compiler import NodeOutcome
+from flows.handlers.errors import Stopped
 from flows.runs.child_flow_runs.create import create_child_run
+from flows.runs.child_flow_runs.errors import HANDLER_MISSING, ChildCancelled, ChildLost, ChildRefused, NoWorker
 from flows.runs.child_flow_runs.liveness import OVER, PROMPT_SECONDS, ChildRun, Life
 from flows.runs.child_flow_runs.prefect_states import ChildStates, Said, shared
 from flows.runs.child_flow_runs.protocol import (
@@ -35,41 +35,22 @@ from flows.runs.child_flow_runs.protocol import (
     read_outcome,
     read_signs,
     segment_name,
+    shared_folder,
     stop_mark,
 )
+from flows.runs.child_flow_runs.takers import ChildOrdering, Takers
 from flows.runs.child_flow_runs.wants import ChildWants
-from flows.runs.outages import outage_of
+from flows.runs.child_flow_runs.workers import ServingWorkers, known_workers
+from flows.runs.outages import PatientStore, outage_of
 from flows.runs.pool_wait import PoolWait
-from flows.runs.run_context import CountedItems, PlanPath, RunContext
+from flows.runs.run_context import CountedItems, ItemsOrder, OwnTaker, PlanPath, RunContext
 from flows.runs.stopping import Stop
-from flows.storage import SmallStore
 from flows.storage.threads import in_sign_thread, in_storage_thread
 
 log = logging.getLogger("cairn.children")
 HANDED_OVER = "HandedOver"
-HANDLER_MISSING = "handler-missing"
 WITHDRAWN_SECONDS = 3.0  # its parent is to leave; what begins too late is told so by the domain
 PAUSE_LOOK_SECONDS = 1.0
-
-
-class ChildLost(Broken):
-    """A child run died, or ended without leaving its outcome: the machinery failed, not the work."""
-
-    code = "child-run-lost"
-
-
-class ChildRefused(ChildLost):
-    """A child run's worker is of a release that does not have what the run needs."""
-
-    code = HANDLER_MISSING
-
-
-class ChildCancelled(Broken):
-    """An operator cancelled a child run in Prefect: the run that needs it is cancelled with it."""
-
-
-class NoWorker(Exception):
-    """No worker took the child up in the time that its node allows."""
 
 
 @dataclass
@@ -82,10 +63,12 @@ class SegmentRuns:
     queue: str | None = None
     priority_cap: str | None = None
     states: ChildStates = field(default_factory=shared)
+    workers: ServingWorkers = field(default_factory=known_workers)
     _count: int = 0
+    _fan_outs: int = 0
 
     @property
-    def _store(self) -> SmallStore:
+    def store(self) -> PatientStore:
         return self.run_context.runs(self.run_context.line.stop)
 
     async def run_stretch(
@@ -102,68 +85,40 @@ class SegmentRuns:
         values = self.run_context.ledger.values
 
         def put(name: str) -> None:
-            put_order(self._store, name, order_of(place) | {"nodes": [*nodes], "known": outcomes_json(known, values)})
+            order = {"nodes": list(nodes), "known": outcomes_json(known, values)}
+            put_order(self.store, name, order_of(place) | order)
 
-        told = await self._outcome_of_child(wants, ", ".join(nodes), put, wait_seconds, stop, wait, lambda _: None)
+        told = None
+        while told is None:  # where one was handed over, another goes on
+            told = await self.run_child(wants, ", ".join(nodes), put, wait_seconds, stop, wait, lambda _: None)
         return {name: outcome_from_json(ended, values) for name, ended in told["nodes"].items()}
 
     async def run_items(
         self,
         wants: ChildWants,
         place: PlanPath,
-        node_id: str,
-        shares: Sequence[tuple[Sequence[Item], int]],
+        order: ItemsOrder,
         wait_seconds: float | None,
         stop: Stop,
         wait: PoolWait,
         counted: CountedItems,
+        own: OwnTaker | None = None,
     ) -> Mapping[int, NodeOutcome]:
-        """Execute shares of a fan-out's items side by side; returns how each item ended that was not stopped.
+        """Execute a fan-out's items by child runs side by side; returns how each item ended that was not stopped.
 
         Those that failed are among them where `counted` has said that going on makes no sense, whatever became of
         the child that told of them.
         """
-        values, counts = self.run_context.ledger.values, dict.fromkeys(range(len(shares)), (0, 0))
-        cap, count = -(-self.run_context.task_runs_cap // len(shares)), sum(len(items) for items, _ in shares)
-        enough = stop.inner()
+        self._fan_outs += 1
+        folder = shared_folder(self.run_context.facts, self._fan_outs)
+        ordering = ChildOrdering(self, wants, place, order, wait_seconds, wait, counted)
+        return await Takers.of(ordering, folder, stop, own).run()
 
-        def heard(number: int, child: ChildRun) -> None:
-            counts[number] = child.counts
-            if not counted(*(sum(column) for column in zip(*counts.values(), strict=True))):
-                enough.set("over")
+    async def serving(self, pool: str) -> int:
+        """How many workers serve the pool, as far as Prefect knows."""
+        return await self.workers.serving(self.prefect, pool, self.run_context.shards_cap)
 
-        async def share(number: int, items: Sequence[Item], at_once: int) -> dict[str, Any]:
-            order = order_of(place) | {
-                "node": node_id,
-                "at_once": at_once or None,
-                "task_runs_cap": cap,
-                "count": count,
-            }
-
-            def put(name: str) -> None:
-                put_order(self._store, name, order, items)
-
-            told = partial(heard, number)
-            name = f"{number + 1}/{len(shares)}: {node_id} {items[0].index}-{items[-1].index}"
-            try:
-                return await self._outcome_of_child(wants, name, put, wait_seconds, enough, wait, told)
-            except Stopped:  # before it began, or after its worker handed it over: then it left no outcome
-                failed = {} if stop.is_set() else await in_storage_thread(self._failed, place.of(node_id), items)
-                return {"items": failed}
-
-        told = await each_to_its_end(_or_all_stop(share(number, *one), enough) for number, one in enumerate(shares))
-        return {int(index): outcome_from_json(ended, values) for one in told for index, ended in one["items"].items()}
-
-    def _failed(self, path: str, items: Sequence[Item]) -> dict[int, Any]:
-        """Which of these items are remembered as failed, as an outcome tells it."""
-        wanted, ledger = {(item.index, item.key) for item in items}, self.run_context.ledger
-        return {
-            entry.index: {"state": State.FAILED.value, "output": {"value": None}, "error": entry.error}
-            for entry in latest(read(ledger.store, ledger.memory, path))
-            if entry.index is not None and (entry.index, entry.key) in wanted and not entry.is_completed
-        }
-
-    async def _outcome_of_child(
+    async def run_child(
         self,
         wants: ChildWants,
         name: str,
@@ -172,29 +127,31 @@ class SegmentRuns:
         stop: Stop,
         wait: PoolWait,
         heard: Callable[[ChildRun], None],
-    ) -> dict[str, Any]:
-        """Have a child run do the work; return its outcome. Where one was handed over, another goes on."""
-        while True:
-            await self._until_it_may_begin(stop)
-            number = self._count = self._count + 1
-            self.run_context.has_children = True
-            place = segment_name(self.run_context.facts, number)
-            await in_storage_thread(put, place)
-            await wait.waits(number)
-            try:
-                run = await create_child_run(
-                    self.prefect, self.run_context, wants, (self.queue, self.priority_cap), number, name, stop
-                )
-                await self.run_context.line.tell_worker(wants.pool)
-                child = ChildRun(place, run.id, Life(self.silence_seconds), wait_seconds)
-                is_over = await self._until_over(child, stop, partial(_heard, wait, number, heard))
-            finally:
-                await wait.leaves(number)
-            if is_over:
-                outcome = await in_storage_thread(read_outcome, self._store, place)
-                self.run_context.artifacts += [Artifact.model_validate(artifact) for artifact in outcome["artifacts"]]
-                self.run_context.retried.update(outcome.get("retried", {}))
-                return outcome
+        tags: Sequence[str] = (),
+        created: Callable[[UUID], object] = lambda _: None,
+    ) -> dict[str, Any] | None:
+        """Have a child run do the work; return its outcome, or None where it was handed over."""
+        await self._until_it_may_begin(stop)
+        number = self._count = self._count + 1
+        self.run_context.has_children = True
+        place = segment_name(self.run_context.facts, number)
+        await in_storage_thread(put, place)
+        await wait.waits(number)
+        try:
+            came_by = self.queue, self.priority_cap
+            run = await create_child_run(self.prefect, self.run_context, wants, came_by, number, name, stop, tags)
+            created(run.id)
+            await self.run_context.line.tell_worker(wants.pool)
+            child = ChildRun(place, run.id, Life(self.silence_seconds), wait_seconds)
+            is_over = await self._until_over(child, stop, partial(_heard, wait, number, heard))
+        finally:
+            await wait.leaves(number)
+        if not is_over:
+            return None
+        outcome = await in_storage_thread(read_outcome, self.store, place)
+        self.run_context.artifacts += [Artifact.model_validate(artifact) for artifact in outcome["artifacts"]]
+        self.run_context.retried.update(outcome.get("retried", {}))
+        return outcome
 
     async def _until_it_may_begin(self, stop: Stop) -> None:
         """Begin nothing under a pause, nor after a stop, be it that a child was handed over meanwhile."""
@@ -323,15 +280,6 @@ async def _happened(woken: asyncio.Event, until: float) -> bool:
     happened = woken.is_set()
     woken.clear()
     return happened
-
-
-async def _or_all_stop(share: Coroutine[Any, Any, dict[str, Any]], enough: Stop) -> dict[str, Any]:
-    """What the share came to. Where it is lost, the others are stopped; they are waited for by whoever began them."""
-    try:
-        return await share
-    except Exception:
-        enough.set("over")
-        raise
 
 
 async def _heard(wait: PoolWait, number: int, heard: Callable[[ChildRun], None], child: ChildRun) -> None:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from flows.compiler import Expand, Item, Plan, compile_text
-from flows.compiler.partition import grouped, home_pool, priority_of, shards, split, stretch
+from flows.compiler import Plan, compile_text
+from flows.compiler.partition import grouped, home_pool, priority_of, split, stretch
 from flows.handlers.registry import registry
 from flows.pools import QUEUES
 
@@ -96,25 +96,6 @@ def test_an_item_more_makes_one_group_one_larger_and_never_fewer_groups(count: i
     before += [0] * (len(after) - len(before))
     assert sum(after) - sum(before) == 1
     assert sum(more != less for less, more in zip(sorted(before), after, strict=True)) == 1
-
-
-@given(st.integers(1, 500), st.one_of(st.none(), st.integers(1, 40)), st.one_of(st.none(), st.integers(1, 12)))
-def test_shards_share_the_places_that_a_fan_out_grants(count: int, bound: int | None, declared: int | None) -> None:
-    items = tuple(Item(index, str(index), {}) for index in range(count))
-    parts = shards(Expand("n", items, count, bound, declared), cap=4)
-    assert [index for part, _ in parts for index in part] == list(range(count))
-    assert len(parts) <= (declared or 4)
-    if bound:
-        assert sum(places for _, places in parts) == bound
-        assert all(places >= 1 for _, places in parts)
-    else:
-        assert all(places == 0 for _, places in parts)
-
-
-@pytest.mark.parametrize(("count", "expected"), [(1, 1), (31, 1), (32, 2), (63, 3), (64, 4), (10_000, 4)])
-def test_only_large_fan_outs_are_sharded(count: int, expected: int) -> None:
-    items = tuple(Item(index, str(index), {}) for index in range(count))
-    assert len(shards(Expand("n", items, count), cap=4)) == expected
 
 
 @pytest.mark.parametrize("asked", ["high", "normal", "low"])

@@ -18,10 +18,11 @@ from flows.handlers.errors import Stopped, Transient
 from flows.memory.large_values import KeptValues, plain
 from flows.memory.ledger import Ledger
 from flows.runs.child_flow_runs import liveness, prefect_states
+from flows.runs.child_flow_runs.errors import ChildLost
 from flows.runs.child_flow_runs.liveness import ChildRun, Life, showing_life, tell_hand_over
 from flows.runs.child_flow_runs.prefect_states import ChildStates
 from flows.runs.child_flow_runs.protocol import outcome_from_json, outcome_json, segment_name, sign_of_life
-from flows.runs.child_flow_runs.start import ChildLost, SegmentRuns
+from flows.runs.child_flow_runs.start import SegmentRuns
 from flows.runs.domain_client import AttemptClient
 from flows.runs.run_context import RunContext
 from flows.runs.stopping import Stop

@@ -20,21 +20,19 @@ from prefect.states import Failed as FailedState
 from domain.contracts.runs import RunFacts
 from flows.compiler import Cancelled, Failed, Item, NodeOutcome, RunError, Schedule, State
 from flows.handlers.errors import InvalidInput, Stopped, Transient
-from flows.memory.large_values import to_json
 from flows.memory.ledger import Ledger
 from flows.prefect_engine.node_tasks import TaskRuns
-from flows.runs import segment
-from flows.runs.child_flow_runs import liveness, prefect_states
+from flows.runs import segment, taking
+from flows.runs.child_flow_runs import prefect_states
 from flows.runs.child_flow_runs.prefect_states import ChildStates
-from flows.runs.child_flow_runs.protocol import segment_name, sign_of_life
-from flows.runs.child_flow_runs.start import HANDED_OVER, ChildLost, SegmentRuns
-from flows.runs.child_flow_runs.wants import ChildWants
+from flows.runs.child_flow_runs.protocol import segment_name, shared_folder, sign_of_life
+from flows.runs.child_flow_runs.start import HANDED_OVER, SegmentRuns
 from flows.runs.domain_client import AttemptClient
 from flows.runs.fan_out import Share, Tell, run_items
 from flows.runs.node_executor import NodeExecutor, Work
-from flows.runs.pool_wait import PoolWait
 from flows.runs.run_context import PlanPath, RunContext
 from flows.runs.runner import Runner
+from flows.runs.shared_items import SharedItems
 from flows.runs.stopping import Stop
 from flows.storage import Store, Zones
 from tests.flows.compiler.support import plan_of
@@ -61,8 +59,13 @@ LASTS = {"seconds": 600}
 
 
 @pytest.fixture
-def run_context(tmp_path: Path) -> RunContext:
+def run_context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunContext:
     """A run context that tells nobody."""
+
+    async def tell_nobody(_line: AttemptClient, _pool: str) -> None:
+        """No domain is there."""
+
+    monkeypatch.setattr(AttemptClient, "tell_worker", tell_nobody)
     zones = Zones.local(tmp_path)
     line = AttemptClient(cast("httpx.AsyncClient", None), UUID(int=1), "token")
     return RunContext(FACTS, "light", zones, line, Ledger(zones.runs, "run/m1", "a"))
@@ -94,22 +97,21 @@ async def share_done(
     """
     heard: set[int] = set()
 
-    async def unseen(executor: NodeExecutor, share: Share, tell: Tell, *, visible: bool) -> None:
+    async def unseen(executor: NodeExecutor, share: Share, tell: Tell, *, visible: bool, **more: Any) -> None:
         async def hear(index: int, outcome: NodeOutcome) -> None:
             await tell(index, outcome)
             heard.add(index)
 
-        await run_items(executor, share, hear, visible=not visible)
+        await run_items(executor, share, hear, visible=not visible, **more)
 
     async def stop() -> None:
         await eventually(lambda: stop_once(heard))
         run_context.line.stop.set("over")
 
-    monkeypatch.setattr(segment, "run_items", unseen)
-    place = segment_name(FACTS, 1)
-    lines = "".join(to_json([item.index, item.key, item.params]) + "\n" for item in items(params))
-    run_context.zones.runs.write_bytes(f"{place}/items.jsonl", lines.encode())
-    order = {"node": "each", "at_once": None, "task_runs_cap": 10}
+    monkeypatch.setattr(taking, "run_items", unseen)
+    place, folder = segment_name(FACTS, 1), shared_folder(FACTS, 1)
+    SharedItems(run_context.zones.runs, folder).put(items(params), 1)
+    order = {"node": "each", "shared": folder, "alone": False, "at_once": None, "task_runs_cap": 10, "count": 2}
     stopping = asyncio.create_task(stop())
     async with asyncio.timeout(PATIENCE_SECONDS):
         told, verdict = await segment._run_share(run_context, PLAN, PlanPath(), order, place)
@@ -237,13 +239,6 @@ async def test_fan_out_with_too_many_failures_ends_without_their_outcomes(
     assert (verdict.error.code, verdict.error.node_id) == ("too-many-failures", "each")
 
 
-def heard_by_nobody() -> PoolWait:
-    async def tell_nobody(_again: bool) -> None:
-        """Nobody is told."""
-
-    return PoolWait(tell_nobody, lambda: None)
-
-
 def told_of(run_context: RunContext, node_id: str) -> list[str]:
     """The states that the domain is told of the node, without repetitions."""
     states = [event.state for event in run_context.line._events if event.node_id == node_id]
@@ -292,40 +287,6 @@ async def test_fan_out_is_dispatched_until_one_of_its_shards_has_begun(
     await eventually(lambda: told_of(run_context, "each")[3:] == ["running"])
     stop.set("over")
     await asyncio.wait_for(running, PATIENCE_SECONDS)
-
-
-@dataclass
-class OneCrashes(Draining):
-    """A stand-in for Prefect: of two children that work, the first one's process is killed."""
-
-    def state_of(self, flow_run_id: UUID) -> PrefectState[Any] | None:
-        return PrefectState(type=StateType.CRASHED if flow_run_id.int == 1 else StateType.RUNNING)
-
-
-async def test_loss_of_one_child_run_stops_and_awaits_the_others(
-    run_context: RunContext, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Else they would go on with items that the next attempt is given too, and nobody would hear how they end."""
-    monkeypatch.setattr(prefect_states, "ASK_SECONDS", 0.0)
-    monkeypatch.setattr(liveness, "BELIEVED_SECONDS", 0.1)
-    runs, other = run_context.zones.runs, segment_name(FACTS, 2)
-    segments = SegmentRuns(
-        cast("PrefectClient", OneCrashes(runs)), run_context, silence_seconds=60, states=ChildStates()
-    )
-
-    async def second_child() -> None:
-        while runs.size_bytes(f"{other}/stop") is None:  # noqa: ASYNC110 - a blob tells nobody
-            await asyncio.sleep(0.01)
-        runs.write_bytes(f"{other}/outcome.json", to_json({"items": {}, "artifacts": []}).encode())
-
-    shares = [([item], 1) for item in items([{"n": 0}, {"n": 1}])]
-    async with asyncio.timeout(30):
-        ending = asyncio.create_task(second_child())
-        with pytest.raises(ChildLost, match="segment-1"):
-            await segments.run_items(
-                ChildWants("gdal"), PlanPath(), "each", shares, None, Stop(), heard_by_nobody(), lambda *_: True
-            )
-        assert ending.done(), "the run went on before the other child had heard of it"
 
 
 async def test_finished_shard_is_completed_whatever_items_failed(

@@ -195,3 +195,20 @@ def test_blobs_below_a_folder_are_listed_and_removed_by_listing(store: StampedSt
     store.remove([listed["run/deeper/c.json"], ListedBlob("run/nothing.json", 1, 0)])
     assert sorted(one.name for one in store.listed()) == ["run/a.json", "runner/d.json"]
     assert list(store.listed("nothing")) == []
+
+
+def test_new_blob_is_written_once_and_whoever_wrote_it_may_ask_again(store: Store) -> None:
+    assert store.write_new("taken/1", b"first")
+    assert not store.write_new("taken/1", b"second")
+    assert store.write_new("taken/1", b"first"), "its answer may have been lost"
+    assert store.read_bytes("taken/1") == b"first"
+    assert store.names("taken") == ["taken/1"]
+
+
+def test_of_many_that_write_a_new_blob_one_succeeds(store: Store) -> None:
+    with ThreadPoolExecutor(8) as threads:
+        for number in range(5):
+            name = f"taken/{number}"
+            took = list(threads.map(lambda who, name=name: store.write_new(name, b"%d" % who), range(8)))
+            assert took.count(True) == 1
+            assert store.read_bytes(name) == b"%d" % took.index(True)

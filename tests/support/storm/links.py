@@ -27,6 +27,7 @@ class Line:
     name: str
     port: int
     target: Callable[[], int] = lambda: 0
+    host: str = HOST
     passed: int = 0
     met: int = 0  # connections that a cut met, or that were tried during one
     _open: asyncio.Event = field(default_factory=asyncio.Event)
@@ -35,7 +36,7 @@ class Line:
 
     async def start(self) -> None:
         self._open.set()
-        self._server = await asyncio.start_server(self._carry, HOST, self.port)
+        self._server = await asyncio.start_server(self._carry, self.host, self.port)
 
     async def stop(self) -> None:
         """Nobody gets through any more."""
