@@ -21,10 +21,10 @@ WAIT_SECONDS = 300.0
 LARGE = """
 workflow_id: large
 version: 1
-inputs: {count: {type: integer, default: 3000}}
+inputs: {count: {type: integer, default: 3000}, word: {type: string, default: abcdefgh}}
 nodes:
   start: {type: start, next: make}
-  make: {handler: scripted, params: {returns: "{{ ['abcdefgh'] * inputs.count }}"}, next: end}
+  make: {handler: scripted, params: {returns: "{{ [inputs.word] * inputs.count }}"}, next: end}
   end: {type: end}
 outputs: {words: "{{ nodes.make.output.returns }}"}
 """
@@ -88,11 +88,11 @@ def flow_parameters(made: Trial) -> list[dict[str, Any]]:
 
 
 def test_too_large_result_fails_its_run_with_a_sentence(made: Trial) -> None:
-    run_id = made.start("large", count=100_000)
+    run_id = made.start("large", count=60_000, word="a word of twenty two.")
     assert made.until_ended([run_id]) == {run_id: "failed"}
     problem = made.record(run_id)["problem"]
     assert problem["code"] == "invalid-output"
-    assert "'words' alone 1,100,001; a run returns at most 1,000,000" in problem["message"]
+    assert "'words' alone 1,440,001; a run returns at most 1,000,000" in problem["message"]
 
 
 def test_a_pause_and_a_drain_under_it_cost_no_attempt(made: Trial) -> None:
