@@ -33,6 +33,7 @@ EXEMPT = {
     "/api/v1/bootstrap/tables": "the database about itself",
     "/api/v1/bootstrap/ddl": "no reading",
     "/api/v1/bootstrap/definitions": "of workflows",
+    "/api/v1/pools/{pool}/sent": "no reading",
     "/api/v1/settings": "no reading",
     "/api/v1/workflows": "of workflows",
     "/api/v1/workflows/{workflow_id}": "of workflows",

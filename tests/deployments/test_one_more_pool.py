@@ -218,7 +218,7 @@ def test_cairn_worker_start_serves_the_added_pool(rolled_out: PrefectServer) -> 
 # --- stack, doctor, commands ---
 
 
-def test_the_stack_would_start_its_worker_and_limit_its_runs(gpu: None, tmp_path: Path) -> None:
+def test_the_stack_would_start_its_worker_and_leave_the_limit_to_it(gpu: None, tmp_path: Path) -> None:
     state = StackState(tmp_path)
     state.create()
     layout = Layout(state, dict(PREFERRED), "postgresql://admin:hidden@db.example/postgres")
@@ -227,7 +227,7 @@ def test_the_stack_would_start_its_worker_and_limit_its_runs(gpu: None, tmp_path
     assert worker.command[-5:] == ["start", "--pool", "gpu", "--name", "gpu-1"]
     assert worker.needs == made["worker-gdal"].needs
     assert "CAIRN_DATABASE_LOADER_URL" not in worker.environment
-    assert made["deploy"].environment["CAIRN_POOL_LIMITS"].endswith(",gpu=1")
+    assert made["deploy"].environment["CAIRN_POOL_LIMITS"].endswith(",gpu=none")
 
 
 async def test_the_status_tells_of_its_worker(gpu: None, tmp_path: Path) -> None:
