@@ -111,6 +111,7 @@ WORKER: Names = {
     "BaseJobConfiguration": "the empty configuration of a run in its worker",
     "BaseWorker": "workers that can be drained",
     "BaseWorker.__init__": "limits and names",
+    "BaseWorker._cancel_run": "a run that is cancelled as it begins does no work",
     "BaseWorker._description": "what operators read of the type",
     "BaseWorker._emit_flow_run_submitted_event": "told as by the stock worker",
     "BaseWorker._exit_stack": "closes what a worker holds open",

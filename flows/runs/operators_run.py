@@ -7,16 +7,20 @@ from collections.abc import Mapping
 from typing import Any
 
 import httpx
+from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import State as PrefectState
+from prefect.client.schemas.objects import StateType
 from prefect.states import AwaitingRetry
 from prefect.states import Failed as FailedState
 
 from domain.contracts.runs import RunRegister
 from flows.handlers.errors import Stopped
-from flows.prefect_engine.flow_run import until_stopped
+from flows.prefect_engine.flow_run import ask_until_answered, until_stopped
 from flows.runs.domain_client import AttemptClient, HeldBack, MessageRefused, register
-from flows.runs.stop_signals import flow_run_id, heeding_stop_signals, state_after_early_leave
+from flows.runs.stop_signals import cancelled_state, flow_run_id, heeding_stop_signals, state_after_early_leave
 from flows.runs.stopping import Stop
+
+CANCELLED = {StateType.CANCELLING, StateType.CANCELLED}
 
 
 async def register_flow_run(
@@ -27,6 +31,8 @@ async def register_flow_run(
     message = RunRegister(workflow_id=workflow_id, inputs=dict(inputs), flow_run_id=flow_run_id())
     with heeding_stop_signals(stop):
         try:
+            if await ask_until_answered(was_cancelled, "whether it was cancelled", stop):
+                return cancelled_state("Cancelled", "It was cancelled before it began.")
             async with until_stopped(stop):
                 registered = await register(http, message, stop)
         except MessageRefused as refused:
@@ -34,3 +40,14 @@ async def register_flow_run(
         except (HeldBack, Stopped):
             return await state_after_early_leave(stop, AwaitingRetry(message="Left early. Another worker takes it."))
     return AttemptClient(http, registered.run_id, registered.attempt_token, stop=stop)
+
+
+async def was_cancelled() -> bool:
+    """Whether this flow run was cancelled before it was Running.
+
+    Prefect's workers call a run Cancelled that has no process yet, and its server lets the process begin all the same.
+    """
+    async with get_client(sync_client=False) as prefect:
+        states = await prefect.read_flow_run_states(flow_run_id())
+    before = [state for state in states if state.type is not StateType.RUNNING]
+    return bool(before) and max(before, key=lambda state: state.timestamp).type in CANCELLED

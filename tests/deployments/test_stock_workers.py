@@ -88,3 +88,20 @@ def test_process_that_ends_under_its_flow_run_is_told_as_a_crash_and_a_failure_i
         until(lambda: any("could not be executed" in line for line in prefect.logs(killed)), 20)
         assert not any("could not be executed" in line for line in prefect.logs(fails))
         assert prefect.states(fails)[-2:] == ["Running", "Failed"]
+
+
+@pytest.mark.parametrize("cancelled", [True, False])
+def test_quick_run_that_its_worker_called_cancelled_before_it_began_does_nothing(
+    prefect: PrefectServer, tmp_path: Path, cancelled: bool
+) -> None:
+    """Also after it was cancelled and retried, it does its work."""
+    pool = f"stock-{uuid4().hex[:8]}"
+    prefect.pool(pool)
+    run = prefect.trigger(prefect.deploy(pool, f"{FLOWS}.registers"), path=str(tmp_path / "asked"))
+    for state in ("CANCELLED", "SCHEDULED", "PENDING", *(["CANCELLED"] if cancelled else [])):
+        body = {"state": {"type": state}, "force": True}
+        prefect.http.post(f"/flow_runs/{run}/set_state", json=body).raise_for_status()
+    prefect.run_module("prefect.engine", run)
+    assert (prefect.state(run), (tmp_path / "asked").exists()) == (
+        ("CANCELLED", False) if cancelled else ("FAILED", True)
+    )

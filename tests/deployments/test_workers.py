@@ -10,15 +10,20 @@ import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
+from uuid import UUID
 
 import pytest
+from prefect.client.orchestration import PrefectClient
+from prefect.client.schemas.responses import SetStateStatus
+from prefect.states import Pending, Running
 
 from deployments import pools
 from deployments.stack.owner import tied
 from deployments.stack.supervisor import MARKER, processes_marked
 from deployments.workers import serve
 from deployments.workers.drain import parse
-from deployments.workers.forking import TRIES
+from deployments.workers.forking import TRIES, ForkingWorker
 from deployments.workers.host import size_here
 from flows.handlers.registry import registry
 from flows.tries.workdir import PREFIX, Workdir
@@ -114,6 +119,26 @@ async def test_gdal_worker_forks_its_runs_and_a_drain_stops_them(prefect: Prefec
         assert worker.wait(PATIENCE_SECONDS) == 0  # the flow would go on for ten minutes
         until(lambda: not processes_marked(marker("gdal-drain")))
     assert prefect.until_state(run) == "CRASHED"
+
+
+async def test_run_cancelled_before_its_process_is_there_never_becomes_running(prefect: PrefectServer) -> None:
+    run = UUID(prefect.trigger(prefect.deploy("gdal", f"{FLOWS}.waits")))
+    worker: Any = ForkingWorker("gdal", name="gdal-cancel")
+    worker._submitting_flow_run_ids.add(run)
+    async with PrefectClient(prefect.api) as worker._client:
+        await worker.client.set_flow_run_state(run, Pending())
+        prefect.cancel(str(run))
+        cancelling = asyncio.create_task(worker._cancel_run(run))
+        await asyncio.wait({cancelling}, timeout=1)
+        told = await worker.client.set_flow_run_state(run, Running())  # as the engine of its process says
+        assert told.status is SetStateStatus.REJECT
+        worker._at_work.add(run)
+        worker._submitting_flow_run_ids.clear()
+        await asyncio.wait({cancelling}, timeout=1)
+        assert prefect.state(str(run)) == "CANCELLING"
+        worker._at_work.clear()
+        await asyncio.wait_for(cancelling, PATIENCE_SECONDS)
+    assert prefect.states(str(run)) == ["Scheduled", "Pending", "Cancelling", "Cancelled"]
 
 
 async def test_gdal_worker_takes_no_more_runs_than_its_host_has_memory_for(

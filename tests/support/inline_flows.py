@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import httpx
 from prefect import flow, get_run_logger, task
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import State
@@ -21,6 +22,7 @@ from prefect.task_runners import ThreadPoolTaskRunner
 from flows.handlers.context import LOGGER
 from flows.prefect_engine.flow_run import run_as_inner_flow_run
 from flows.runs.claim import connect_to_domain
+from flows.runs.operators_run import register_flow_run
 from flows.runs.stopping import Stop, stoppable_by_id
 
 LEAVING = "leaving as told"
@@ -96,6 +98,18 @@ async def says_as_handlers_do() -> None:
         await connect_to_domain(stack)
         logging.getLogger(LOGGER).info("a line of a handler")
         logging.getLogger("library").warning("a line of a library")
+
+
+@flow
+async def registers(path: str) -> Any:
+    """Has the domain, which refuses it and makes a file, open a run, as a Quick Run does."""
+
+    async def answer(_: httpx.Request) -> httpx.Response:
+        Path(path).touch()  # noqa: ASYNC240 - in a moment
+        return httpx.Response(422, json={"detail": "no"})
+
+    async with httpx.AsyncClient(transport=httpx.MockTransport(answer), base_url="http://domain") as http:
+        return await register_flow_run(http, "echo_test", {})
 
 
 @flow

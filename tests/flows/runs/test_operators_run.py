@@ -21,6 +21,11 @@ def flow_run(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (operators_run, stop_signals):
         monkeypatch.setattr(module, "flow_run_id", lambda: FLOW_RUN)
 
+    async def was_not() -> bool:
+        return False
+
+    monkeypatch.setattr(operators_run, "was_cancelled", was_not)  # as Prefect says: `test_stock_workers`
+
 
 def answering(status: int, body: object, seconds: float = 0) -> httpx.AsyncClient:
     async def answer(_: httpx.Request) -> httpx.Response:
