@@ -57,7 +57,7 @@ async def test_a_run_that_cannot_be_taken_up_ends_no_worker(fault: Exception, mo
     monkeypatch.setattr(ProcessWorker, "_submit_run", fails)
     made = worker(ForkingWorker)
     made._limiter = anyio.CapacityLimiter(1)
-    run = cast("Any", SimpleNamespace(id=uuid4()))
+    run = cast("Any", SimpleNamespace(id=uuid4(), parameters={}))
     made.limiter.acquire_on_behalf_of_nowait(run.id)
     made._submitting_flow_run_ids.add(run.id)
     async with anyio.create_task_group() as runs:
