@@ -1,13 +1,15 @@
 """What happened in runs: every change of state of their nodes, kept over attempts, and what their tries measured."""
 
 from datetime import datetime
+from typing import cast
 from uuid import UUID
 
-from sqlalchemy import BigInteger, DateTime, ForeignKey, Index, func, text
+from sqlalchemy import BigInteger, DateTime, ForeignKey, Index, Table, func, text
 from sqlalchemy.dialects.postgresql import DOUBLE_PRECISION
 from sqlalchemy.orm import Mapped, mapped_column
 
 from domain.models.base import Base, Json
+from domain.models.requests import Event
 from domain.models.runs import Run
 
 NUMBERED_WITH_EVENTS = "nextval('app.events_event_id_seq'::regclass)"
@@ -45,6 +47,10 @@ class NodeTransition(Base):
     message: Mapped[str | None]
     problem: Mapped[Json | None]
     at: Mapped[datetime] = mapped_column(DateTime(timezone=True), server_default=func.clock_timestamp())
+
+
+_TABLE = cast("Table", NodeTransition.__table__)
+_TABLE.add_is_dependent_on(cast("Table", Event.__table__))  # whose sequence numbers its rows: it is made first
 
 
 class RunMetric(Base):
