@@ -252,11 +252,12 @@ def _run_engine() -> int:
     from prefect.context import refresh_global_settings_context
 
     from flows.prefect_engine.patient_client import be_patient
+    from flows.prefect_engine.run_logs import lines_sent
 
     refresh_global_settings_context()
     be_patient()
     sys.argv = ["prefect.engine"]
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), lines_sent():
         warnings.simplefilter("ignore", RuntimeWarning)  # that the module is imported already is the point
         try:
             runpy.run_module("prefect.engine", run_name="__main__", alter_sys=True)

@@ -1,6 +1,8 @@
 """Our log lines with their flow run in Prefect, whoever started the process: nobody has to set a variable for it."""
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from prefect.context import FlowRunContext, TaskRunContext
 from prefect.logging.handlers import APILogHandler
@@ -20,6 +22,18 @@ def send_our_lines() -> None:
         ours.addHandler(sender)
     if handlers.level == logging.NOTSET:
         handlers.setLevel(logging.getLogger(RUNS).getEffectiveLevel())
+
+
+@contextmanager
+def lines_sent() -> Iterator[None]:
+    """Have what a process that leaves without an interpreter's farewells said, and its events, sent before it does.
+
+    Prefect gathers lines for two seconds; a short run is over by then. It waits five at most, whoever answers.
+    """
+    try:
+        yield
+    finally:
+        APILogHandler().flush()
 
 
 def _is_of_a_run(_: logging.LogRecord) -> bool:

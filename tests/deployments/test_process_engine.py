@@ -13,6 +13,7 @@ from tests.support.gate import Gate, gate_to
 from tests.support.prefect_server import PrefectServer
 
 ENGINE = "import sys; from deployments.warm import zygote; sys.exit(zygote._run_engine())"
+AS_A_FORK = "import os; from deployments.warm import zygote; os._exit(zygote._run_engine())"
 
 
 @pytest.fixture
@@ -60,3 +61,21 @@ def test_a_run_that_begins_or_ends_while_prefect_is_away_waits(
     finally:
         engine.kill()
         engine.wait()
+
+
+def test_lines_of_a_short_run_are_sent_before_its_fork_ends(prefect_server: PrefectServer, tmp_path: Path) -> None:
+    """A fork ends at once, as an interpreter does not; Prefect gathers lines for longer than the run lasts."""
+    server = prefect_server
+    server.pool("forks")
+    flow_run = server.trigger(server.deploy("forks", "tests.support.inline_flows.quick"))
+    settings = {
+        "PREFECT__FLOW_RUN_ID": flow_run,
+        "PREFECT__FLOW_ENTRYPOINT": "tests.support.inline_flows.quick",
+        "PREFECT_LOGGING_TO_API_BATCH_INTERVAL": "600",
+    }
+    done = subprocess.run(
+        tied(sys.executable, "-c", AS_A_FORK),
+        env=server.environment | settings, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "line of 1, run count 1" in server.logs(flow_run)

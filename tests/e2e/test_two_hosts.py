@@ -127,20 +127,22 @@ def test_printed_command_runs_a_worker_on_the_other_host_that_completes_runs(
         assert status(opened, request) == "completed", log.read_text()
         words = f"said beyond the cable by {which}"
         run = opened.stack.json("workflow", "run", "says_there", "-i", f"words={words}")
-    assert run["state"] == "completed"
-    [(flow_run,)] = opened.stack.rows(
-        "select flow_run_id from app.attempt_flow_runs where run_id = %s and segment is not null", run["run_id"]
-    )
+        assert run["state"] == "completed"
+        [(flow_run,)] = opened.stack.rows(
+            "select flow_run_id from app.attempt_flow_runs where run_id = %s and segment is not null", run["run_id"]
+        )
+        # While the worker lives: processes of runs send their lines a little later.
+        until(lambda: ("cairn.handler", words) in lines(opened, flow_run), WAIT_SECONDS, log.read_text)
+    with opened.stack.prefect() as prefect:
+        assert prefect.get(f"/flow_runs/{flow_run}").json()["state_type"] == "COMPLETED"
+
+
+def lines(opened: Opened, flow_run: object) -> set[tuple[str, str]]:
+    """What Prefect shows of the logs of a child run."""
     asked = {"logs": {"flow_run_id": {"any_": [str(flow_run)]}}}
     with opened.stack.prefect() as prefect:
-
-        def lines() -> set[tuple[str, str]]:
-            """What Prefect shows of the child run. Workers send lines a little later."""
-            found = prefect.post("/logs/filter", json=asked).raise_for_status().json()
-            return {(line["name"], line["message"]) for line in found}
-
-        until(lambda: ("cairn.handler", words) in lines(), WAIT_SECONDS, lambda: str(lines()))
-        assert prefect.get(f"/flow_runs/{flow_run}").json()["state_type"] == "COMPLETED"
+        found = prefect.post("/logs/filter", json=asked).raise_for_status().json()
+    return {(line["name"], line["message"]) for line in found}
 
 
 def status(opened: Opened, request: dict[str, Any]) -> str:
