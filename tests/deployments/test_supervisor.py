@@ -20,6 +20,7 @@ from deployments.stack.supervisor import (
     kill_strays,
     processes_marked,
 )
+from tests.support.clock import until as wait_until
 
 SLEEP = (sys.executable, "-c", "import time; time.sleep(60)")
 
@@ -242,6 +243,7 @@ def test_processes_left_by_a_killed_stack_are_ended_and_others_left_alone(tmp_pa
     ours = subprocess.Popen(SLEEP, env={MARKER: str(tmp_path)})
     others = subprocess.Popen(SLEEP, env={MARKER: f"{tmp_path}-other"})
     try:
+        wait_until(lambda: environment(str(ours.pid)) and environment(str(others.pid)))
         assert kill_strays(str(tmp_path)) == [ours.pid]
         assert ours.wait(60) == -signal.SIGKILL
         assert others.poll() is None
@@ -268,6 +270,7 @@ def test_left_process_that_is_still_dying_is_waited_for(tmp_path: Path) -> None:
         try:
             assert parent.stdout is not None
             stray = int(parent.stdout.readline())
+            wait_until(lambda: environment(str(stray)))  # a process is there a moment before its environment is
             assert kill_strays(str(tmp_path)) == [stray]
             assert not Path(f"/proc/{stray}").exists()
         finally:
