@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 
+from packaging.markers import Marker
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -24,6 +25,8 @@ OURS = "cairn-platform"
 SERVICES = ("domain", "gateway", "serving", "prefect-server")
 # What the images install; see Dockerfile, Dockerfile.worker and docs/how-to/run-the-gateway-as-a-function.md.
 EXTRAS = tuple(dict.fromkeys([*SERVICES, *(pool.extra for pool in POOLS.values()), "functions"]))
+# Images have the newest Python of their line; the one that runs this may be older, and need more.
+NEWEST = f"{sys.version_info.major}.{sys.version_info.minor}.99"
 _HASH = re.compile(r"sha256:[0-9a-f]{64}")
 _HEAD = "# Written by `make lock`: what pip may install here, and the content of each file that it may download.\n"
 
@@ -46,11 +49,16 @@ def closure(extra: str) -> set[str]:
             continue  # for another platform or Python
         for line in needs:
             need = Requirement(line)
-            if need.marker is None or any(need.marker.evaluate({"extra": one}) for one in (extras or {""})):
+            if need.marker is None or any(is_asked(need.marker, one) for one in (extras or {""})):
                 needed = canonicalize_name(need.name)
                 if needed not in found or need.extras or needed == OURS:
                     waiting.append((needed, frozenset(need.extras)))
     return found
+
+
+def is_asked(marker: Marker, extra: str) -> bool:
+    """Whether an image needs what has this marker."""
+    return marker.evaluate({"extra": extra, "python_full_version": NEWEST})
 
 
 def pinned() -> dict[str, str]:

@@ -2,10 +2,12 @@
 
 import re
 from pathlib import Path
+from platform import python_version
 
 import pytest
+from packaging.markers import Marker
 
-from deployments.lock import EXTRAS, LOCKED, closure, merged, packages, pinned, read, text
+from deployments.lock import EXTRAS, LOCKED, closure, is_asked, merged, packages, pinned, read, text
 from tests.architecture.test_extras import REPOSITORY, ROOMS
 
 OLD, NEW, OTHER = (f"sha256:{letter * 64}" for letter in "abc")
@@ -26,6 +28,12 @@ def test_lock_names_every_package_of_its_extra_as_pinned(extra: str) -> None:
 def test_every_package_that_the_extras_bring_is_pinned() -> None:
     brought = set[str]().union(*map(closure, EXTRAS)) & set(_installed())
     assert brought - set(pinned()) - {"cairn-platform"} == set()
+
+
+def test_locks_are_of_the_newest_python_of_its_line_whichever_makes_them() -> None:
+    """Debian's 3.11.2 needs a package beside that 3.11.3 and newer do not."""
+    assert not is_asked(Marker(f'python_full_version <= "{python_version()}"'), "")
+    assert is_asked(Marker(f'python_full_version > "{python_version()}"'), "")
 
 
 def _installed() -> set[str]:
