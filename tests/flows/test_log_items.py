@@ -1,6 +1,7 @@
 """Lines that are logged for an item name it, and only those, whatever its key is."""
 
 import logging
+from collections.abc import Iterator
 from contextvars import copy_context
 from threading import Thread
 
@@ -23,13 +24,17 @@ class Kept(logging.Handler):
 
 
 @pytest.fixture
-def kept(monkeypatch: pytest.MonkeyPatch) -> Kept:
+def kept(monkeypatch: pytest.MonkeyPatch) -> Iterator[Kept]:
     """A handler as Prefect's is, where flow runs have their lines read."""
     made, ours = Kept(), logging.getLogger("cairn")
     monkeypatch.setattr(ours, "handlers", [made, Kept()])
-    monkeypatch.setattr(ours, "level", logging.INFO)
+    levels = {one: one.level for one in (ours, log)}
+    for one in levels:
+        one.setLevel(logging.INFO)  # a flow run in this process sets the handlers' own, for good
     strike_from_logs()
-    return made
+    yield made
+    for one, level in levels.items():
+        one.setLevel(level)
 
 
 def test_line_of_an_item_names_its_key_and_try_once_in_threads_too(kept: Kept) -> None:
