@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
+from platform import python_version
 
 from packaging.markers import Marker
 from packaging.requirements import Requirement
@@ -34,8 +35,8 @@ Lock = dict[str, tuple[str, set[str]]]
 """By package: its version, and the hashes of its files."""
 
 
-def closure(extra: str) -> set[str]:
-    """Every distribution that installing the extra brings, ours included."""
+def closure(extra: str, python: str = python_version()) -> set[str]:
+    """Every distribution that installing the extra brings to this Python, ours included."""
     found: set[str] = set()
     waiting = [(OURS, frozenset({extra}))]
     while waiting:
@@ -49,16 +50,16 @@ def closure(extra: str) -> set[str]:
             continue  # for another platform or Python
         for line in needs:
             need = Requirement(line)
-            if need.marker is None or any(is_asked(need.marker, one) for one in (extras or {""})):
+            if need.marker is None or any(is_asked(need.marker, one, python) for one in (extras or {""})):
                 needed = canonicalize_name(need.name)
                 if needed not in found or need.extras or needed == OURS:
                     waiting.append((needed, frozenset(need.extras)))
     return found
 
 
-def is_asked(marker: Marker, extra: str) -> bool:
-    """Whether an image needs what has this marker."""
-    return marker.evaluate({"extra": extra, "python_full_version": NEWEST})
+def is_asked(marker: Marker, extra: str, python: str) -> bool:
+    """Whether what has this marker is needed there."""
+    return marker.evaluate({"extra": extra, "python_full_version": python})
 
 
 def pinned() -> dict[str, str]:
@@ -69,7 +70,7 @@ def pinned() -> dict[str, str]:
 
 def packages(extra: str, versions: Mapping[str, str]) -> dict[str, str]:
     """Return what the extra's lock names, and what builds our own package; unpinned ones are for other platforms."""
-    names = (closure(extra) | closure("build")) - {OURS}
+    names = (closure(extra, NEWEST) | closure("build", NEWEST)) - {OURS}
     return {name: versions[name] for name in sorted(names & versions.keys())}
 
 

@@ -7,7 +7,7 @@ from platform import python_version
 import pytest
 from packaging.markers import Marker
 
-from deployments.lock import EXTRAS, LOCKED, closure, is_asked, merged, packages, pinned, read, text
+from deployments.lock import EXTRAS, LOCKED, NEWEST, closure, is_asked, merged, packages, pinned, read, text
 from tests.architecture.test_extras import REPOSITORY, ROOMS
 
 OLD, NEW, OTHER = (f"sha256:{letter * 64}" for letter in "abc")
@@ -32,8 +32,9 @@ def test_every_package_that_the_extras_bring_is_pinned() -> None:
 
 def test_locks_are_of_the_newest_python_of_its_line_whichever_makes_them() -> None:
     """Debian's 3.11.2 needs a package beside that 3.11.3 and newer do not."""
-    assert not is_asked(Marker(f'python_full_version <= "{python_version()}"'), "")
-    assert is_asked(Marker(f'python_full_version > "{python_version()}"'), "")
+    older = Marker(f'python_full_version <= "{python_version()}"')
+    assert is_asked(older, "", python_version())
+    assert not is_asked(older, "", NEWEST)
 
 
 def _installed() -> set[str]:
